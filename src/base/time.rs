@@ -1,0 +1,71 @@
+//! Time as an argument.
+//!
+//! A [`Moment`] is read once a turn by the engine's clock and handed down; nothing below the
+//! engine asks for the time. Spans between moments are [`std::time::Duration`].
+
+use std::time::Duration;
+
+/// A point in monotonic time: nanoseconds since an origin that the engine's clock chose.
+///
+/// The simulator chooses its own origin, so that a run is the same every time.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The origin itself.
+    pub const ORIGIN: Self = Self(0);
+
+    /// The moment `nanoseconds` after the origin.
+    pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// The moment `milliseconds` after the origin.
+    pub const fn from_milliseconds(milliseconds: u64) -> Self {
+        Self(milliseconds.saturating_mul(1_000_000))
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn nanoseconds(self) -> u64 {
+        self.0
+    }
+
+    /// Whole milliseconds since the origin, rounded down.
+    pub const fn milliseconds(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// The moment `span` later; saturates at the end of time (584 years).
+    pub const fn after(self, span: Duration) -> Self {
+        let nanoseconds = span.as_nanos();
+        if nanoseconds > (u64::MAX - self.0) as u128 {
+            return Self(u64::MAX);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the branch above bounds it")]
+        Self(self.0 + nanoseconds as u64)
+    }
+
+    /// The span from `earlier` to this moment; zero where `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_saturates_instead_of_wrapping() {
+        let end = Moment::from_nanoseconds(u64::MAX - 1).after(Duration::from_secs(5));
+        assert_eq!(end, Moment::from_nanoseconds(u64::MAX));
+    }
+
+    #[test]
+    fn the_span_to_a_later_moment_is_zero() {
+        let early = Moment::from_milliseconds(3);
+        let late = early.after(Duration::from_millis(4));
+        assert_eq!(late.since(early), Duration::from_millis(4));
+        assert_eq!(early.since(late), Duration::ZERO);
+    }
+}

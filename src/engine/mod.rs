@@ -1,0 +1,9 @@
+//! The only room that talks to the kernel: bytes, descriptors, deadlines and letters.
+//!
+//! It knows nothing of MCP. A [`shard`] is one thread's loop over one [`ring`]; what the bytes
+//! mean is the business of the [`shard::Driver`] that it carries.
+
+pub mod buffer;
+pub mod clock;
+pub mod ring;
+pub mod shard;
