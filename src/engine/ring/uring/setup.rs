@@ -7,6 +7,9 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::engine::ring::RingOptions;
 
+/// Stands for "unlimited" where a count is wanted.
+const NO_BOUND: u64 = u32::MAX as u64;
+
 /// What the kernel granted to one ring.
 #[derive(Clone, Copy, Debug)]
 #[expect(
@@ -105,9 +108,7 @@ fn register_slots(ring: &IoUring, wanted: u32) -> io::Result<u32> {
         // A refusal leaves the soft limit, which the reading below then sees.
         setrlimit(Resource::Nofile, limit).unwrap_or(());
     }
-    let bound = getrlimit(Resource::Nofile)
-        .current
-        .unwrap_or(u32::MAX.into());
+    let bound = getrlimit(Resource::Nofile).current.unwrap_or(NO_BOUND);
     let slots = wanted.min(u32::try_from(bound).unwrap_or(u32::MAX)).max(1);
     ring.submitter()
         .register_files_sparse(slots)
