@@ -40,10 +40,7 @@ pub struct LineReader {
 impl LineReader {
     /// A reader at the beginning of a line, holding no memory.
     pub const fn new() -> Self {
-        Self {
-            partial: Vec::new(),
-            skipping: false,
-        }
+        Self { partial: Vec::new(), skipping: false }
     }
 
     /// Looks at `arrival[*from..]` for the next line and moves `from` behind what was used.
@@ -76,10 +73,7 @@ impl LineReader {
                     return Line::TooLarge;
                 }
                 if length > 0 {
-                    return Line::Inside {
-                        start,
-                        end: start + length,
-                    };
+                    return Line::Inside { start, end: start + length };
                 }
             } else if self.partial.len() + length > line_bytes_max {
                 self.partial.clear();
@@ -188,11 +182,7 @@ mod tests {
         let stream = b"{\"a\":1}\r\n\n{\"b\":[2,3]}\r{}\n  x \n";
         let whole = read(&[stream], 100);
         for split in 0..=stream.len() {
-            assert_eq!(
-                read(&[&stream[..split], &stream[split..]], 100),
-                whole,
-                "split {split}"
-            );
+            assert_eq!(read(&[&stream[..split], &stream[split..]], 100), whole, "split {split}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(read(&bytes, 100), whole);
@@ -203,11 +193,7 @@ mod tests {
         let stream = b"0123456789ab\nok\n0123456789\n0123456789a\nend\n";
         let expected = ["!", "ok", "0123456789", "!", "end"];
         for split in 0..=stream.len() {
-            assert_eq!(
-                read(&[&stream[..split], &stream[split..]], 10),
-                expected,
-                "{split}"
-            );
+            assert_eq!(read(&[&stream[..split], &stream[split..]], 10), expected, "{split}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(read(&bytes, 10), expected);
@@ -217,22 +203,13 @@ mod tests {
     fn a_line_too_large_is_refused_before_its_rest_is_buffered() {
         let mut reader = LineReader::new();
         let mut from = 0;
-        assert_eq!(
-            reader.next(b"01234567", &mut from, 10, Vec::new),
-            Line::NeedMore
-        );
+        assert_eq!(reader.next(b"01234567", &mut from, 10, Vec::new), Line::NeedMore);
         from = 0;
-        assert_eq!(
-            reader.next(b"89abc", &mut from, 10, Vec::new),
-            Line::TooLarge
-        );
+        assert_eq!(reader.next(b"89abc", &mut from, 10, Vec::new), Line::TooLarge);
         assert_eq!(reader.held_bytes(), 0);
         for _ in 0..1000 {
             from = 0;
-            assert_eq!(
-                reader.next(&[b'x'; 100], &mut from, 10, Vec::new),
-                Line::NeedMore
-            );
+            assert_eq!(reader.next(&[b'x'; 100], &mut from, 10, Vec::new), Line::NeedMore);
         }
         assert_eq!(reader.held_bytes(), 0);
         assert!(reader.is_inside_line());

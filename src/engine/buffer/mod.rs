@@ -42,16 +42,8 @@ impl ReceiveBuffers {
         };
         // SAFETY: the layout is not empty, both factors being at least one.
         let memory = unsafe { alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory) else {
-            handle_alloc_error(layout)
-        };
-        Self {
-            memory,
-            layout,
-            count,
-            buffer_bytes,
-            stride,
-        }
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        Self { memory, layout, count, buffer_bytes, stride }
     }
 
     /// How many buffers there are.
@@ -109,12 +101,7 @@ mod tests {
             bytes.fill(index + 1);
         }
         for index in 0..3_u8 {
-            assert!(
-                buffers
-                    .bytes(u16::from(index))
-                    .iter()
-                    .all(|&b| b == index + 1)
-            );
+            assert!(buffers.bytes(u16::from(index)).iter().all(|&b| b == index + 1));
         }
     }
 

@@ -35,9 +35,7 @@ impl ProvidedBuffers {
     pub fn register(buffers: ReceiveBuffers, submitter: &Submitter<'_>) -> io::Result<Self> {
         let count = buffers.count();
         if !count.is_power_of_two() {
-            return Err(io::Error::other(format!(
-                "{count} receive buffers: no power of two"
-            )));
+            return Err(io::Error::other(format!("{count} receive buffers: no power of two")));
         }
         let bytes = usize::from(count) * size_of::<BufRingEntry>();
         let layout = Layout::from_size_align(bytes, PAGE_BYTES).map_err(io::Error::other)?;
@@ -45,17 +43,9 @@ impl ProvidedBuffers {
         let memory = unsafe { alloc_zeroed(layout) };
         #[expect(clippy::cast_ptr_alignment, reason = "the layout is aligned to a page")]
         let entries = memory.cast::<BufRingEntry>();
-        let Some(entries) = NonNull::new(entries) else {
-            handle_alloc_error(layout)
-        };
-        let mut provided = Self {
-            entries,
-            layout,
-            mask: count - 1,
-            tail: 0,
-            published: 0,
-            buffers,
-        };
+        let Some(entries) = NonNull::new(entries) else { handle_alloc_error(layout) };
+        let mut provided =
+            Self { entries, layout, mask: count - 1, tail: 0, published: 0, buffers };
         let address = entries.as_ptr() as u64;
         // SAFETY: the memory holds `count` entries and lives as long as `provided`, which the
         // backend drops after its ring.

@@ -37,17 +37,10 @@ pub(super) struct Accepts {
 impl Accepts {
     pub(super) fn add(&mut self, descriptor: OwnedFd, in_flight: u16) -> io::Result<Listener> {
         let listener = Listener(u16::try_from(self.doors.len()).map_err(io::Error::other)?);
-        self.doors.push(Door {
-            descriptor: Some(descriptor),
-            accepting: false,
-        });
+        self.doors.push(Door { descriptor: Some(descriptor), accepting: false });
         for _ in 0..in_flight.max(1) {
             let room = Box::new(AddressRoom::empty());
-            self.cells.push(Cell {
-                listener,
-                room,
-                armed: false,
-            });
+            self.cells.push(Cell { listener, room, armed: false });
         }
         Ok(listener)
     }
@@ -91,11 +84,7 @@ impl UringRing {
         if let Ok(slot) = u32::try_from(result) {
             let peer = cell.room.read();
             let socket = self.table.open_slot(slot);
-            into.push(Completion::Accepted {
-                listener,
-                socket,
-                peer,
-            });
+            into.push(Completion::Accepted { listener, socket, peer });
             self.arm_accept(index as usize);
             return;
         }

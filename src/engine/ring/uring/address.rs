@@ -10,10 +10,7 @@ pub(super) struct AddressRoom {
     length: libc::socklen_t,
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the sizes of C structs fit a socklen_t"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the sizes of C structs fit a socklen_t")]
 const ROOM_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 impl AddressRoom {
@@ -21,10 +18,7 @@ impl AddressRoom {
     pub(super) const fn empty() -> Self {
         // SAFETY: all-zero bytes are a valid sockaddr_storage (family AF_UNSPEC).
         let storage = unsafe { MaybeUninit::zeroed().assume_init() };
-        Self {
-            storage,
-            length: ROOM_BYTES,
-        }
+        Self { storage, length: ROOM_BYTES }
     }
 
     /// Room that holds `address`.

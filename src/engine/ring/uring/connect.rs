@@ -48,11 +48,7 @@ impl UringRing {
     pub(super) fn submit_open(&mut self, address: SocketAddr, word: u64) {
         let room = Box::new(AddressRoom::holding(address));
         let family = room.family();
-        let attempt = Some(Attempt {
-            token: word,
-            room,
-            slot: 0,
-        });
+        let attempt = Some(Attempt { token: word, room, slot: 0 });
         let place = if let Some(place) = self.attempts.vacant.pop() {
             self.attempts.places[place as usize] = attempt;
             place
@@ -74,10 +70,7 @@ impl UringRing {
             let word = attempt.token;
             self.attempts.remove(place);
             let result = Err(io::Error::from_raw_os_error(-result));
-            into.push(Completion::Connected {
-                token: word,
-                result,
-            });
+            into.push(Completion::Connected { token: word, result });
             return;
         };
         attempt.slot = slot;
@@ -108,9 +101,6 @@ impl UringRing {
         } else {
             Ok(socket)
         };
-        into.push(Completion::Connected {
-            token: attempt.token,
-            result,
-        });
+        into.push(Completion::Connected { token: attempt.token, result });
     }
 }

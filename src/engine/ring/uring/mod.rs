@@ -86,7 +86,7 @@ impl UringRing {
             sends: Sends::default(),
             wake_word: Box::new(0),
             wake_event: Arc::new(event),
-            table: Table::default(),
+            table: Table::new(granted.slots),
             starved: VecDeque::new(),
             ready: Vec::new(),
             backlog: VecDeque::new(),
@@ -252,10 +252,9 @@ impl UringRing {
 impl Ring for UringRing {
     fn register(&mut self, source: Source) -> io::Result<Registered> {
         Ok(match source {
-            Source::Listener(descriptor) => Registered::Listener(
-                self.accepts
-                    .add(descriptor, self.options.accepts_in_flight)?,
-            ),
+            Source::Listener(descriptor) => {
+                Registered::Listener(self.accepts.add(descriptor, self.options.accepts_in_flight)?)
+            }
             Source::Stream(descriptor) => Registered::Socket(self.table.adopt(descriptor, false)),
             Source::Pipe(descriptor) => Registered::Socket(self.table.adopt(descriptor, true)),
         })
@@ -268,11 +267,7 @@ impl Ring for UringRing {
             Operation::Connect { address, token } => self.submit_open(address, token),
             Operation::Receive(socket) => self.submit_receive(socket),
             Operation::Pause(socket) => self.submit_pause(socket),
-            Operation::Send {
-                socket,
-                buffer,
-                from,
-            } => self.submit_send(socket, buffer, from),
+            Operation::Send { socket, buffer, from } => self.submit_send(socket, buffer, from),
             Operation::Finish(socket) => self.submit_finish(socket),
             Operation::Close(socket) => self.submit_close(socket),
         }
@@ -282,9 +277,7 @@ impl Ring for UringRing {
         completions.append(&mut self.ready);
         let mut reaped = std::mem::take(&mut self.reaped);
         reaped.extend(
-            self.ring
-                .completion()
-                .map(|entry| (entry.user_data(), entry.result(), entry.flags())),
+            self.ring.completion().map(|entry| (entry.user_data(), entry.result(), entry.flags())),
         );
         for (word, result, flags) in reaped.drain(..) {
             self.complete(word, result, flags, completions);
@@ -338,9 +331,6 @@ impl Ring for UringRing {
 
 impl std::fmt::Debug for UringRing {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("UringRing")
-            .field("granted", &self.granted)
-            .finish_non_exhaustive()
+        formatter.debug_struct("UringRing").field("granted", &self.granted).finish_non_exhaustive()
     }
 }

@@ -48,22 +48,14 @@ impl UringRing {
         let usable = self.table.state(socket).is_some_and(|state| !state.closing);
         if !usable {
             let result = Err(io::Error::from_raw_os_error(libc::EPIPE));
-            self.ready.push(Completion::Sent {
-                socket,
-                buffer,
-                result,
-            });
+            self.ready.push(Completion::Sent { socket, buffer, result });
             return;
         }
         let from = from.min(buffer.len());
         // The heap part of the vector stays where it is while the vector itself moves.
         let start = buffer[from..].as_ptr();
         let length = u32::try_from(buffer.len() - from).unwrap_or(u32::MAX);
-        let place = self.sends.insert(Send {
-            socket,
-            buffer,
-            result: None,
-        });
+        let place = self.sends.insert(Send { socket, buffer, result: None });
         if let Some(state) = self.table.state(socket) {
             debug_assert_eq!(state.send, 0, "one send a socket at a time");
             state.send = place + 1;
@@ -78,18 +70,16 @@ impl UringRing {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         let zero_copy = length >= self.options.zero_copy_bytes_min;
         match self.table.target(socket) {
-            Target::Slot(slot) if zero_copy => opcode::SendZc::new(Fixed(slot), start, length)
-                .flags(flags)
-                .build(),
-            Target::Slot(slot) => opcode::Send::new(Fixed(slot), start, length)
-                .flags(flags)
-                .build(),
-            Target::Stream(raw) => opcode::Send::new(Fd(raw), start, length)
-                .flags(flags)
-                .build(),
-            Target::Pipe(raw) => opcode::Write::new(Fd(raw), start, length)
-                .offset(u64::MAX)
-                .build(),
+            Target::Slot(slot) if zero_copy => {
+                opcode::SendZc::new(Fixed(slot), start, length).flags(flags).build()
+            }
+            Target::Slot(slot) => {
+                opcode::Send::new(Fixed(slot), start, length).flags(flags).build()
+            }
+            Target::Stream(raw) => opcode::Send::new(Fd(raw), start, length).flags(flags).build(),
+            Target::Pipe(raw) => {
+                opcode::Write::new(Fd(raw), start, length).offset(u64::MAX).build()
+            }
         }
     }
 
@@ -111,22 +101,14 @@ impl UringRing {
             debug_assert!(false, "a send completed twice");
             return;
         };
-        let Send {
-            socket,
-            buffer,
-            result: first,
-        } = send;
+        let Send { socket, buffer, result: first } = send;
         if let Some(state) = self.table.state(socket) {
             state.send = 0;
             state.outstanding -= 1;
         }
         let result = first.unwrap_or(result);
         let result = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
-        into.push(Completion::Sent {
-            socket,
-            buffer,
-            result,
-        });
+        into.push(Completion::Sent { socket, buffer, result });
         // `Closed` must follow `Sent`, so what is ready moves over first.
         self.close_when_quiet(socket);
         into.append(&mut self.ready);

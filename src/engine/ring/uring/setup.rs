@@ -12,10 +12,7 @@ const NO_BOUND: u64 = u32::MAX as u64;
 
 /// What the kernel granted to one ring.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "a set of independent kernel features"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of independent kernel features")]
 pub(super) struct Granted {
     /// `SINGLE_ISSUER` and `DEFER_TASKRUN` (6.1): completions are made on our own enter.
     pub(super) deferred: bool,
@@ -38,9 +35,7 @@ pub(super) struct Granted {
 pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Granted)> {
     let (ring, deferred, cooperative, no_array) = build_ring(options).map_err(explain)?;
     let mut probe = Probe::new();
-    ring.submitter()
-        .register_probe(&mut probe)
-        .map_err(explain)?;
+    ring.submitter().register_probe(&mut probe).map_err(explain)?;
     let has = |code| probe.is_supported(code);
     if !has(opcode::SendZc::CODE) || !has(opcode::Socket::CODE) {
         return Err(io::Error::new(
@@ -66,29 +61,20 @@ pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Granted)> {
 /// Tries the flag sets from the newest to the plainest.
 fn build_ring(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> {
     let mut refusal = None;
-    for (deferred, cooperative, no_array) in [
-        (true, false, true),
-        (true, false, false),
-        (false, true, false),
-        (false, false, false),
-    ] {
+    for (deferred, cooperative, no_array) in
+        [(true, false, true), (true, false, false), (false, true, false), (false, false, false)]
+    {
         let mut builder = IoUring::builder();
         builder.setup_clamp().setup_cqsize(options.completions_max);
         if no_array {
             builder.setup_no_sqarray();
         }
         if deferred {
-            builder
-                .setup_single_issuer()
-                .setup_defer_taskrun()
-                .setup_taskrun_flag();
+            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
             builder.setup_submit_all();
         }
         if cooperative {
-            builder
-                .setup_coop_taskrun()
-                .setup_taskrun_flag()
-                .setup_submit_all();
+            builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
         }
         match builder.build(options.submissions_max) {
             Ok(ring) => return Ok((ring, deferred, cooperative, no_array)),
@@ -110,9 +96,7 @@ fn register_slots(ring: &IoUring, wanted: u32) -> io::Result<u32> {
     }
     let bound = getrlimit(Resource::Nofile).current.unwrap_or(NO_BOUND);
     let slots = wanted.min(u32::try_from(bound).unwrap_or(u32::MAX)).max(1);
-    ring.submitter()
-        .register_files_sparse(slots)
-        .map_err(explain)?;
+    ring.submitter().register_files_sparse(slots).map_err(explain)?;
     Ok(slots)
 }
 

@@ -47,10 +47,7 @@ pub(super) const fn token(purpose: Purpose, index: u32) -> u64 {
 }
 
 /// The inverse of [`token`]; `None` for a word that is not ours.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the low half of the word is meant"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the low half of the word is meant")]
 pub(super) fn read(token: u64) -> Option<(Purpose, u32)> {
     let purpose = *ALL.get(usize::try_from(token >> 32).ok()?)?;
     Some((purpose, token as u32))
