@@ -1,1 +1,21 @@
-//! (room)
+//! The protocol, sans-IO: text becomes requests, answers become text.
+//!
+//! One JSON text goes in ([`json`]), one envelope comes out ([`rpc`]), an era says what it may ask
+//! for ([`era`]), and the encoders of [`message`] append the answer to a buffer that the caller
+//! owns. Nothing here waits, reads a clock, opens a socket or logs; state is a value that the
+//! caller keeps beside its connection.
+//!
+//! | child | what stands there |
+//! | --- | --- |
+//! | [`json`] | the tape of one text, views of its values, writers |
+//! | [`revision`] | the five revisions of the specification and what differs between them |
+//! | [`error`] | what can go wrong: blame, scope and every derived code in one table |
+//! | [`rpc`] | JSON-RPC 2.0: ids and envelopes |
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod json;
+pub mod message;
+pub mod revision;
+pub mod rpc;

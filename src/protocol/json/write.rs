@@ -1,0 +1,293 @@
+//! Writers of JSON tokens into a byte buffer.
+//!
+//! What they keep true: the bytes appended are always one complete JSON token, in UTF-8, without a
+//! raw newline; nothing is allocated but the growth of `out`. Objects and arrays are written by the
+//! caller, who knows their shape.
+
+use std::fmt;
+
+/// How many bytes are looked at in one step; a size the compiler turns into vector comparisons.
+const STEP_BYTES: usize = 16;
+
+/// Appends `text` as a JSON string, quotes included (RFC 8259, section 7).
+///
+/// Cost: one scan and one copy. Escapes are those of `serde_json`: the short forms where they
+/// exist, `\u00xx` for the other control characters, everything else as it is.
+#[inline]
+pub fn string(out: &mut Vec<u8>, text: &str) {
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    escaped(out, text);
+    out.push(b'"');
+}
+
+/// Appends `text` as the inside of a JSON string, without the quotes.
+#[inline]
+pub fn escaped(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
+    loop {
+        let clean = clean_prefix(rest);
+        out.extend_from_slice(&rest[..clean]);
+        let Some(&byte) = rest.get(clean) else { return };
+        escape(out, byte);
+        rest = &rest[clean + 1..];
+    }
+}
+
+/// Appends the bytes `out[start..end]`, which are UTF-8, as a JSON string: a value that was just
+/// encoded becomes the text of another one without leaving the buffer.
+///
+/// # Panics
+///
+/// When the range lies outside `out`.
+pub fn string_within(out: &mut Vec<u8>, start: usize, end: usize) {
+    out.reserve(end - start + 2);
+    out.push(b'"');
+    let mut at = start;
+    loop {
+        let clean = clean_prefix(&out[at..end]);
+        out.extend_from_within(at..at + clean);
+        at += clean;
+        if at == end {
+            break;
+        }
+        let byte = out[at];
+        escape(out, byte);
+        at += 1;
+    }
+    out.push(b'"');
+}
+
+/// Appends what `arguments` format to, as a JSON string; nothing is allocated for the text between.
+pub fn formatted(out: &mut Vec<u8>, arguments: fmt::Arguments<'_>) {
+    struct Escaped<'o>(&'o mut Vec<u8>);
+    impl fmt::Write for Escaped<'_> {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            escaped(self.0, text);
+            Ok(())
+        }
+    }
+    out.push(b'"');
+    // The sink never fails; a `Display` that fails leaves a shorter, still well-formed text.
+    let _shortened = fmt::Write::write_fmt(&mut Escaped(out), arguments).is_err();
+    out.push(b'"');
+}
+
+/// Appends a number without sign.
+#[inline]
+pub fn unsigned(out: &mut Vec<u8>, number: u64) {
+    if number < 10 {
+        out.push(digit_pair(number)[1]);
+        return;
+    }
+    let mut digits = [0_u8; DIGITS_MAX];
+    let mut first = DIGITS_MAX;
+    let mut rest = number;
+    while rest >= 100 {
+        first -= 2;
+        digits[first..first + 2].copy_from_slice(digit_pair(rest % 100));
+        rest /= 100;
+    }
+    if rest >= 10 {
+        first -= 2;
+        digits[first..first + 2].copy_from_slice(digit_pair(rest));
+    } else {
+        first -= 1;
+        digits[first] = digit_pair(rest)[1];
+    }
+    out.extend_from_slice(&digits[first..]);
+}
+
+/// Appends a number with sign.
+#[inline]
+pub fn signed(out: &mut Vec<u8>, number: i64) {
+    if number < 0 {
+        out.push(b'-');
+    }
+    unsigned(out, number.unsigned_abs());
+}
+
+/// Appends a number with the fewest digits that read back as the same one; whole numbers that a
+/// double holds exactly are written without a fraction, and what JSON cannot say (infinity, not a
+/// number) becomes `null`.
+pub fn float(out: &mut Vec<u8>, number: f64) {
+    /// 2^53: every whole number up to here has a double of its own.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let negative_zero = number == 0.0 && number.is_sign_negative();
+    if number.fract() == 0.0 && number.abs() <= EXACT_MAX && !negative_zero {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
+        signed(out, number as i64);
+    } else if serde_json::to_writer(&mut *out, &number).is_err() {
+        // Writing a number into a vector has no way to fail; this keeps the token complete.
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// Appends `true` or `false`.
+#[inline]
+pub fn boolean(out: &mut Vec<u8>, truth: bool) {
+    out.extend_from_slice(if truth { b"true" } else { b"false" });
+}
+
+/// How many bytes at the start of `bytes` stand for themselves in a JSON string.
+#[inline]
+fn clean_prefix(bytes: &[u8]) -> usize {
+    let (steps, tail) = bytes.as_chunks::<STEP_BYTES>();
+    for (index, step) in steps.iter().enumerate() {
+        // Without an early exit in the inner loop it becomes a handful of vector instructions.
+        if step
+            .iter()
+            .fold(false, |found, &byte| found | needs_escape(byte))
+        {
+            let inside = step
+                .iter()
+                .position(|&byte| needs_escape(byte))
+                .unwrap_or(0);
+            return index * STEP_BYTES + inside;
+        }
+    }
+    let inside = tail
+        .iter()
+        .position(|&byte| needs_escape(byte))
+        .unwrap_or(tail.len());
+    bytes.len() - tail.len() + inside
+}
+
+#[inline]
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "branches would keep it from being a vector"
+)]
+const fn needs_escape(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+/// Appends the escape of one byte that [`needs_escape`].
+#[cold]
+fn escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' => b'"',
+        b'\\' => b'\\',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+/// `u64::MAX` has twenty digits.
+const DIGITS_MAX: usize = 20;
+
+/// "00" to "99", so that two digits cost one division.
+const DIGIT_PAIRS: [u8; 200] = {
+    let mut pairs = [b'0'; 200];
+    let mut number = 0_u8;
+    while number < 100 {
+        pairs[number as usize * 2] = b'0' + number / 10;
+        pairs[number as usize * 2 + 1] = b'0' + number % 10;
+        number += 1;
+    }
+    pairs
+};
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "below one hundred")]
+fn digit_pair(number: u64) -> &'static [u8] {
+    let at = number as usize * 2;
+    &DIGIT_PAIRS[at..at + 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn strings_are_escaped_as_serde_json_escapes_them() {
+        let every_ascii: String = (0..=127_u8).map(char::from).collect();
+        let mixed =
+            "plain, then a run that is longer than one step \u{1} \"and\" \\ back\né😀\u{7f}";
+        for text in [
+            "",
+            "a",
+            "\"",
+            "\\",
+            "0123456789abcdef\n",
+            &every_ascii,
+            mixed,
+        ] {
+            let expected = serde_json::to_string(text).unwrap();
+            assert_eq!(written(|out| string(out, text)), expected);
+            let within = written(|out| {
+                out.extend_from_slice(text.as_bytes());
+                string_within(out, 0, text.len());
+                out.drain(..text.len());
+            });
+            assert_eq!(within, expected);
+            assert_eq!(
+                written(|out| formatted(out, format_args!("{text}"))),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn an_escape_is_found_at_every_place_of_a_text() {
+        for length in 0..50 {
+            for place in 0..length {
+                let text: String = (0..length)
+                    .map(|at| if at == place { '\n' } else { 'x' })
+                    .collect();
+                let expected = serde_json::to_string(&text).unwrap();
+                assert_eq!(written(|out| string(out, &text)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_written_as_the_standard_library_writes_them() {
+        let mut numbers = vec![0, u64::MAX, u64::MAX - 1];
+        for power in 0..20 {
+            let tens = 10_u64.pow(power);
+            numbers.extend([tens - 1, tens, tens + 1]);
+        }
+        for number in numbers {
+            assert_eq!(written(|out| unsigned(out, number)), number.to_string());
+            let with_sign = number.cast_signed();
+            assert_eq!(written(|out| signed(out, with_sign)), with_sign.to_string());
+        }
+        assert_eq!(written(|out| signed(out, i64::MIN)), i64::MIN.to_string());
+    }
+
+    #[test]
+    fn floats_read_back_as_themselves_and_what_json_cannot_say_is_null() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "-0.0"),
+            (50.0, "50"),
+            (-3.0, "-3"),
+            (0.5, "0.5"),
+            (f64::INFINITY, "null"),
+            (f64::NAN, "null"),
+        ] {
+            assert_eq!(written(|out| float(out, number)), text);
+        }
+        for number in [1e300, 1e-300, 0.1, 1.0 / 3.0, 9_007_199_254_740_994.0] {
+            let text = written(|out| float(out, number));
+            assert_eq!(text.parse::<f64>().unwrap().to_bits(), number.to_bits());
+        }
+    }
+}
