@@ -225,9 +225,7 @@ impl Options {
                 blocking_queue_max: 2,
                 ..EngineOptions::default()
             },
-            service: ServiceOptions {
-                tools_page_length: 2,
-            },
+            service: ServiceOptions { tools_page_length: 2 },
             log: LogOptions::default(),
         }
     }
@@ -260,17 +258,13 @@ impl Default for TcpOptions {
 
 impl Default for HttpOptions {
     fn default() -> Self {
-        Self {
-            address: Some(loopback(8080)),
-        }
+        Self { address: Some(loopback(8080)) }
     }
 }
 
 impl Default for StdioOptions {
     fn default() -> Self {
-        Self {
-            buffer_bytes: 64 * KIB,
-        }
+        Self { buffer_bytes: 64 * KIB }
     }
 }
 
@@ -304,9 +298,7 @@ impl Default for EngineOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self {
-            tools_page_length: 100,
-        }
+        Self { tools_page_length: 100 }
     }
 }
 

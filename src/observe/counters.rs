@@ -174,18 +174,13 @@ impl Counters {
 
     /// Shows every value once, in a fixed order: group, name, value.
     pub fn rows(&self, mut see: impl FnMut(&'static str, &'static str, u64)) {
-        self.connections
-            .each(&mut |name, value| see("connections", name, value));
+        self.connections.each(&mut |name, value| see("connections", name, value));
         see("connections", "open", self.connections.open());
-        self.traffic
-            .each(&mut |name, value| see("traffic", name, value));
-        self.requests
-            .each(&mut |name, value| see("requests", name, value));
+        self.traffic.each(&mut |name, value| see("traffic", name, value));
+        self.requests.each(&mut |name, value| see("requests", name, value));
         see("errors", "sent", self.errors.total());
-        self.faults
-            .each(&mut |name, value| see("faults", name, value));
-        self.shard
-            .each(&mut |name, value| see("shard", name, value));
+        self.faults.each(&mut |name, value| see("faults", name, value));
+        self.shard.each(&mut |name, value| see("shard", name, value));
     }
 }
 
@@ -207,11 +202,7 @@ impl fmt::Display for Counters {
                 return;
             }
             result = if table {
-                writeln!(
-                    formatter,
-                    "{:<38}{value:>16}",
-                    format_args!("{group}.{name}").to_string()
-                )
+                writeln!(formatter, "{:<38}{value:>16}", format_args!("{group}.{name}").to_string())
             } else if group == group_before {
                 write!(formatter, " {name}={value}")
             } else {
@@ -267,16 +258,9 @@ mod tests {
             "connections accepted=2 open=2 · requests tools_call=7 · errors sent=1 · error -32602=1"
         );
         let table = format!("{counters:#}");
-        assert!(
-            table
-                .lines()
-                .any(|line| line.starts_with("faults.utf8") && line.ends_with(" 0"))
-        );
+        assert!(table.lines().any(|line| line.starts_with("faults.utf8") && line.ends_with(" 0")));
         let width = table.lines().next().map(str::len);
-        assert!(
-            table.lines().all(|line| Some(line.len()) == width),
-            "{table}"
-        );
+        assert!(table.lines().all(|line| Some(line.len()) == width), "{table}");
     }
 
     #[test]

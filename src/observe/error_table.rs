@@ -22,9 +22,7 @@ impl ErrorTable {
 
     /// Counted errors with `code`; zero where the code found no row.
     pub fn of(&self, code: i32) -> u64 {
-        self.iter()
-            .find(|(known, _)| *known == code)
-            .map_or(0, |(_, count)| count)
+        self.iter().find(|(known, _)| *known == code).map_or(0, |(_, count)| count)
     }
 
     /// Errors whose code found no row.
@@ -39,10 +37,7 @@ impl ErrorTable {
 
     /// Codes with their counts, in the order in which they were first met.
     pub fn iter(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
-        self.rows
-            .iter()
-            .copied()
-            .take_while(|(_, count)| *count > 0)
+        self.rows.iter().copied().take_while(|(_, count)| *count > 0)
     }
 
     /// Adds what another table has counted.
@@ -54,11 +49,7 @@ impl ErrorTable {
     }
 
     fn count_many(&mut self, code: i32, many: u64) {
-        match self
-            .rows
-            .iter_mut()
-            .find(|(known, count)| *count == 0 || *known == code)
-        {
+        match self.rows.iter_mut().find(|(known, count)| *count == 0 || *known == code) {
             Some(row) => *row = (code, row.1 + many),
             None => self.others += many,
         }

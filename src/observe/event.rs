@@ -196,26 +196,13 @@ impl Event<'_> {
 
     fn tell(&self, withheld: u64) {
         match *self {
-            Self::AcceptFailed {
-                shard,
-                transport,
-                error,
-            } => {
+            Self::AcceptFailed { shard, transport, error } => {
                 warn!(shard, %transport, %error, withheld, "accept failed");
             }
-            Self::ConnectionClosed {
-                shard,
-                transport,
-                reason,
-            } => {
+            Self::ConnectionClosed { shard, transport, reason } => {
                 debug!(shard, %transport, %reason, withheld, "connection closed");
             }
-            Self::ConnectionRefused {
-                shard,
-                transport,
-                reason,
-                peer,
-            } => {
+            Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, withheld, "connection refused");
             }
@@ -223,57 +210,30 @@ impl Event<'_> {
             Self::DrainFinished { took, requests_cut } => {
                 info!(?took, requests_cut, "drain finished");
             }
-            Self::DrainStarted {
-                cause,
-                connections,
-                deadline,
-            } => {
+            Self::DrainStarted { cause, connections, deadline } => {
                 info!(cause, connections, ?deadline, "drain started");
             }
             Self::HandlerPanicked { shard, tool } => {
                 error!(shard, tool, withheld, "handler panicked");
             }
-            Self::InvalidUtf8Skipped {
-                shard,
-                transport,
-                bytes,
-            } => {
+            Self::InvalidUtf8Skipped { shard, transport, bytes } => {
                 warn!(shard, %transport, bytes, withheld, "invalid UTF-8 skipped");
             }
             Self::LetterRefused { from, to } => warn!(from, to, withheld, "letter refused"),
-            Self::MessageRefused {
-                shard,
-                transport,
-                bytes_max,
-            } => {
+            Self::MessageRefused { shard, transport, bytes_max } => {
                 warn!(shard, %transport, bytes_max, withheld, "message refused: too long");
             }
             Self::Reloaded => info!("configuration reloaded"),
             Self::ReloadRefused { problems } => error!(problems, "configuration not reloaded"),
             Self::RingGranted { shard, ring } => info!(shard, ring, "ring granted"),
-            Self::RingRefused {
-                ring,
-                cause,
-                remedy,
-                fallback: Some(fallback),
-            } => {
+            Self::RingRefused { ring, cause, remedy, fallback: Some(fallback) } => {
                 warn!(ring, cause, remedy, fallback, "ring refused");
             }
-            Self::RingRefused {
-                ring,
-                cause,
-                remedy,
-                fallback: None,
-            } => {
+            Self::RingRefused { ring, cause, remedy, fallback: None } => {
                 error!(ring, cause, remedy, "ring refused");
             }
             Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),
-            Self::ShardStarted {
-                shard,
-                cpu,
-                node,
-                sibling,
-            } => {
+            Self::ShardStarted { shard, cpu, node, sibling } => {
                 info!(shard, cpu, node, sibling, "shard started");
             }
             Self::Listening { .. } | Self::NotServed { .. } | Self::Started { .. } => {
@@ -285,14 +245,7 @@ impl Event<'_> {
     /// The lines that other programs may read: changed only on purpose.
     fn tell_at_start(&self) {
         match *self {
-            Self::Started {
-                ring,
-                executor,
-                shards,
-                cpus,
-                connections_max,
-                bound,
-            } => info!(
+            Self::Started { ring, executor, shards, cpus, connections_max, bound } => info!(
                 target: START,
                 "corelane {} ring {ring} executor {executor} shards {shards} cpus {cpus} \
                  connections {connections_max} (bound by {bound})",
@@ -350,17 +303,9 @@ mod tests {
     #[test]
     fn the_lines_at_start_are_word_for_word_what_others_wait_for() {
         let address = SocketAddr::from(([127, 0, 0, 1], 8888));
-        let line = written(|| {
-            Event::Listening {
-                transport: Transport::Tcp,
-                address,
-            }
-            .emit()
-        });
-        assert_eq!(
-            line,
-            " INFO corelane::start: listening tcp 127.0.0.1:8888\n"
-        );
+        let listening = Event::Listening { transport: Transport::Tcp, address };
+        let line = written(|| listening.emit());
+        assert_eq!(line, " INFO corelane::start: listening tcp 127.0.0.1:8888\n");
         let started = Event::Started {
             ring: "io_uring",
             executor: "native",

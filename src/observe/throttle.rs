@@ -66,10 +66,7 @@ mod tests {
     fn a_calm_shard_is_never_cut() {
         let mut throttle = Throttle::default();
         for second in 0..100 {
-            assert_eq!(
-                throttle.admit(Moment::from_milliseconds(second * 1000)),
-                Some(0)
-            );
+            assert_eq!(throttle.admit(Moment::from_milliseconds(second * 1000)), Some(0));
         }
     }
 }
