@@ -7,3 +7,4 @@ pub mod buffer;
 pub mod clock;
 pub mod ring;
 pub mod shard;
+pub mod timer;
