@@ -42,10 +42,7 @@ impl Moment {
         if nanoseconds > (u64::MAX - self.0) as u128 {
             return Self(u64::MAX);
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the branch above bounds it"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "the branch above bounds it")]
         Self(self.0 + nanoseconds as u64)
     }
 

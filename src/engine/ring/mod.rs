@@ -176,10 +176,7 @@ pub struct Waker {
 impl Waker {
     /// A waker that calls `wake` from whatever thread wakes.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self {
-            wake: Arc::new(wake),
-            ring_descriptor: None,
-        }
+        Self { wake: Arc::new(wake), ring_descriptor: None }
     }
 
     /// Ends the present or the next [`Ring::park`] of the ring behind this waker. Callable from
