@@ -1,1 +1,65 @@
-//! (room)
+//! What a server offers: the catalog, its tools and their handlers.
+//!
+//! A [`Catalog`] is built once, never changes and is shared by every shard. Everything about it
+//! that is the same for all callers is framed when it is built, so that answering `initialize`,
+//! `server/discover` or `tools/list` copies bytes and computes nothing. A call of a tool is a
+//! [`Call`]; what comes of it at once is a [`Reply`]:
+//!
+//! ```text
+//! Catalog ── tool(name) ──▶ Tool ── call(Call, Answer) ──▶ Reply
+//!                                                           ├─ Ready      the answer is written
+//!                                                           ├─ Failed     a JSON-RPC error instead
+//!                                                           ├─ Local      a future for this shard  ┐ their Outcome is
+//!                                                           └─ Blocking   a closure for the pool   ┘ settled later
+//! ```
+//!
+//! The room is pure: no clock, no thread, no socket, no log. What a running handler needs of the
+//! world it gets through [`Live`] and [`Worker`], behind which the server stands.
+//!
+//! ```
+//! use corelane::protocol::message::{Answer, ServerInfo};
+//! use corelane::service::{Catalog, Tool};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Greet {
+//!     /// Whom to greet.
+//!     name: String,
+//! }
+//!
+//! let catalog = Catalog::builder(ServerInfo::new("greeter", "1.0.0"))
+//!     .tool(Tool::new("greet").describe("Greets someone by name.").inline(
+//!         |Greet { name }, answer: &mut Answer<'_>| {
+//!             answer.text(&format!("Hello, {name}!"));
+//!             Ok(())
+//!         },
+//!     ))
+//!     .build()?;
+//! assert!(catalog.tool("greet").is_some());
+//! # Ok::<(), corelane::service::CatalogError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+// In the order in which they may know each other.
+
+pub mod fnv;
+
+pub mod outcome;
+
+pub mod live;
+pub mod worker;
+
+pub mod call;
+
+pub mod tool;
+
+pub mod catalog;
+
+pub mod demo;
+
+pub use self::call::{BlockingWork, Call, LocalFuture, LocalWork, NoArguments, Reply};
+pub use self::catalog::{Catalog, CatalogBuilder, CatalogError};
+pub use self::live::{HostFuture, Live, LiveHost};
+pub use self::outcome::{Cancelled, Outcome, ToolError};
+pub use self::tool::{Annotations, Icon, IconTheme, Tool, ToolBuilder};
+pub use self::worker::{Worker, WorkerHost};

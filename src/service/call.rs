@@ -1,0 +1,132 @@
+//! One `tools/call`, and what comes of it.
+//!
+//! What it keeps true: a call borrows everything from the parsed message, so that reading one
+//! allocates nothing; a key of `params` that the protocol itself reads occurs at most once. It does
+//! not read `_meta`, which belongs to the eras.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+
+use crate::protocol::error::Error;
+use crate::protocol::json::{Kind, Value};
+use crate::protocol::revision::Revision;
+use crate::service::live::Live;
+use crate::service::outcome::{Outcome, ToolError};
+use crate::service::worker::Worker;
+
+/// A request to run one tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    name: &'a str,
+    arguments: Option<Value<'a>>,
+    revision: Revision,
+}
+
+impl<'a> Call<'a> {
+    /// A call of the tool `name`. `None` stands for no arguments and is the same as an empty
+    /// object; what is no object fails in the handler.
+    pub const fn new(revision: Revision, name: &'a str, arguments: Option<Value<'a>>) -> Self {
+        Self { name, arguments, revision }
+    }
+
+    /// Reads the `params` of a `tools/call`: `name`, and `arguments` where there are any (`null` is
+    /// taken as none, because clients written in Go send it for an empty map).
+    ///
+    /// Fails with invalid params (-32602) where `params` is missing or not an object, where `name`
+    /// is missing, twice or not a string, and where `arguments` is there twice or not an object.
+    ///
+    /// Source: 2026-07-28, server/tools, "Calling Tools"; the same in all revisions.
+    pub fn read(revision: Revision, params: Option<Value<'a>>) -> Result<Self, Error> {
+        let params = params
+            .and_then(Value::as_object)
+            .ok_or_else(|| Error::invalid_params("tools/call needs params with the tool's name"))?;
+        let [name, arguments] = params.once(["name", "arguments"])?;
+        let name = name
+            .and_then(Value::as_str)
+            .ok_or_else(|| Error::invalid_params("params.name must be a string"))?;
+        let arguments = arguments.filter(|arguments| !arguments.is_null());
+        if arguments.is_some_and(|arguments| arguments.kind() != Kind::Object) {
+            return Err(Error::invalid_params("params.arguments must be an object"));
+        }
+        Ok(Self { name, arguments, revision })
+    }
+
+    /// The tool that is asked for.
+    pub const fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// The revision that the caller speaks.
+    pub const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The arguments as they were sent, an object; `None` where there are none.
+    pub const fn arguments(&self) -> Option<Value<'a>> {
+        self.arguments
+    }
+
+    /// The argument called `key`, the last one where it was sent more than once.
+    #[inline]
+    pub fn argument(&self, key: &str) -> Option<Value<'a>> {
+        self.arguments.and_then(Value::as_object).and_then(|object| object.find(key))
+    }
+
+    /// Reads the arguments into `T`, which may borrow its strings from the message; missing
+    /// arguments read as an empty object, a repeated key is refused. Allocates only what `T` does.
+    ///
+    /// Fails with [`ToolError::Arguments`].
+    pub fn decode<T: Deserialize<'a>>(&self) -> Result<T, ToolError> {
+        match self.arguments {
+            Some(arguments) => T::deserialize(arguments).map_err(ToolError::arguments),
+            None => {
+                let nothing = std::iter::empty::<(&'a str, &'a str)>();
+                T::deserialize(MapDeserializer::<_, serde::de::value::Error>::new(nothing))
+                    .map_err(ToolError::arguments)
+            }
+        }
+    }
+}
+
+/// The arguments of a tool that takes none. Refuses a call that brings some.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoArguments {}
+
+/// What comes of a call at once.
+pub enum Reply {
+    /// The answer is written; it needs closing and sending.
+    Ready,
+    /// The call failed with a JSON-RPC error; what stands in the answer is void.
+    Failed(Error),
+    /// A future has to run on this shard; the answer comes later.
+    Local(LocalWork),
+    /// A closure has to run on the thread pool; the answer comes later.
+    Blocking(BlockingWork),
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ready => formatter.write_str("Ready"),
+            Self::Failed(error) => formatter.debug_tuple("Failed").field(error).finish(),
+            Self::Local(_) => formatter.write_str("Local(..)"),
+            Self::Blocking(_) => formatter.write_str("Blocking(..)"),
+        }
+    }
+}
+
+/// A local handler with its arguments, waiting for the shard to run it. A panic inside becomes an
+/// internal error, never the shard's.
+pub type LocalWork = Box<dyn FnOnce(Live) -> LocalFuture>;
+
+/// A local handler at work.
+pub type LocalFuture = Pin<Box<dyn Future<Output = Result<Outcome, ToolError>>>>;
+
+/// A blocking handler with its arguments, waiting for a thread. A panic inside becomes an internal
+/// error, never the thread's.
+pub type BlockingWork = Box<dyn FnOnce(Worker) -> Result<Outcome, ToolError> + Send>;

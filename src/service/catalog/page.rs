@@ -1,0 +1,111 @@
+//! Pages of a list, and the cursors between them.
+//!
+//! What it keeps true: a cursor names a page of the catalog that issued it. A cursor of a catalog
+//! with other tools or another page size is unknown here, even where it looks alike, so that a
+//! client never continues one list in the middle of another. The same catalog in another process
+//! issues the same cursors: behind a balancer any of them goes on.
+
+use crate::protocol::error::Error;
+use crate::service::fnv::Fnv;
+
+/// How the tools of a catalog are cut into pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pages {
+    fingerprint: u32,
+    count: usize,
+    tools_max: usize,
+}
+
+impl Pages {
+    /// Cuts the list of `names` into pages of `tools_max` (at least one). An empty list has one
+    /// empty page.
+    pub(super) fn cut<'n>(names: impl ExactSizeIterator<Item = &'n str>, tools_max: usize) -> Self {
+        let tools_max = tools_max.max(1);
+        let count = names.len().div_ceil(tools_max).max(1);
+        let start = Fnv::new().and(&tools_max.to_le_bytes());
+        let hash = names.fold(start, |hash, name| hash.and(name.as_bytes()).and(b"\n")).value();
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are folded in")]
+        let fingerprint = (hash ^ (hash >> 32)) as u32;
+        Self { fingerprint, count, tools_max }
+    }
+
+    /// How many pages there are; never zero.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many tools a page holds, except the last one.
+    pub(super) const fn tools_max(&self) -> usize {
+        self.tools_max
+    }
+
+    /// The cursor that leads to page `index`, where there is such a page.
+    pub(super) fn cursor(&self, index: usize) -> Option<String> {
+        (index < self.count).then(|| format!("{:08x}-{index:x}", self.fingerprint))
+    }
+
+    /// The page that `cursor` leads to; the first without one. Fails with invalid params (-32602)
+    /// for every cursor that [`Pages::cursor`] does not issue for a page after the first.
+    ///
+    /// Source: 2026-07-28, server/utilities/pagination, "Error Handling".
+    pub(super) fn find(&self, cursor: Option<&str>) -> Result<usize, Error> {
+        let Some(cursor) = cursor else { return Ok(0) };
+        let index = cursor.split_once('-').and_then(|(_, index)| {
+            let index = usize::from_str_radix(index, 16).ok()?;
+            // Only the spelling that was issued: `+1` and `01` parse too.
+            (index > 0 && self.cursor(index).as_deref() == Some(cursor)).then_some(index)
+        });
+        index.ok_or_else(|| Error::invalid_params("unknown cursor: list again from the start"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+    #[test]
+    fn each_cursor_leads_to_its_page() {
+        let pages = Pages::cut(NAMES.into_iter(), 2);
+        assert_eq!(pages.count(), 3);
+        assert_eq!(pages.find(None).unwrap(), 0);
+        for index in 1..3 {
+            let cursor = pages.cursor(index).unwrap();
+            assert_eq!(pages.find(Some(&cursor)).unwrap(), index);
+        }
+        assert_eq!(pages.cursor(3), None);
+    }
+
+    #[test]
+    fn an_empty_list_has_one_page() {
+        let pages = Pages::cut([].into_iter(), 2);
+        assert_eq!((pages.count(), pages.find(None).unwrap()), (1, 0));
+    }
+
+    #[test]
+    fn a_cursor_that_was_not_issued_is_unknown() {
+        let pages = Pages::cut(NAMES.into_iter(), 2);
+        let issued = pages.cursor(1).unwrap();
+        let (fingerprint, _) = issued.split_once('-').unwrap();
+        let forged = ["", "-", "1", "x-1", "00000000-1", "ффф-1", "-1-"].map(String::from);
+        let respelled = ["0", "3", "+1", "01", "1 ", "", "ffffffffffffffffff"];
+        let respelled = respelled.map(|index| format!("{fingerprint}-{index}"));
+        for cursor in forged.iter().chain(&respelled) {
+            assert_eq!(pages.find(Some(cursor)).unwrap_err().code, -32602, "{cursor}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_another_catalog_is_unknown() {
+        let pages = Pages::cut(NAMES.into_iter(), 2);
+        let cursor = pages.cursor(1).unwrap();
+        for other in [
+            Pages::cut(NAMES.into_iter(), 3),
+            Pages::cut(["a", "b", "c", "d", "f"].into_iter(), 2),
+            Pages::cut(["ab", "c", "d", "e"].into_iter(), 2),
+        ] {
+            assert!(other.find(Some(&cursor)).is_err());
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a catalog tells about itself, in every revision.
+
+use std::sync::Arc;
+
+use corelane::protocol::message::{Answer, ServerInfo};
+use corelane::protocol::revision::Revision;
+use corelane::service::{
+    Annotations, Catalog, CatalogBuilder, CatalogError, Icon, IconTheme, NoArguments, Tool, demo,
+};
+use serde_json::{Value, json};
+
+fn builder() -> CatalogBuilder {
+    Catalog::builder(ServerInfo::new("test", "1.0.0"))
+}
+
+fn nothing(_: NoArguments, _: &mut Answer<'_>) -> Result<(), corelane::service::ToolError> {
+    Ok(())
+}
+
+/// A tool with everything that can be told about one.
+fn full() -> Tool {
+    Tool::new("full/tool_1.x-y")
+        .title("Full")
+        .describe("Tells everything.")
+        .annotations(Annotations { read_only: Some(true), ..Annotations::default() })
+        .icon(Icon {
+            src: "https://example.com/icon.png".into(),
+            mime_type: Some("image/png".into()),
+            sizes: vec!["48x48".into()],
+            theme: Some(IconTheme::Dark),
+        })
+        .meta("example.com/color", "blue")
+        .returns_schema(json!({ "type": "object", "properties": { "any": true } }))
+        .inline(nothing)
+}
+
+fn page(catalog: &Catalog, revision: Revision, cursor: Option<&str>) -> Value {
+    serde_json::from_slice(catalog.tools_page(revision, cursor).unwrap()).unwrap()
+}
+
+fn members(tool: &Value) -> Vec<&str> {
+    tool.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_catalog_is_shared_between_shards() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&Arc::new(builder().tool(full()).build().unwrap()));
+}
+
+#[test]
+fn a_tool_is_told_in_the_words_of_each_revision() {
+    let catalog = builder().tool(full()).build().unwrap();
+    let told = Revision::ALL.map(|revision| page(&catalog, revision, None)["tools"][0].clone());
+    let [first, second, third, fourth, modern] = &told;
+    assert_eq!(members(first), ["name", "description", "inputSchema"]);
+    assert_eq!(members(second), ["name", "description", "inputSchema", "annotations"]);
+    assert_eq!(
+        second["annotations"],
+        json!({ "title": "Full", "readOnlyHint": true }),
+        "2025-03-26 has no other place for the title"
+    );
+    let third_members =
+        ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"];
+    assert_eq!(members(third), third_members);
+    assert_eq!(third["annotations"], json!({ "readOnlyHint": true }));
+    assert_eq!(fourth["icons"][0]["theme"], "dark");
+    assert_eq!(fourth, modern);
+}
+
+#[test]
+fn a_list_is_cut_into_pages_that_lead_from_one_to_the_next() {
+    let names: Vec<String> = (0..250).map(|count| format!("tool-{count}")).collect();
+    let tools = names.iter().map(|name| Tool::new(name.as_str()).inline(nothing));
+    let catalog = builder().tools(tools).build().unwrap();
+    for revision in Revision::ALL {
+        let (mut cursor, mut told, mut lengths) = (None::<String>, Vec::new(), Vec::new());
+        loop {
+            let page = page(&catalog, revision, cursor.as_deref());
+            let tools = page["tools"].as_array().unwrap();
+            lengths.push(tools.len());
+            told.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            let Some(next) = page.get("nextCursor") else { break };
+            cursor = Some(next.as_str().unwrap().to_owned());
+        }
+        assert_eq!(lengths, [100, 100, 50]);
+        assert_eq!(told, names);
+    }
+}
+
+#[test]
+fn a_cursor_of_nobody_is_refused() {
+    let catalog = demo::catalog(ServerInfo::new("demo", "1")).unwrap();
+    for cursor in ["", "1", "0", "ffffffff-1", "\u{0}"] {
+        let error = catalog.tools_page(Revision::LATEST, Some(cursor)).unwrap_err();
+        assert_eq!(error.code, -32602);
+    }
+}
+
+#[test]
+fn modern_lists_say_how_long_they_are_fresh() {
+    let catalog = builder().fresh_for(std::time::Duration::from_secs(2)).build().unwrap();
+    for revision in Revision::ALL {
+        let page = page(&catalog, revision, None);
+        assert_eq!(page["tools"], json!([]));
+        let hint = revision.is_modern().then(|| json!(2000));
+        assert_eq!(page.get("ttlMs"), hint.as_ref());
+        assert_eq!(page.get("cacheScope").is_some(), revision.is_modern());
+        assert_eq!(page.get("resultType").is_some(), revision.is_modern());
+    }
+}
+
+#[test]
+fn initialize_agrees_on_the_revision_it_is_asked_for() {
+    let catalog = builder().instructions("Use it well.").tool(full()).build().unwrap();
+    for revision in Revision::ALL {
+        let body: Value = serde_json::from_slice(catalog.initialize_body(revision)).unwrap();
+        let agreed = revision.min(Revision::LATEST_LEGACY);
+        assert_eq!(body["protocolVersion"], agreed.as_str());
+        assert_eq!(body["serverInfo"], json!({ "name": "test", "version": "1.0.0" }));
+        assert_eq!(body["instructions"], "Use it well.");
+        assert!(body["capabilities"]["tools"].is_object());
+    }
+}
+
+#[test]
+fn discovery_names_every_revision_and_what_is_offered() {
+    let catalog = builder().tool(full()).build().unwrap();
+    let body: Value = serde_json::from_slice(catalog.discover_body()).unwrap();
+    let versions = body["supportedVersions"].as_array().unwrap();
+    assert_eq!(versions.len(), Revision::ALL.len());
+    assert!(versions.contains(&json!(Revision::LATEST.as_str())));
+    assert!(body["capabilities"]["tools"].is_object());
+    assert_eq!(body["resultType"], "complete");
+    assert_eq!(body["ttlMs"], 300_000);
+    assert_eq!(body["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "test");
+}
+
+#[test]
+fn a_tool_that_clients_could_not_use_is_refused_by_name() {
+    for name in ["", "white space", "umlaut-ä", &"x".repeat(129), "new\nline"] {
+        let error = builder().tool(Tool::new(name).inline(nothing)).build().unwrap_err();
+        assert!(matches!(error, CatalogError::Tool { .. }), "{name}: {error}");
+    }
+    assert!(builder().tool(Tool::new("x".repeat(128)).inline(nothing)).build().is_ok());
+
+    let twice = [full(), full()];
+    let error = builder().tools(twice).build().unwrap_err();
+    assert_eq!(error.to_string(), "two tools are called `full/tool_1.x-y`; names must be unique");
+
+    let tool = Tool::new("text").inline(|_: String, _: &mut Answer<'_>| Ok(()));
+    let error = builder().tool(tool).build().unwrap_err();
+    assert!(error.to_string().starts_with("tool `text`: its arguments must be an object"));
+
+    let error = builder().page_tools_max(0).build().unwrap_err();
+    assert_eq!(error, CatalogError::EmptyPages);
+}
+
+#[test]
+fn every_tool_is_found_by_its_name_and_no_other() {
+    let catalog = demo::catalog(ServerInfo::new("demo", "1")).unwrap();
+    for tool in catalog.tools() {
+        assert_eq!(catalog.tool(tool.name()).map(Tool::name), Some(tool.name()));
+    }
+    for name in ["", "ech", "echo ", "Echo", "subtract"] {
+        assert!(catalog.tool(name).is_none());
+    }
+}

@@ -1,0 +1,143 @@
+//! A stage for tools: a caller in front, a stand-in for the server behind.
+//!
+//! It runs every kind of handler to its end on this thread. Time is a number: a sleep ends at once
+//! and is added up.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, pending, ready};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use corelane::protocol::error::Error;
+use corelane::protocol::json::{Document, Limits, PADDING_BYTES, Parser};
+use corelane::protocol::revision::Revision;
+use corelane::protocol::rpc::Id;
+use corelane::service::{Call, Catalog, Live, LiveHost, Outcome, Reply, ToolError, Worker, WorkerHost};
+use serde_json::Value;
+
+/// Parses `text` and shows the document to `look`.
+pub fn with_document<T>(text: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.resize(text.len() + PADDING_BYTES, 0);
+    let mut parser = Parser::new(Limits::default());
+    look(&parser.parse(&mut bytes, text.len()).unwrap())
+}
+
+/// Sends `params` to `tools/call` and waits for the result.
+pub fn call(catalog: &Catalog, revision: Revision, params: &str) -> Result<Value, Error> {
+    call_watched(catalog, revision, params, Rc::new(Stage::default()), Arc::new(Pool::default()))
+}
+
+/// [`call`] with the stand-ins in the hands of the test.
+pub fn call_watched(
+    catalog: &Catalog,
+    revision: Revision,
+    params: &str,
+    stage: Rc<Stage>,
+    pool: Arc<Pool>,
+) -> Result<Value, Error> {
+    let mut out = b"before".to_vec();
+    let id = Id::Signed(7);
+    let reply = with_document(params, |document| {
+        let call = Call::read(revision, Some(document.root()))?;
+        Ok::<_, Error>(catalog.call(&call, id, &mut out))
+    })?;
+    let result = match reply {
+        Reply::Ready => return Ok(response(&out)),
+        Reply::Failed(error) => {
+            assert_eq!(out, b"before", "a call that failed leaves nothing behind");
+            return Err(error);
+        }
+        Reply::Local(work) => finish(work(Live::new(stage))),
+        Reply::Blocking(work) => work(Worker::new(pool)),
+    };
+    assert_eq!(out, b"before", "a call that is not ready has said nothing");
+    settle(catalog, revision, result)
+}
+
+/// Has the catalog write the response for what a handler returned.
+pub fn settle(
+    catalog: &Catalog,
+    revision: Revision,
+    result: Result<Outcome, ToolError>,
+) -> Result<Value, Error> {
+    let mut out = b"before".to_vec();
+    let settled = catalog.settle(revision, Id::Signed(7), result, &mut out);
+    if settled.is_err() {
+        assert_eq!(out, b"before");
+    }
+    settled.map(|()| response(&out))
+}
+
+/// The result of the one response in `out`.
+fn response(out: &[u8]) -> Value {
+    let text = out.strip_prefix(b"before").expect("what was in the buffer stays");
+    let mut response: Value = serde_json::from_slice(text).expect("a response is one JSON text");
+    assert_eq!(response["jsonrpc"], "2.0");
+    assert_eq!(response["id"], 7);
+    response["result"].take()
+}
+
+/// Polls `future` until it is done. Nothing on this stage wakes anybody: everything is ready.
+fn finish<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    for _ in 0..10_000 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+    panic!("the handler waits for something that never comes");
+}
+
+/// Stands in for a shard.
+#[derive(Default)]
+pub struct Stage {
+    /// Every word of progress.
+    pub progress: RefCell<Vec<(f64, Option<f64>)>>,
+    /// How long the handler has slept in all.
+    pub slept: Cell<Duration>,
+    /// After how much progress the request is cancelled.
+    pub cancel_after: Cell<Option<usize>>,
+}
+
+impl LiveHost for Stage {
+    fn progress(&self, progress: f64, total: Option<f64>, _: Option<&str>) {
+        self.progress.borrow_mut().push((progress, total));
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel_after.get().is_some_and(|count| self.progress.borrow().len() >= count)
+    }
+
+    fn cancelled(&self) -> Pin<Box<dyn Future<Output = ()>>> {
+        if self.is_cancelled() { Box::pin(ready(())) } else { Box::pin(pending()) }
+    }
+
+    fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()>>> {
+        self.slept.set(self.slept.get() + span);
+        Box::pin(ready(()))
+    }
+}
+
+/// Stands in for the thread pool.
+#[derive(Default)]
+pub struct Pool {
+    /// How often progress was told.
+    pub progress_count: AtomicUsize,
+    /// Whether the request was cancelled before it ran.
+    pub is_cancelled: bool,
+}
+
+impl WorkerHost for Pool {
+    fn progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {
+        self.progress_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled
+    }
+}
