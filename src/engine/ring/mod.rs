@@ -17,6 +17,7 @@
 //! - When the receive buffers run out the backend waits for leases to come back and goes on by
 //!   itself; nothing is lost, the peer is slowed by its window.
 
+pub mod poll;
 #[cfg(target_os = "linux")]
 pub mod uring;
 
