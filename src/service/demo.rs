@@ -165,11 +165,7 @@ fn hash(Hash { bytes }: Hash, worker: Worker) -> Result<Outcome, ToolError> {
 }
 
 /// Refuses an argument outside of its bounds, which its schema states.
-fn within(
-    name: &str,
-    value: u64,
-    bounds: std::ops::RangeInclusive<u64>,
-) -> Result<(), ToolError> {
+fn within(name: &str, value: u64, bounds: std::ops::RangeInclusive<u64>) -> Result<(), ToolError> {
     if bounds.contains(&value) {
         return Ok(());
     }

@@ -41,7 +41,8 @@ impl Outcome {
     /// Fails with an internal error where `value` is not JSON, such as a map whose keys are not
     /// strings.
     pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
-        let structured = serde_json::to_value(value).map_err(|_| Error::internal("the result of the tool is not JSON"))?;
+        let structured = serde_json::to_value(value)
+            .map_err(|_| Error::internal("the result of the tool is not JSON"))?;
         Ok(Self { structured: Some(structured), ..Self::default() })
     }
 
@@ -76,10 +77,7 @@ impl Outcome {
     /// local or blocking handler returned to what its caller reads.
     ///
     /// `Err` is to be sent as a JSON-RPC error; what stands in the answer is void then.
-    pub fn settle(
-        result: Result<Self, ToolError>,
-        answer: &mut Answer<'_>,
-    ) -> Result<(), Error> {
+    pub fn settle(result: Result<Self, ToolError>, answer: &mut Answer<'_>) -> Result<(), Error> {
         match result {
             Ok(outcome) => outcome.write(answer),
             Err(error) => error.settle(answer),

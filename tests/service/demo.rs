@@ -69,9 +69,10 @@ fn slow_stops_where_it_is_cancelled() {
 #[test]
 fn hash_hashes_the_bytes_it_generates() {
     for bytes in [0, 1, 251, 64_256, 64_257, 200_000] {
-        let expected = (0..=250_u8).cycle().take(bytes).fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-        });
+        let expected =
+            (0..=250_u8).cycle().take(bytes).fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+            });
         let params = json!({ "name": "hash", "arguments": { "bytes": bytes } });
         let result = call(&catalog(), Revision::LATEST, &params.to_string()).unwrap();
         let structured = &result["structuredContent"];

@@ -3,9 +3,7 @@
 use corelane::protocol::error::Error;
 use corelane::protocol::message::{Answer, ServerInfo};
 use corelane::protocol::revision::Revision;
-use corelane::service::{
-    Call, Catalog, Live, NoArguments, Outcome, Tool, ToolError, Worker, demo,
-};
+use corelane::service::{Call, Catalog, Live, NoArguments, Outcome, Tool, ToolError, Worker, demo};
 use serde_json::{Value, json};
 
 use crate::stage::{call, settle, with_document};

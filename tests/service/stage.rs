@@ -16,7 +16,9 @@ use corelane::protocol::error::Error;
 use corelane::protocol::json::{Document, Limits, PADDING_BYTES, Parser};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::Id;
-use corelane::service::{Call, Catalog, Live, LiveHost, Outcome, Reply, ToolError, Worker, WorkerHost};
+use corelane::service::{
+    Call, Catalog, Live, LiveHost, Outcome, Reply, ToolError, Worker, WorkerHost,
+};
 use serde_json::Value;
 
 /// Parses `text` and shows the document to `look`.

@@ -79,7 +79,8 @@ impl CatalogBuilder {
         }
         let mut places = HashMap::with_capacity_and_hasher(self.tools.len(), BuildFnv::new());
         for (place, tool) in self.tools.iter_mut().enumerate() {
-            tool.fit().map_err(|problem| CatalogError::Tool { name: tool.name().into(), problem })?;
+            tool.fit()
+                .map_err(|problem| CatalogError::Tool { name: tool.name().into(), problem })?;
             if places.insert(Box::from(tool.name()), place).is_some() {
                 return Err(CatalogError::DuplicateTool { name: tool.name().into() });
             }

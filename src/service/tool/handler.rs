@@ -29,8 +29,7 @@ pub(super) enum Handler {
     Blocking(BlockingHandler),
 }
 
-type InlineHandler =
-    Box<dyn Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), ToolError> + Send + Sync>;
+type InlineHandler = Box<dyn Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), ToolError> + Send + Sync>;
 type LocalHandler = Box<dyn Fn(&Call<'_>) -> Result<LocalWork, ToolError> + Send + Sync>;
 type BlockingHandler = Box<dyn Fn(&Call<'_>) -> Result<BlockingWork, ToolError> + Send + Sync>;
 
