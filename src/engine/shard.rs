@@ -116,6 +116,11 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
         &mut self.driver
     }
 
+    /// Both halves, to change from outside a turn.
+    pub const fn parts_mut(&mut self) -> (&mut R, &mut D) {
+        (&mut self.ring, &mut self.driver)
+    }
+
     /// The ring, to look at from outside a turn.
     pub const fn ring(&self) -> &R {
         &self.ring

@@ -78,16 +78,24 @@ impl<S> Link<S> {
             .unwrap_or_default()
     }
 
-    /// Stops or resumes reading, as the queues of the connection ask for after a line or a batch
-    /// of lines. Call it whenever lines were carried.
+    /// Whether the queues of a connection let another line down the road. Ask after each line:
+    /// once the answer is no, [`Link::next_line`] says [`Line::NeedMore`], and what is left of the
+    /// arrival goes to [`Link::stash`], and [`Link::pause`] tells the ring.
     #[inline]
-    pub fn balance<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    pub fn balance(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let full = connection.queued_bytes() > self.options.outgoing_bytes_max
             || connection.owed >= self.options.requests_in_flight_max;
-        if full && !connection.paused && connection.phase == Phase::Open {
+        if full && connection.is_read() {
             connection.paused = true;
             self.statistics.paused += 1;
+        }
+    }
+
+    /// Asks the ring for no more where a connection is paused.
+    pub fn pause<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let Some(connection) = self.connections.get(key) else { return };
+        if connection.paused && connection.phase == Phase::Open {
             ring.submit(Operation::Pause(connection.receive));
         }
     }
