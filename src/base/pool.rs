@@ -17,12 +17,7 @@ impl BufferPool {
     /// A pool that keeps at most `retained_bytes_max` bytes of capacity, in buffers of at most
     /// `buffer_bytes_max` each.
     pub const fn new(retained_bytes_max: usize, buffer_bytes_max: usize) -> Self {
-        Self {
-            idle: Vec::new(),
-            retained_bytes: 0,
-            retained_bytes_max,
-            buffer_bytes_max,
-        }
+        Self { idle: Vec::new(), retained_bytes: 0, retained_bytes_max, buffer_bytes_max }
     }
 
     /// An empty buffer, with capacity from an earlier life where there is one.

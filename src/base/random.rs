@@ -24,10 +24,7 @@ impl Random {
     }
 
     /// A number below `bound`; zero where `bound` is zero.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the high half of the product is meant"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the high half of the product is meant")]
     pub const fn below(&mut self, bound: usize) -> usize {
         ((self.next_u64() as u128 * bound as u128) >> 64) as usize
     }

@@ -23,15 +23,9 @@ impl Key {
     }
 
     /// The inverse of [`Key::to_bits`].
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the halves of the word are meant"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the word are meant")]
     pub const fn from_bits(bits: u64) -> Self {
-        Self {
-            index: bits as u32,
-            generation: (bits >> 32) as u32,
-        }
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
@@ -63,12 +57,7 @@ impl<T> Slab<T> {
     /// memory before the first one.
     pub fn new(places_max: usize) -> Self {
         let places_max = places_max.min(NO_PLACE as usize - 1);
-        Self {
-            places: Vec::new(),
-            vacant_first: NO_PLACE,
-            length: 0,
-            places_max,
-        }
+        Self { places: Vec::new(), vacant_first: NO_PLACE, length: 0, places_max }
     }
 
     /// Takes a place for `value`, or hands it back when the slab is full.
@@ -80,15 +69,9 @@ impl<T> Slab<T> {
             let Ok(index) = u32::try_from(self.places.len()) else {
                 return Err(value);
             };
-            self.places.push(Place {
-                generation: 0,
-                stay: Stay::Taken(value),
-            });
+            self.places.push(Place { generation: 0, stay: Stay::Taken(value) });
             self.length += 1;
-            return Ok(Key {
-                index,
-                generation: 0,
-            });
+            return Ok(Key { index, generation: 0 });
         }
         let index = self.vacant_first;
         let place = &mut self.places[index as usize];
@@ -98,19 +81,15 @@ impl<T> Slab<T> {
         self.vacant_first = next;
         place.stay = Stay::Taken(value);
         self.length += 1;
-        Ok(Key {
-            index,
-            generation: place.generation,
-        })
+        Ok(Key { index, generation: place.generation })
     }
 
     /// The value that `key` names, while it stays.
     pub fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index())? {
-            Place {
-                generation,
-                stay: Stay::Taken(value),
-            } if *generation == key.generation => Some(value),
+            Place { generation, stay: Stay::Taken(value) } if *generation == key.generation => {
+                Some(value)
+            }
             _ => None,
         }
     }
@@ -118,10 +97,9 @@ impl<T> Slab<T> {
     /// The value that `key` names, to change, while it stays.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.places.get_mut(key.index())? {
-            Place {
-                generation,
-                stay: Stay::Taken(value),
-            } if *generation == key.generation => Some(value),
+            Place { generation, stay: Stay::Taken(value) } if *generation == key.generation => {
+                Some(value)
+            }
             _ => None,
         }
     }
@@ -131,12 +109,7 @@ impl<T> Slab<T> {
         self.get(key)?;
         let place = &mut self.places[key.index()];
         place.generation = place.generation.wrapping_add(1);
-        let stay = std::mem::replace(
-            &mut place.stay,
-            Stay::Vacant {
-                next: self.vacant_first,
-            },
-        );
+        let stay = std::mem::replace(&mut place.stay, Stay::Vacant { next: self.vacant_first });
         self.vacant_first = key.index;
         self.length -= 1;
         match stay {
@@ -147,22 +120,13 @@ impl<T> Slab<T> {
 
     /// Every value with its key, in the order of places.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        self.places
-            .iter()
-            .enumerate()
-            .filter_map(|(index, place)| match &place.stay {
-                Stay::Taken(value) => {
-                    let index = u32::try_from(index).ok()?;
-                    Some((
-                        Key {
-                            index,
-                            generation: place.generation,
-                        },
-                        value,
-                    ))
-                }
-                Stay::Vacant { .. } => None,
-            })
+        self.places.iter().enumerate().filter_map(|(index, place)| match &place.stay {
+            Stay::Taken(value) => {
+                let index = u32::try_from(index).ok()?;
+                Some((Key { index, generation: place.generation }, value))
+            }
+            Stay::Vacant { .. } => None,
+        })
     }
 
     /// How many values stay.
@@ -214,10 +178,7 @@ mod tests {
         slab.remove(keys[2]);
         let again = slab.insert(9).unwrap();
         assert_eq!(Key::from_bits(again.to_bits()), again);
-        assert_eq!(
-            slab.iter().map(|(_, n)| *n).collect::<Vec<_>>(),
-            [0, 1, 9, 3, 4]
-        );
+        assert_eq!(slab.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [0, 1, 9, 3, 4]);
         assert_eq!(slab.len(), 5);
     }
 }

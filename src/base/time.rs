@@ -36,15 +36,13 @@ impl Moment {
     }
 
     /// The moment `span` later; saturates at the end of time (584 years).
+    #[must_use]
     pub const fn after(self, span: Duration) -> Self {
         let nanoseconds = span.as_nanos();
         if nanoseconds > (u64::MAX - self.0) as u128 {
             return Self(u64::MAX);
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the branch above bounds it"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "the branch above bounds it")]
         Self(self.0 + nanoseconds as u64)
     }
 

@@ -14,16 +14,11 @@ impl Clock {
     /// A clock whose origin is now.
     #[expect(clippy::disallowed_methods, reason = "this is the place that may")]
     pub fn start() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
+        Self { origin: Instant::now() }
     }
 
     /// Reads it.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "584 years of nanoseconds fit"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "584 years of nanoseconds fit")]
     pub fn now(&self) -> Moment {
         Moment::from_nanoseconds(self.origin.elapsed().as_nanos() as u64)
     }

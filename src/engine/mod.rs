@@ -3,7 +3,12 @@
 //! It knows nothing of MCP. A [`shard`] is one thread's loop over one [`ring`]; what the bytes
 //! mean is the business of the [`shard::Driver`] that it carries.
 
+pub mod blocking;
 pub mod buffer;
 pub mod clock;
+pub mod host;
+pub mod mesh;
+pub mod placement;
 pub mod ring;
 pub mod shard;
+pub mod timer;

@@ -59,12 +59,7 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
     /// A shard at its first moment.
     pub fn new(mut ring: R, driver: D) -> Self {
         let now = ring.park(Patience::None);
-        Self {
-            ring,
-            driver,
-            completions: Vec::with_capacity(1024),
-            now,
-        }
+        Self { ring, driver, completions: Vec::with_capacity(1024), now }
     }
 
     /// One turn. Parks at its end for as long as the driver has nothing to do, at most
@@ -89,11 +84,7 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
         for completion in self.completions.drain(..) {
             self.driver.arrive(&mut self.ring, completion, self.now);
         }
-        if self
-            .driver
-            .deadline()
-            .is_some_and(|deadline| deadline <= self.now)
-        {
+        if self.driver.deadline().is_some_and(|deadline| deadline <= self.now) {
             self.driver.expire(&mut self.ring, self.now);
         }
         let letters_left = self.driver.take_letters(&mut self.ring, self.now);
@@ -123,6 +114,11 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
     /// The driver, to change from outside a turn.
     pub const fn driver_mut(&mut self) -> &mut D {
         &mut self.driver
+    }
+
+    /// Both halves, to change from outside a turn.
+    pub const fn parts_mut(&mut self) -> (&mut R, &mut D) {
+        (&mut self.ring, &mut self.driver)
     }
 
     /// The ring, to look at from outside a turn.

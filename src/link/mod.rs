@@ -1,1 +1,208 @@
-//! (room)
+//! One live connection: its sockets, its framing, its queues and its end.
+//!
+//! A [`Link`] holds the connections of one shard. It turns what the ring completes into lines for
+//! the road, corks what the road answers and sends it once a turn, slows a peer that does not
+//! read, ends one that stays silent, and closes so that the last answer still arrives.
+//!
+//! What it keeps true:
+//!
+//! - At most one send of a connection is with the ring; what is written meanwhile is corked
+//!   behind it, so answers leave in the order in which they were written.
+//! - A connection whose peer does not read holds at most `outgoing_bytes_max` bytes and the one
+//!   answer that passed the bound; it is not read until half of that has drained.
+//! - An idle connection holds no buffer.
+//! - A connection leaves the table only when the ring has closed its sockets.
+//!
+//! What it does not do: look into a line. That is the business of whoever holds the link.
+
+#![forbid(unsafe_code)]
+
+pub mod connection;
+pub mod listener;
+pub mod options;
+
+mod input;
+mod output;
+mod timers;
+
+use std::net::SocketAddr;
+
+pub use self::connection::Connection;
+pub use self::options::LinkOptions;
+use crate::base::pool::BufferPool;
+use crate::base::slab::{Key, Slab};
+use crate::base::time::Moment;
+use crate::engine::ring::{Operation, Ring, Socket};
+use crate::engine::timer::Wheel;
+
+use self::connection::Phase;
+
+/// The connections of one shard, each with a session of type `S` that belongs to the driver.
+#[derive(Debug)]
+pub struct Link<S> {
+    /// The connections themselves.
+    pub connections: Slab<Connection<S>>,
+    /// Where line and answer buffers come from and go back to.
+    pub pool: BufferPool,
+    /// The bounds.
+    pub options: LinkOptions,
+    /// What has happened to connections since the start.
+    pub statistics: Statistics,
+    keys: Vec<Option<Key>>,
+    corked: Vec<Key>,
+    wheel: Wheel<Key>,
+}
+
+/// What has happened to the connections of a link.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Statistics {
+    /// Connections opened.
+    pub opened: u64,
+    /// Connections whose sockets the ring has closed.
+    pub closed: u64,
+    /// Of those, ended for silence.
+    pub idle: u64,
+    /// Of those, ended because no message was complete in time.
+    pub lease: u64,
+    /// Of those, ended by a failure of the socket.
+    pub failed: u64,
+    /// Times a connection was not read because its peer did not read.
+    pub paused: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+}
+
+/// The two directions of a new connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    /// Where bytes come from.
+    pub receive: Socket,
+    /// Where bytes go to: the same socket, or the other pipe.
+    pub send: Socket,
+    /// The other end, where it is known.
+    pub peer: Option<SocketAddr>,
+}
+
+/// What the driver should look at after the link has dealt with a completion.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Next {
+    /// Nothing.
+    Nothing,
+    /// The connection may be read again: carry its stash down the road, see [`Link::unstash`].
+    Resume(Key),
+    /// The stream has ended: its last line may stand without a terminator.
+    LastLine(Key),
+    /// The connection failed: whatever it has in flight has nobody to answer to.
+    Abandon(Key),
+}
+
+impl<S> Link<S> {
+    /// A link without connections. Takes memory as they come.
+    pub fn new(options: LinkOptions) -> Self {
+        Self {
+            connections: Slab::new(options.connections_max),
+            pool: BufferPool::new(options.pool_bytes_max, options.pool_buffer_bytes_max),
+            options,
+            statistics: Statistics::default(),
+            keys: Vec::new(),
+            corked: Vec::new(),
+            wheel: Wheel::new(),
+        }
+    }
+
+    /// Takes a new connection in and begins to receive; hands the session back when the table is
+    /// full (the caller closes the socket).
+    pub fn open<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        stream: Stream,
+        session: S,
+        now: Moment,
+    ) -> Result<Key, S> {
+        let connection = Connection::new(stream, session, now);
+        let key = match self.connections.insert(connection) {
+            Ok(key) => key,
+            Err(refused) => return Err(refused.session),
+        };
+        for socket in [stream.receive, stream.send] {
+            let index = socket.index();
+            if index >= self.keys.len() {
+                self.keys.resize(index + 1, None);
+            }
+            self.keys[index] = Some(key);
+        }
+        self.statistics.opened += 1;
+        if stream.receive == stream.send {
+            let first = self.options.lease_max.min(self.options.idle_max);
+            self.wheel.insert(now.after(first), key);
+        }
+        ring.submit(Operation::Receive(stream.receive));
+        Ok(key)
+    }
+
+    /// The connection that a socket belongs to.
+    #[inline]
+    pub fn key(&self, socket: Socket) -> Option<Key> {
+        self.keys.get(socket.index()).copied().flatten()
+    }
+
+    /// Lets a connection end once everything owed to its peer has been sent: nothing more is read.
+    pub fn finish<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.phase == Phase::Open {
+            connection.phase = Phase::Draining;
+        }
+        self.advance(ring, key, now);
+    }
+
+    /// Ends a connection at once; what was not sent is lost.
+    pub fn close<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.phase == Phase::Closing {
+            return;
+        }
+        connection.phase = Phase::Closing;
+        ring.submit(Operation::Close(connection.receive));
+        if connection.send != connection.receive {
+            ring.submit(Operation::Close(connection.send));
+        }
+    }
+
+    /// Moves a connection that is to end one step on where nothing holds it back.
+    pub(crate) fn advance<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let linger_max = self.options.linger_max;
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.phase != Phase::Draining || connection.owes() {
+            return;
+        }
+        if connection.input_ended || connection.send != connection.receive {
+            self.close(ring, key);
+            return;
+        }
+        // Closing now, with bytes of the peer unread, would reset the connection and could take
+        // the last answer with it: say that we are done and wait for the peer to see it.
+        connection.phase = Phase::Lingering;
+        ring.submit(Operation::Finish(connection.send));
+        ring.submit(Operation::Receive(connection.receive));
+        self.wheel.insert(now.after(linger_max), key);
+    }
+
+    /// The ring has closed a socket; forgets its connection once both directions are gone.
+    /// Returns the session of a connection that has left.
+    pub fn closed(&mut self, socket: Socket) -> Option<(Key, S)> {
+        let key = self.keys.get_mut(socket.index())?.take()?;
+        let connection = self.connections.get_mut(key)?;
+        let (receive, send) = (connection.receive, connection.send);
+        if self.key(receive).is_some() || self.key(send).is_some() {
+            return None;
+        }
+        let mut connection = self.connections.remove(key)?;
+        for buffer in connection.release_buffers() {
+            self.pool.give(buffer);
+        }
+        self.statistics.closed += 1;
+        Some((key, connection.session))
+    }
+}

@@ -112,15 +112,7 @@ impl Kind {
             Self::TooLarge => (Peer, Connection, -32012, 413, 413, Some(1009), false),
             Self::UnsupportedVersion => (Peer, Request, -32022, 400, 400, None, false),
         };
-        Row {
-            blame,
-            scope,
-            code,
-            http_modern,
-            http_legacy,
-            close,
-            retryable,
-        }
+        Row { blame, scope, code, http_modern, http_legacy, close, retryable }
     }
 }
 
@@ -147,31 +139,14 @@ impl Error {
     /// An error of `kind`.
     #[cold]
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        let Row {
-            blame,
-            scope,
-            code,
-            retryable,
-            ..
-        } = kind.row();
-        Self {
-            kind,
-            blame,
-            scope,
-            code,
-            message: message.into(),
-            data: None,
-            retryable,
-        }
+        let Row { blame, scope, code, retryable, .. } = kind.row();
+        Self { kind, blame, scope, code, message: message.into(), data: None, retryable }
     }
 
     /// The same error with `data`, which is JSON already.
     #[must_use]
     pub fn with_data(self, data: impl Into<Box<str>>) -> Self {
-        Self {
-            data: Some(data.into()),
-            ..self
-        }
+        Self { data: Some(data.into()), ..self }
     }
 
     /// A handler's own error. Codes from -32768 to -32000 belong to JSON-RPC and MCP; one of them
@@ -195,10 +170,7 @@ impl Error {
 
     /// More connections than the server may have.
     pub fn connection_limit() -> Self {
-        Self::new(
-            Kind::ConnectionLimit,
-            "the server has no room for another connection; try later",
-        )
+        Self::new(Kind::ConnectionLimit, "the server has no room for another connection; try later")
     }
 
     /// A header that disagrees with the body.
@@ -250,10 +222,7 @@ impl Error {
 
     /// Longer than a message may be.
     pub fn too_large(message_bytes_max: usize) -> Self {
-        Self::new(
-            Kind::TooLarge,
-            format!("a message may have {message_bytes_max} bytes at most"),
-        )
+        Self::new(Kind::TooLarge, format!("a message may have {message_bytes_max} bytes at most"))
     }
 
     /// A revision this server does not speak, with those it does, newest first.
@@ -276,11 +245,7 @@ impl Error {
     /// The HTTP status for a client of `revision`.
     pub const fn http_status(&self, revision: Revision) -> u16 {
         let row = self.kind.row();
-        if revision.is_modern() {
-            row.http_modern
-        } else {
-            row.http_legacy
-        }
+        if revision.is_modern() { row.http_modern } else { row.http_legacy }
     }
 
     /// The WebSocket close code, where the error ends the connection.
@@ -348,11 +313,7 @@ mod tests {
             let error = Error::new(kind, "");
             assert_eq!(error.code, code, "{kind:?}");
             assert_eq!(error.http_status(Revision::LATEST), modern, "{kind:?}");
-            assert_eq!(
-                error.http_status(Revision::LATEST_LEGACY),
-                legacy,
-                "{kind:?}"
-            );
+            assert_eq!(error.http_status(Revision::LATEST_LEGACY), legacy, "{kind:?}");
             assert_eq!(error.close_code(), close, "{kind:?}");
         }
     }
@@ -361,10 +322,7 @@ mod tests {
     fn only_errors_that_end_a_connection_or_a_frame_have_a_close_code() {
         for (kind, ..) in EXPECTED {
             let row = kind.row();
-            assert!(
-                row.scope != Scope::Connection || row.close.is_some(),
-                "{kind:?}"
-            );
+            assert!(row.scope != Scope::Connection || row.close.is_some(), "{kind:?}");
             assert!(row.blame == Blame::Us || !row.retryable || kind == Kind::NotInitialized);
         }
     }
@@ -375,10 +333,7 @@ mod tests {
         let data: serde_json::Value = serde_json::from_str(&error.data.unwrap()).unwrap();
         assert_eq!(data["requested"], "1900-01-01\"");
         assert_eq!(data["supported"][0], "2026-07-28");
-        assert_eq!(
-            data["supported"].as_array().unwrap().len(),
-            Revision::ALL.len()
-        );
+        assert_eq!(data["supported"].as_array().unwrap().len(), Revision::ALL.len());
     }
 
     #[test]
@@ -390,12 +345,6 @@ mod tests {
     #[test]
     fn long_words_of_the_peer_are_not_repeated_in_full() {
         assert!(Error::method_not_found(&"é".repeat(100_000)).message.len() < 400);
-        assert!(
-            Error::unsupported_version(&"x".repeat(100_000))
-                .data
-                .unwrap()
-                .len()
-                < 400
-        );
+        assert!(Error::unsupported_version(&"x".repeat(100_000)).data.unwrap().len() < 400);
     }
 }

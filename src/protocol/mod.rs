@@ -11,11 +11,25 @@
 //! | [`revision`] | the five revisions of the specification and what differs between them |
 //! | [`error`] | what can go wrong: blame, scope and every derived code in one table |
 //! | [`rpc`] | JSON-RPC 2.0: ids and envelopes |
+//! | [`params`] | the params that the protocol itself reads |
+//! | [`message`] | encoders of everything that is said |
+//! | [`era`] | the legacy handshake and the modern `_meta` |
+//! | [`inflight`] | the requests of one connection that have no answer yet |
 
 #![forbid(unsafe_code)]
 
-pub mod error;
 pub mod json;
-pub mod message;
+
 pub mod revision;
+
+pub mod error;
+
 pub mod rpc;
+
+pub mod params;
+
+pub mod message;
+
+pub mod era;
+
+pub mod inflight;

@@ -42,9 +42,7 @@ impl Revision {
 
     /// The revision of that name, if it is one of ours.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|revision| revision.as_str() == name)
+        Self::ALL.into_iter().find(|revision| revision.as_str() == name)
     }
 
     /// Whether requests carry their own metadata and there is no handshake (2026-07-28 and later).
@@ -160,13 +158,7 @@ const V2026_07_28: Dialect = Dialect {
     ..V2025_11_25
 };
 
-const DIALECTS: [Dialect; 5] = [
-    V2024_11_05,
-    V2025_03_26,
-    V2025_06_18,
-    V2025_11_25,
-    V2026_07_28,
-];
+const DIALECTS: [Dialect; 5] = [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];
 
 #[cfg(test)]
 mod tests {
@@ -186,25 +178,17 @@ mod tests {
 
     #[test]
     fn only_the_newest_is_modern_and_only_one_has_batches() {
-        let modern: Vec<_> = Revision::ALL
-            .into_iter()
-            .filter(|r| r.is_modern())
-            .collect();
+        let modern: Vec<_> = Revision::ALL.into_iter().filter(|r| r.is_modern()).collect();
         assert_eq!(modern, [Revision::LATEST]);
-        let batches: Vec<_> = Revision::ALL
-            .into_iter()
-            .filter(|r| r.dialect().batches)
-            .collect();
+        let batches: Vec<_> = Revision::ALL.into_iter().filter(|r| r.dialect().batches).collect();
         assert_eq!(batches, [Revision::V2025_03_26]);
         assert!(!Revision::LATEST_LEGACY.is_modern());
     }
 
     #[test]
     fn an_id_that_could_not_be_read_is_null_up_to_2025_06_18() {
-        let null: Vec<_> = Revision::ALL
-            .into_iter()
-            .filter(|r| r.dialect().error_id_null)
-            .collect();
+        let null: Vec<_> =
+            Revision::ALL.into_iter().filter(|r| r.dialect().error_id_null).collect();
         assert_eq!(null, &Revision::ALL[..3]);
     }
 }

@@ -224,27 +224,14 @@ impl<'a> Found<'a> {
 
     #[inline]
     const fn outcome(&self) -> Option<Value<'a>> {
-        if self.result.is_some() {
-            self.result
-        } else {
-            self.error
-        }
+        if self.result.is_some() { self.result } else { self.error }
     }
 
     /// A response, or the first thing that is wrong.
     #[cold]
     fn respond_or_refuse(self) -> Result<Envelope<'a>, Refused<'a>> {
-        let readable = if self.id_twice {
-            None
-        } else {
-            self.id.and_then(Id::from_value)
-        };
-        let error = |message| {
-            Err(Refused {
-                id: readable,
-                error: Error::invalid_request(message),
-            })
-        };
+        let readable = if self.id_twice { None } else { self.id.and_then(Id::from_value) };
+        let error = |message| Err(Refused { id: readable, error: Error::invalid_request(message) });
         if self.duplicate {
             return error("a member of the envelope occurs twice");
         }
@@ -258,14 +245,12 @@ impl<'a> Found<'a> {
             return error(self.fault_of_request());
         }
         match (self.result, self.error) {
-            (Some(result), None) if readable.is_some() => Ok(Envelope::Response {
-                id: readable,
-                outcome: Ok(result),
-            }),
-            (None, Some(fault)) if fault.as_object().is_some() => Ok(Envelope::Response {
-                id: readable,
-                outcome: Err(fault),
-            }),
+            (Some(result), None) if readable.is_some() => {
+                Ok(Envelope::Response { id: readable, outcome: Ok(result) })
+            }
+            (None, Some(fault)) if fault.as_object().is_some() => {
+                Ok(Envelope::Response { id: readable, outcome: Err(fault) })
+            }
             (Some(_), None) => error("a result needs the id of its request"),
             (None, Some(_)) => error("the error of a response must be an object"),
             (Some(_), Some(_)) => error("a response has a result or an error, not both"),
@@ -292,10 +277,7 @@ fn refuse_shape(value: Value<'_>) -> Refused<'_> {
         Kind::Array => "this revision has no batches: send one message at a time",
         _ => "a message must be a JSON object",
     };
-    Refused {
-        id: None,
-        error: Error::invalid_request(message),
-    }
+    Refused { id: None, error: Error::invalid_request(message) }
 }
 
 #[cfg(test)]
@@ -324,34 +306,16 @@ mod tests {
     #[test]
     fn the_three_kinds_of_message_are_told_apart() {
         for (text, expected) in [
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#,
-                "request Signed(7) ping None",
-            ),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, "request Signed(7) ping None"),
             (
                 r#"{"params":{"a":1},"method":"x","extra":0,"id":"q","jsonrpc":"2.0"}"#,
                 r#"request Text("q") x Some({"a":1})"#,
             ),
-            (
-                r#"{"jsonrpc":"2.0","method":"n","params":[1]}"#,
-                "notification n Some([1])",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","method":"n","params":null}"#,
-                "notification n None",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
-                "response Some(Signed(1)) Ok({})",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
-                "response Some(Signed(1)) Ok(null)",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":null,"error":{}}"#,
-                "response None Err({})",
-            ),
+            (r#"{"jsonrpc":"2.0","method":"n","params":[1]}"#, "notification n Some([1])"),
+            (r#"{"jsonrpc":"2.0","method":"n","params":null}"#, "notification n None"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "response Some(Signed(1)) Ok({})"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "response Some(Signed(1)) Ok(null)"),
+            (r#"{"jsonrpc":"2.0","id":null,"error":{}}"#, "response None Err({})"),
             (r#"{"jsonrpc":"2.0","error":{}}"#, "response None Err({})"),
         ] {
             assert_eq!(described(text), expected, "{text}");
@@ -365,57 +329,24 @@ mod tests {
             ("7", "-32600 None"),
             ("{}", "-32600 None"),
             (r#"{"id":1,"method":"x"}"#, "-32600 Some(Signed(1))"),
-            (
-                r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#,
-                "-32600 Some(Signed(1))",
-            ),
-            (
-                r#"{"jsonrpc":2.0,"id":"a","method":"x"}"#,
-                r#"-32600 Some(Text("a"))"#,
-            ),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#, "-32600 Some(Signed(1))"),
+            (r#"{"jsonrpc":2.0,"id":"a","method":"x"}"#, r#"-32600 Some(Text("a"))"#),
             (r#"{"jsonrpc":"2.0","id":1}"#, "-32600 Some(Signed(1))"),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":2}"#,
-                "-32600 Some(Signed(1))",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"x","params":"p"}"#,
-                "-32600 Some(Signed(1))",
-            ),
+            (r#"{"jsonrpc":"2.0","id":1,"method":2}"#, "-32600 Some(Signed(1))"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":"p"}"#, "-32600 Some(Signed(1))"),
             (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":1e3,"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":true,"method":"x"}"#, "-32600 None"),
             (r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, "-32600 None"),
-            (
-                r#"{"jsonrpc":"2.0","id":18446744073709551616,"method":"x"}"#,
-                "-32600 None",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"id":1,"method":"x"}"#,
-                "-32600 None",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"x"}"#,
-                "-32600 Some(Signed(1))",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","jsonrpc":"2.0","method":"x"}"#,
-                "-32600 None",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"x","result":1}"#,
-                "-32600 Some(Signed(1))",
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#,
-                "-32600 Some(Signed(1))",
-            ),
+            (r#"{"jsonrpc":"2.0","id":18446744073709551616,"method":"x"}"#, "-32600 None"),
+            (r#"{"jsonrpc":"2.0","id":1,"id":1,"method":"x"}"#, "-32600 None"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"x"}"#, "-32600 Some(Signed(1))"),
+            (r#"{"jsonrpc":"2.0","jsonrpc":"2.0","method":"x"}"#, "-32600 None"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","result":1}"#, "-32600 Some(Signed(1))"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#, "-32600 Some(Signed(1))"),
             (r#"{"jsonrpc":"2.0","result":1}"#, "-32600 None"),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#,
-                "-32600 Some(Signed(1))",
-            ),
+            (r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#, "-32600 Some(Signed(1))"),
         ] {
             assert_eq!(described(text), expected, "{text}");
         }

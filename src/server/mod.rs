@@ -1,1 +1,31 @@
-//! (room)
+//! The driver where the layers meet: connections in, requests down the road, answers out.
+//!
+//! [`Server`] is what a host program holds: it takes a [`crate::service::Catalog`] and options,
+//! starts one shard per core and hands back a [`Running`] server. The command line does nothing
+//! else.
+//!
+//! Inside, read [`pipeline`] first: it is the road. `driver` feeds it with what the ring completes,
+//! `calls` and `desk` hold what answers later, `launch` starts and ends it all.
+
+#![forbid(unsafe_code)]
+
+pub mod options;
+
+mod desk;
+mod letter;
+
+mod calls;
+mod session;
+
+mod pipeline;
+
+mod driver;
+
+mod shard;
+
+mod threads;
+
+mod launch;
+
+pub use self::launch::{Handle, Running, Server, StartError};
+pub use self::options::Options;

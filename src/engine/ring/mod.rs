@@ -17,6 +17,10 @@
 //! - When the receive buffers run out the backend waits for leases to come back and goes on by
 //!   itself; nothing is lost, the peer is slowed by its window.
 
+pub mod poll;
+#[cfg(target_os = "linux")]
+pub mod uring;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -173,10 +177,7 @@ pub struct Waker {
 impl Waker {
     /// A waker that calls `wake` from whatever thread wakes.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self {
-            wake: Arc::new(wake),
-            ring_descriptor: None,
-        }
+        Self { wake: Arc::new(wake), ring_descriptor: None }
     }
 
     /// Ends the present or the next [`Ring::park`] of the ring behind this waker. Callable from
@@ -241,9 +242,7 @@ pub trait Ring {
     fn describe(&self) -> String;
 }
 
-/// Bytes after the end of every lease that may be read and must not be relied on: one vector of
-/// the widest parser (64 bytes, the block of `simd-json`).
-pub const PADDING: usize = 64;
+pub use crate::engine::buffer::PADDING;
 
 /// The sizes of a ring, all of them fixed at start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -28,11 +28,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            nesting_max: 64,
-            tokens_max: 2 * 1024 * 1024,
-            retained_text_bytes_max: 64 * 1024,
-        }
+        Self { nesting_max: 64, tokens_max: 2 * 1024 * 1024, retained_text_bytes_max: 64 * 1024 }
     }
 }
 
@@ -109,11 +105,7 @@ mod tests {
     use super::*;
 
     fn limits(nesting_max: usize, tokens_max: usize) -> Limits {
-        Limits {
-            nesting_max,
-            tokens_max,
-            ..Limits::default()
-        }
+        Limits { nesting_max, tokens_max, ..Limits::default() }
     }
 
     #[test]
@@ -133,12 +125,7 @@ mod tests {
 
     #[test]
     fn what_would_confuse_the_count_is_refused_at_once() {
-        for text in [
-            &br#"[\"[[["#[..],
-            br#"["open]"#,
-            br#"["open\""#,
-            br#"["open\"#,
-        ] {
+        for text in [&br#"[\"[[["#[..], br#"["open]"#, br#"["open\""#, br#"["open\"#] {
             assert_eq!(survey(text, &limits(64, 100)), Err(Excess::Syntax));
         }
     }

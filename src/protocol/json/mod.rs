@@ -13,11 +13,17 @@
 //! typed handler refuses them (serde), a raw one sees all of them in order ([`Object::iter`]), and
 //! [`Object::find`] gives the last.
 
-mod limits;
-mod parser;
-mod value;
 pub mod write;
 
+mod value;
+
+mod deserialize;
+
+mod limits;
+
+mod parser;
+
+pub use deserialize::Mismatch;
 pub use limits::{Limits, NESTING_CEILING, SURVEYED_BYTES_MIN};
 pub use parser::{Document, PADDING_BYTES, ParseError, Parser};
 pub use value::{Array, Duplicate, Items, Kind, Members, Object, Value};

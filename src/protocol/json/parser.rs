@@ -36,15 +36,8 @@ impl Parser {
     /// A parser within `limits`; a nesting limit above [`NESTING_CEILING`] is lowered to it.
     pub fn new(limits: Limits) -> Self {
         let nesting_max = limits.nesting_max.min(NESTING_CEILING);
-        let limits = Limits {
-            nesting_max,
-            ..limits
-        };
-        Self {
-            buffers: Buffers::with_max_depth(0, nesting_max),
-            nodes: Vec::new(),
-            limits,
-        }
+        let limits = Limits { nesting_max, ..limits };
+        Self { buffers: Buffers::with_max_depth(0, nesting_max), nodes: Vec::new(), limits }
     }
 
     /// The limits in force.
@@ -75,10 +68,7 @@ impl Parser {
         text: &'a mut [u8],
         length: usize,
     ) -> Result<Document<'a>, ParseError> {
-        assert!(
-            text.len() >= length + PADDING_BYTES,
-            "a text is followed by padding"
-        );
+        assert!(text.len() >= length + PADDING_BYTES, "a text is followed by padding");
         if length > SURVEYED_BYTES_MIN {
             survey(&text[..length], &self.limits).map_err(|excess| match excess {
                 Excess::Nesting => ParseError::Depth,
@@ -88,11 +78,7 @@ impl Parser {
         }
         let mut tape: Tape<'a> = Tape(std::mem::take(&mut self.nodes));
         let parsed = simd_json::fill_tape_padded(text, length, &mut self.buffers, &mut tape);
-        let document = Document {
-            nodes: tape.0,
-            parser: self,
-            length,
-        };
+        let document = Document { nodes: tape.0, parser: self, length };
         match parsed {
             Ok(()) => Ok(document),
             Err(error) => {
@@ -114,10 +100,7 @@ impl Parser {
 
 impl std::fmt::Debug for Parser {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Parser")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Parser").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -143,8 +126,7 @@ impl Document<'_> {
 impl Drop for Document<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.parser
-            .restore(std::mem::take(&mut self.nodes), self.length);
+        self.parser.restore(std::mem::take(&mut self.nodes), self.length);
     }
 }
 
@@ -195,19 +177,10 @@ mod tests {
         let nested = |depth: usize| [vec![b'['; depth], vec![b']'; depth]].concat();
         assert!(outcome(&mut parser, &nested(64)).is_ok());
         assert_eq!(outcome(&mut parser, &nested(65)), Err(ParseError::Depth));
-        assert_eq!(
-            outcome(&mut parser, &vec![b'['; 1000]),
-            Err(ParseError::Depth)
-        );
-        let mut parser = Parser::new(Limits {
-            nesting_max: usize::MAX,
-            ..Limits::default()
-        });
+        assert_eq!(outcome(&mut parser, &vec![b'['; 1000]), Err(ParseError::Depth));
+        let mut parser = Parser::new(Limits { nesting_max: usize::MAX, ..Limits::default() });
         assert!(outcome(&mut parser, &nested(NESTING_CEILING)).is_ok());
-        assert_eq!(
-            outcome(&mut parser, &nested(NESTING_CEILING + 1)),
-            Err(ParseError::Depth)
-        );
+        assert_eq!(outcome(&mut parser, &nested(NESTING_CEILING + 1)), Err(ParseError::Depth));
     }
 
     #[test]
@@ -222,16 +195,10 @@ mod tests {
 
     #[test]
     fn more_tokens_than_the_limit_are_refused() {
-        let limits = Limits {
-            tokens_max: 20_000,
-            ..Limits::default()
-        };
+        let limits = Limits { tokens_max: 20_000, ..Limits::default() };
         let mut parser = Parser::new(limits);
         let text = format!("[{}1]", "1,".repeat(10_000));
-        assert_eq!(
-            outcome(&mut parser, text.as_bytes()),
-            Err(ParseError::Tokens)
-        );
+        assert_eq!(outcome(&mut parser, text.as_bytes()), Err(ParseError::Tokens));
     }
 
     #[test]

@@ -36,9 +36,7 @@ impl<'a> Value<'a> {
     #[inline]
     pub(super) fn at(nodes: &'a [Node<'a>]) -> Option<Self> {
         let extent = extent(nodes.first()?);
-        Some(Self {
-            nodes: nodes.get(..extent)?,
-        })
+        Some(Self { nodes: nodes.get(..extent)? })
     }
 
     #[inline]
@@ -119,10 +117,7 @@ impl<'a> Value<'a> {
     #[inline]
     pub fn as_object(self) -> Option<Object<'a>> {
         match self.head() {
-            Node::Object { len, .. } => Some(Object {
-                nodes: &self.nodes[1..],
-                length: len,
-            }),
+            Node::Object { len, .. } => Some(Object { nodes: &self.nodes[1..], length: len }),
             _ => None,
         }
     }
@@ -131,10 +126,7 @@ impl<'a> Value<'a> {
     #[inline]
     pub fn as_array(self) -> Option<Array<'a>> {
         match self.head() {
-            Node::Array { len, .. } => Some(Array {
-                nodes: &self.nodes[1..],
-                length: len,
-            }),
+            Node::Array { len, .. } => Some(Array { nodes: &self.nodes[1..], length: len }),
             _ => None,
         }
     }
@@ -183,17 +175,12 @@ impl<'a> Value<'a> {
             Node::Static(StaticNode::U64(number)) => number.into(),
             Node::Static(StaticNode::F64(number)) => number.into(),
             Node::String(text) => text.into(),
-            Node::Array { .. } => self
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(Value::to_json)
-                .collect(),
+            Node::Array { .. } => {
+                self.as_array().into_iter().flatten().map(Value::to_json).collect()
+            }
             Node::Object { .. } => {
                 let members = self.as_object().into_iter().flatten();
-                members
-                    .map(|(key, member)| (key, member.to_json()))
-                    .collect()
+                members.map(|(key, member)| (key, member.to_json())).collect()
             }
         }
     }
@@ -236,10 +223,7 @@ impl<'a> Object<'a> {
     /// The last member called `key`. Cost: one comparison per member.
     #[inline]
     pub fn find(self, key: &str) -> Option<Value<'a>> {
-        self.iter()
-            .filter(|(name, _)| *name == key)
-            .last()
-            .map(|(_, value)| value)
+        self.iter().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
     }
 
     /// The members called as `keys`, found in one pass; other members are passed over. The

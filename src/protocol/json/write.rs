@@ -135,29 +135,17 @@ fn clean_prefix(bytes: &[u8]) -> usize {
     let (steps, tail) = bytes.as_chunks::<STEP_BYTES>();
     for (index, step) in steps.iter().enumerate() {
         // Without an early exit in the inner loop it becomes a handful of vector instructions.
-        if step
-            .iter()
-            .fold(false, |found, &byte| found | needs_escape(byte))
-        {
-            let inside = step
-                .iter()
-                .position(|&byte| needs_escape(byte))
-                .unwrap_or(0);
+        if step.iter().fold(false, |found, &byte| found | needs_escape(byte)) {
+            let inside = step.iter().position(|&byte| needs_escape(byte)).unwrap_or(0);
             return index * STEP_BYTES + inside;
         }
     }
-    let inside = tail
-        .iter()
-        .position(|&byte| needs_escape(byte))
-        .unwrap_or(tail.len());
+    let inside = tail.iter().position(|&byte| needs_escape(byte)).unwrap_or(tail.len());
     bytes.len() - tail.len() + inside
 }
 
 #[inline]
-#[expect(
-    clippy::needless_bitwise_bool,
-    reason = "branches would keep it from being a vector"
-)]
+#[expect(clippy::needless_bitwise_bool, reason = "branches would keep it from being a vector")]
 const fn needs_escape(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
@@ -220,15 +208,7 @@ mod tests {
         let every_ascii: String = (0..=127_u8).map(char::from).collect();
         let mixed =
             "plain, then a run that is longer than one step \u{1} \"and\" \\ back\né😀\u{7f}";
-        for text in [
-            "",
-            "a",
-            "\"",
-            "\\",
-            "0123456789abcdef\n",
-            &every_ascii,
-            mixed,
-        ] {
+        for text in ["", "a", "\"", "\\", "0123456789abcdef\n", &every_ascii, mixed] {
             let expected = serde_json::to_string(text).unwrap();
             assert_eq!(written(|out| string(out, text)), expected);
             let within = written(|out| {
@@ -237,10 +217,7 @@ mod tests {
                 out.drain(..text.len());
             });
             assert_eq!(within, expected);
-            assert_eq!(
-                written(|out| formatted(out, format_args!("{text}"))),
-                expected
-            );
+            assert_eq!(written(|out| formatted(out, format_args!("{text}"))), expected);
         }
     }
 
@@ -248,9 +225,8 @@ mod tests {
     fn an_escape_is_found_at_every_place_of_a_text() {
         for length in 0..50 {
             for place in 0..length {
-                let text: String = (0..length)
-                    .map(|at| if at == place { '\n' } else { 'x' })
-                    .collect();
+                let text: String =
+                    (0..length).map(|at| if at == place { '\n' } else { 'x' }).collect();
                 let expected = serde_json::to_string(&text).unwrap();
                 assert_eq!(written(|out| string(out, &text)), expected);
             }

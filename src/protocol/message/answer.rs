@@ -34,15 +34,7 @@ impl<'o> Answer<'o> {
         out.push(b'{');
         let start = out.len();
         out.extend_from_slice(CONTENT_OPEN);
-        Self {
-            out,
-            suffix,
-            start,
-            revision,
-            blocks: false,
-            structured: false,
-            failed: false,
-        }
+        Self { out, suffix, start, revision, blocks: false, structured: false, failed: false }
     }
 
     /// The revision that the caller speaks.
@@ -91,9 +83,7 @@ impl<'o> Answer<'o> {
         let json_start = self.out.len();
         if let Err(error) = serde_json::to_writer(&mut *self.out, value) {
             self.out.truncate(blocks_end);
-            return Err(Error::internal(format!(
-                "a structured result is no JSON: {error}"
-            )));
+            return Err(Error::internal(format!("a structured result is no JSON: {error}")));
         }
         self.structured = true;
         if takes_structured(self.revision.dialect(), self.out[json_start]) {
@@ -184,10 +174,7 @@ mod tests {
     #[test]
     fn blocks_come_in_the_order_they_were_said() {
         let answer = answered(Revision::LATEST, |answer| {
-            answer
-                .text("one\n")
-                .format(format_args!("{}\"", 2))
-                .mark_failed();
+            answer.text("one\n").format(format_args!("{}\"", 2)).mark_failed();
         });
         assert_eq!(
             answer,
@@ -197,10 +184,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_words_is_an_empty_list() {
-        assert_eq!(
-            answered(Revision::V2024_11_05, |_| ()),
-            json!({"content": []})
-        );
+        assert_eq!(answered(Revision::V2024_11_05, |_| ()), json!({"content": []}));
     }
 
     #[test]
@@ -229,10 +213,7 @@ mod tests {
             let answer = answered(revision, |answer| {
                 answer.text("first").structured(&json!({"a": 1})).unwrap();
             });
-            assert_eq!(
-                answer,
-                json!({"content": [text("first"), text(r#"{"a":1}"#)]})
-            );
+            assert_eq!(answer, json!({"content": [text("first"), text(r#"{"a":1}"#)]}));
         }
         let answer = answered(Revision::V2025_11_25, |answer| {
             answer.structured(&[1, 2]).unwrap();

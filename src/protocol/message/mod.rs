@@ -5,10 +5,18 @@
 //! the growth of the buffer. Bodies that are the same for every request (`initialize`,
 //! `server/discover`, pages of `tools/list`) are encoded once by the catalog and copied here.
 
-mod answer;
 mod response;
+
 mod server;
 
+mod body;
+
+mod answer;
+
 pub use answer::Answer;
+pub use body::{
+    CacheHint, ServerCapabilities, ToolsCapability, discover_result, initialize_result,
+    tools_list_page,
+};
 pub use response::{empty_result, error, progress, result, result_close, result_open};
 pub use server::{ServerInfo, result_suffix};

@@ -118,10 +118,7 @@ mod tests {
         assert_eq!(text(Some(Id::Text("a\"")), None), with(r#""id":"a\"","#));
         assert_eq!(text(None, None), with(""));
         assert_eq!(text(None, Some(Revision::V2025_11_25)), with(""));
-        assert_eq!(
-            text(None, Some(Revision::V2025_06_18)),
-            with(r#""id":null,"#)
-        );
+        assert_eq!(text(None, Some(Revision::V2025_06_18)), with(r#""id":null,"#));
     }
 
     #[test]
@@ -151,9 +148,6 @@ mod tests {
         };
         let head = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total":2.5"#;
         assert_eq!(text(Revision::V2024_11_05), format!("{head}}}}}"));
-        assert_eq!(
-            text(Revision::LATEST),
-            format!(r#"{head},"message":"half"}}}}"#)
-        );
+        assert_eq!(text(Revision::LATEST), format!(r#"{head},"message":"half"}}}}"#));
     }
 }

@@ -23,11 +23,7 @@ pub struct ServerInfo {
 impl ServerInfo {
     /// A server with the two fields that every revision requires.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            version: version.into(),
-            ..Self::default()
-        }
+        Self { name: name.into(), version: version.into(), ..Self::default() }
     }
 
     /// Appends the object as `revision` knows it.
@@ -37,16 +33,8 @@ impl ServerInfo {
         write::string(out, &self.name);
         let optional = [
             (&br#","title":"#[..], &self.title, dialect.titles),
-            (
-                br#","description":"#,
-                &self.description,
-                dialect.implementation_details,
-            ),
-            (
-                br#","websiteUrl":"#,
-                &self.website_url,
-                dialect.implementation_details,
-            ),
+            (br#","description":"#, &self.description, dialect.implementation_details),
+            (br#","websiteUrl":"#, &self.website_url, dialect.implementation_details),
         ];
         for (key, text, known) in optional {
             if let Some(text) = text
@@ -95,10 +83,7 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert_eq!(text(Revision::V2025_03_26), r#"{"name":"n","version":"1"}"#);
-        assert_eq!(
-            text(Revision::V2025_06_18),
-            r#"{"name":"n","title":"T","version":"1"}"#
-        );
+        assert_eq!(text(Revision::V2025_06_18), r#"{"name":"n","title":"T","version":"1"}"#);
         assert!(text(Revision::V2025_11_25).contains(r#""websiteUrl":"https://example.com""#));
     }
 
@@ -106,10 +91,7 @@ mod tests {
     fn legacy_results_end_without_a_word_of_the_modern_ones() {
         let info = ServerInfo::new("n", "1");
         for revision in Revision::ALL {
-            assert_eq!(
-                result_suffix(revision, &info).is_empty(),
-                !revision.is_modern()
-            );
+            assert_eq!(result_suffix(revision, &info).is_empty(), !revision.is_modern());
         }
     }
 }

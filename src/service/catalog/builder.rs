@@ -187,3 +187,17 @@ impl std::error::Error for CatalogError {}
 const PAGE_TOOLS_MAX_DEFAULT: usize = 100;
 
 const FRESH_FOR_DEFAULT: Duration = Duration::from_mins(5);
+
+impl CatalogBuilder {
+    fn frame(&self, revision: Revision, pages: &Pages) -> Framed {
+        let suffix = message::result_suffix(revision, &self.info);
+        Framed {
+            initialize: Bytes::new(),
+            result_suffix: suffix.into(),
+            tools_pages: (0..pages.count()).map(|_| Bytes::new()).collect(),
+        }
+    }
+    fn discover(&self) -> Bytes {
+        Bytes::new()
+    }
+}

@@ -1,0 +1,322 @@
+//! The typed options: what the rest of the house reads after configuration is over.
+//!
+//! What it keeps true: [`Options::default`] is the one place where a default is written; help,
+//! `check` and the table of options read it from here. It does not parse and does not judge:
+//! `value` reads texts, `rules` judges options against each other.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::engine::ring::RingOptions;
+
+/// Every option of the server, with its default.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Options {
+    /// The set of defaults that everything else starts from.
+    pub profile: Profile,
+    /// Lines of JSON over TCP.
+    pub tcp: TcpOptions,
+    /// HTTP and WebSocket.
+    pub http: HttpOptions,
+    /// Lines of JSON over standard input and output.
+    pub stdio: StdioOptions,
+    /// What one message, one request and one connection may take.
+    pub limits: LimitOptions,
+    /// Shards, rings and threads.
+    pub engine: EngineOptions,
+    /// What the server offers.
+    pub service: ServiceOptions,
+    /// Events on standard error.
+    pub log: LogOptions,
+}
+
+/// TCP, seed 001 section 2.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TcpOptions {
+    /// Where to listen; `None` does not. Port 0 takes a free one. Default 127.0.0.1:8888.
+    pub address: Option<SocketAddr>,
+    /// Connections open at once over all shards; one more gets error 1001 and is closed.
+    /// Cost: below 1 KiB of memory and one socket each. Default 1,024.
+    pub connections_max: u32,
+    /// A connection that says nothing for this long, with nothing in flight, is closed.
+    /// Default 5 min.
+    pub idle_max: Duration,
+    /// Time from accept to a first valid request; a connection that needs longer is closed.
+    /// Default 30 s.
+    pub lease_max: Duration,
+    /// `SO_KEEPALIVE`: the kernel finds peers that vanished. Cost: one probe every two hours of
+    /// silence. Default true.
+    pub keepalive: bool,
+    /// `TCP_NODELAY`: answers leave at once. Without it a delayed acknowledgement may hold an
+    /// answer for 40 ms. Default true.
+    pub nodelay: bool,
+    /// `SO_RCVBUF`. Cost: kernel memory of a connection while its peer is ahead of us.
+    /// Default 64 KiB.
+    pub receive_buffer_bytes: u32,
+    /// `SO_SNDBUF`. Cost: kernel memory of a connection while we are ahead of its peer.
+    /// Default 64 KiB.
+    pub send_buffer_bytes: u32,
+    /// Connections that wait in the kernel to be accepted, on each shard. Default 4,096, the
+    /// kernel's own bound (`net.core.somaxconn`).
+    pub backlog_max: u32,
+    /// How often a shard looks at its own resources. Cost: microseconds each time. Default 60 s.
+    pub resource_check_every: Duration,
+}
+
+/// HTTP, seed 001 section 3. Not served yet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HttpOptions {
+    /// Where to listen; `None` does not. Default 127.0.0.1:8080.
+    pub address: Option<SocketAddr>,
+}
+
+/// Standard input and output, seed 001 section 1.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StdioOptions {
+    /// Bytes read from standard input at a time, and corked towards standard output before a
+    /// write. Cost: that many bytes, twice. Default 64 KiB.
+    pub buffer_bytes: u32,
+}
+
+/// Bounds of messages, requests and connections, whatever the transport.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LimitOptions {
+    /// Bytes of one JSON text; a longer one is refused (-32012) before the rest of it is
+    /// buffered. Cost: that many bytes for each connection in the middle of such a message.
+    /// Default 16 MiB.
+    pub message_bytes_max: usize,
+    /// Arrays and objects inside each other. Default 64.
+    pub nesting_max: usize,
+    /// Requests of one connection that wait for an answer; past it the connection is not read.
+    /// Cost: about 64 bytes each while they wait. Default 256.
+    pub requests_in_flight_max: u32,
+    /// Time from a request to its answer; then it is cancelled and answered with an error.
+    /// Default 5 min.
+    pub request_max: Duration,
+    /// Bytes that wait for a peer to read them; past it the connection is not read.
+    /// Cost: that many bytes for each connection whose peer is slow. Default 1 MiB.
+    pub outgoing_bytes_max: usize,
+    /// Bytes that all connections together may hold in messages half received or not yet sent;
+    /// the one that would pass it gets -32603 and is closed. Divided evenly among shards.
+    /// Default 1 GiB.
+    pub memory_bytes_max: usize,
+}
+
+/// Shards, rings and threads.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EngineOptions {
+    /// Threads that serve, each with its own ring; `None` is one for each cpu of `cpus`.
+    /// Cost: one thread and the sizes of `ring_sizes`. Default `None`.
+    pub shards: Option<u16>,
+    /// Cpus to pin shards to, in order, without repeats; `None` is every cpu the process may use.
+    /// Default `None`.
+    pub cpus: Option<Vec<u16>>,
+    /// What runs the shard loop. Default [`Executor::Auto`].
+    pub executor: Executor,
+    /// What carries the bytes. Default [`RingBackend::Auto`].
+    pub ring: RingBackend,
+    /// The sizes of each shard's ring.
+    pub ring_sizes: RingOptions,
+    /// How long requests in flight may go on after SIGTERM or SIGINT. Default 10 s.
+    pub drain_max: Duration,
+    /// Threads that run blocking handlers, for the whole process. Default 4.
+    pub blocking_threads: u16,
+    /// Blocking calls that wait for a thread; one more is answered with an error. Default 1,024.
+    pub blocking_queue_max: u32,
+}
+
+/// What the server offers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ServiceOptions {
+    /// Tools on one page of `tools/list`. Pages are encoded once. Default 100.
+    pub tools_page_length: u32,
+}
+
+/// Events on standard error.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LogOptions {
+    /// The least important event that is written. Default [`LogLevel::Info`].
+    pub level: LogLevel,
+}
+
+/// A set of defaults.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Profile {
+    /// For service.
+    #[default]
+    Standard,
+    /// Every limit shrunk, so that tests reach it: [`Options::tiny`].
+    Tiny,
+}
+
+/// What runs the shard loop.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Executor {
+    /// The one that measures better, see `benches/floor`.
+    #[default]
+    Auto,
+    /// A pinned thread with a small local executor.
+    Native,
+    /// The root task of a glommio executor (Linux, feature `glommio`).
+    Glommio,
+}
+
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RingBackend {
+    /// `io_uring` where the kernel grants it, readiness where it does not.
+    #[default]
+    Auto,
+    /// `io_uring` or nothing.
+    Uring,
+    /// Readiness: epoll, kqueue.
+    Poll,
+}
+
+/// The importance of events.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LogLevel {
+    /// Nothing but the lines at start.
+    Off,
+    /// What ended or will end the service.
+    Error,
+    /// What an operator should look at.
+    Warn,
+    /// What happened to the process.
+    #[default]
+    Info,
+    /// What happened to each connection.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl Options {
+    /// Every limit shrunk to a size that a test reaches in microseconds.
+    pub fn tiny() -> Self {
+        Self {
+            profile: Profile::Tiny,
+            tcp: TcpOptions {
+                address: Some(loopback(0)),
+                connections_max: 4,
+                idle_max: Duration::from_millis(200),
+                lease_max: Duration::from_millis(100),
+                receive_buffer_bytes: 4 * KIB,
+                send_buffer_bytes: 4 * KIB,
+                backlog_max: 8,
+                resource_check_every: Duration::from_millis(50),
+                ..TcpOptions::default()
+            },
+            http: HttpOptions { address: None },
+            stdio: StdioOptions { buffer_bytes: 512 },
+            limits: LimitOptions {
+                message_bytes_max: 4096,
+                nesting_max: 8,
+                requests_in_flight_max: 4,
+                request_max: Duration::from_millis(500),
+                outgoing_bytes_max: 8192,
+                memory_bytes_max: 64 * 1024,
+            },
+            engine: EngineOptions {
+                shards: Some(1),
+                ring_sizes: tiny_ring(),
+                drain_max: Duration::from_millis(500),
+                blocking_threads: 1,
+                blocking_queue_max: 2,
+                ..EngineOptions::default()
+            },
+            service: ServiceOptions { tools_page_length: 2 },
+            log: LogOptions::default(),
+        }
+    }
+
+    /// The defaults of `profile`.
+    pub fn of(profile: Profile) -> Self {
+        match profile {
+            Profile::Standard => Self::default(),
+            Profile::Tiny => Self::tiny(),
+        }
+    }
+}
+
+impl Default for TcpOptions {
+    fn default() -> Self {
+        Self {
+            address: Some(loopback(8888)),
+            connections_max: 1024,
+            idle_max: Duration::from_mins(5),
+            lease_max: Duration::from_secs(30),
+            keepalive: true,
+            nodelay: true,
+            receive_buffer_bytes: 64 * KIB,
+            send_buffer_bytes: 64 * KIB,
+            backlog_max: 4096,
+            resource_check_every: Duration::from_mins(1),
+        }
+    }
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self { address: Some(loopback(8080)) }
+    }
+}
+
+impl Default for StdioOptions {
+    fn default() -> Self {
+        Self { buffer_bytes: 64 * KIB }
+    }
+}
+
+impl Default for LimitOptions {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: 16 << 20,
+            nesting_max: 64,
+            requests_in_flight_max: 256,
+            request_max: Duration::from_mins(5),
+            outgoing_bytes_max: 1 << 20,
+            memory_bytes_max: 1 << 30,
+        }
+    }
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            shards: None,
+            cpus: None,
+            executor: Executor::default(),
+            ring: RingBackend::default(),
+            ring_sizes: RingOptions::default(),
+            drain_max: Duration::from_secs(10),
+            blocking_threads: 4,
+            blocking_queue_max: 1024,
+        }
+    }
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self { tools_page_length: 100 }
+    }
+}
+
+/// A ring that runs out of everything soon.
+fn tiny_ring() -> RingOptions {
+    RingOptions {
+        sockets_max: 16,
+        submissions_max: 8,
+        completions_max: 16,
+        receive_buffers: 4,
+        receive_buffer_bytes: 256,
+        accepts_in_flight: 2,
+        ..RingOptions::default()
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+const KIB: u32 = 1024;

@@ -1,0 +1,99 @@
+//! The ring of provided buffers: how receive buffers travel to the kernel without a syscall.
+//!
+//! What it keeps true: the shared memory outlives its registration, entries are written before the
+//! tail that publishes them, and a buffer is provided only by whoever held its lease. See
+//! `io_uring_register_buf_ring(3)`.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::Submitter;
+use io_uring::types::BufRingEntry;
+
+use super::ReceiveBuffers;
+
+/// The one buffer group of a shard's ring.
+pub const GROUP: u16 = 0;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Receive buffers and the queue through which the kernel takes them.
+#[derive(Debug)]
+pub struct ProvidedBuffers {
+    entries: NonNull<BufRingEntry>,
+    layout: Layout,
+    mask: u16,
+    tail: u16,
+    published: u16,
+    buffers: ReceiveBuffers,
+}
+
+impl ProvidedBuffers {
+    /// Takes the memory of `buffers`, whose count is a power of two, and registers it.
+    pub fn register(buffers: ReceiveBuffers, submitter: &Submitter<'_>) -> io::Result<Self> {
+        let count = buffers.count();
+        if !count.is_power_of_two() {
+            return Err(io::Error::other(format!("{count} receive buffers: no power of two")));
+        }
+        let bytes = usize::from(count) * size_of::<BufRingEntry>();
+        let layout = Layout::from_size_align(bytes, PAGE_BYTES).map_err(io::Error::other)?;
+        // SAFETY: the layout is not empty: the count is at least one.
+        let memory = unsafe { alloc_zeroed(layout) };
+        #[expect(clippy::cast_ptr_alignment, reason = "the layout is aligned to a page")]
+        let entries = memory.cast::<BufRingEntry>();
+        let Some(entries) = NonNull::new(entries) else { handle_alloc_error(layout) };
+        let mut provided =
+            Self { entries, layout, mask: count - 1, tail: 0, published: 0, buffers };
+        let address = entries.as_ptr() as u64;
+        // SAFETY: the memory holds `count` entries and lives as long as `provided`, which the
+        // backend drops after its ring.
+        unsafe { submitter.register_buf_ring_with_flags(address, count, GROUP, 0)? };
+        for index in 0..count {
+            provided.provide(index);
+        }
+        provided.publish();
+        Ok(provided)
+    }
+
+    /// Puts a buffer back in the queue; the kernel sees it at the next [`Self::publish`].
+    pub fn provide(&mut self, index: u16) {
+        let place = usize::from(self.tail & self.mask);
+        // SAFETY: the mask keeps the place inside the allocation, and the kernel reads entries
+        // only below the published tail, so this one is ours to write.
+        let entry = unsafe { &mut *self.entries.as_ptr().add(place) };
+        entry.set_addr(self.buffers.address(index) as u64);
+        entry.set_len(self.buffers.buffer_bytes());
+        entry.set_bid(index);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Shows the kernel what was provided since the last call; returns whether there was any.
+    pub fn publish(&mut self) -> bool {
+        if self.tail == self.published {
+            return false;
+        }
+        self.published = self.tail;
+        // SAFETY: the tail lies inside the first entry, is aligned for a u16 and is written by us
+        // alone; the kernel reads it with acquire order, which the release below pairs with.
+        unsafe {
+            let tail = BufRingEntry::tail(self.entries.as_ptr()).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+        true
+    }
+
+    /// The bytes of a leased buffer and its padding.
+    pub fn bytes(&mut self, index: u16) -> &mut [u8] {
+        self.buffers.bytes(index)
+    }
+}
+
+impl Drop for ProvidedBuffers {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `register` with this layout; the ring that knows the address is
+        // dropped before (field order in the backend).
+        unsafe { dealloc(self.entries.as_ptr().cast(), self.layout) }
+    }
+}

@@ -1,0 +1,277 @@
+//! A shard's end of the mesh: what it sends, what it receives, and how it goes to sleep.
+//!
+//! What it keeps true: nothing waits here between turns that the next turn does not see, and the
+//! lanes take turns in being read first, so that one busy neighbour cannot starve the others.
+
+use super::{Door, Seat, ShardId};
+use crate::engine::mesh::queue::{Consumer, Producer};
+use crate::engine::mesh::sync::{Arc, Ordering};
+use crate::engine::ring::Waker;
+
+/// The mesh as one shard sees it.
+#[derive(Debug)]
+pub struct Mailbox<L> {
+    shard: ShardId,
+    doors: Arc<[Door<L>]>,
+    /// By target; none to oneself.
+    lanes_out: Vec<Option<Producer<L>>>,
+    lanes_in: Vec<Consumer<L>>,
+    /// Targets that have letters of this turn and have not been woken yet, each once.
+    unrung: Vec<ShardId>,
+    /// By target: whether it stands in `unrung`.
+    is_unrung: Vec<bool>,
+    /// Which source is read first next time; the inbox counts as the last of them.
+    source_first: usize,
+    announced: bool,
+    counts: MailboxCounts,
+}
+
+/// What has passed through a mailbox since the start.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct MailboxCounts {
+    /// Letters to other shards.
+    pub sent: u64,
+    /// Letters to other shards that found the lane full and were handed back.
+    pub refused: u64,
+    /// Letters from other shards and from the post.
+    pub received: u64,
+    /// Letters from the post that found this shard's inbox full and were handed back.
+    pub refused_post: u64,
+    /// Other shards that had parked and were woken.
+    pub woken: u64,
+}
+
+impl<L: Send> Mailbox<L> {
+    pub(super) fn new(seat: Seat<L>) -> Self {
+        let shards = seat.doors.len();
+        Self {
+            shard: seat.shard,
+            doors: seat.doors,
+            lanes_out: seat.lanes_out,
+            lanes_in: seat.lanes_in,
+            unrung: Vec::with_capacity(shards),
+            is_unrung: vec![false; shards],
+            source_first: 0,
+            announced: false,
+            counts: MailboxCounts::default(),
+        }
+    }
+
+    /// Leaves `letter` for another shard, or hands it back when the lane is full. The target is
+    /// woken by the next [`Mailbox::wake_targets`], not before.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such shard, or it is this one: a shard does not write to itself.
+    #[inline]
+    pub fn send(&mut self, target: ShardId, letter: L) -> Result<(), L> {
+        let lane = self.lanes_out[target.index()].as_mut();
+        let lane = lane.unwrap_or_else(|| panic!("shard {target} wrote to itself"));
+        if let Err(letter) = lane.push(letter) {
+            self.counts.refused += 1;
+            return Err(letter);
+        }
+        self.counts.sent += 1;
+        if !std::mem::replace(&mut self.is_unrung[target.index()], true) {
+            self.unrung.push(target);
+        }
+        Ok(())
+    }
+
+    /// Hands out the waker of every shard that got letters since the last time and has parked, to
+    /// be passed to [`crate::engine::ring::Ring::wake`]. Belongs at the end of a turn
+    /// ([`crate::engine::shard::Driver::flush`]).
+    pub fn wake_targets(&mut self, mut wake: impl FnMut(&Waker)) {
+        for target in self.unrung.drain(..) {
+            self.is_unrung[target.index()] = false;
+            let door = &self.doors[target.index()];
+            if door.parking.rouse()
+                && let Some(waker) = door.waker.get()
+            {
+                self.counts.woken += 1;
+                wake(waker);
+            }
+        }
+    }
+
+    /// Moves at most `letters_max` waiting letters to the end of `letters`; `true` where more
+    /// wait. Order is kept for each sender.
+    pub fn receive(&mut self, letters: &mut Vec<L>, letters_max: usize) -> bool {
+        if std::mem::take(&mut self.announced) {
+            self.door().parking.withdraw();
+        }
+        let before = letters.len();
+        let sources = self.lanes_in.len() + 1;
+        for step in 0..sources {
+            let room = letters_max - (letters.len() - before);
+            match self.lanes_in.get_mut((self.source_first + step) % sources) {
+                Some(lane) => {
+                    lane.pop_into(letters, room);
+                }
+                None => {
+                    let inbox = &self.doors[self.shard.index()].inbox;
+                    letters.extend(std::iter::from_fn(|| inbox.pop()).take(room));
+                }
+            }
+        }
+        self.source_first = (self.source_first + 1) % sources;
+        let received = letters.len() - before;
+        self.counts.received += received as u64;
+        received == letters_max && self.has_letters()
+    }
+
+    /// Announces that the shard is about to park; `false` where a letter came meanwhile, so that
+    /// it must not. Wakes that were not handed out yet are made here, from this thread.
+    pub fn prepare_park(&mut self) -> bool {
+        self.wake_targets(Waker::wake);
+        self.door().parking.announce();
+        let parks = !self.has_letters();
+        if !parks {
+            self.door().parking.withdraw();
+        }
+        self.announced = parks;
+        parks
+    }
+
+    /// Which shard this is.
+    pub const fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// Every other shard of the mesh, in order.
+    pub fn neighbours(&self) -> impl Iterator<Item = ShardId> + use<L> {
+        let own = self.shard;
+        (0..u16::MAX).map(ShardId).take(self.doors.len()).filter(move |shard| *shard != own)
+    }
+
+    /// What has passed through so far.
+    pub fn counts(&self) -> MailboxCounts {
+        let refused_post = self.door().refused.load(Ordering::Relaxed);
+        MailboxCounts { refused_post, ..self.counts }
+    }
+
+    fn has_letters(&self) -> bool {
+        !self.lanes_in.iter().all(Consumer::is_empty) || !self.door().inbox.is_empty()
+    }
+
+    fn door(&self) -> &Door<L> {
+        &self.doors[self.shard.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MeshOptions, Post, mesh};
+    use super::*;
+    use crossbeam::channel::{Receiver, unbounded};
+
+    fn options(lane_letters_max: usize, post_letters_max: usize) -> MeshOptions {
+        MeshOptions { lane_letters_max, post_letters_max }
+    }
+
+    /// Mailboxes whose wakers put their shard's number into a channel.
+    fn mailboxes(
+        shards: usize,
+        options: &MeshOptions,
+    ) -> (Vec<Mailbox<u32>>, Post<u32>, Receiver<u16>) {
+        let (seats, post) = mesh(shards, options);
+        let (woken, wakes) = unbounded();
+        let open = |seat: Seat<u32>| {
+            let (shard, woken) = (seat.shard().0, woken.clone());
+            seat.open(Waker::new(move || woken.send(shard).unwrap()))
+        };
+        (seats.into_iter().map(open).collect(), post, wakes)
+    }
+
+    fn received(mailbox: &mut Mailbox<u32>) -> Vec<u32> {
+        let mut letters = Vec::new();
+        assert!(!mailbox.receive(&mut letters, usize::MAX));
+        letters
+    }
+
+    #[test]
+    fn every_shard_reaches_every_other() {
+        let (mut mailboxes, _, _) = mailboxes(4, &options(8, 8));
+        for mailbox in &mut mailboxes {
+            for target in mailbox.neighbours() {
+                let letter = u32::from(mailbox.shard().0) * 10 + u32::from(target.0);
+                assert_eq!(mailbox.send(target, letter), Ok(()));
+            }
+        }
+        for (shard, mailbox) in (0..).zip(&mut mailboxes) {
+            let mut letters = received(mailbox);
+            letters.sort_unstable();
+            let from = (0..4).filter(|&source| source != shard);
+            assert_eq!(letters, from.map(|source| source * 10 + shard).collect::<Vec<_>>());
+            assert_eq!((mailbox.counts().sent, mailbox.counts().received), (3, 3));
+        }
+    }
+
+    #[test]
+    fn a_full_lane_refuses_and_counts_and_the_others_go_on() {
+        let (mut mailboxes, post, _) = mailboxes(3, &options(2, 1));
+        assert_eq!(mailboxes[0].send(ShardId(1), 1), Ok(()));
+        assert_eq!(mailboxes[0].send(ShardId(1), 2), Ok(()));
+        assert_eq!(mailboxes[0].send(ShardId(1), 3), Err(3));
+        assert_eq!(mailboxes[0].send(ShardId(2), 4), Ok(()));
+        assert_eq!(mailboxes[2].send(ShardId(1), 5), Ok(()));
+        assert_eq!(post.send(ShardId(1), 6), Ok(()));
+        assert_eq!(post.send(ShardId(1), 7), Err(7));
+        assert_eq!(received(&mut mailboxes[1]), [1, 2, 5, 6]);
+        assert_eq!(mailboxes[0].counts().refused, 1);
+        assert_eq!(mailboxes[1].counts().refused_post, 1);
+    }
+
+    #[test]
+    fn a_bounded_receive_tells_that_more_waits_and_starves_nobody() {
+        let (mut mailboxes, post, _) = mailboxes(2, &options(8, 8));
+        for letter in 0..4 {
+            mailboxes[0].send(ShardId(1), letter).unwrap();
+            post.send(ShardId(1), 10 + letter).unwrap();
+        }
+        let mut letters = Vec::new();
+        assert!(mailboxes[1].receive(&mut letters, 2));
+        assert!(mailboxes[1].receive(&mut letters, 2));
+        assert_eq!(letters, [0, 1, 10, 11]);
+        assert!(!mailboxes[1].receive(&mut letters, 4));
+        assert_eq!(letters[4..], [2, 3, 12, 13]);
+    }
+
+    #[test]
+    fn a_parked_shard_is_woken_once_and_an_awake_one_never() {
+        let (mut mailboxes, post, wakes) = mailboxes(2, &options(8, 8));
+        mailboxes[0].send(ShardId(1), 1).unwrap();
+        mailboxes[0].wake_targets(Waker::wake);
+        assert!(wakes.is_empty());
+        assert!(!mailboxes[1].prepare_park());
+        assert_eq!(received(&mut mailboxes[1]), [1]);
+        assert!(mailboxes[1].prepare_park());
+        mailboxes[0].send(ShardId(1), 2).unwrap();
+        mailboxes[0].send(ShardId(1), 3).unwrap();
+        mailboxes[0].wake_targets(Waker::wake);
+        post.send(ShardId(1), 4).unwrap();
+        assert_eq!(wakes.try_iter().collect::<Vec<_>>(), [1]);
+        assert_eq!(mailboxes[0].counts().woken, 1);
+        assert_eq!(received(&mut mailboxes[1]), [2, 3, 4]);
+        post.send(ShardId(1), 5).unwrap();
+        assert!(wakes.is_empty());
+    }
+
+    #[test]
+    fn a_wake_that_was_forgotten_is_made_before_the_sender_parks() {
+        let (mut mailboxes, _, wakes) = mailboxes(2, &options(8, 8));
+        assert!(mailboxes[1].prepare_park());
+        mailboxes[0].send(ShardId(1), 1).unwrap();
+        assert!(mailboxes[0].prepare_park());
+        assert_eq!(wakes.try_iter().collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn letters_that_came_before_a_seat_was_taken_are_found_there() {
+        let (seats, post) = mesh(1, &MeshOptions::default());
+        post.send(ShardId(0), 7).unwrap();
+        let mut mailbox = seats.into_iter().next().unwrap().open(Waker::new(|| {}));
+        assert!(!mailbox.prepare_park());
+        assert_eq!(received(&mut mailbox), [7]);
+    }
+}

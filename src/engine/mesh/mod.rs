@@ -1,0 +1,183 @@
+//! The mesh: bounded letters between shards, and from other threads to a shard.
+//!
+//! Each pair of shards has a lane of its own in each direction ([`queue`]), each shard has one
+//! inbox for everybody else (the signal thread, the blocking pool, helper threads). All of it is
+//! made at start; sending and receiving allocate nothing.
+//!
+//! What it keeps true:
+//!
+//! - Letters of one sender arrive once and in order, or the sender has them back: a full lane
+//!   refuses and counts, it never waits.
+//! - A shard that parks with [`Mailbox::prepare_park`] is woken by the next letter, and a shard
+//!   that is awake costs its senders no wake ([`parking`] tells why).
+//! - A shard gathers its wakes over a turn: [`Mailbox::wake_targets`], called once at its end,
+//!   fences and wakes once a target however many letters went there.
+//!
+//! What it does not do: give credit to services, or answer. Whoever asks by letter puts into it
+//! what the answer needs, and bounds how many questions are out.
+//!
+//! Memory: shards × (shards − 1) × [`MeshOptions::lane_letters_max`] letters, and shards ×
+//! [`MeshOptions::post_letters_max`].
+
+mod sync;
+
+pub(crate) mod parking;
+mod queue;
+
+mod mailbox;
+mod tally;
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+use crossbeam::queue::ArrayQueue;
+
+pub use self::mailbox::{Mailbox, MailboxCounts};
+use self::parking::Parking;
+use self::queue::{Consumer, Producer};
+use self::sync::{Arc, Ordering};
+pub use self::tally::Tally;
+use crate::engine::ring::Waker;
+
+/// Names one shard of a process: shards are counted from zero.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// The name as an index: tables of shards are indexed by it.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for ShardId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// The sizes of a mesh, fixed at start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MeshOptions {
+    /// Letters that may wait from one shard to one other, rounded up to a power of two. Cost: the
+    /// size of a letter each, for every ordered pair of shards. Default 1,024.
+    pub lane_letters_max: usize,
+    /// Letters that may wait for one shard from all threads that are none. Cost: the size of a
+    /// letter and 8 bytes each. Default 4,096.
+    pub post_letters_max: usize,
+}
+
+impl Default for MeshOptions {
+    fn default() -> Self {
+        Self { lane_letters_max: 1_024, post_letters_max: 4_096 }
+    }
+}
+
+/// What everybody knows of one shard: how to leave it a letter and how to wake it.
+#[derive(Debug)]
+struct Door<L> {
+    parking: Parking,
+    /// Known once the shard has its ring; before that it needs no wake, because it looks for
+    /// letters before it parks for the first time.
+    waker: OnceLock<Waker>,
+    inbox: ArrayQueue<L>,
+    /// Letters that the full inbox refused.
+    refused: AtomicU64,
+}
+
+/// Makes the mesh of `shards` shards: a seat for each, in order, and the post for everybody else.
+///
+/// # Panics
+///
+/// When there are more shards than [`ShardId`] can name.
+pub fn mesh<L: Send>(shards: usize, options: &MeshOptions) -> (Vec<Seat<L>>, Post<L>) {
+    assert!(shards <= usize::from(u16::MAX), "shards are named by 16 bits");
+    let doors: Arc<[Door<L>]> = (0..shards)
+        .map(|_| Door {
+            parking: Parking::new(),
+            waker: OnceLock::new(),
+            inbox: ArrayQueue::new(options.post_letters_max.max(1)),
+            refused: AtomicU64::new(0),
+        })
+        .collect();
+    let mut seats: Vec<Seat<L>> = (0..u16::MAX)
+        .take(shards)
+        .map(|shard| Seat {
+            shard: ShardId(shard),
+            doors: Arc::clone(&doors),
+            lanes_out: Vec::with_capacity(shards),
+            lanes_in: Vec::with_capacity(shards),
+        })
+        .collect();
+    for source in 0..shards {
+        for target in 0..shards {
+            let lane = (source != target).then(|| queue::lane(options.lane_letters_max));
+            let (producer, consumer) = lane.unzip();
+            seats[source].lanes_out.push(producer);
+            seats[target].lanes_in.extend(consumer);
+        }
+    }
+    (seats, Post { doors })
+}
+
+/// A shard's place in the mesh before the shard has a ring: made on the thread that starts,
+/// opened on the shard's own.
+#[derive(Debug)]
+pub struct Seat<L> {
+    shard: ShardId,
+    doors: Arc<[Door<L>]>,
+    lanes_out: Vec<Option<Producer<L>>>,
+    lanes_in: Vec<Consumer<L>>,
+}
+
+impl<L: Send> Seat<L> {
+    /// Which shard sits here.
+    pub const fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// Takes the seat: from now on the others can wake the ring behind `waker`.
+    pub fn open(self, waker: Waker) -> Mailbox<L> {
+        self.doors[self.shard.index()].waker.get_or_init(|| waker);
+        Mailbox::new(self)
+    }
+}
+
+/// How threads that are no shards leave letters. Any number of clones, from any thread.
+#[derive(Debug)]
+pub struct Post<L> {
+    doors: Arc<[Door<L>]>,
+}
+
+impl<L> Clone for Post<L> {
+    fn clone(&self) -> Self {
+        Self { doors: Arc::clone(&self.doors) }
+    }
+}
+
+impl<L: Send> Post<L> {
+    /// Leaves `letter` for a shard and wakes it where it has parked, or hands the letter back when
+    /// its inbox is full. Cost: a compare-and-swap and a fence; a system call where it wakes.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such shard.
+    pub fn send(&self, target: ShardId, letter: L) -> Result<(), L> {
+        let door = &self.doors[target.index()];
+        if let Err(letter) = door.inbox.push(letter) {
+            door.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(letter);
+        }
+        if door.parking.rouse()
+            && let Some(waker) = door.waker.get()
+        {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Every shard of the mesh, in order.
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<L> {
+        (0..u16::MAX).map(ShardId).take(self.doors.len())
+    }
+}

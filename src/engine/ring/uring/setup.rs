@@ -1,0 +1,141 @@
+//! Building a ring: what to ask the kernel for, what it granted, and what to say when it refuses.
+
+use std::io;
+
+use io_uring::{IoUring, Probe, opcode};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::engine::ring::RingOptions;
+
+/// Stands for "unlimited" where a count is wanted.
+const NO_BOUND: u64 = u32::MAX as u64;
+
+/// What the kernel granted to one ring.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of independent kernel features")]
+pub(super) struct Granted {
+    /// `SINGLE_ISSUER` and `DEFER_TASKRUN` (6.1): completions are made on our own enter.
+    pub(super) deferred: bool,
+    /// `COOP_TASKRUN` and `TASKRUN_FLAG` (5.19), the set to fall back to.
+    pub(super) cooperative: bool,
+    /// `NO_SQARRAY` (6.6): one indirection less a submission.
+    pub(super) no_array: bool,
+    /// `MSG_RING` (5.18): shards wake each other without a descriptor.
+    pub(super) message: bool,
+    /// `READ_MULTISHOT` (6.7): pipes are read like sockets.
+    pub(super) read_multishot: bool,
+    /// The ring's own descriptor is registered (5.18): one look-up less an enter.
+    pub(super) ring_registered: bool,
+    /// Slots for direct descriptors.
+    pub(super) slots: u32,
+}
+
+/// Builds the ring with the best set of flags that this kernel takes. It must be called on the
+/// thread that will use the ring.
+pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Granted)> {
+    let (ring, deferred, cooperative, no_array) = build_ring(options).map_err(explain)?;
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe).map_err(explain)?;
+    let has = |code| probe.is_supported(code);
+    if !has(opcode::SendZc::CODE) || !has(opcode::Socket::CODE) {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this kernel's io_uring has no multishot receive (it needs Linux 6.0); \
+             use --ring poll or a newer kernel",
+        ));
+    }
+    let slots = register_slots(&ring, options.sockets_max)?;
+    let ring_registered = ring.submitter().register_ring_fd().is_ok();
+    let granted = Granted {
+        deferred,
+        cooperative,
+        no_array,
+        message: has(opcode::MsgRingData::CODE),
+        read_multishot: has(opcode::ReadMulti::CODE),
+        ring_registered,
+        slots,
+    };
+    Ok((ring, granted))
+}
+
+/// Tries the flag sets from the newest to the plainest.
+fn build_ring(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> {
+    let mut refusal = None;
+    for (deferred, cooperative, no_array) in
+        [(true, false, true), (true, false, false), (false, true, false), (false, false, false)]
+    {
+        let mut builder = IoUring::builder();
+        builder.setup_clamp().setup_cqsize(options.completions_max);
+        if no_array {
+            builder.setup_no_sqarray();
+        }
+        if deferred {
+            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+            builder.setup_submit_all();
+        }
+        if cooperative {
+            builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
+        }
+        match builder.build(options.submissions_max) {
+            Ok(ring) => return Ok((ring, deferred, cooperative, no_array)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
+}
+
+/// Registers an empty table of direct descriptors, as large as the process's file limit allows;
+/// raises the soft limit to the hard one first, since the kernel measures the table against it.
+fn register_slots(ring: &IoUring, wanted: u32) -> io::Result<u32> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // A refusal leaves the soft limit, which the reading below then sees.
+        setrlimit(Resource::Nofile, limit).unwrap_or(());
+    }
+    let bound = getrlimit(Resource::Nofile).current.unwrap_or(NO_BOUND);
+    let slots = wanted.min(u32::try_from(bound).unwrap_or(u32::MAX)).max(1);
+    ring.submitter().register_files_sparse(slots).map_err(explain)?;
+    Ok(slots)
+}
+
+/// Adds cause and remedy to the refusals that people meet.
+fn explain(error: io::Error) -> io::Error {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "io_uring is forbidden here (a container's seccomp profile, or the sysctl \
+             kernel.io_uring_disabled); allow it or use --ring poll"
+        }
+        Some(libc::ENOSYS) => "this kernel has no io_uring; use --ring poll",
+        Some(libc::ENOMEM) => {
+            "the memory lock limit is too small for the ring (ulimit -l); raise it or use \
+             smaller ring.submissions_max and ring.completions_max"
+        }
+        Some(libc::EINVAL) => "this kernel's io_uring is too old (before 6.0); use --ring poll",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{remedy} ({error})"))
+}
+
+impl Granted {
+    /// The set for the line at start.
+    pub(super) fn describe(&self) -> String {
+        let mut text = String::from("io_uring");
+        let mut list = |granted: bool, name: &str| {
+            text.push_str(if granted { " +" } else { " -" });
+            text.push_str(name);
+        };
+        list(self.deferred, "defer_taskrun");
+        if self.cooperative {
+            list(true, "coop_taskrun");
+        }
+        list(self.no_array, "no_sqarray");
+        list(self.message, "msg_ring");
+        list(self.read_multishot, "read_multishot");
+        list(self.ring_registered, "registered_ring");
+        list(true, "direct_descriptors");
+        list(true, "buffer_ring");
+        text
+    }
+}

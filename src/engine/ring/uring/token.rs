@@ -1,0 +1,67 @@
+//! What a completion belongs to, in the 64 bits that the kernel carries for us.
+
+/// The purpose of a submission.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Purpose {
+    /// Accept into cell `index`.
+    Accept,
+    /// Cancel something; the answer is not looked at.
+    Cancel,
+    /// Close the socket `index`.
+    Close,
+    /// Connect the attempt `index`.
+    Connect,
+    /// Half-close; the answer is not looked at.
+    Finish,
+    /// A message from another ring: it only ends the wait.
+    Message,
+    /// Receive on the socket `index`.
+    Receive,
+    /// The send `index`.
+    Send,
+    /// Open a socket for the attempt `index`.
+    Open,
+    /// An option set; the answer is not looked at.
+    Option,
+    /// The read of the event descriptor that wakers write to.
+    Wake,
+}
+
+const ALL: [Purpose; 11] = [
+    Purpose::Accept,
+    Purpose::Cancel,
+    Purpose::Close,
+    Purpose::Connect,
+    Purpose::Finish,
+    Purpose::Message,
+    Purpose::Receive,
+    Purpose::Send,
+    Purpose::Open,
+    Purpose::Option,
+    Purpose::Wake,
+];
+
+/// The word of a submission: its purpose and the place it concerns.
+pub(super) const fn token(purpose: Purpose, index: u32) -> u64 {
+    ((purpose as u64) << 32) | index as u64
+}
+
+/// The inverse of [`token`]; `None` for a word that is not ours.
+#[expect(clippy::cast_possible_truncation, reason = "the low half of the word is meant")]
+pub(super) fn read(token: u64) -> Option<(Purpose, u32)> {
+    let purpose = *ALL.get(usize::try_from(token >> 32).ok()?)?;
+    Some((purpose, token as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_purpose_survives_the_way_through_the_kernel() {
+        for purpose in ALL {
+            assert_eq!(read(token(purpose, u32::MAX)), Some((purpose, u32::MAX)));
+        }
+        assert_eq!(read(u64::MAX), None);
+    }
+}

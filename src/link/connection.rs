@@ -1,0 +1,106 @@
+//! The state of one connection.
+
+use std::net::SocketAddr;
+
+use super::Stream;
+use crate::base::time::Moment;
+use crate::engine::ring::Socket;
+use crate::transport::ndjson::LineReader;
+
+/// One connection: two directions, the line being read, the bytes being sent, and the driver's
+/// session.
+///
+/// ```text
+///         finish, end of stream          all owed is sent           peer finished, patience over
+///  Open ───────────────────────▶ Draining ───────────────▶ Lingering ──────────────────▶ Closing
+///    └──────────────────── failure, silence, close ────────────────────────────────────────▲
+/// ```
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
+pub struct Connection<S> {
+    /// The driver's own state of this connection.
+    pub session: S,
+    /// Corked bytes: whole texts with their terminators, to be sent at the end of the turn.
+    pub outgoing: Vec<u8>,
+    /// Answers that the driver still owes to this peer, beyond what is corked.
+    pub owed: u32,
+    /// The other end, where it is known.
+    pub peer: Option<SocketAddr>,
+    pub(super) receive: Socket,
+    pub(super) send: Socket,
+    pub(super) reader: LineReader,
+    /// Bytes that arrived while the connection was not to be read.
+    pub(super) stash: Vec<u8>,
+    /// Bytes with the ring.
+    pub(super) sending_bytes: usize,
+    /// The last complete message or progress of a send; until there is one, the opening.
+    pub(super) active: Moment,
+    pub(super) phase: Phase,
+    pub(super) corked: bool,
+    pub(super) paused: bool,
+    /// The peer will send nothing more.
+    pub(super) input_ended: bool,
+    /// A complete message has come.
+    pub(super) spoke: bool,
+}
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Phase {
+    /// Read and written.
+    Open,
+    /// Not read any more; ends when everything owed has been sent.
+    Draining,
+    /// Half closed; what still arrives is thrown away.
+    Lingering,
+    /// The ring has been told to close.
+    Closing,
+}
+
+impl<S> Connection<S> {
+    pub(super) const fn new(stream: Stream, session: S, now: Moment) -> Self {
+        Self {
+            session,
+            outgoing: Vec::new(),
+            owed: 0,
+            peer: stream.peer,
+            receive: stream.receive,
+            send: stream.send,
+            reader: LineReader::new(),
+            stash: Vec::new(),
+            sending_bytes: 0,
+            active: now,
+            phase: Phase::Open,
+            corked: false,
+            paused: false,
+            input_ended: false,
+            spoke: false,
+        }
+    }
+
+    /// Bytes that wait for the peer, corked or on their way.
+    pub const fn queued_bytes(&self) -> usize {
+        self.outgoing.len() + self.sending_bytes
+    }
+
+    /// Whether lines of this connection are carried down the road at present.
+    #[inline]
+    pub fn is_read(&self) -> bool {
+        self.phase == Phase::Open && !self.paused
+    }
+
+    /// Whether what arrives is thrown away.
+    pub(super) fn is_discarding(&self) -> bool {
+        self.phase != Phase::Open
+    }
+
+    /// Whether something is still to be sent to the peer, now or when a call ends.
+    pub(super) const fn owes(&self) -> bool {
+        self.owed > 0 || self.queued_bytes() > 0 || !self.stash.is_empty()
+    }
+
+    pub(super) fn release_buffers(&mut self) -> [Vec<u8>; 3] {
+        let line = self.reader.finish().map(|(line, _)| line).unwrap_or_default();
+        [std::mem::take(&mut self.outgoing), std::mem::take(&mut self.stash), line]
+    }
+}

@@ -1,0 +1,165 @@
+//! What arrives: from bytes to lines, and what becomes of bytes that must wait.
+
+use std::io;
+
+use super::connection::Phase;
+use super::{Link, Next};
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::ring::{Operation, Ring, Socket};
+use crate::transport::ndjson::Line;
+
+impl<S> Link<S> {
+    /// Looks for the next line of a connection in `arrival[*from..]`; see
+    /// [`crate::transport::ndjson::LineReader::next`]. [`Line::NeedMore`] also where the connection
+    /// is not to be read at present: `from` then tells how far it came.
+    #[inline]
+    pub fn next_line(&mut self, key: Key, arrival: &[u8], from: &mut usize, now: Moment) -> Line {
+        let Some(connection) = self.connections.get_mut(key) else {
+            *from = arrival.len();
+            return Line::NeedMore;
+        };
+        if !connection.is_read() {
+            if connection.is_discarding() {
+                *from = arrival.len();
+            }
+            return Line::NeedMore;
+        }
+        let pool = &mut self.pool;
+        let bound = self.options.message_bytes_max;
+        let line = connection.reader.next(arrival, from, bound, || pool.take());
+        if line != Line::NeedMore {
+            connection.active = now;
+            connection.spoke = true;
+            if connection.outgoing.capacity() == 0 {
+                connection.outgoing = pool.take();
+            }
+            if !connection.corked {
+                connection.corked = true;
+                self.corked.push(key);
+            }
+        }
+        line
+    }
+
+    /// The line announced by [`Line::Assembled`], with padding, and its length. Give the buffer
+    /// back to the pool.
+    pub fn take_line(&mut self, key: Key) -> (Vec<u8>, usize) {
+        match self.connections.get_mut(key) {
+            Some(connection) => connection.reader.take(),
+            None => (Vec::new(), 0),
+        }
+    }
+
+    /// Keeps bytes that arrived while the connection was not to be read.
+    pub fn stash(&mut self, key: Key, rest: &[u8]) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if rest.is_empty() || connection.is_discarding() {
+            return;
+        }
+        if connection.stash.capacity() == 0 {
+            connection.stash = self.pool.take();
+        }
+        connection.stash.extend_from_slice(rest);
+    }
+
+    /// Whether arrivals must go behind bytes that wait already.
+    #[inline]
+    pub fn is_stashed(&self, key: Key) -> bool {
+        self.connections.get(key).is_some_and(|connection| !connection.stash.is_empty())
+    }
+
+    /// Takes the bytes that waited, to be carried down the road now. Give the buffer back to the
+    /// pool, and what could not be carried to [`Link::stash`].
+    pub fn unstash(&mut self, key: Key) -> Vec<u8> {
+        self.connections
+            .get_mut(key)
+            .map(|connection| std::mem::take(&mut connection.stash))
+            .unwrap_or_default()
+    }
+
+    /// Whether the queues of a connection let another line down the road. Ask after each line:
+    /// once the answer is no, [`Link::next_line`] says [`Line::NeedMore`], and what is left of the
+    /// arrival goes to [`Link::stash`], and [`Link::pause`] tells the ring.
+    #[inline]
+    pub fn balance(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let full = connection.queued_bytes() > self.options.outgoing_bytes_max
+            || connection.owed >= self.options.requests_in_flight_max;
+        if full && connection.is_read() {
+            connection.paused = true;
+            self.statistics.paused += 1;
+        }
+    }
+
+    /// Asks the ring for no more where a connection is paused.
+    pub fn pause<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let Some(connection) = self.connections.get(key) else { return };
+        if connection.paused && connection.phase == Phase::Open {
+            ring.submit(Operation::Pause(connection.receive));
+        }
+    }
+
+    /// Whether a paused connection may be read again; if so it counts as read from here on, and
+    /// the caller carries its stash and then calls [`Link::receive_again`].
+    pub fn try_resume(&mut self, key: Key) -> Next {
+        let Some(connection) = self.connections.get_mut(key) else { return Next::Nothing };
+        let drained = connection.queued_bytes() <= self.options.outgoing_bytes_max / 2
+            && connection.owed < self.options.requests_in_flight_max;
+        if !connection.paused || !drained || connection.phase != Phase::Open {
+            return Next::Nothing;
+        }
+        connection.paused = false;
+        Next::Resume(key)
+    }
+
+    /// Receives again after a pause, unless the stash has filled the queues anew.
+    pub fn receive_again<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let Some(connection) = self.connections.get(key) else { return };
+        if connection.is_read() && !connection.input_ended {
+            ring.submit(Operation::Receive(connection.receive));
+        }
+    }
+
+    /// Whether the peer has said its last and everything it said has been read.
+    pub fn is_input_over(&self, key: Key) -> bool {
+        self.connections.get(key).is_some_and(|connection| {
+            connection.input_ended && connection.stash.is_empty() && !connection.paused
+        })
+    }
+
+    /// The ring says that nothing more will be received.
+    pub fn ended<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        result: &io::Result<()>,
+    ) -> Next {
+        let Some(key) = self.key(socket) else { return Next::Nothing };
+        let Some(connection) = self.connections.get_mut(key) else { return Next::Nothing };
+        connection.input_ended = true;
+        if result.is_err() {
+            self.statistics.failed += 1;
+            self.close(ring, key);
+            return Next::Abandon(key);
+        }
+        match connection.phase {
+            // A peer that finished may still wait for its answers.
+            Phase::Open | Phase::Draining => Next::LastLine(key),
+            Phase::Lingering => {
+                self.close(ring, key);
+                Next::Nothing
+            }
+            Phase::Closing => Next::Nothing,
+        }
+    }
+
+    /// The last line of a stream that ended without a terminator.
+    pub fn last_line(&mut self, key: Key) -> Option<(Vec<u8>, usize)> {
+        let connection = self.connections.get_mut(key)?;
+        if connection.phase != Phase::Open {
+            return None;
+        }
+        connection.reader.finish()
+    }
+}

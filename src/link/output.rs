@@ -1,0 +1,104 @@
+//! What departs: corked in the turn, sent once at its end.
+
+use std::io;
+
+use super::connection::Phase;
+use super::{Link, Next};
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::ring::{Operation, Ring, Socket};
+
+impl<S> Link<S> {
+    /// Where to write what must be said to this peer: whole texts with their terminators. Sent at
+    /// the end of the turn. `None` when nobody listens any more.
+    pub fn outgoing(&mut self, key: Key) -> Option<&mut Vec<u8>> {
+        let connection = self.connections.get_mut(key)?;
+        if matches!(connection.phase, Phase::Lingering | Phase::Closing) {
+            return None;
+        }
+        if connection.outgoing.capacity() == 0 {
+            connection.outgoing = self.pool.take();
+        }
+        if !connection.corked {
+            connection.corked = true;
+            self.corked.push(key);
+        }
+        Some(&mut connection.outgoing)
+    }
+
+    /// Sends what was corked in this turn: one send a connection.
+    pub fn flush<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        let mut corked = std::mem::take(&mut self.corked);
+        for key in corked.drain(..) {
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.corked = false;
+                self.depart(ring, key);
+                self.advance(ring, key, now);
+            }
+        }
+        self.corked = corked;
+    }
+
+    /// Hands the corked bytes of one connection to the ring, unless a send is under way.
+    fn depart<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.sending_bytes > 0 || connection.phase == Phase::Closing {
+            return;
+        }
+        let buffer = std::mem::take(&mut connection.outgoing);
+        if buffer.is_empty() {
+            self.pool.give(buffer);
+            return;
+        }
+        connection.sending_bytes = buffer.len();
+        ring.submit(Operation::Send { socket: connection.send, buffer, from: 0 });
+    }
+
+    /// A send is over: its buffer comes back, and what was corked behind it goes next.
+    pub fn sent<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+        now: Moment,
+    ) -> Next {
+        let key = self.key(socket);
+        let Some((key, connection)) =
+            key.and_then(|key| Some((key, self.connections.get_mut(key)?)))
+        else {
+            self.pool.give(buffer);
+            return Next::Nothing;
+        };
+        let pending = connection.sending_bytes;
+        match *result {
+            Ok(bytes) if bytes < pending && connection.phase != Phase::Closing => {
+                // The kernel took a part: the rest goes at once, in front of everything else.
+                self.statistics.bytes_out += bytes as u64;
+                connection.sending_bytes = pending - bytes;
+                connection.active = now;
+                let from = buffer.len() - (pending - bytes);
+                ring.submit(Operation::Send { socket, buffer, from });
+                return Next::Nothing;
+            }
+            Ok(bytes) => self.statistics.bytes_out += bytes as u64,
+            Err(_) if connection.phase == Phase::Closing => {}
+            Err(_) => {
+                connection.sending_bytes = 0;
+                self.statistics.failed += 1;
+                self.pool.give(buffer);
+                self.close(ring, key);
+                return Next::Abandon(key);
+            }
+        }
+        connection.sending_bytes = 0;
+        connection.active = now;
+        self.pool.give(buffer);
+        if !connection.outgoing.is_empty() && !connection.corked {
+            connection.corked = true;
+            self.corked.push(key);
+        }
+        self.advance(ring, key, now);
+        self.try_resume(key)
+    }
+}

@@ -1,0 +1,275 @@
+//! Counters of one shard.
+//!
+//! What they keep true: every field only grows, belongs to one thread, and costs one addition;
+//! there is no atomic and no lock. [`Counters::add`] merges shards, [`Counters::rows`] names each
+//! value once for whoever shows or exports it. They do not know when they are read: rates are
+//! the business of the reader.
+
+use std::fmt;
+
+use crate::observe::error_table::ErrorTable;
+
+/// Declares one group: its fields, how two of them add up, and what each value is called.
+macro_rules! group {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+        pub struct $name { $($(#[$doc])* pub $field: u64,)+ }
+
+        impl $name {
+            fn add(&mut self, other: &Self) { $(self.$field += other.$field;)+ }
+
+            fn each(&self, see: &mut impl FnMut(&'static str, u64)) {
+                $(see(stringify!($field), self.$field);)+
+            }
+        }
+    };
+}
+
+group! {
+    /// Connections, from the door to the end.
+    Connections {
+        /// Let in.
+        accepted,
+        /// Refused because as many as allowed were open (error 1001).
+        refused_full,
+        /// Refused because the server drains.
+        refused_draining,
+        /// Not accepted by the kernel: no slot, no memory, gone before the accept.
+        accept_failed,
+        /// Over, for whatever reason: also counted in one of the fields below.
+        closed,
+        /// Ended by the peer, in order.
+        closed_by_peer,
+        /// Ended by a failure of the socket: reset, unreachable.
+        closed_by_failure,
+        /// Ended because nothing was said for the idle time.
+        closed_idle,
+        /// Ended because no valid request came within the lease.
+        closed_lease,
+        /// Ended because its peer broke the framing or passed a limit.
+        closed_by_fault,
+        /// Ended by a drain.
+        closed_draining,
+    }
+}
+
+group! {
+    /// Bytes and messages on the wire.
+    Traffic {
+        /// JSON texts that arrived whole.
+        messages_in,
+        /// JSON texts that were handed to the kernel.
+        messages_out,
+        /// Bytes received, framing included.
+        bytes_in,
+        /// Bytes the kernel took, framing included.
+        bytes_out,
+        /// Sends: `messages_out` over this is the size of a batch.
+        sends,
+        /// Times a connection was not read because its peer did not read.
+        pauses,
+    }
+}
+
+group! {
+    /// Messages by kind.
+    Requests {
+        /// `initialize`.
+        initialize,
+        /// `server/discover`.
+        discover,
+        /// `ping`.
+        ping,
+        /// `tools/list`.
+        tools_list,
+        /// `tools/call`.
+        tools_call,
+        /// Every other method, known or not.
+        other,
+        /// Notifications, of any method.
+        notifications,
+        /// Responses from the peer.
+        responses,
+        /// Batches; their members are counted above.
+        batches,
+        /// Requests whose peer or connection did not want the answer any more.
+        cancelled,
+        /// Requests that passed their deadline.
+        timed_out,
+        /// Tool calls that answered with `isError`: failures inside a success.
+        tools_failed,
+        /// Handlers that panicked; the caller got an internal error.
+        handlers_panicked,
+        /// Progress notifications sent.
+        progress,
+    }
+}
+
+group! {
+    /// What was wrong on the wire, before there was a message.
+    Faults {
+        /// Not a frame: bytes that no message can begin with or end in.
+        framing,
+        /// Not UTF-8.
+        utf8,
+        /// Longer than a message may be.
+        oversize,
+        /// Messages refused because the memory of all connections was used up.
+        memory,
+    }
+}
+
+group! {
+    /// The shard itself.
+    Shard {
+        /// Turns of its loop.
+        turns,
+        /// Letters sent to other threads.
+        letters_out,
+        /// Letters taken.
+        letters_in,
+        /// Letters that found the box full.
+        letters_refused,
+        /// Calls handed to the blocking threads.
+        blocking_calls,
+        /// Blocking calls refused because too many waited.
+        blocking_refused,
+        /// Times the receive buffers ran out and the kernel had to wait for one.
+        receive_buffers_exhausted,
+        /// Times the completion queue overflowed.
+        completions_overflowed,
+        /// Events that were not written because too many came at once.
+        events_withheld,
+    }
+}
+
+/// All counters of one shard, or the sum of several.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Connections.
+    pub connections: Connections,
+    /// Bytes and messages.
+    pub traffic: Traffic,
+    /// Messages by kind.
+    pub requests: Requests,
+    /// Errors sent, by their JSON-RPC code. A transport that answers 200 hides them otherwise.
+    pub errors: ErrorTable,
+    /// Broken input below JSON-RPC.
+    pub faults: Faults,
+    /// The shard itself.
+    pub shard: Shard,
+}
+
+impl Counters {
+    /// Adds another shard's counters to these.
+    pub fn add(&mut self, other: &Self) {
+        self.connections.add(&other.connections);
+        self.traffic.add(&other.traffic);
+        self.requests.add(&other.requests);
+        self.errors.add(&other.errors);
+        self.faults.add(&other.faults);
+        self.shard.add(&other.shard);
+    }
+
+    /// Shows every value once, in a fixed order: group, name, value.
+    pub fn rows(&self, mut see: impl FnMut(&'static str, &'static str, u64)) {
+        self.connections.each(&mut |name, value| see("connections", name, value));
+        see("connections", "open", self.connections.open());
+        self.traffic.each(&mut |name, value| see("traffic", name, value));
+        self.requests.each(&mut |name, value| see("requests", name, value));
+        see("errors", "sent", self.errors.total());
+        self.faults.each(&mut |name, value| see("faults", name, value));
+        self.shard.each(&mut |name, value| see("shard", name, value));
+    }
+}
+
+impl Connections {
+    /// Connections that live now: a difference, so that no third counter can disagree.
+    pub const fn open(&self) -> u64 {
+        self.accepted.saturating_sub(self.closed)
+    }
+}
+
+/// Written on one line without zeros; with `{:#}` as a table with one value a line and all zeros.
+impl fmt::Display for Counters {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = formatter.alternate();
+        let mut result = Ok(());
+        let mut group_before = "";
+        self.rows(|group, name, value| {
+            if result.is_err() || (value == 0 && !table) {
+                return;
+            }
+            result = if table {
+                writeln!(formatter, "{:<38}{value:>16}", format_args!("{group}.{name}").to_string())
+            } else if group == group_before {
+                write!(formatter, " {name}={value}")
+            } else {
+                let separator = if group_before.is_empty() { "" } else { " · " };
+                write!(formatter, "{separator}{group} {name}={value}")
+            };
+            group_before = group;
+        });
+        result?;
+        for (code, count) in self.errors.iter() {
+            if table {
+                writeln!(formatter, "errors.{code:<31}{count:>16}")?;
+            } else {
+                write!(formatter, " · error {code}={count}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_add_up_field_by_field() {
+        let mut one = Counters::default();
+        one.connections.accepted = 3;
+        one.traffic.bytes_in = 100;
+        one.errors.count(-32601);
+        let mut two = Counters::default();
+        two.connections.accepted = 4;
+        two.connections.closed = 2;
+        two.shard.turns = 9;
+        two.errors.count(-32601);
+        two.errors.count(1001);
+        one.add(&two);
+        assert_eq!(one.connections.open(), 5);
+        assert_eq!((one.traffic.bytes_in, one.shard.turns), (100, 9));
+        assert_eq!((one.errors.of(-32601), one.errors.of(1001)), (2, 1));
+        assert_eq!(one.errors.total(), 3);
+    }
+
+    #[test]
+    fn the_line_leaves_zeros_out_and_the_table_does_not() {
+        let mut counters = Counters::default();
+        assert_eq!(counters.to_string(), "");
+        counters.connections.accepted = 2;
+        counters.requests.tools_call = 7;
+        counters.errors.count(-32602);
+        assert_eq!(
+            counters.to_string(),
+            "connections accepted=2 open=2 · requests tools_call=7 · errors sent=1 · error -32602=1"
+        );
+        let table = format!("{counters:#}");
+        assert!(table.lines().any(|line| line.starts_with("faults.utf8") && line.ends_with(" 0")));
+        let width = table.lines().next().map(str::len);
+        assert!(table.lines().all(|line| Some(line.len()) == width), "{table}");
+    }
+
+    #[test]
+    fn no_value_is_shown_twice() {
+        let mut seen = Vec::new();
+        Counters::default().rows(|group, name, _| seen.push((group, name)));
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
+    }
+}

@@ -1,0 +1,193 @@
+//! The handshake of a legacy connection.
+//!
+//! ```text
+//!                  initialize                    notifications/initialized
+//!  NotInitialized ───────────▶ Initializing ──────────────────────────────▶ Initialized
+//!        │                          │                                            │
+//!        └──────────────────────────┴───────────────── disconnect ───────────────┤
+//!                                                                                ▼
+//!                                                                          Disconnected
+//! ```
+//!
+//! | state | served |
+//! | --- | --- |
+//! | `NotInitialized` | `initialize`, `ping` |
+//! | `Initializing` (the answer was given) | `ping` |
+//! | `Initialized` | everything but `initialize` |
+//! | `Disconnected` | nothing |
+//!
+//! What it keeps true: nothing is served before it is ready, a handshake is made once, and a
+//! refusal names the remedy. Modern requests do not pass through here.
+//!
+//! Source: 2025-11-25 `basic/lifecycle`; seed 001, "Universal", 5.
+
+use super::capabilities::ClientCapabilities;
+use super::method::Method;
+use crate::protocol::error::Error;
+use crate::protocol::json::Value;
+use crate::protocol::revision::Revision;
+
+/// Where the handshake of one connection stands. Four bytes, kept per connection.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Lifecycle {
+    /// Nothing was said yet.
+    #[default]
+    NotInitialized,
+    /// `initialize` was answered; the client has to confirm.
+    Initializing(Agreement),
+    /// Ready.
+    Initialized(Agreement),
+    /// Over.
+    Disconnected,
+}
+
+/// What a handshake agreed on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Agreement {
+    revision: Revision,
+    capabilities: ClientCapabilities,
+}
+
+impl Lifecycle {
+    /// A connection that has said nothing.
+    pub const fn new() -> Self {
+        Self::NotInitialized
+    }
+
+    /// Takes `initialize` and says which revision to answer with: the requested one where this
+    /// server speaks it, its newest legacy one otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Invalid request (-32600) where the handshake was made before.
+    pub fn initialize(&mut self, asked: &Initialize<'_>) -> Result<Revision, Error> {
+        self.admit(Method::Initialize)?;
+        let revision = asked.revision();
+        *self = Self::Initializing(Agreement { revision, capabilities: asked.capabilities });
+        Ok(revision)
+    }
+
+    /// Takes `notifications/initialized`. Says whether that meant something: out of turn it is
+    /// passed over, being a notification.
+    pub const fn confirm(&mut self) -> bool {
+        let Self::Initializing(agreement) = *self else {
+            return false;
+        };
+        *self = Self::Initialized(agreement);
+        true
+    }
+
+    /// The connection is over.
+    pub const fn disconnect(&mut self) {
+        *self = Self::Disconnected;
+    }
+
+    /// Whether a request for `method` may be served now, and the revision to answer in.
+    ///
+    /// # Errors
+    ///
+    /// -32600 with the remedy; method not found (-32601) for what legacy revisions do not have.
+    #[inline]
+    pub fn admit(&self, method: Method) -> Result<Revision, Error> {
+        match (self, method) {
+            (Self::Initialized(agreement), Method::ToolsCall | Method::ToolsList) => {
+                Ok(agreement.revision)
+            }
+            (Self::NotInitialized, Method::Initialize) => Ok(Revision::LATEST_LEGACY),
+            (Self::NotInitialized | Self::Initializing(_) | Self::Initialized(_), Method::Ping) => {
+                Ok(self.revision().unwrap_or(Revision::LATEST_LEGACY))
+            }
+            _ => Err(self.refusal(method)),
+        }
+    }
+
+    /// The revision that was agreed on.
+    #[inline]
+    pub const fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Initializing(agreement) | Self::Initialized(agreement) => {
+                Some(agreement.revision)
+            }
+            Self::NotInitialized | Self::Disconnected => None,
+        }
+    }
+
+    /// What the client can do; nothing before the handshake.
+    pub fn capabilities(&self) -> ClientCapabilities {
+        match self {
+            Self::Initializing(agreement) | Self::Initialized(agreement) => agreement.capabilities,
+            Self::NotInitialized | Self::Disconnected => ClientCapabilities::default(),
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, method: Method) -> Error {
+        match (self, method) {
+            (Self::Disconnected, _) => Error::not_initialized("the connection is closing"),
+            (Self::Initializing(_) | Self::Initialized(_), Method::Initialize) => {
+                Error::invalid_request("the connection is initialized already; open another one")
+            }
+            (Self::Initialized(_), _) => Error::method_not_found(method.as_str()),
+            (Self::NotInitialized, _) => Error::not_initialized(
+                "not initialized: send \"initialize\" first, or put \
+                 \"io.modelcontextprotocol/protocolVersion\" into params._meta (2026-07-28)",
+            ),
+            (Self::Initializing(_), _) => Error::not_initialized(
+                "not initialized: send \"notifications/initialized\" to complete the handshake",
+            ),
+        }
+    }
+}
+
+/// The params of `initialize`.
+#[derive(Clone, Copy, Debug)]
+pub struct Initialize<'a> {
+    /// The revision that the client asks for, known to us or not.
+    pub version: &'a str,
+    /// What the client can do.
+    pub capabilities: ClientCapabilities,
+    /// The client's name.
+    pub client_name: &'a str,
+    /// The client's version.
+    pub client_version: &'a str,
+}
+
+impl<'a> Initialize<'a> {
+    /// Reads the params.
+    ///
+    /// # Errors
+    ///
+    /// Invalid params (-32602) where one of the three required members is missing, twice or not
+    /// what it should be.
+    pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
+        let missing = |key| move || Error::invalid_params(format!("initialize needs {key}"));
+        let params =
+            params.and_then(Value::as_object).ok_or_else(missing("params, which are an object"))?;
+        let [version, capabilities, client] =
+            params.once(["protocolVersion", "capabilities", "clientInfo"])?;
+        let version = version
+            .and_then(Value::as_str)
+            .ok_or_else(missing("params.protocolVersion, a string"))?;
+        let capabilities = capabilities.ok_or_else(missing("params.capabilities, an object"))?;
+        let client = client
+            .and_then(Value::as_object)
+            .ok_or_else(missing("params.clientInfo, an object"))?;
+        let [client_name, client_version] = client.once(["name", "version"])?;
+        let text = |value: Option<Value<'a>>, what| {
+            value.and_then(Value::as_str).ok_or_else(missing(what))
+        };
+        Ok(Self {
+            version,
+            capabilities: ClientCapabilities::read(capabilities)?,
+            client_name: text(client_name, "params.clientInfo.name, a string")?,
+            client_version: text(client_version, "params.clientInfo.version, a string")?,
+        })
+    }
+
+    /// The revision to agree on.
+    pub fn revision(&self) -> Revision {
+        Revision::parse(self.version)
+            .filter(|revision| !revision.is_modern())
+            .unwrap_or(Revision::LATEST_LEGACY)
+    }
+}

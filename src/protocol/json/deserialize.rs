@@ -1,0 +1,370 @@
+//! Values as serde reads them.
+//!
+//! What it keeps true: a value is read where it stands, strings are borrowed and no node is cloned;
+//! a struct with a key twice is refused by serde itself. Keys of maps are strings, whatever else
+//! the key type could be read from.
+
+use super::value::{Array, Items, Kind, Members, Object, Value};
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use std::fmt;
+
+/// Why a value does not read as the wanted type: one sentence for a human.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Mismatch(Box<str>);
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl Error for Mismatch {
+    #[cold]
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self(message.to_string().into())
+    }
+}
+
+impl<'de> Deserializer<'de> for Value<'de> {
+    type Error = Mismatch;
+
+    #[inline]
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match self.kind() {
+            Kind::Null => visitor.visit_unit(),
+            Kind::Boolean => visitor.visit_bool(self.as_bool() == Some(true)),
+            Kind::Number => match (self.as_u64(), self.as_i64()) {
+                (Some(number), _) => visitor.visit_u64(number),
+                (None, Some(number)) => visitor.visit_i64(number),
+                (None, None) => visitor.visit_f64(self.as_f64().unwrap_or(f64::NAN)),
+            },
+            Kind::String => visitor.visit_borrowed_str(self.as_str().unwrap_or_default()),
+            Kind::Array => match self.as_array() {
+                Some(array) => read_array(array, visitor),
+                None => visitor.visit_unit(),
+            },
+            Kind::Object => match self.as_object() {
+                Some(object) => read_object(object, visitor),
+                None => visitor.visit_unit(),
+            },
+        }
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    /// A string is the name of a variant; an object has one member, the variant and its content.
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        if let Some(name) = self.as_str() {
+            return visitor.visit_enum(BorrowedStrDeserializer::new(name));
+        }
+        let Some(object) = self.as_object() else {
+            return Err(Error::invalid_type(unexpected(self), &"the name of a variant"));
+        };
+        let mut members = object.iter();
+        match (members.next(), members.next()) {
+            (Some((name, content)), None) => visitor.visit_enum(Variant { name, content }),
+            _ => Err(Error::invalid_value(Unexpected::Map, &"an object with one member")),
+        }
+    }
+
+    /// Passed over without a look at what is inside.
+    #[inline]
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Mismatch> for Value<'de> {
+    type Deserializer = Self;
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+fn read_array<'de, V: Visitor<'de>>(array: Array<'de>, visitor: V) -> Result<V::Value, Mismatch> {
+    let mut access = ItemAccess { items: array.iter(), remaining: array.len() };
+    let value = visitor.visit_seq(&mut access)?;
+    if access.remaining == 0 {
+        return Ok(value);
+    }
+    Err(Error::invalid_length(array.len(), &Fewer(array.len() - access.remaining)))
+}
+
+fn read_object<'de, V: Visitor<'de>>(
+    object: Object<'de>,
+    visitor: V,
+) -> Result<V::Value, Mismatch> {
+    visitor.visit_map(MemberAccess {
+        members: object.iter(),
+        content: None,
+        remaining: object.len(),
+    })
+}
+
+/// Hands items to serde.
+struct ItemAccess<'de> {
+    items: Items<'de>,
+    remaining: usize,
+}
+
+impl<'de> SeqAccess<'de> for ItemAccess<'de> {
+    type Error = Mismatch;
+
+    #[inline]
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Mismatch> {
+        let Some(item) = self.items.next() else {
+            return Ok(None);
+        };
+        self.remaining = self.remaining.saturating_sub(1);
+        seed.deserialize(item).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.remaining)
+    }
+}
+
+/// Hands members to serde.
+struct MemberAccess<'de> {
+    members: Members<'de>,
+    content: Option<Value<'de>>,
+    remaining: usize,
+}
+
+impl<'de> MapAccess<'de> for MemberAccess<'de> {
+    type Error = Mismatch;
+
+    #[inline]
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Mismatch> {
+        let Some((key, content)) = self.members.next() else {
+            return Ok(None);
+        };
+        self.content = Some(content);
+        self.remaining = self.remaining.saturating_sub(1);
+        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+    }
+
+    #[inline]
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
+        match self.content.take() {
+            Some(content) => seed.deserialize(content),
+            None => Err(Error::custom("a value was asked for before its key")),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.remaining)
+    }
+}
+
+/// A variant that carries something.
+struct Variant<'de> {
+    name: &'de str,
+    content: Value<'de>,
+}
+
+impl<'de> EnumAccess<'de> for Variant<'de> {
+    type Error = Mismatch;
+    type Variant = Value<'de>;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(
+        self,
+        seed: S,
+    ) -> Result<(S::Value, Value<'de>), Mismatch> {
+        Ok((seed.deserialize(BorrowedStrDeserializer::new(self.name))?, self.content))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Value<'de> {
+    type Error = Mismatch;
+
+    fn unit_variant(self) -> Result<(), Mismatch> {
+        if self.is_null() {
+            return Ok(());
+        }
+        Err(Error::invalid_type(unexpected(self), &"null, or the variant's name alone"))
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        _length: usize,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        self.deserialize_any(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        self.deserialize_any(visitor)
+    }
+}
+
+/// Says in an error that an array was longer than its reader.
+struct Fewer(usize);
+
+impl Expected for Fewer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "an array of {}", self.0)
+    }
+}
+
+/// The value as serde's errors name it.
+fn unexpected(value: Value<'_>) -> Unexpected<'_> {
+    match value.kind() {
+        Kind::Null => Unexpected::Unit,
+        Kind::Boolean => Unexpected::Bool(value.as_bool() == Some(true)),
+        Kind::Number => Unexpected::Float(value.as_f64().unwrap_or(f64::NAN)),
+        Kind::String => Unexpected::Str(value.as_str().unwrap_or_default()),
+        Kind::Array => Unexpected::Seq,
+        Kind::Object => Unexpected::Map,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Limits, PADDING_BYTES, Parser};
+    use serde::Deserialize;
+    use serde::de::DeserializeOwned;
+    use std::borrow::Cow;
+    use std::collections::BTreeMap;
+    use std::fmt::Debug;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(rename_all = "camelCase")]
+    enum Shape {
+        Nothing,
+        Round(f64),
+        Box(u8, u8),
+        Named { width: i32 },
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Everything {
+        text: String,
+        letter: char,
+        small: u8,
+        negative: i16,
+        ratio: f32,
+        #[serde(default)]
+        absent: Option<u64>,
+        list: Vec<Option<bool>>,
+        pair: (String, u64),
+        map: BTreeMap<String, Shape>,
+        any: serde_json::Value,
+        unit: (),
+    }
+
+    fn padded(text: &str) -> Vec<u8> {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(text.len() + PADDING_BYTES, 0);
+        bytes
+    }
+
+    /// Reads `text` as `T` here and by `serde_json`, which must agree on whether it can be.
+    fn both<T: Debug + DeserializeOwned + PartialEq>(text: &str) -> Option<T> {
+        let mut parser = Parser::new(Limits::default());
+        let mut bytes = padded(text);
+        let document = parser.parse(&mut bytes, text.len()).unwrap();
+        let ours = T::deserialize(document.root());
+        let theirs = serde_json::from_str::<T>(text);
+        assert_eq!(ours.as_ref().ok(), theirs.as_ref().ok(), "{text}: {ours:?} {theirs:?}");
+        ours.ok()
+    }
+
+    #[test]
+    fn every_shape_of_serde_is_read_as_serde_json_reads_it() {
+        let text = r#"{"text":"a\nb","letter":"é","small":255,"negative":-7,"ratio":2.5,
+            "list":[true,null,false],"pair":["x",18446744073709551615],"unit":null,
+            "map":{"a":"nothing","b":{"round":1},"c":{"box":[1,2]},"d":{"named":{"width":-4}}},
+            "any":{"k":[1,-2,0.5,"s",null,true,{}]},"more":{"ignored":[[]]}}"#;
+        assert!(both::<Everything>(text).is_some());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_as_serde_json_refuses_it() {
+        for text in ["256", "-1", "1.0", "\"1\"", "null", "[1]"] {
+            assert_eq!(both::<u8>(text), None);
+        }
+        for text in ["[1,2,3]", "[1]", "{}", "1"] {
+            assert_eq!(both::<(u8, u8)>(text), None);
+        }
+        let shapes =
+            [r#""unknown""#, r#""round""#, r#"{"nothing":1}"#, r#"{"round":1,"box":[1,2]}"#, "{}"];
+        for text in shapes {
+            assert_eq!(both::<Shape>(text), None);
+        }
+        assert_eq!(both::<Shape>(r#"{"nothing":null}"#), Some(Shape::Nothing));
+        assert_eq!(both::<bool>("1"), None);
+        assert_eq!(both::<String>("1"), None);
+        assert_eq!(both::<char>("\"ab\""), None);
+    }
+
+    #[test]
+    fn a_struct_refuses_a_key_twice() {
+        #[derive(Debug, Deserialize, PartialEq)]
+        struct One {
+            a: u8,
+        }
+        assert_eq!(both::<One>(r#"{"a":1,"a":1}"#), None);
+        assert_eq!(both::<One>(r#"{"a":1,"b":1,"b":2}"#), Some(One { a: 1 }));
+    }
+
+    #[test]
+    fn strings_are_borrowed_from_the_text() {
+        #[derive(Deserialize)]
+        struct Borrowed<'a> {
+            plain: &'a str,
+            #[serde(borrow)]
+            escaped: Cow<'a, str>,
+        }
+        let text = r#"{"plain":"x","escaped":"a\tb"}"#;
+        let mut parser = Parser::new(Limits::default());
+        let mut bytes = padded(text);
+        let document = parser.parse(&mut bytes, text.len()).unwrap();
+        let read = Borrowed::deserialize(document.root()).unwrap();
+        assert_eq!((read.plain, &*read.escaped), ("x", "a\tb"));
+        assert!(matches!(read.escaped, Cow::Borrowed(_)));
+    }
+}

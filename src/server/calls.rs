@@ -1,0 +1,140 @@
+//! The calls of a shard that answer later: one table, tickets, deadlines.
+//!
+//! What it keeps true: a call stands here from the moment its handler is handed over until the
+//! handler has ended, even when nobody waits for its answer any more; its answer is owed to at
+//! most one peer; a ticket that is no longer good names nothing.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::desk::Flag;
+use crate::base::slab::{Key, Slab};
+use crate::base::time::Moment;
+use crate::engine::host::Task;
+use crate::engine::timer::Wheel;
+use crate::protocol::revision::Revision;
+use crate::protocol::rpc::IdBuf;
+
+/// One call whose answer comes later.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Who asked.
+    pub(super) connection: Key,
+    /// What the answer must name.
+    pub(super) id: IdBuf,
+    /// How the answer must be written.
+    pub(super) revision: Revision,
+    /// What progress must name, where the caller wants to hear of it.
+    pub(super) progress_token: Option<IdBuf>,
+    /// The last progress told: later ones must be greater.
+    pub(super) progress: f64,
+    /// The handler at work.
+    work: Work,
+    /// Whether the peer still waits for the answer.
+    awaited: bool,
+}
+
+/// A handler at work.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A future on this shard. Dropping the task drops the future.
+    Local {
+        /// The future.
+        task: Option<Task>,
+        /// Tells it that nobody waits any more.
+        flag: Rc<Flag>,
+    },
+    /// A closure on the thread pool, which watches whether the other half of this is still there.
+    Blocking {
+        /// Dropped when nobody waits any more.
+        interest: Option<Arc<()>>,
+    },
+}
+
+/// Who asks for a call, and how its answer is to be told.
+#[derive(Debug)]
+pub(super) struct Caller {
+    /// Who asked.
+    pub(super) connection: Key,
+    /// What the answer must name.
+    pub(super) id: IdBuf,
+    /// How the answer must be written.
+    pub(super) revision: Revision,
+    /// What progress must name.
+    pub(super) progress_token: Option<IdBuf>,
+}
+
+/// All calls of a shard that answer later.
+#[derive(Debug)]
+pub(super) struct Calls {
+    slab: Slab<Call>,
+    wheel: Wheel<Key>,
+}
+
+impl Calls {
+    /// An empty table for at most `calls_max` calls.
+    pub(super) fn new(calls_max: usize) -> Self {
+        Self { slab: Slab::new(calls_max), wheel: Wheel::new() }
+    }
+
+    /// Enters a call that must have answered by `deadline`; `None` when the table is full.
+    pub(super) fn enter(&mut self, caller: Caller, work: Work, deadline: Moment) -> Option<Key> {
+        let Caller { connection, id, revision, progress_token } = caller;
+        let progress = f64::NEG_INFINITY;
+        let call = Call { connection, id, revision, progress_token, progress, work, awaited: true };
+        let ticket = self.slab.insert(call).ok()?;
+        self.wheel.insert(deadline, ticket);
+        Some(ticket)
+    }
+
+    /// Remembers the running future of a local call.
+    pub(super) fn attach(&mut self, ticket: Key, running: Task) {
+        if let Some(Call { work: Work::Local { task, .. }, .. }) = self.slab.get_mut(ticket) {
+            *task = Some(running);
+        }
+    }
+
+    /// The call of a ticket, while its answer is awaited.
+    pub(super) fn awaited(&mut self, ticket: Key) -> Option<&mut Call> {
+        self.slab.get_mut(ticket).filter(|call| call.awaited)
+    }
+
+    /// The handler of a call has ended: takes the call out; `None` where nobody waits.
+    pub(super) fn end(&mut self, ticket: Key) -> Option<Call> {
+        self.slab.remove(ticket).filter(|call| call.awaited)
+    }
+
+    /// Nobody waits for this answer any more: tells the handler so. It keeps its place until it
+    /// ends by itself. `false` where nobody waited already.
+    pub(super) fn cancel(&mut self, ticket: Key) -> bool {
+        let Some(call) = self.slab.get_mut(ticket).filter(|call| call.awaited) else {
+            return false;
+        };
+        call.awaited = false;
+        match &mut call.work {
+            Work::Local { flag, .. } => flag.raise(),
+            Work::Blocking { interest } => *interest = None,
+        }
+        true
+    }
+
+    /// Takes one call whose deadline has passed and whose answer is still awaited.
+    pub(super) fn overdue(&mut self, now: Moment) -> Option<Key> {
+        loop {
+            let ticket = self.wheel.pop_expired(now)?;
+            if self.slab.get(ticket).is_some_and(|call| call.awaited) {
+                return Some(ticket);
+            }
+        }
+    }
+
+    /// When the next deadline passes.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        self.wheel.next_deadline()
+    }
+
+    /// Handlers at work, those that nobody waits for included.
+    pub(super) const fn len(&self) -> usize {
+        self.slab.len()
+    }
+}

@@ -1,0 +1,301 @@
+//! The desk between a shard and the local handlers that run on it.
+//!
+//! Handlers are futures on the shard's thread; the driver is not re-entrant. So a handler leaves
+//! notes here (progress, its end) and the driver reads them once a turn, and a handler that sleeps
+//! leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::base::slab::{Key, Slab};
+use crate::base::time::Moment;
+use crate::engine::ring::Waker;
+use crate::engine::timer::Wheel;
+use crate::service::{HostFuture, LiveHost, Outcome, ToolError};
+
+/// What a handler has to say. `ticket` names its call in the shard's table.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// How far it has come.
+    Progress(Progress),
+    /// It has ended.
+    Finished {
+        /// Which call.
+        ticket: Key,
+        /// How.
+        result: Result<Outcome, ToolError>,
+    },
+}
+
+/// How far a call has come, in the handler's own terms.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Which call.
+    pub(super) ticket: Key,
+    /// Grows from note to note.
+    pub(super) progress: f64,
+    /// What it grows towards, where that is known.
+    pub(super) total: Option<f64>,
+    /// For people.
+    pub(super) message: Option<String>,
+}
+
+/// One shard's desk.
+#[derive(Debug)]
+pub(super) struct Desk {
+    now: Cell<Moment>,
+    notes: RefCell<Vec<Note>>,
+    sleeps: RefCell<Sleeps>,
+    /// Ends the shard's park where a note is left between two turns (a host that runs futures
+    /// while the shard waits).
+    waker: Waker,
+    in_turn: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct Sleeps {
+    wakers: Slab<std::task::Waker>,
+    wheel: Wheel<Key>,
+}
+
+impl Desk {
+    /// An empty desk of the shard behind `waker`, for at most `sleeps_max` sleeping handlers.
+    pub(super) fn new(waker: Waker, sleeps_max: usize) -> Self {
+        let sleeps = Sleeps { wakers: Slab::new(sleeps_max), wheel: Wheel::new() };
+        Self {
+            now: Cell::new(Moment::ORIGIN),
+            notes: RefCell::default(),
+            sleeps: RefCell::new(sleeps),
+            waker,
+            in_turn: Cell::new(false),
+        }
+    }
+
+    /// A turn begins: the present moment for whoever sleeps from here on.
+    pub(super) fn begin_turn(&self, now: Moment) {
+        self.now.set(now);
+        self.in_turn.set(true);
+    }
+
+    /// The shard is about to park: notes left from here on must wake it.
+    pub(super) fn end_turn(&self) {
+        self.in_turn.set(false);
+    }
+
+    /// Leaves a note.
+    pub(super) fn leave(&self, note: Note) {
+        self.notes.borrow_mut().push(note);
+        if !self.in_turn.get() {
+            self.waker.wake();
+        }
+    }
+
+    /// Swaps the notes left so far into `into`, which must be empty.
+    pub(super) fn take_notes(&self, into: &mut Vec<Note>) {
+        debug_assert!(into.is_empty());
+        std::mem::swap(&mut *self.notes.borrow_mut(), into);
+    }
+
+    /// Whether notes wait.
+    pub(super) fn has_notes(&self) -> bool {
+        !self.notes.borrow().is_empty()
+    }
+
+    /// When the next sleeper wakes.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        self.sleeps.borrow().wheel.next_deadline()
+    }
+
+    /// Wakes whoever has slept long enough.
+    pub(super) fn expire(&self, now: Moment) {
+        loop {
+            let mut sleeps = self.sleeps.borrow_mut();
+            let Some(key) = sleeps.wheel.pop_expired(now) else { return };
+            let waker = sleeps.wakers.get(key).cloned();
+            drop(sleeps);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Whether one call was cancelled, and who wants to know.
+#[derive(Debug, Default)]
+pub(super) struct Flag {
+    raised: Cell<bool>,
+    wakers: RefCell<Vec<std::task::Waker>>,
+}
+
+impl Flag {
+    /// Cancels; wakes everybody who waits for it.
+    pub(super) fn raise(&self) {
+        self.raised.set(true);
+        for waker in self.wakers.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The way from one local handler to its shard.
+#[derive(Debug)]
+pub(super) struct LocalVoice {
+    pub(super) desk: Rc<Desk>,
+    pub(super) ticket: Key,
+    pub(super) flag: Rc<Flag>,
+}
+
+impl LiveHost for LocalVoice {
+    fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        if !self.flag.raised.get() {
+            let message = message.map(str::to_owned);
+            let ticket = self.ticket;
+            self.desk.leave(Note::Progress(Progress { ticket, progress, total, message }));
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.flag.raised.get()
+    }
+
+    fn cancelled(&self) -> HostFuture<()> {
+        Box::pin(Raised { flag: Rc::clone(&self.flag) })
+    }
+
+    fn sleep(&self, span: Duration) -> HostFuture<()> {
+        let deadline = self.desk.now.get().after(span);
+        Box::pin(Sleep { desk: Rc::clone(&self.desk), deadline, key: None })
+    }
+}
+
+/// Resolves when its flag is raised.
+struct Raised {
+    flag: Rc<Flag>,
+}
+
+impl Future for Raised {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.flag.raised.get() {
+            return Poll::Ready(());
+        }
+        let mut wakers = self.flag.wakers.borrow_mut();
+        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            wakers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// Resolves when its deadline has passed on the shard's clock.
+struct Sleep {
+    desk: Rc<Desk>,
+    deadline: Moment,
+    key: Option<Key>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.deadline <= self.desk.now.get() {
+            return Poll::Ready(());
+        }
+        let desk = Rc::clone(&self.desk);
+        let mut sleeps = desk.sleeps.borrow_mut();
+        if let Some(waker) = self.key.and_then(|key| sleeps.wakers.get_mut(key)) {
+            waker.clone_from(context.waker());
+            return Poll::Pending;
+        }
+        // A full slab means more sleepers than requests can be in flight: a handler that forks.
+        // It goes on at once, early rather than never.
+        let Ok(key) = sleeps.wakers.insert(context.waker().clone()) else {
+            return Poll::Ready(());
+        };
+        sleeps.wheel.insert(self.deadline, key);
+        self.key = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.desk.sleeps.borrow_mut().wakers.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    fn desk() -> Rc<Desk> {
+        Rc::new(Desk::new(Waker::new(|| {}), 4))
+    }
+
+    fn voice(desk: &Rc<Desk>) -> LocalVoice {
+        let ticket = Key::from_bits(7);
+        LocalVoice { desk: Rc::clone(desk), ticket, flag: Rc::default() }
+    }
+
+    fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn a_sleeper_wakes_at_its_deadline_and_not_before() {
+        let desk = desk();
+        desk.begin_turn(Moment::from_milliseconds(10));
+        let mut sleep = voice(&desk).sleep(Duration::from_millis(5));
+        assert_eq!(poll(&mut sleep), Poll::Pending);
+        assert_eq!(desk.deadline(), Some(Moment::from_milliseconds(15)));
+        desk.begin_turn(Moment::from_milliseconds(14));
+        assert_eq!(poll(&mut sleep), Poll::Pending);
+        desk.begin_turn(Moment::from_milliseconds(15));
+        desk.expire(Moment::from_milliseconds(15));
+        assert_eq!(poll(&mut sleep), Poll::Ready(()));
+        drop(sleep);
+        assert!(desk.sleeps.borrow().wakers.is_empty());
+    }
+
+    #[test]
+    fn a_cancelled_handler_says_nothing_more() {
+        let desk = desk();
+        let voice = voice(&desk);
+        let mut cancelled = voice.cancelled();
+        assert_eq!(poll(&mut cancelled), Poll::Pending);
+        voice.progress(1.0, None, Some("half"));
+        voice.flag.raise();
+        voice.progress(2.0, None, None);
+        assert_eq!(poll(&mut cancelled), Poll::Ready(()));
+        let mut notes = Vec::new();
+        desk.take_notes(&mut notes);
+        assert_eq!(notes.len(), 1);
+        assert!(!desk.has_notes());
+    }
+
+    #[test]
+    fn a_note_left_between_turns_wakes_the_shard() {
+        let woken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = std::sync::Arc::clone(&woken);
+        let waker = Waker::new(move || {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        let desk = Desk::new(waker, 4);
+        let note = || Note::Finished { ticket: Key::from_bits(1), result: Ok(Outcome::text("x")) };
+        desk.begin_turn(Moment::ORIGIN);
+        desk.leave(note());
+        assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 0);
+        desk.end_turn();
+        desk.leave(note());
+        assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 1);
+    }
+}

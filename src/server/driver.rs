@@ -1,0 +1,249 @@
+//! The driver of one shard: where completions, letters and time meet the road.
+//!
+//! What it keeps true: it never waits; a connection that is refused is told why; when it drains,
+//! nothing new is read, what is owed is sent, and what takes too long is cut.
+
+mod arrivals;
+mod settle;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::desk::Note;
+use super::letter::Letter;
+use super::pipeline::Road;
+use super::session::Session;
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::mesh::{Mailbox, ShardId, Tally};
+use crate::engine::ring::{Completion, Listener, Operation, Ring};
+use crate::engine::shard::Driver;
+use crate::link::Link;
+use crate::observe::counters::Counters;
+use crate::observe::label::Transport;
+use crate::observe::throttle::Throttle;
+use crate::protocol::json::Parser;
+
+/// Local futures run in one turn before the ring is looked at again.
+const FUTURES_PER_TURN_MAX: usize = 256;
+
+/// Letters taken in one turn.
+const LETTERS_PER_TURN_MAX: usize = 256;
+
+/// What one shard carries.
+pub(super) struct ShardDriver {
+    pub(super) shard: ShardId,
+    pub(super) link: Link<Session>,
+    pub(super) parser: Parser,
+    pub(super) road: Road,
+    pub(super) mailbox: Mailbox<Letter>,
+    pub(super) doors: Vec<Door>,
+    /// Connections served by all shards together.
+    pub(super) served: Arc<Tally>,
+    pub(super) connections_max: usize,
+    pub(super) drain_max: Duration,
+    pub(super) stage: Stage,
+    /// The shard ends with its connections: there will be no other (stdio).
+    pub(super) ends_with_input: bool,
+    pub(super) throttle: Throttle,
+    letters: Vec<Letter>,
+    notes: Vec<Note>,
+}
+
+/// A listener and what comes through it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Door {
+    pub(super) listener: Listener,
+    pub(super) transport: Transport,
+}
+
+/// How far the shard has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// Serving.
+    Serving,
+    /// Serving what is in flight until this moment at the latest.
+    Draining(Moment),
+}
+
+/// What a driver is made of.
+pub(super) struct Parts {
+    pub(super) link: Link<Session>,
+    pub(super) parser: Parser,
+    pub(super) road: Road,
+    pub(super) mailbox: Mailbox<Letter>,
+    pub(super) served: Arc<Tally>,
+    pub(super) connections_max: usize,
+    pub(super) drain_max: Duration,
+}
+
+impl ShardDriver {
+    /// A driver without connections.
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { link, parser, road, mailbox, served, connections_max, drain_max } = parts;
+        Self {
+            shard: road.shard,
+            link,
+            parser,
+            road,
+            mailbox,
+            doors: Vec::new(),
+            served,
+            connections_max,
+            drain_max,
+            stage: Stage::Serving,
+            ends_with_input: false,
+            throttle: Throttle::default(),
+            letters: Vec::with_capacity(LETTERS_PER_TURN_MAX),
+            notes: Vec::new(),
+        }
+    }
+
+    /// What this shard has counted so far.
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.road.counters.clone();
+        let statistics = self.link.statistics;
+        counters.connections.closed_idle = statistics.idle;
+        counters.connections.closed_lease = statistics.lease;
+        counters.connections.closed_by_failure = statistics.failed;
+        counters.traffic.bytes_in = statistics.bytes_in;
+        counters.traffic.bytes_out = statistics.bytes_out;
+        counters.traffic.pauses = statistics.paused;
+        counters
+    }
+
+    /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
+    pub(super) fn drain<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        if self.stage != Stage::Serving {
+            return;
+        }
+        self.stage = Stage::Draining(now.after(self.drain_max));
+        for door in self.doors.drain(..) {
+            ring.submit(Operation::CloseListener(door.listener));
+        }
+        for key in self.open_keys() {
+            self.link.finish(ring, key, now);
+        }
+    }
+
+    /// Time for draining is over: whatever is still open is cut.
+    fn cut<R: Ring>(&mut self, ring: &mut R) {
+        for key in self.open_keys() {
+            self.abandon(key);
+            self.link.close(ring, key);
+        }
+    }
+
+    fn open_keys(&self) -> Vec<Key> {
+        self.link.connections.iter().map(|(key, _)| key).collect()
+    }
+
+    fn take_letter<R: Ring>(&mut self, ring: &mut R, letter: Letter, now: Moment) {
+        match letter {
+            Letter::Drain => self.drain(ring, now),
+            Letter::Catalog(catalog) => self.road.catalog = catalog,
+            Letter::Progress(progress) => self.tell_progress(&progress),
+            Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
+        }
+    }
+
+    /// Reads the notes that local handlers have left.
+    fn take_notes<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        let desk = Rc::clone(&self.road.desk);
+        while desk.has_notes() {
+            let mut notes = std::mem::take(&mut self.notes);
+            desk.take_notes(&mut notes);
+            for note in notes.drain(..) {
+                match note {
+                    Note::Progress(progress) => self.tell_progress(&progress),
+                    Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
+                }
+            }
+            self.notes = notes;
+        }
+    }
+}
+
+impl<R: Ring> Driver<R> for ShardDriver {
+    #[inline]
+    fn arrive(&mut self, ring: &mut R, completion: Completion, now: Moment) {
+        match completion {
+            Completion::Received { socket, lease } => self.received(ring, socket, lease, now),
+            Completion::Sent { socket, buffer, result } => {
+                let next = self.link.sent(ring, socket, buffer, &result, now);
+                self.follow(ring, next, now);
+            }
+            Completion::Accepted { listener, socket, peer } => {
+                self.accepted(ring, listener, socket, peer, now);
+            }
+            Completion::AcceptFailed { listener, error } => {
+                self.accept_failed(listener, &error, now);
+            }
+            Completion::Ended { socket, result } => {
+                let next = self.link.ended(ring, socket, &result);
+                self.follow(ring, next, now);
+            }
+            Completion::Closed { socket } => self.closed(socket),
+            // A server opens no connections.
+            Completion::Connected { .. } => {}
+        }
+    }
+
+    fn expire(&mut self, ring: &mut R, now: Moment) {
+        self.road.desk.begin_turn(now);
+        self.link.expire(ring, now);
+        self.road.desk.expire(now);
+        while let Some(ticket) = self.road.calls.overdue(now) {
+            self.time_out(ring, ticket, now);
+        }
+        if let Stage::Draining(deadline) = self.stage
+            && deadline <= now
+        {
+            self.cut(ring);
+        }
+    }
+
+    fn take_letters(&mut self, ring: &mut R, now: Moment) -> bool {
+        let mut letters = std::mem::take(&mut self.letters);
+        self.mailbox.receive(&mut letters, LETTERS_PER_TURN_MAX);
+        let full = letters.len() >= LETTERS_PER_TURN_MAX;
+        for letter in letters.drain(..) {
+            self.take_letter(ring, letter, now);
+        }
+        self.letters = letters;
+        full
+    }
+
+    fn run_ready(&mut self, ring: &mut R, now: Moment) -> bool {
+        self.road.desk.begin_turn(now);
+        let more = self.road.host.run_ready(FUTURES_PER_TURN_MAX);
+        self.take_notes(ring, now);
+        more
+    }
+
+    fn flush(&mut self, ring: &mut R, now: Moment) {
+        self.link.flush(ring, now);
+    }
+
+    fn deadline(&self) -> Option<Moment> {
+        let drain = match self.stage {
+            Stage::Serving => None,
+            Stage::Draining(deadline) => Some(deadline),
+        };
+        [self.link.deadline(), self.road.calls.deadline(), self.road.desk.deadline(), drain]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn prepare_park(&mut self) -> bool {
+        self.road.desk.end_turn();
+        self.mailbox.prepare_park() && !self.road.desk.has_notes()
+    }
+
+    fn is_finished(&self) -> bool {
+        let ends = self.stage != Stage::Serving || self.ends_with_input;
+        ends && self.link.connections.is_empty()
+    }
+}

@@ -1,0 +1,232 @@
+//! What arrives: connections through the door, bytes down the road.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::{ShardDriver, Stage};
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::ring::{Lease, Listener, Operation, Ring, Socket};
+use crate::guard::door::{self, Refusal};
+use crate::link::{Next, Stream};
+use crate::observe::event::Event;
+use crate::observe::label::{RefusalReason, Transport};
+use crate::protocol::error::Error;
+use crate::protocol::json::ParseError;
+use crate::server::pipeline::Passage;
+use crate::server::session::Session;
+use crate::transport::ndjson::{self, Line};
+
+impl ShardDriver {
+    /// A connection has come: it is served, or told why not.
+    pub(super) fn accepted<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        listener: Listener,
+        socket: Socket,
+        peer: Option<SocketAddr>,
+        now: Moment,
+    ) {
+        let transport = self.transport(listener);
+        let draining = self.stage != Stage::Serving;
+        let has_place = !draining && self.served.try_take(self.connections_max);
+        let verdict = door::admit(draining, has_place);
+        let session = Session::new(transport, has_place);
+        let stream = Stream { receive: socket, send: socket, peer };
+        let opened = self.link.open(ring, stream, session, now);
+        let Ok(key) = opened else {
+            // Even those that are to be refused are too many: no line for this one.
+            self.forget_served(has_place);
+            self.road.counters.connections.refused_full += 1;
+            ring.submit(Operation::Close(socket));
+            return;
+        };
+        match verdict {
+            Ok(()) => self.road.counters.connections.accepted += 1,
+            Err(refusal) => self.turn_away(ring, key, refusal, now),
+        }
+    }
+
+    /// Tells a connection that it is one too many and ends it.
+    fn turn_away<R: Ring>(&mut self, ring: &mut R, key: Key, refusal: Refusal, now: Moment) {
+        let Some(connection) = self.link.connections.get(key) else { return };
+        let (transport, peer) = (connection.session.transport, connection.peer);
+        let counters = &mut self.road.counters;
+        let reason = match refusal {
+            Refusal::Full => RefusalReason::Full,
+            Refusal::Draining => RefusalReason::Draining,
+        };
+        match refusal {
+            Refusal::Full => counters.connections.refused_full += 1,
+            Refusal::Draining => counters.connections.refused_draining += 1,
+        }
+        Event::ConnectionRefused { shard: self.shard.0, transport, reason, peer }
+            .emit_within(&mut self.throttle, now);
+        let error = Error::connection_limit();
+        counters.errors.count(error.code);
+        if let Some(out) = self.link.outgoing(key) {
+            crate::protocol::message::error(out, None, &error, None);
+            ndjson::end_line(out);
+        }
+        self.link.finish(ring, key, now);
+    }
+
+    pub(super) fn accept_failed(&mut self, listener: Listener, error: &io::Error, now: Moment) {
+        self.road.counters.connections.accept_failed += 1;
+        let transport = self.transport(listener);
+        Event::AcceptFailed { shard: self.shard.0, transport, error: error.kind() }
+            .emit_within(&mut self.throttle, now);
+    }
+
+    fn transport(&self, listener: Listener) -> Transport {
+        let door = self.doors.iter().find(|door| door.listener == listener);
+        door.map_or(Transport::Tcp, |door| door.transport)
+    }
+
+    /// Bytes have come.
+    #[inline]
+    pub(super) fn received<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        lease: Lease,
+        now: Moment,
+    ) {
+        let length = lease.length as usize;
+        self.link.statistics.bytes_in += length as u64;
+        if let Some(key) = self.link.key(socket) {
+            let bytes = ring.bytes(&lease);
+            // Bytes that wait already go first.
+            let read =
+                if self.link.is_stashed(key) { 0 } else { self.read(key, bytes, length, now) };
+            if read < length {
+                self.link.stash(key, &bytes[read..length]);
+                self.link.pause(ring, key);
+            }
+            self.close_broken(ring, key, now);
+        }
+        ring.release(lease);
+    }
+
+    /// Carries the lines of an arrival (`bytes[..length]`, the rest is padding) down the road;
+    /// returns how far it came before the connection was not to be read any more.
+    #[inline]
+    fn read(&mut self, key: Key, bytes: &mut [u8], length: usize, now: Moment) -> usize {
+        let mut from = 0;
+        loop {
+            match self.link.next_line(key, &bytes[..length], &mut from, now) {
+                Line::Inside { start, end } => {
+                    self.carry(key, &mut bytes[start..], end - start, now);
+                }
+                Line::Assembled => {
+                    let (mut line, length) = self.link.take_line(key);
+                    self.carry(key, &mut line, length, now);
+                    self.link.pool.give(line);
+                }
+                Line::TooLarge => self.refuse_large(key, now),
+                Line::NeedMore => return from,
+            }
+            self.link.balance(key);
+        }
+    }
+
+    /// One text: parsed, then carried.
+    #[inline]
+    fn carry(&mut self, key: Key, text: &mut [u8], length: usize, now: Moment) {
+        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        match self.parser.parse(text, length) {
+            Ok(document) => self.road.carry(Passage { key, now }, connection, document.root()),
+            Err(ParseError::Utf8) if connection.session.transport == Transport::Stdio => {
+                self.road.counters.faults.utf8 += 1;
+                let transport = Transport::Stdio;
+                Event::InvalidUtf8Skipped { shard: self.shard.0, transport, bytes: length }
+                    .emit_within(&mut self.throttle, now);
+            }
+            Err(error) => {
+                self.road.counters.faults.utf8 += u64::from(error == ParseError::Utf8);
+                self.road.refuse(connection, None, &error.into());
+            }
+        }
+    }
+
+    /// A message is longer than it may be: said on every transport; a stream over TCP also ends,
+    /// because its peer does not keep to the limits (seed 001, sections 1 and 2).
+    fn refuse_large(&mut self, key: Key, now: Moment) {
+        let bytes_max = self.link.options.message_bytes_max;
+        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        let transport = connection.session.transport;
+        self.road.counters.faults.oversize += 1;
+        self.road.refuse(connection, None, &Error::too_large(bytes_max));
+        connection.session.broken = transport != Transport::Stdio;
+        Event::MessageRefused { shard: self.shard.0, transport, bytes_max }
+            .emit_within(&mut self.throttle, now);
+    }
+
+    /// Ends a connection whose peer broke a limit, after it has been told.
+    fn close_broken<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let connection = self.link.connections.get(key);
+        if connection.is_some_and(|connection| connection.session.broken) {
+            self.cancel_all(key);
+            self.link.finish(ring, key, now);
+        }
+    }
+
+    /// Does what the link asks for.
+    pub(super) fn follow<R: Ring>(&mut self, ring: &mut R, next: Next, now: Moment) {
+        match next {
+            Next::Nothing => {}
+            Next::Resume(key) => self.resume(ring, key, now),
+            Next::LastLine(key) => self.end_input(ring, key, now),
+            Next::Abandon(key) => self.abandon(key),
+        }
+    }
+
+    /// Carries what waited while a connection was not read, then reads on.
+    fn resume<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let mut bytes = self.link.unstash(key);
+        let length = bytes.len();
+        bytes.resize(length + ndjson::PADDING, 0);
+        let read = self.read(key, &mut bytes, length, now);
+        if read < length {
+            self.link.stash(key, &bytes[read..length]);
+            self.link.pause(ring, key);
+        }
+        self.link.pool.give(bytes);
+        self.close_broken(ring, key, now);
+        self.link.receive_again(ring, key);
+        self.end_input(ring, key, now);
+    }
+
+    /// Once the peer has said its last: a line without terminator counts, then the connection ends
+    /// as soon as nothing is owed.
+    fn end_input<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        if !self.link.is_input_over(key) {
+            return;
+        }
+        if let Some((mut line, length)) = self.link.last_line(key) {
+            // Takes the buffer for the answer as a line that came in time would.
+            if self.link.outgoing(key).is_some() {
+                self.carry(key, &mut line, length, now);
+            }
+            self.link.pool.give(line);
+        }
+        self.link.finish(ring, key, now);
+    }
+
+    /// The ring has closed a socket.
+    pub(super) fn closed(&mut self, socket: Socket) {
+        if let Some((_, mut session)) = self.link.closed(socket) {
+            self.road.counters.connections.closed += 1;
+            self.forget_served(session.counted);
+            for (_, ticket) in session.in_flight.drain() {
+                self.road.calls.cancel(Key::from_bits(ticket.0));
+            }
+        }
+    }
+
+    fn forget_served(&self, counted: bool) {
+        if counted {
+            self.served.give();
+        }
+    }
+}

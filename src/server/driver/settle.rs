@@ -1,0 +1,102 @@
+//! Answers that come later: from a handler's end to its caller.
+
+use super::ShardDriver;
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::ring::Ring;
+use crate::protocol::error::Error;
+use crate::protocol::message;
+use crate::server::calls::Call;
+use crate::server::desk::Progress;
+use crate::service::{Outcome, ToolError};
+use crate::transport::ndjson;
+
+impl ShardDriver {
+    /// A handler has ended: its answer is written, where somebody waits for it.
+    pub(super) fn settle<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        ticket: Key,
+        result: Result<Outcome, ToolError>,
+        now: Moment,
+    ) {
+        let Some(call) = self.road.calls.end(ticket) else { return };
+        self.forget_in_flight(&call);
+        if let Some(out) = self.link.outgoing(call.connection) {
+            let id = call.id.as_id();
+            if let Err(error) = self.road.catalog.settle(call.revision, id, result, out) {
+                self.road.counters.errors.count(error.code);
+                message::error(out, Some(id), &error, Some(call.revision));
+            }
+            ndjson::end_line(out);
+        }
+        self.after_answer(ring, call.connection, now);
+    }
+
+    /// A call has taken too long: it is cancelled and answered with an error.
+    pub(super) fn time_out<R: Ring>(&mut self, ring: &mut R, ticket: Key, now: Moment) {
+        let Some(call) = self.road.calls.awaited(ticket) else { return };
+        let (connection, id, revision) = (call.connection, call.id.clone(), call.revision);
+        self.road.calls.cancel(ticket);
+        self.road.counters.requests.timed_out += 1;
+        let span = self.road.request_max;
+        let error =
+            Error::internal(format!("the call took longer than {span:?} and was cancelled"));
+        self.road.counters.errors.count(error.code);
+        if let Some(open) = self.link.connections.get_mut(connection) {
+            open.session.in_flight.remove(id.as_id());
+            open.owed = open.owed.saturating_sub(1);
+        }
+        if let Some(out) = self.link.outgoing(connection) {
+            message::error(out, Some(id.as_id()), &error, Some(revision));
+            ndjson::end_line(out);
+        }
+        self.after_answer(ring, connection, now);
+    }
+
+    /// Tells a caller how far its call has come, where it asked for that and the handler has come
+    /// further than it last said.
+    pub(super) fn tell_progress(&mut self, progress: &Progress) {
+        let Some(call) = self.road.calls.awaited(progress.ticket) else { return };
+        let Some(token) = &call.progress_token else { return };
+        if progress.progress <= call.progress {
+            return;
+        }
+        call.progress = progress.progress;
+        let Some(out) = self.link.outgoing(call.connection) else { return };
+        let message = progress.message.as_deref();
+        let (total, revision) = (progress.total, call.revision);
+        message::progress(out, token.as_id(), progress.progress, total, message, revision);
+        ndjson::end_line(out);
+        self.road.counters.requests.progress += 1;
+    }
+
+    /// Nobody listens on a connection any more: its calls are cancelled.
+    pub(super) fn abandon(&mut self, key: Key) {
+        self.cancel_all(key);
+    }
+
+    /// Cancels every call of a connection; none of them will be answered.
+    pub(super) fn cancel_all(&mut self, key: Key) {
+        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        for (_, ticket) in connection.session.in_flight.drain() {
+            if self.road.calls.cancel(Key::from_bits(ticket.0)) {
+                self.road.counters.requests.cancelled += 1;
+                connection.owed = connection.owed.saturating_sub(1);
+            }
+        }
+    }
+
+    fn forget_in_flight(&mut self, call: &Call) {
+        if let Some(connection) = self.link.connections.get_mut(call.connection) {
+            connection.session.in_flight.remove(call.id.as_id());
+            connection.owed = connection.owed.saturating_sub(1);
+        }
+    }
+
+    /// An answer more, a debt less: a connection that waited for that is read again or ends.
+    fn after_answer<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let next = self.link.try_resume(key);
+        self.follow(ring, next, now);
+    }
+}

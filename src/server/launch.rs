@@ -1,0 +1,278 @@
+//! Starting and ending: from options to running shards, and back.
+//!
+//! Everything that can fail fails here, before the first connection, with a text that names the
+//! cause: listeners are bound before the first thread starts, and nothing is announced before every
+//! shard has reported what its ring was granted.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::letter::Letter;
+use super::options::Options;
+use super::shard::{Inlets, Seed};
+use super::threads::{self, Threads};
+use crate::engine::blocking::BlockingPool;
+use crate::engine::mesh::{MeshOptions, Post, Tally, mesh};
+use crate::engine::placement::Placement;
+use crate::link::listener::{self, ListenerOptions};
+use crate::observe::counters::Counters;
+use crate::observe::event::Event;
+use crate::observe::label::Transport;
+use crate::service::Catalog;
+
+/// A server that has not started: what it offers and how.
+///
+/// ```no_run
+/// use corelane::server::{Options, Server};
+/// use corelane::service::demo;
+///
+/// let server = Server::new(demo::catalog(corelane::protocol::message::ServerInfo::new("corelane", "0.1.0"))?).options(Options::default());
+/// server.serve()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    catalog: Arc<Catalog>,
+    options: Options,
+}
+
+impl Server {
+    /// A server that offers `catalog` with the default options.
+    pub fn new(catalog: Catalog) -> Self {
+        Self { catalog: Arc::new(catalog), options: Options::default() }
+    }
+
+    /// The same server with other options.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Starts every shard and returns once all of them listen.
+    ///
+    /// # Errors
+    ///
+    /// Where an address cannot be listened on or a ring cannot be built.
+    pub fn start(self) -> Result<Running, StartError> {
+        let placement = self.placement()?;
+        let shards = placement.len();
+        let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
+        let mut addresses = Vec::new();
+        if let Some(address) = self.options.tcp.address {
+            let descriptors = self.listen(address, shards)?;
+            if let Some(first) = descriptors.first() {
+                addresses.push((Transport::Tcp, listener::local_address(first)?));
+            }
+            for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
+                shard.push((descriptor, Transport::Tcp));
+            }
+        }
+        let inlets = listeners.into_iter().map(Inlets::Listeners).collect();
+        let (threads, handle) = self.launch(&placement, inlets)?;
+        for (transport, address) in &addresses {
+            Event::Listening { transport: *transport, address: *address }.emit();
+        }
+        if let Some(address) = self.options.http.address {
+            Event::NotServed { transport: Transport::Http, address }.emit();
+        }
+        Ok(Running { addresses, handle, threads })
+    }
+
+    /// Starts, serves until SIGTERM or SIGINT, drains and returns what was counted. SIGHUP is
+    /// noted; there is nothing to reload from in a program that was given its options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`], and where a shard failed.
+    pub fn serve(self) -> Result<Counters, StartError> {
+        self.start()?.until_signal()
+    }
+
+    /// Serves one client over standard input and output, until the input ends or a signal comes.
+    ///
+    /// # Errors
+    ///
+    /// Where the ring cannot be built.
+    pub fn stdio(mut self) -> Result<Counters, StartError> {
+        self.options.engine.shards = Some(1);
+        let placement = self.placement()?;
+        let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
+        let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
+        let (threads, handle) = self.launch(&placement, vec![Inlets::Pipes { input, output }])?;
+        Running { addresses: Vec::new(), handle, threads }.until_signal()
+    }
+
+    fn placement(&self) -> Result<Placement, StartError> {
+        let engine = &self.options.engine;
+        Ok(Placement::choose(engine.cpus.as_deref(), engine.shards)?)
+    }
+
+    /// One listener a shard on the same address; the first one finds the port where it is 0.
+    fn listen(&self, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
+        let tcp = &self.options.tcp;
+        let options = ListenerOptions {
+            keepalive: tcp.keepalive,
+            nodelay: tcp.nodelay,
+            receive_buffer_bytes: tcp.receive_buffer_bytes,
+            send_buffer_bytes: tcp.send_buffer_bytes,
+            backlog_max: tcp.backlog_max,
+        };
+        let first = listener::listen(address, &options)?;
+        let address = listener::local_address(&first)?;
+        let mut descriptors = vec![first];
+        for _ in 1..shards {
+            descriptors.push(listener::listen(address, &options)?);
+        }
+        Ok(descriptors)
+    }
+
+    fn launch(
+        &self,
+        placement: &Placement,
+        inlets: Vec<Inlets>,
+    ) -> Result<(Threads, Handle), StartError> {
+        let options = Arc::new(self.options.clone());
+        let engine = &options.engine;
+        let (seats, post) = mesh(inlets.len(), &MeshOptions::default());
+        let served = Arc::new(Tally::default());
+        let blocking = Arc::new(BlockingPool::new(
+            usize::from(engine.blocking_threads),
+            engine.blocking_queue_max as usize,
+        )?);
+        let seeds = seats.into_iter().zip(inlets).map(|(seat, inlets)| Seed {
+            options: Arc::clone(&options),
+            catalog: Arc::clone(&self.catalog),
+            seat,
+            post: post.clone(),
+            served: Arc::clone(&served),
+            blocking: Arc::clone(&blocking),
+            inlets,
+        });
+        let threads = threads::start(placement, seeds.collect())?;
+        threads.announce(&options, placement);
+        Ok((threads, Handle { post }))
+    }
+}
+
+/// A server whose shards run.
+#[derive(Debug)]
+pub struct Running {
+    addresses: Vec<(Transport, SocketAddr)>,
+    handle: Handle,
+    threads: Threads,
+}
+
+impl Running {
+    /// Where it listens; port 0 has become the port that the kernel chose.
+    pub fn addresses(&self) -> &[(Transport, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// How other threads steer it.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until it has ended, by a [`Handle::drain`] or the end of its input; returns what all
+    /// shards counted.
+    ///
+    /// # Errors
+    ///
+    /// Where a shard failed.
+    pub fn join(self) -> Result<Counters, StartError> {
+        self.threads.join()
+    }
+
+    /// Waits for SIGTERM, SIGINT or the end by itself.
+    fn until_signal(self) -> Result<Counters, StartError> {
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        let watch = signals.handle();
+        let handle = self.handle;
+        let listener = std::thread::Builder::new().name("corelane-signal".into());
+        let listener = listener.spawn(move || {
+            for signal in &mut signals {
+                if signal == SIGHUP {
+                    Event::Reloaded.emit();
+                } else {
+                    handle.drain();
+                }
+            }
+        })?;
+        let ended = self.threads.join();
+        watch.close();
+        // The listener only loops over signals: it cannot have failed in a way that matters now.
+        drop(listener.join());
+        ended
+    }
+}
+
+/// Steers a running server from any thread. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    post: Post<Letter>,
+}
+
+impl Handle {
+    /// Stops accepting, lets what is in flight end within the drain time, then ends. Safe to call
+    /// more than once.
+    pub fn drain(&self) {
+        self.tell_all(|| Letter::Drain);
+    }
+
+    /// Offers `catalog` from now on. Calls in flight end with the tools they began with.
+    pub fn offer(&self, catalog: Catalog) {
+        let catalog = Arc::new(catalog);
+        self.tell_all(|| Letter::Catalog(Arc::clone(&catalog)));
+    }
+
+    /// One letter to each shard; waits where a box is full, which it is for microseconds.
+    fn tell_all(&self, letter: impl Fn() -> Letter) {
+        for shard in self.post.shards() {
+            let mut undelivered = letter();
+            while let Err(refused) = self.post.send(shard, undelivered) {
+                undelivered = refused;
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Why a server did not start, or did not end well. The text names cause and remedy.
+#[derive(Debug)]
+pub enum StartError {
+    /// The system refused something.
+    System(io::Error),
+    /// A shard's thread panicked: a broken invariant of ours.
+    Shard(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => error.fmt(formatter),
+            Self::Shard(cause) => write!(formatter, "a shard failed: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(error),
+            Self::Shard(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}

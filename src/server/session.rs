@@ -1,0 +1,28 @@
+//! What the server knows of one connection.
+
+use crate::observe::label::Transport;
+use crate::protocol::era::Lifecycle;
+use crate::protocol::inflight::Inflight;
+
+/// The state of one connection above the link.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// The door it came through.
+    pub(super) transport: Transport,
+    /// Where the legacy handshake stands; modern requests never look at it.
+    pub(super) lifecycle: Lifecycle,
+    /// Requests that answer later, by their ids.
+    pub(super) in_flight: Inflight,
+    /// The peer broke a limit and has been told: the connection ends when that is sent.
+    pub(super) broken: bool,
+    /// Whether it counts among the connections that are served (refused ones do not).
+    pub(super) counted: bool,
+}
+
+impl Session {
+    /// A session whose peer has not spoken.
+    pub(super) fn new(transport: Transport, counted: bool) -> Self {
+        let lifecycle = Lifecycle::default();
+        Self { transport, lifecycle, in_flight: Inflight::new(), broken: false, counted }
+    }
+}
