@@ -8,7 +8,7 @@ use std::pin::Pin;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::MapDeserializer;
+use serde::de::value::{Error as Nothing, MapDeserializer};
 
 use crate::protocol::error::Error;
 use crate::protocol::json::{Kind, Value};
@@ -80,14 +80,11 @@ impl<'a> Call<'a> {
     ///
     /// Fails with [`ToolError::Arguments`].
     pub fn decode<T: Deserialize<'a>>(&self) -> Result<T, ToolError> {
-        match self.arguments {
-            Some(arguments) => T::deserialize(arguments).map_err(ToolError::arguments),
-            None => {
-                let nothing = std::iter::empty::<(&'a str, &'a str)>();
-                T::deserialize(MapDeserializer::<_, serde::de::value::Error>::new(nothing))
-                    .map_err(ToolError::arguments)
-            }
+        if let Some(arguments) = self.arguments {
+            return T::deserialize(arguments).map_err(ToolError::arguments);
         }
+        let nothing = MapDeserializer::<_, Nothing>::new(std::iter::empty::<(&str, &str)>());
+        T::deserialize(nothing).map_err(ToolError::arguments)
     }
 }
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::protocol::json::Value;
 use crate::protocol::message::{Answer, ServerInfo};
 use crate::service::call::Call;
 use crate::service::catalog::{Catalog, CatalogError};
@@ -72,11 +73,11 @@ pub fn tools() -> [Tool; 4] {
             .describe("Generates bytes and hashes them with FNV-1a (64 bits). Can be cancelled.")
             .annotations(Annotations::pure())
             .returns::<Hashed>()
-            .blocking(hash),
+            .blocking(|Hash { bytes }, worker| hash(bytes, &worker)),
     ]
 }
 
-fn echo_schema() -> Value {
+fn echo_schema() -> serde_json::Value {
     json!({
         "type": "object",
         "properties": { "message": { "type": "string", "description": "What to send back." } },
@@ -87,8 +88,8 @@ fn echo_schema() -> Value {
 fn echo(call: &Call<'_>, answer: &mut Answer<'_>) -> Result<(), ToolError> {
     let message = call
         .argument("message")
-        .and_then(|message| message.as_str())
-        .ok_or(ToolError::Arguments("`message` must be a string".into()))?;
+        .and_then(Value::as_str)
+        .ok_or_else(|| ToolError::Arguments("`message` must be a string".into()))?;
     answer.text(message);
     Ok(())
 }
@@ -143,7 +144,7 @@ struct Hashed {
     hash: String,
 }
 
-fn hash(Hash { bytes }: Hash, worker: Worker) -> Result<Outcome, ToolError> {
+fn hash(bytes: u64, worker: &Worker) -> Result<Outcome, ToolError> {
     within("bytes", bytes, 0..=HASH_BYTES_MAX)?;
     let block: Vec<u8> = (0..=250).cycle().take(HASH_BLOCK_BYTES).collect();
     let (mut state, mut done, mut told) = (Fnv::new(), 0, 0);

@@ -102,14 +102,12 @@ pub enum ToolError {
 
 impl ToolError {
     /// [`ToolError::Arguments`] that says what is wrong with them.
-    #[expect(clippy::needless_pass_by_value, reason = "it stands as a function in `map_err`")]
     pub fn arguments(reason: impl fmt::Display) -> Self {
         Self::Arguments(Cow::Owned(shorten(reason.to_string())))
     }
 
     /// [`ToolError::Failed`] that says why: a text or any error. Callers read it, so it should
     /// tell what they can use and nothing that is not theirs to know.
-    #[expect(clippy::needless_pass_by_value, reason = "it stands as a function in `map_err`")]
     pub fn failed(reason: impl fmt::Display) -> Self {
         Self::Failed(Cow::Owned(reason.to_string()))
     }

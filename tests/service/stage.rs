@@ -4,7 +4,7 @@
 //! and is added up.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, pending, ready};
+use std::future::{pending, ready};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;

@@ -103,7 +103,11 @@ impl fmt::Debug for Tool {
             Handler::Local(_) => "local",
             Handler::Blocking(_) => "blocking",
         };
-        formatter.debug_struct("Tool").field("name", &self.name()).field("kind", &kind).finish()
+        formatter
+            .debug_struct("Tool")
+            .field("name", &self.name())
+            .field("kind", &kind)
+            .finish_non_exhaustive()
     }
 }
 
