@@ -4,7 +4,6 @@
 //! allocates nothing; a key of `params` that the protocol itself reads occurs at most once. It does
 //! not read `_meta`, which belongs to the eras.
 
-use std::future::Future;
 use std::pin::Pin;
 
 use schemars::JsonSchema;

@@ -5,7 +5,7 @@
 //! so that this room knows neither clock nor executor and a test can stand in for the server.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::stage::{Pool, Stage, call, call_watched};
 
 fn catalog() -> Catalog {
-    demo::catalog(ServerInfo::new("demo", "1.0.0")).unwrap()
+    demo::catalog(ServerInfo::new("demo", "1.0.0")).expect("the demo tools are good ones")
 }
 
 #[test]

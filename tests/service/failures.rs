@@ -1,6 +1,7 @@
 //! Whatever goes wrong in a call ends that call, in the words of its revision, and nothing else.
 
 use corelane::protocol::error::Error;
+use corelane::protocol::json::Value as Span;
 use corelane::protocol::message::{Answer, ServerInfo};
 use corelane::protocol::revision::Revision;
 use corelane::service::{Call, Catalog, Live, NoArguments, Outcome, Tool, ToolError, Worker, demo};
@@ -9,11 +10,14 @@ use serde_json::{Value, json};
 use crate::stage::{call, settle, with_document};
 
 fn catalog_of(tool: Tool) -> Catalog {
-    Catalog::builder(ServerInfo::new("test", "1")).tool(tool).build().unwrap()
+    Catalog::builder(ServerInfo::new("test", "1"))
+        .tool(tool)
+        .build()
+        .expect("the tool is a good one")
 }
 
 fn demo_catalog() -> Catalog {
-    demo::catalog(ServerInfo::new("demo", "1")).unwrap()
+    demo::catalog(ServerInfo::new("demo", "1")).expect("the demo tools are good ones")
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn a_repeated_argument_is_seen_by_a_raw_handler_and_the_last_one_found() {
     assert_eq!(result["content"][0]["text"], "last");
     with_document(params, |document| {
         let call = Call::read(Revision::LATEST, Some(document.root())).unwrap();
-        let arguments = call.arguments().and_then(|arguments| arguments.as_object()).unwrap();
+        let arguments = call.arguments().and_then(Span::as_object).unwrap();
         assert_eq!(arguments.iter().count(), 2);
     });
 }

@@ -13,8 +13,9 @@ fn builder() -> CatalogBuilder {
     Catalog::builder(ServerInfo::new("test", "1.0.0"))
 }
 
-fn nothing(_: NoArguments, _: &mut Answer<'_>) -> Result<(), corelane::service::ToolError> {
-    Ok(())
+/// A tool that does nothing.
+fn idle(name: impl Into<Box<str>>) -> Tool {
+    Tool::new(name).inline(|_: NoArguments, _: &mut Answer<'_>| Ok(()))
 }
 
 /// A tool with everything that can be told about one.
@@ -31,15 +32,16 @@ fn full() -> Tool {
         })
         .meta("example.com/color", "blue")
         .returns_schema(json!({ "type": "object", "properties": { "any": true } }))
-        .inline(nothing)
+        .inline(|_: NoArguments, _: &mut Answer<'_>| Ok(()))
 }
 
 fn page(catalog: &Catalog, revision: Revision, cursor: Option<&str>) -> Value {
-    serde_json::from_slice(catalog.tools_page(revision, cursor).unwrap()).unwrap()
+    let page = catalog.tools_page(revision, cursor).expect("the cursor was issued");
+    serde_json::from_slice(page).expect("a page is one JSON text")
 }
 
 fn members(tool: &Value) -> Vec<&str> {
-    tool.as_object().unwrap().keys().map(String::as_str).collect()
+    tool.as_object().expect("a tool is an object").keys().map(String::as_str).collect()
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn a_tool_is_told_in_the_words_of_each_revision() {
 #[test]
 fn a_list_is_cut_into_pages_that_lead_from_one_to_the_next() {
     let names: Vec<String> = (0..250).map(|count| format!("tool-{count}")).collect();
-    let tools = names.iter().map(|name| Tool::new(name.as_str()).inline(nothing));
+    let tools = names.iter().map(|name| idle(name.as_str()));
     let catalog = builder().tools(tools).build().unwrap();
     for revision in Revision::ALL {
         let (mut cursor, mut told, mut lengths) = (None::<String>, Vec::new(), Vec::new());
@@ -139,10 +141,10 @@ fn discovery_names_every_revision_and_what_is_offered() {
 #[test]
 fn a_tool_that_clients_could_not_use_is_refused_by_name() {
     for name in ["", "white space", "umlaut-ä", &"x".repeat(129), "new\nline"] {
-        let error = builder().tool(Tool::new(name).inline(nothing)).build().unwrap_err();
+        let error = builder().tool(idle(name)).build().unwrap_err();
         assert!(matches!(error, CatalogError::Tool { .. }), "{name}: {error}");
     }
-    assert!(builder().tool(Tool::new("x".repeat(128)).inline(nothing)).build().is_ok());
+    assert!(builder().tool(idle("x".repeat(128))).build().is_ok());
 
     let twice = [full(), full()];
     let error = builder().tools(twice).build().unwrap_err();

@@ -22,20 +22,20 @@ use corelane::service::{
 use serde_json::Value;
 
 /// Parses `text` and shows the document to `look`.
-pub fn with_document<T>(text: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
+pub(crate) fn with_document<T>(text: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(text.len() + PADDING_BYTES, 0);
     let mut parser = Parser::new(Limits::default());
-    look(&parser.parse(&mut bytes, text.len()).unwrap())
+    look(&parser.parse(&mut bytes, text.len()).expect("the text of a test is JSON"))
 }
 
 /// Sends `params` to `tools/call` and waits for the result.
-pub fn call(catalog: &Catalog, revision: Revision, params: &str) -> Result<Value, Error> {
+pub(crate) fn call(catalog: &Catalog, revision: Revision, params: &str) -> Result<Value, Error> {
     call_watched(catalog, revision, params, Rc::new(Stage::default()), Arc::new(Pool::default()))
 }
 
 /// [`call`] with the stand-ins in the hands of the test.
-pub fn call_watched(
+pub(crate) fn call_watched(
     catalog: &Catalog,
     revision: Revision,
     params: &str,
@@ -62,7 +62,7 @@ pub fn call_watched(
 }
 
 /// Has the catalog write the response for what a handler returned.
-pub fn settle(
+pub(crate) fn settle(
     catalog: &Catalog,
     revision: Revision,
     result: Result<Outcome, ToolError>,
@@ -97,13 +97,13 @@ fn finish<F: Future>(future: F) -> F::Output {
 
 /// Stands in for a shard.
 #[derive(Default)]
-pub struct Stage {
+pub(crate) struct Stage {
     /// Every word of progress.
-    pub progress: RefCell<Vec<(f64, Option<f64>)>>,
+    pub(crate) progress: RefCell<Vec<(f64, Option<f64>)>>,
     /// How long the handler has slept in all.
-    pub slept: Cell<Duration>,
+    pub(crate) slept: Cell<Duration>,
     /// After how much progress the request is cancelled.
-    pub cancel_after: Cell<Option<usize>>,
+    pub(crate) cancel_after: Cell<Option<usize>>,
 }
 
 impl LiveHost for Stage {
@@ -127,11 +127,11 @@ impl LiveHost for Stage {
 
 /// Stands in for the thread pool.
 #[derive(Default)]
-pub struct Pool {
+pub(crate) struct Pool {
     /// How often progress was told.
-    pub progress_count: AtomicUsize,
+    pub(crate) progress_count: AtomicUsize,
     /// Whether the request was cancelled before it ran.
-    pub is_cancelled: bool,
+    pub(crate) is_cancelled: bool,
 }
 
 impl WorkerHost for Pool {

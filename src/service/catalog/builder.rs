@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::protocol::message::{self, ServerInfo};
+use crate::protocol::message::{self, CacheHint, ServerCapabilities, ServerInfo, ToolsCapability};
 use crate::protocol::revision::Revision;
 use crate::service::catalog::page::Pages;
 use crate::service::catalog::{Catalog, Framed};
@@ -87,10 +87,68 @@ impl CatalogBuilder {
         }
         let pages = Pages::cut(self.tools.iter().map(Tool::name), self.page_tools_max);
         let framed = Revision::ALL.map(|revision| self.frame(revision, &pages));
-        let discover = self.discover();
+        let discover = self.frame_discover();
         let Self { info, tools, .. } = self;
         Ok(Catalog { info, tools: tools.into(), places, pages, discover, framed })
     }
+
+    fn frame(&self, revision: Revision, pages: &Pages) -> Framed {
+        let result_suffix = message::result_suffix(revision, &self.info);
+        let tools: Vec<String> =
+            self.tools.iter().map(|tool| tool.to_json(revision).to_string()).collect();
+        let tools_pages = (0..pages.count()).map(|index| {
+            let next = pages.cursor(index + 1);
+            let part = pages.tools(index);
+            framed(|out| {
+                let (cache, suffix) = (self.cache(), &result_suffix);
+                message::tools_list_page(
+                    out,
+                    revision,
+                    &tools[part],
+                    next.as_deref(),
+                    cache,
+                    suffix,
+                );
+            })
+        });
+        Framed {
+            initialize: self.frame_initialize(revision.min(Revision::LATEST_LEGACY)),
+            tools_pages: tools_pages.collect(),
+            result_suffix: result_suffix.into(),
+        }
+    }
+
+    fn frame_initialize(&self, revision: Revision) -> Bytes {
+        let (info, instructions) = (&self.info, self.instructions.as_deref());
+        framed(|out| {
+            message::initialize_result(out, revision, self.capabilities(), info, instructions);
+        })
+    }
+
+    fn frame_discover(&self) -> Bytes {
+        let (info, instructions) = (&self.info, self.instructions.as_deref());
+        framed(|out| {
+            message::discover_result(out, self.capabilities(), info, instructions, self.cache());
+        })
+    }
+
+    /// Tools are offered even while there are none: a list of nothing is an answer too.
+    const fn capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities { tools: Some(ToolsCapability { list_changed: false }) }
+    }
+
+    /// Nothing here depends on who asks, so that a cache may give it to anybody.
+    fn cache(&self) -> CacheHint {
+        let fresh_ms = u64::try_from(self.fresh_for.as_millis()).unwrap_or(u64::MAX);
+        CacheHint { fresh_ms, shared: true }
+    }
+}
+
+/// What `write` appends, without spare room: it is kept as long as the catalog.
+fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut out = Vec::new();
+    write(&mut out);
+    out.into_boxed_slice().into()
 }
 
 /// Why a catalog could not be built.

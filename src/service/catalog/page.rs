@@ -5,6 +5,8 @@
 //! client never continues one list in the middle of another. The same catalog in another process
 //! issues the same cursors: behind a balancer any of them goes on.
 
+use std::ops::Range;
+
 use crate::protocol::error::Error;
 use crate::service::fnv::Fnv;
 
@@ -13,6 +15,7 @@ use crate::service::fnv::Fnv;
 pub(super) struct Pages {
     fingerprint: u32,
     count: usize,
+    tools_count: usize,
     tools_max: usize,
 }
 
@@ -21,12 +24,13 @@ impl Pages {
     /// empty page.
     pub(super) fn cut<'n>(names: impl ExactSizeIterator<Item = &'n str>, tools_max: usize) -> Self {
         let tools_max = tools_max.max(1);
-        let count = names.len().div_ceil(tools_max).max(1);
+        let tools_count = names.len();
+        let count = tools_count.div_ceil(tools_max).max(1);
         let start = Fnv::new().and(&tools_max.to_le_bytes());
         let hash = names.fold(start, |hash, name| hash.and(name.as_bytes()).and(b"\n")).value();
         #[expect(clippy::cast_possible_truncation, reason = "both halves are folded in")]
         let fingerprint = (hash ^ (hash >> 32)) as u32;
-        Self { fingerprint, count, tools_max }
+        Self { fingerprint, count, tools_count, tools_max }
     }
 
     /// How many pages there are; never zero.
@@ -34,9 +38,11 @@ impl Pages {
         self.count
     }
 
-    /// How many tools a page holds, except the last one.
-    pub(super) const fn tools_max(&self) -> usize {
-        self.tools_max
+    /// The places of the tools on page `index`.
+    pub(super) const fn tools(&self, index: usize) -> Range<usize> {
+        let start = index * self.tools_max;
+        let end = start + self.tools_max;
+        start..if end < self.tools_count { end } else { self.tools_count }
     }
 
     /// The cursor that leads to page `index`, where there is such a page.
@@ -78,9 +84,19 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_has_one_page() {
+    fn pages_hold_every_tool_once() {
+        for tools_max in 1..7 {
+            let pages = Pages::cut(NAMES.into_iter(), tools_max);
+            let told: Vec<usize> =
+                (0..pages.count()).flat_map(|index| pages.tools(index)).collect();
+            assert_eq!(told, [0, 1, 2, 3, 4]);
+        }
+    }
+
+    #[test]
+    fn an_empty_list_has_one_empty_page() {
         let pages = Pages::cut([].into_iter(), 2);
-        assert_eq!((pages.count(), pages.find(None).unwrap()), (1, 0));
+        assert_eq!((pages.count(), pages.find(None).unwrap(), pages.tools(0)), (1, 0, 0..0));
     }
 
     #[test]

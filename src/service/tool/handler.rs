@@ -4,7 +4,7 @@
 //! tells the caller nothing of it, and ends nothing else. The panic hook of the process still sees
 //! the message. It does not run local or blocking work: it hands them out.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;

@@ -11,7 +11,6 @@ mod definition;
 mod handler;
 
 use std::fmt;
-use std::future::Future;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
