@@ -15,38 +15,14 @@ struct Layer {
 
 /// From the ground up: a room uses only rooms above its own line.
 const LAYERS: [Layer; 13] = [
-    Layer {
-        room: "base",
-        may_use: &[],
-    },
-    Layer {
-        room: "observe",
-        may_use: &["base"],
-    },
-    Layer {
-        room: "protocol",
-        may_use: &["base"],
-    },
-    Layer {
-        room: "transport",
-        may_use: &["base", "protocol"],
-    },
-    Layer {
-        room: "guard",
-        may_use: &["base", "protocol"],
-    },
-    Layer {
-        room: "service",
-        may_use: &["base", "protocol"],
-    },
-    Layer {
-        room: "engine",
-        may_use: &["base", "observe"],
-    },
-    Layer {
-        room: "link",
-        may_use: &["base", "observe", "protocol", "transport", "engine"],
-    },
+    Layer { room: "base", may_use: &[] },
+    Layer { room: "observe", may_use: &["base"] },
+    Layer { room: "protocol", may_use: &["base"] },
+    Layer { room: "transport", may_use: &["base", "protocol"] },
+    Layer { room: "guard", may_use: &["base", "protocol"] },
+    Layer { room: "service", may_use: &["base", "protocol"] },
+    Layer { room: "engine", may_use: &["base", "observe"] },
+    Layer { room: "link", may_use: &["base", "observe", "protocol", "transport", "engine"] },
     Layer {
         room: "client",
         may_use: &["base", "observe", "protocol", "transport", "engine", "link"],
@@ -65,18 +41,9 @@ const LAYERS: [Layer; 13] = [
             "client",
         ],
     },
-    Layer {
-        room: "config",
-        may_use: ALL,
-    },
-    Layer {
-        room: "cli",
-        may_use: ALL,
-    },
-    Layer {
-        room: "main",
-        may_use: ALL,
-    },
+    Layer { room: "config", may_use: ALL },
+    Layer { room: "cli", may_use: ALL },
+    Layer { room: "main", may_use: ALL },
 ];
 
 /// Every room but the three at the top, which may use each other too.
@@ -126,10 +93,7 @@ fn refusal(layer: &Layer, used: &str) -> String {
         rooms => rooms.join(", "),
     };
     if LAYERS.iter().any(|layer| layer.room == used) {
-        format!(
-            "`{}` may not use `{used}`; it may use {allowed}",
-            layer.room
-        )
+        format!("`{}` may not use `{used}`; it may use {allowed}", layer.room)
     } else {
         format!("`crate::{used}` is no room: name the room that it stands in ({allowed})")
     }
@@ -157,10 +121,7 @@ mod tests {
     use super::*;
 
     fn findings(path: &str, text: &str) -> Vec<String> {
-        check(&Source::new(path, text))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        check(&Source::new(path, text)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -174,18 +135,9 @@ mod tests {
 
     #[test]
     fn a_use_inside_a_group_or_an_expression_is_found() {
-        assert_eq!(
-            findings("src/engine/x.rs", "use crate::{base, protocol::rpc};").len(),
-            1
-        );
-        assert_eq!(
-            findings("src/base/x.rs", "fn a() { crate::server::run() }").len(),
-            1
-        );
-        assert_eq!(
-            findings("src/guard/x.rs", "use corelane::service;").len(),
-            1
-        );
+        assert_eq!(findings("src/engine/x.rs", "use crate::{base, protocol::rpc};").len(), 1);
+        assert_eq!(findings("src/base/x.rs", "fn a() { crate::server::run() }").len(), 1);
+        assert_eq!(findings("src/guard/x.rs", "use corelane::service;").len(), 1);
     }
 
     #[test]
@@ -211,10 +163,7 @@ mod tests {
     fn no_room_uses_one_that_stands_below_it_in_the_table() {
         for (place, layer) in LAYERS.iter().enumerate().take(10) {
             for used in layer.may_use {
-                assert!(
-                    LAYERS[..place].iter().any(|lower| lower.room == *used),
-                    "{used}"
-                );
+                assert!(LAYERS[..place].iter().any(|lower| lower.room == *used), "{used}");
             }
         }
     }

@@ -35,11 +35,7 @@ struct Finding {
 
 impl Finding {
     fn new(file: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            file: file.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { file: file.to_owned(), line, message: message.into() }
     }
 }
 
@@ -53,12 +49,7 @@ impl fmt::Display for Finding {
 fn expect_none(mut findings: Vec<Finding>) {
     findings.sort();
     let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    assert!(
-        lines.is_empty(),
-        "{} broken rules:\n{}",
-        lines.len(),
-        lines.join("\n")
-    );
+    assert!(lines.is_empty(), "{} broken rules:\n{}", lines.len(), lines.join("\n"));
 }
 
 #[test]
@@ -77,12 +68,7 @@ fn every_room_stands_in_the_layer_table() {
 fn children_use_only_siblings_listed_before_them() {
     let repository = Repository::read();
     let modules = repository.modules();
-    expect_none(
-        repository
-            .rust()
-            .flat_map(|file| siblings::check(file, &modules))
-            .collect(),
-    );
+    expect_none(repository.rust().flat_map(|file| siblings::check(file, &modules)).collect());
 }
 
 #[test]
@@ -102,12 +88,7 @@ fn every_file_opens_with_what_it_is() {
 #[test]
 fn text_is_plain_and_fits_the_page() {
     let repository = Repository::read();
-    expect_none(
-        repository
-            .texts()
-            .flat_map(|(path, text)| plain::check(path, text))
-            .collect(),
-    );
+    expect_none(repository.texts().flat_map(|(path, text)| plain::check(path, text)).collect());
 }
 
 #[test]
@@ -120,15 +101,9 @@ fn no_file_is_large() {
 fn no_banned_word_is_used() {
     let repository = Repository::read();
     let modules = repository.modules();
-    let mut findings: Vec<Finding> = repository
-        .rust()
-        .flat_map(|file| words::check(file, &modules))
-        .collect();
-    findings.extend(
-        repository
-            .texts()
-            .flat_map(|(path, text)| words::check_marks(path, text)),
-    );
+    let mut findings: Vec<Finding> =
+        repository.rust().flat_map(|file| words::check(file, &modules)).collect();
+    findings.extend(repository.texts().flat_map(|(path, text)| words::check_marks(path, text)));
     expect_none(findings);
 }
 
@@ -145,11 +120,7 @@ fn danger_has_an_address_and_pure_rooms_are_pure() {
     let repository = Repository::read();
     let modules = repository.modules();
     let mut findings: Vec<Finding> = repository.rust().flat_map(purity::check_unsafe).collect();
-    findings.extend(
-        repository
-            .rust()
-            .flat_map(|file| purity::check_pure(file, &modules)),
-    );
+    findings.extend(repository.rust().flat_map(|file| purity::check_pure(file, &modules)));
     findings.extend(repository.rust().filter_map(purity::check_forbid));
     expect_none(findings);
 }

@@ -30,9 +30,8 @@ const BANNED: [(&str, &str); 19] = [
 ];
 
 /// Keywords after which our code gives a name.
-const GIVES: [&str; 10] = [
-    "fn", "struct", "enum", "trait", "mod", "const", "static", "type", "let", "union",
-];
+const GIVES: [&str; 10] =
+    ["fn", "struct", "enum", "trait", "mod", "const", "static", "type", "let", "union"];
 
 /// Finds names that say nothing and tests that are not sentences.
 pub(crate) fn check(file: &Source) -> Vec<Finding> {
@@ -78,9 +77,7 @@ pub(crate) fn check_paths(paths: &[String]) -> Vec<Finding> {
 fn refuse(name: &str) -> Option<String> {
     words(name).iter().find_map(|word| {
         let (_, instead) = BANNED.iter().find(|(banned, _)| banned == word)?;
-        Some(format!(
-            "name `{name}`: `{word}` says too little; write {instead}"
-        ))
+        Some(format!("name `{name}`: `{word}` says too little; write {instead}"))
     })
 }
 
@@ -106,10 +103,7 @@ mod tests {
     use super::*;
 
     fn findings(text: &str) -> Vec<String> {
-        check(&Source::new("src/x.rs", text))
-            .into_iter()
-            .map(|found| found.message)
-            .collect()
+        check(&Source::new("src/x.rs", text)).into_iter().map(|found| found.message).collect()
     }
 
     #[test]
@@ -141,10 +135,7 @@ mod tests {
 
     #[test]
     fn a_file_named_after_a_drawer_is_found() {
-        let paths = [
-            "src/base/utils.rs".to_owned(),
-            "src/helper/mod.rs".to_owned(),
-        ];
+        let paths = ["src/base/utils.rs".to_owned(), "src/helper/mod.rs".to_owned()];
         assert_eq!(check_paths(&paths).len(), 2);
         assert!(check_paths(&["src/base/slab.rs".to_owned()]).is_empty());
     }

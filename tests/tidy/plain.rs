@@ -10,14 +10,8 @@ const FILE_BYTES_MAX: u64 = 512 * 1024;
 
 /// Finds a Rust file that does not say first what it is.
 pub(crate) fn check_header(file: &Source) -> Option<Finding> {
-    let first = file
-        .text
-        .lines()
-        .find(|line| !line.starts_with("#!/"))
-        .unwrap_or("");
-    let says = first
-        .strip_prefix("//! ")
-        .is_some_and(|header| header.contains(' '));
+    let first = file.text.lines().find(|line| !line.starts_with("#!/")).unwrap_or("");
+    let says = first.strip_prefix("//! ").is_some_and(|header| header.contains(' '));
     (!says).then(|| {
         let message = "open the file with `//!` and a sentence: what it is, what it keeps true, \
                        what it does not do";
@@ -28,9 +22,7 @@ pub(crate) fn check_header(file: &Source) -> Option<Finding> {
 /// Finds trailing space, tabs, foreign ends of lines, wide lines and missing or doubled ends.
 pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let is_code = ["rs", "py", "mjs", "ts", "sh"]
-        .iter()
-        .any(|end| path.ends_with(end))
+    let is_code = ["rs", "py", "mjs", "ts", "sh"].iter().any(|end| path.ends_with(end))
         || path.starts_with(".ci/");
     for (index, line) in text.split('\n').enumerate() {
         let mut find = |message: String| findings.push(Finding::new(path, index + 1, message));
@@ -41,9 +33,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
         }
         let columns = line.chars().count();
         if is_code && columns > COLUMNS_MAX && !is_drawing(line) {
-            find(format!(
-                "{columns} columns; break the line below {COLUMNS_MAX}"
-            ));
+            find(format!("{columns} columns; break the line below {COLUMNS_MAX}"));
         }
         if is_code && line.contains('\t') {
             find("indent with spaces".to_owned());

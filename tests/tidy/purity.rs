@@ -59,10 +59,7 @@ pub(crate) fn check_unsafe(file: &Source) -> Vec<Finding> {
 
 /// Finds what a pure room must not know, outside its tests.
 pub(crate) fn check_pure(file: &Source, modules: &Modules) -> Vec<Finding> {
-    let Some(room) = PURE
-        .iter()
-        .find(|room| file.path.starts_with(&format!("src/{room}/")))
-    else {
+    let Some(room) = PURE.iter().find(|room| file.path.starts_with(&format!("src/{room}/"))) else {
         return Vec::new();
     };
     if modules.is_for_tests(&file.path) {
@@ -80,9 +77,7 @@ pub(crate) fn check_pure(file: &Source, modules: &Modules) -> Vec<Finding> {
 
 /// Finds a pure room that does not forbid unsafe code.
 pub(crate) fn check_forbid(file: &Source) -> Option<Finding> {
-    let is_head = PURE
-        .iter()
-        .any(|room| file.path == format!("src/{room}/mod.rs"));
+    let is_head = PURE.iter().any(|room| file.path == format!("src/{room}/mod.rs"));
     let words = ["#", "!", "[", "forbid", "(", "unsafe_code"];
     let forbids = (0..file.tokens.len()).any(|index| file.reads(index, &words));
     (is_head && !forbids).then(|| {
@@ -110,10 +105,7 @@ mod tests {
         for (words, reason) in IMPURE {
             let text = words.join(" ");
             let found = check_pure(&Source::new("src/guard/x.rs", &text), &Modules::default());
-            assert!(
-                found.iter().any(|found| found.message.ends_with(reason)),
-                "{text}"
-            );
+            assert!(found.iter().any(|found| found.message.ends_with(reason)), "{text}");
             let found = check_pure(&Source::new("src/engine/x.rs", &text), &Modules::default());
             assert!(found.is_empty(), "{text}");
         }

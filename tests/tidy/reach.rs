@@ -7,15 +7,10 @@ use crate::source::Source;
 
 /// Finds files that no crate root reaches through its `mod` lines.
 pub(crate) fn check_dead(files: &[&Source]) -> Vec<Finding> {
-    let by_path: BTreeMap<&str, &Source> = files
-        .iter()
-        .map(|file| (file.path.as_str(), *file))
-        .collect();
-    let mut open: Vec<String> = by_path
-        .keys()
-        .filter(|path| is_root(path))
-        .map(|&path| path.to_owned())
-        .collect();
+    let by_path: BTreeMap<&str, &Source> =
+        files.iter().map(|file| (file.path.as_str(), *file)).collect();
+    let mut open: Vec<String> =
+        by_path.keys().filter(|path| is_root(path)).map(|&path| path.to_owned()).collect();
     let mut reached: BTreeSet<String> = BTreeSet::new();
     while let Some(path) = open.pop() {
         let Some(file) = by_path.get(path.as_str()) else {
@@ -53,11 +48,7 @@ fn children(file: &Source) -> Vec<String> {
     let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
     let stem = name.trim_end_matches(".rs");
     let owns_folder = matches!(stem, "mod" | "lib" | "main") || is_root(&file.path);
-    let base = if owns_folder {
-        folder.to_owned()
-    } else {
-        format!("{folder}/{stem}")
-    };
+    let base = if owns_folder { folder.to_owned() } else { format!("{folder}/{stem}") };
     let mut found = Vec::new();
     for (index, name) in file.declared_modules() {
         if let Some(path) = path_attribute(file, index) {
@@ -78,11 +69,7 @@ fn children(file: &Source) -> Vec<String> {
 fn path_attribute(file: &Source, index: usize) -> Option<String> {
     let line = file.tokens[index].line;
     let lines: Vec<&str> = file.text.lines().take(line).collect();
-    let mut above = lines
-        .iter()
-        .rev()
-        .skip(1)
-        .take_while(|line| line.trim().starts_with("#["));
+    let mut above = lines.iter().rev().skip(1).take_while(|line| line.trim().starts_with("#["));
     let attribute = above.find(|line| line.trim().starts_with("#[path"))?;
     attribute.split('"').nth(1).map(str::to_owned)
 }
@@ -124,11 +111,7 @@ pub(crate) fn check_document(path: &str, text: &str, has: &dyn Fn(&str) -> bool)
         links.extend(links_of(line).map(|link| (index + 1, link)));
     }
     if titles != 1 {
-        findings.push(Finding::new(
-            path,
-            1,
-            format!("{titles} titles; a document has one"),
-        ));
+        findings.push(Finding::new(path, 1, format!("{titles} titles; a document has one")));
     }
     for (line, link) in links {
         let (target, place) = link.split_once('#').unwrap_or((link, ""));
@@ -143,11 +126,7 @@ pub(crate) fn check_document(path: &str, text: &str, has: &dyn Fn(&str) -> bool)
             ));
         }
         if target.is_empty() && !anchors.iter().any(|anchor| anchor == place) {
-            findings.push(Finding::new(
-                path,
-                line,
-                format!("link to `#{place}`: no such heading"),
-            ));
+            findings.push(Finding::new(path, line, format!("link to `#{place}`: no such heading")));
         }
     }
     findings
@@ -178,15 +157,9 @@ mod tests {
     use super::*;
 
     fn dead(files: &[(&str, &str)]) -> Vec<String> {
-        let files: Vec<Source> = files
-            .iter()
-            .map(|(path, text)| Source::new(path, text))
-            .collect();
+        let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let files: Vec<&Source> = files.iter().collect();
-        check_dead(&files)
-            .into_iter()
-            .map(|found| found.file)
-            .collect()
+        check_dead(&files).into_iter().map(|found| found.file).collect()
     }
 
     #[test]
@@ -217,10 +190,7 @@ mod tests {
     #[test]
     fn a_path_attribute_and_an_inline_module_are_followed() {
         let found = dead(&[
-            (
-                "tests/judge.rs",
-                "#[path = \"support/judge.rs\"]\nmod judge;",
-            ),
+            ("tests/judge.rs", "#[path = \"support/judge.rs\"]\nmod judge;"),
             ("tests/support/judge.rs", ""),
             ("src/lib.rs", "mod a { mod b; }"),
             ("src/a/b.rs", ""),
@@ -233,10 +203,7 @@ mod tests {
         let text = "# Title\n\n[a](src/lib.rs) [b](gone.md) [c](#here) `[d](no.md)`\n\n## Here\n";
         let found = check_document("README.md", text, &|path| path == "src/lib.rs");
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            (found[0].line, found[0].message.contains("gone.md")),
-            (3, true)
-        );
+        assert_eq!((found[0].line, found[0].message.contains("gone.md")), (3, true));
         let found = check_document("tests/README.md", "# T\n[a](../src/x.rs)\n", &|path| {
             path == "src/x.rs"
         });

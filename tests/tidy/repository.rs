@@ -10,20 +10,12 @@ use std::path::{Path, PathBuf};
 use crate::source::Source;
 
 /// Folders that hold nothing of ours.
-const LEFT_OUT: [&str; 7] = [
-    "target",
-    ".git",
-    "node_modules",
-    "__pycache__",
-    ".venv",
-    "corpus",
-    "artifacts",
-];
+const LEFT_OUT: [&str; 7] =
+    ["target", ".git", "node_modules", "__pycache__", ".venv", "corpus", "artifacts"];
 
 /// Endings of files that are text and ours to keep plain.
-const TEXTS: [&str; 13] = [
-    "rs", "md", "toml", "sh", "py", "mjs", "ts", "yml", "yaml", "conf", "service", "txt", "json",
-];
+const TEXTS: [&str; 13] =
+    ["rs", "md", "toml", "sh", "py", "mjs", "ts", "yml", "yaml", "conf", "service", "txt", "json"];
 
 /// Every file of the repository.
 #[derive(Debug)]
@@ -64,10 +56,7 @@ impl Repository {
             .filter(|path| is_text(path))
             .map(|path| {
                 let text = fs::read_to_string(root.join(path));
-                (
-                    path.clone(),
-                    text.unwrap_or_else(|error| panic!("{path}: {error}")),
-                )
+                (path.clone(), text.unwrap_or_else(|error| panic!("{path}: {error}")))
             })
             .collect();
         let rust = texts
@@ -75,12 +64,7 @@ impl Repository {
             .filter(|(path, _)| path.ends_with(".rs"))
             .map(|(path, text)| Source::new(path, text))
             .collect();
-        Self {
-            root,
-            paths,
-            texts,
-            rust,
-        }
+        Self { root, paths, texts, rust }
     }
 
     /// Every Rust file.
@@ -90,9 +74,7 @@ impl Repository {
 
     /// Every text of ours with its path.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.texts
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.texts.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// Every path, with forward slashes.
@@ -103,9 +85,7 @@ impl Repository {
     /// Every path with the bytes of its file.
     pub(crate) fn weights(&self) -> impl Iterator<Item = (&str, u64)> {
         let bytes = |path| fs::metadata(self.root.join(path)).map_or(0, |facts| facts.len());
-        self.paths
-            .iter()
-            .map(move |path| (path.as_str(), bytes(path)))
+        self.paths.iter().map(move |path| (path.as_str(), bytes(path)))
     }
 
     /// Whether a file or folder stands at `path`.
@@ -162,10 +142,7 @@ impl Modules {
 pub(crate) fn module_of(path: &str) -> Option<Vec<String>> {
     let inner = path.strip_prefix("src/")?.strip_suffix(".rs")?;
     let mut names: Vec<String> = inner.split('/').map(str::to_owned).collect();
-    if names
-        .last()
-        .is_some_and(|name| matches!(name.as_str(), "mod" | "lib" | "main"))
-    {
+    if names.last().is_some_and(|name| matches!(name.as_str(), "mod" | "lib" | "main")) {
         names.pop();
     }
     Some(names)
@@ -182,9 +159,7 @@ fn walk(root: &Path, folder: &Path, paths: &mut Vec<String>) {
             walk(root, &entry.path(), paths);
         } else if kind.is_file() && name != ".git" {
             let path = entry.path();
-            let inner = path
-                .strip_prefix(root)
-                .expect("the walk stays inside its root");
+            let inner = path.strip_prefix(root).expect("the walk stays inside its root");
             paths.push(inner.to_string_lossy().replace('\\', "/"));
         }
     }
@@ -197,10 +172,7 @@ mod tests {
     #[test]
     fn a_file_knows_its_module() {
         let names = |path| module_of(path).map(|names| names.join("::"));
-        assert_eq!(
-            names("src/engine/ring/mod.rs").as_deref(),
-            Some("engine::ring")
-        );
+        assert_eq!(names("src/engine/ring/mod.rs").as_deref(), Some("engine::ring"));
         assert_eq!(names("src/base/slab.rs").as_deref(), Some("base::slab"));
         assert_eq!(names("src/lib.rs").as_deref(), Some(""));
         assert_eq!(names("tests/tidy/main.rs"), None);
@@ -219,17 +191,7 @@ mod tests {
     #[test]
     fn the_walk_finds_this_file_and_nothing_that_was_built() {
         let repository = Repository::read();
-        assert!(
-            repository
-                .paths()
-                .iter()
-                .any(|path| path == "tests/tidy/repository.rs")
-        );
-        assert!(
-            !repository
-                .paths()
-                .iter()
-                .any(|path| path.starts_with("target/"))
-        );
+        assert!(repository.paths().iter().any(|path| path == "tests/tidy/repository.rs"));
+        assert!(!repository.paths().iter().any(|path| path.starts_with("target/")));
     }
 }

@@ -54,11 +54,7 @@ fn resolve(module: &[String], inline: &[&str], path: &[&str]) -> Option<Vec<Stri
 
 /// Why `module` may not use `target`, if so.
 fn refuse(module: &[String], target: &[String], modules: &Modules) -> Option<String> {
-    let shared = module
-        .iter()
-        .zip(target)
-        .take_while(|(one, other)| one == other)
-        .count();
+    let shared = module.iter().zip(target).take_while(|(one, other)| one == other).count();
     let (own, used) = (module.get(shared)?, target.get(shared)?);
     if shared == 0 {
         return None;
@@ -83,39 +79,23 @@ mod tests {
         let parent = Source::new("src/engine/mod.rs", "mod clock;\nmod ring;\nmod shard;");
         let inner = Source::new("src/engine/ring/mod.rs", "mod poll;\nmod uring;");
         let modules = Modules::read([&parent, &inner].into_iter());
-        check(&Source::new(path, text), &modules)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        check(&Source::new(path, text), &modules).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_use_of_a_later_sibling_is_found() {
         let found = findings("src/engine/clock.rs", "\nuse crate::engine::shard::Shard;");
         assert_eq!(found.len(), 1);
-        assert!(
-            found[0].starts_with("src/engine/clock.rs:2: `clock` uses `shard`"),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("src/engine/clock.rs:2: `clock` uses `shard`"), "{found:?}");
         assert_eq!(findings("src/engine/clock.rs", "use super::ring;").len(), 1);
-        assert_eq!(
-            findings("src/engine/ring/poll.rs", "use super::uring::Ring;").len(),
-            1
-        );
-        assert_eq!(
-            findings("src/engine/ring/poll.rs", "use crate::engine::shard;").len(),
-            1
-        );
+        assert_eq!(findings("src/engine/ring/poll.rs", "use super::uring::Ring;").len(), 1);
+        assert_eq!(findings("src/engine/ring/poll.rs", "use crate::engine::shard;").len(), 1);
     }
 
     #[test]
     fn earlier_siblings_parents_and_children_are_free() {
         assert!(
-            findings(
-                "src/engine/shard.rs",
-                "use crate::engine::{clock, ring::Ring};"
-            )
-            .is_empty()
+            findings("src/engine/shard.rs", "use crate::engine::{clock, ring::Ring};").is_empty()
         );
         assert!(findings("src/engine/ring/poll.rs", "use super::Ring;").is_empty());
         assert!(findings("src/engine/ring/mod.rs", "use self::uring::Ring;").is_empty());

@@ -61,10 +61,7 @@ fn function_lines(file: &Source, index: usize) -> Option<usize> {
 /// Finds folders of `src` with too many files.
 pub(crate) fn check_folders(paths: &[String]) -> Vec<Finding> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for path in paths
-        .iter()
-        .filter(|path| path.starts_with("src/") && path.ends_with(".rs"))
-    {
+    for path in paths.iter().filter(|path| path.starts_with("src/") && path.ends_with(".rs")) {
         if let Some((folder, _)) = path.rsplit_once('/') {
             *counts.entry(folder).or_default() += 1;
         }
@@ -88,10 +85,7 @@ mod tests {
     fn a_long_file_is_found_and_its_inline_tests_do_not_count() {
         let body = "// line\n".repeat(FILE_LINES_MAX);
         assert!(check(&Source::new("src/x.rs", &body)).is_empty());
-        assert_eq!(
-            check(&Source::new("src/x.rs", &format!("{body}// more\n"))).len(),
-            1
-        );
+        assert_eq!(check(&Source::new("src/x.rs", &format!("{body}// more\n"))).len(), 1);
         let tests = format!("#[cfg(test)]\nmod tests {{\n{body}}}\n");
         assert!(check(&Source::new("src/x.rs", &tests)).is_empty());
         assert_eq!(check(&Source::new("tests/x.rs", &tests)).len(), 1);

@@ -29,27 +29,17 @@ impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let tokens = tokenize(&blank(text));
         let test_spans = find_test_spans(&tokens);
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            tokens,
-            test_spans,
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), tokens, test_spans }
     }
 
     /// The word at `index`, or nothing at the end.
     pub(crate) fn word(&self, index: usize) -> &str {
-        self.tokens
-            .get(index)
-            .map_or("", |token| token.text.as_str())
+        self.tokens.get(index).map_or("", |token| token.text.as_str())
     }
 
     /// Whether the words from `index` on are `words`.
     pub(crate) fn reads(&self, index: usize, words: &[&str]) -> bool {
-        words
-            .iter()
-            .enumerate()
-            .all(|(offset, word)| self.word(index + offset) == *word)
+        words.iter().enumerate().all(|(offset, word)| self.word(index + offset) == *word)
     }
 
     /// Whether the token at `index` belongs to a test.
@@ -214,17 +204,13 @@ fn tokenize(code: &str) -> Vec<Token> {
         let mut rest = line.trim_start();
         while let Some(first) = rest.chars().next() {
             let length = if is_name(first) {
-                rest.find(|character| !is_name(character))
-                    .unwrap_or(rest.len())
+                rest.find(|character| !is_name(character)).unwrap_or(rest.len())
             } else if rest.starts_with("::") {
                 2
             } else {
                 first.len_utf8()
             };
-            tokens.push(Token {
-                line: number + 1,
-                text: rest[..length].to_owned(),
-            });
+            tokens.push(Token { line: number + 1, text: rest[..length].to_owned() });
             rest = rest[length..].trim_start();
         }
     }
@@ -265,9 +251,7 @@ fn skipped_end(characters: &[char], at: usize) -> usize {
 }
 
 fn find(characters: &[char], from: usize, ends: impl Fn(&[char]) -> bool) -> usize {
-    (from..characters.len())
-        .find(|&at| ends(&characters[at..]))
-        .unwrap_or(characters.len())
+    (from..characters.len()).find(|&at| ends(&characters[at..])).unwrap_or(characters.len())
 }
 
 fn block_comment_end(characters: &[char], mut at: usize) -> usize {
@@ -296,14 +280,8 @@ fn quoted_end(characters: &[char], mut at: usize, quote: char) -> usize {
 
 /// The end of a string with a prefix (`r"…"`, `br#"…"#`, `b"…"`, `c"…"`, `b'…'`), or `at`.
 fn raw_end(characters: &[char], at: usize) -> usize {
-    let letters = characters[at..]
-        .iter()
-        .take_while(|c| matches!(c, 'r' | 'b' | 'c'))
-        .count();
-    let hashes = characters[at + letters..]
-        .iter()
-        .take_while(|&&c| c == '#')
-        .count();
+    let letters = characters[at..].iter().take_while(|c| matches!(c, 'r' | 'b' | 'c')).count();
+    let hashes = characters[at + letters..].iter().take_while(|&&c| c == '#').count();
     let raw = characters[at..at + letters].contains(&'r');
     let open = at + letters + hashes;
     match characters.get(open) {
@@ -326,20 +304,13 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        Source::new("src/x.rs", text)
-            .tokens
-            .into_iter()
-            .map(|token| token.text)
-            .collect()
+        Source::new("src/x.rs", text).tokens.into_iter().map(|token| token.text).collect()
     }
 
     #[test]
     fn comments_and_strings_are_not_words() {
         assert_eq!(words("a /* b /* c */ d */ e // f\ng"), ["a", "e", "g"]);
-        assert_eq!(
-            words(r##"a("b \" c", r#"d " e"#, b'\'', 'x', b"y");"##).join(""),
-            "a(,,,,);"
-        );
+        assert_eq!(words(r##"a("b \" c", r#"d " e"#, b'\'', 'x', b"y");"##).join(""), "a(,,,,);");
     }
 
     #[test]
@@ -366,13 +337,7 @@ mod tests {
     fn items_under_a_test_attribute_are_tests() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() {}\n}\nfn c() {}";
         let source = Source::new("src/x.rs", text);
-        let at = |name| {
-            source
-                .tokens
-                .iter()
-                .position(|token| token.text == name)
-                .expect(name)
-        };
+        let at = |name| source.tokens.iter().position(|token| token.text == name).expect(name);
         assert!(!source.in_test(at("a")) && source.in_test(at("b")) && !source.in_test(at("c")));
         assert_eq!(source.production_lines(), 2);
         let source = Source::new("src/x.rs", "#[cfg(not(test))]\nfn a() {}");
@@ -395,13 +360,7 @@ mod tests {
     #[test]
     fn inline_modules_are_known_by_name() {
         let source = Source::new("src/x.rs", "mod a { mod b { x } y } z");
-        let at = |name| {
-            source
-                .tokens
-                .iter()
-                .position(|token| token.text == name)
-                .expect(name)
-        };
+        let at = |name| source.tokens.iter().position(|token| token.text == name).expect(name);
         assert_eq!(source.inline_modules(at("x")), ["a", "b"]);
         assert_eq!(source.inline_modules(at("y")), ["a"]);
         assert!(source.inline_modules(at("z")).is_empty());

@@ -115,11 +115,7 @@ const BANNED: &[Banned] = &[
 ];
 
 /// Marks of unfinished work, spelled so that this page does not carry them itself.
-const MARKS: [&str; 3] = [
-    concat!("FIX", "ME"),
-    concat!("TO", "DO"),
-    concat!("X", "XX"),
-];
+const MARKS: [&str; 3] = [concat!("FIX", "ME"), concat!("TO", "DO"), concat!("X", "XX")];
 
 /// Finds banned words of code.
 pub(crate) fn check(file: &Source, modules: &Modules) -> Vec<Finding> {
@@ -159,8 +155,7 @@ pub(crate) fn check_marks(path: &str, text: &str) -> Vec<Finding> {
 }
 
 fn has_word(line: &str, word: &str) -> bool {
-    line.split(|character: char| !character.is_alphanumeric())
-        .any(|part| part == word)
+    line.split(|character: char| !character.is_alphanumeric()).any(|part| part == word)
 }
 
 #[cfg(test)]
@@ -176,15 +171,9 @@ mod tests {
         for banned in BANNED {
             let file = Source::new("src/x.rs", &format!("\n{}", banned.words.concat()));
             let found = check(&file, &Modules::default());
-            let remedies = found
-                .iter()
-                .filter(|found| found.message.contains(banned.instead));
+            let remedies = found.iter().filter(|found| found.message.contains(banned.instead));
             assert_eq!(remedies.count(), 1, "{:?}", banned.words);
-            assert!(
-                found.iter().all(|found| found.line == 2),
-                "{:?}",
-                banned.words
-            );
+            assert!(found.iter().all(|found| found.line == 2), "{:?}", banned.words);
         }
     }
 
@@ -199,32 +188,17 @@ mod tests {
     fn tests_may_unwrap_but_not_sleep() {
         assert_eq!(findings("src/x.rs", "#[test]\nfn a() { b.unwrap() }"), 0);
         assert_eq!(findings("src/x.rs", "fn a() { b.unwrap() }"), 1);
-        assert_eq!(
-            findings("tests/x.rs", "#[test]\nfn a() { std::thread::sleep(b) }"),
-            1
-        );
+        assert_eq!(findings("tests/x.rs", "#[test]\nfn a() { std::thread::sleep(b) }"), 1);
     }
 
     #[test]
     fn comments_strings_and_longer_names_do_not_fire() {
-        assert_eq!(
-            findings(
-                "src/x.rs",
-                "// dbg!\n\"todo!\"; b.unwrap_or(c); eprint_dbg;"
-            ),
-            0
-        );
+        assert_eq!(findings("src/x.rs", "// dbg!\n\"todo!\"; b.unwrap_or(c); eprint_dbg;"), 0);
     }
 
     #[test]
     fn marks_of_unfinished_work_are_found_in_every_text() {
-        assert_eq!(
-            check_marks("README.md", &format!("a\n{}: b", MARKS[0])).len(),
-            1
-        );
-        assert_eq!(
-            check_marks("README.md", &format!("a{}b", MARKS[1])).len(),
-            0
-        );
+        assert_eq!(check_marks("README.md", &format!("a\n{}: b", MARKS[0])).len(), 1);
+        assert_eq!(check_marks("README.md", &format!("a{}b", MARKS[1])).len(), 0);
     }
 }
