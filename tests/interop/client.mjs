@@ -10,7 +10,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
 // The packages stand in the folder that the test command installed them into, not beside this file.
-const installed = createRequire(pathToFileURL(`${process.env.INTEROP_NODE_MODULES}/`));
+const installed = createRequire(pathToFileURL(`${process.env.INTEROP_PACKAGES}/`));
 const { Client } = installed("@modelcontextprotocol/client");
 const { StdioClientTransport } = installed("@modelcontextprotocol/client/stdio");
 
