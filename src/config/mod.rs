@@ -14,8 +14,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod options;
-
 pub mod problem;
 pub mod suggest;
 
@@ -33,7 +31,7 @@ pub mod machine;
 
 pub mod load;
 
+pub use crate::server::options::{self, Options};
 pub use load::{CommandLine, Effective, Inputs, assemble, load};
 pub use machine::Machine;
-pub use options::Options;
 pub use problem::{Problem, Problems, Source};
