@@ -121,20 +121,15 @@ impl CatalogBuilder {
     fn frame_initialize(&self, revision: Revision) -> Bytes {
         let (info, instructions) = (&self.info, self.instructions.as_deref());
         framed(|out| {
-            message::initialize_result(out, revision, self.capabilities(), info, instructions);
+            message::initialize_result(out, revision, CAPABILITIES, info, instructions);
         })
     }
 
     fn frame_discover(&self) -> Bytes {
         let (info, instructions) = (&self.info, self.instructions.as_deref());
         framed(|out| {
-            message::discover_result(out, self.capabilities(), info, instructions, self.cache());
+            message::discover_result(out, CAPABILITIES, info, instructions, self.cache());
         })
-    }
-
-    /// Tools are offered even while there are none: a list of nothing is an answer too.
-    const fn capabilities(&self) -> ServerCapabilities {
-        ServerCapabilities { tools: Some(ToolsCapability { list_changed: false }) }
     }
 
     /// Nothing here depends on who asks, so that a cache may give it to anybody.
@@ -188,16 +183,6 @@ const PAGE_TOOLS_MAX_DEFAULT: usize = 100;
 
 const FRESH_FOR_DEFAULT: Duration = Duration::from_mins(5);
 
-impl CatalogBuilder {
-    fn frame(&self, revision: Revision, pages: &Pages) -> Framed {
-        let suffix = message::result_suffix(revision, &self.info);
-        Framed {
-            initialize: Bytes::new(),
-            result_suffix: suffix.into(),
-            tools_pages: (0..pages.count()).map(|_| Bytes::new()).collect(),
-        }
-    }
-    fn discover(&self) -> Bytes {
-        Bytes::new()
-    }
-}
+/// Tools are offered even where there are none: a list of nothing is an answer too.
+const CAPABILITIES: ServerCapabilities =
+    ServerCapabilities { tools: Some(ToolsCapability { list_changed: false }) };
