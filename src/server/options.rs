@@ -2,6 +2,7 @@
 //!
 //! What they keep true: [`Options::default`] is the one place where a default is written; help,
 //! `check` and the table of options of the command line read it from here.
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 

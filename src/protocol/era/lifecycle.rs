@@ -27,7 +27,7 @@ use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::revision::Revision;
 
-/// Where the handshake of one connection stands. Four bytes, kept per connection.
+/// Where the handshake of one connection stands. Six bytes, kept per connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Lifecycle {
     /// Nothing was said yet.
@@ -121,7 +121,7 @@ impl Lifecycle {
     }
 
     #[cold]
-    fn refusal(&self, method: Method) -> Error {
+    fn refusal(self, method: Method) -> Error {
         match (self, method) {
             (Self::Disconnected, _) => Error::not_initialized("the connection is closing"),
             (Self::Initializing(_) | Self::Initialized(_), Method::Initialize) => {
@@ -189,5 +189,93 @@ impl<'a> Initialize<'a> {
         Revision::parse(self.version)
             .filter(|revision| !revision.is_modern())
             .unwrap_or(Revision::LATEST_LEGACY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Initialize<'static> = Initialize {
+        version: "2025-06-18",
+        capabilities: ClientCapabilities::ROOTS,
+        client_name: "c",
+        client_version: "1",
+    };
+
+    fn states() -> [Lifecycle; 4] {
+        let mut initializing = Lifecycle::new();
+        initializing.initialize(&ASKED).unwrap();
+        let mut initialized = initializing;
+        assert!(initialized.confirm());
+        [Lifecycle::new(), initializing, initialized, Lifecycle::Disconnected]
+    }
+
+    #[test]
+    fn each_state_serves_what_its_row_says() {
+        let served: [Vec<Method>; 4] = states().map(|state| {
+            Method::ALL.into_iter().filter(|method| state.admit(*method).is_ok()).collect()
+        });
+        let expected = [
+            vec![Method::Initialize, Method::Ping],
+            vec![Method::Ping],
+            vec![Method::Ping, Method::ToolsCall, Method::ToolsList],
+            vec![],
+        ];
+        assert_eq!(served, expected);
+    }
+
+    #[test]
+    fn a_refusal_names_the_remedy() {
+        let [fresh, initializing, initialized, over] = states();
+        for (state, method, code, remedy) in [
+            (fresh, Method::ToolsCall, -32600, "\"initialize\""),
+            (initializing, Method::ToolsCall, -32600, "notifications/initialized"),
+            (initializing, Method::Initialize, -32600, "already"),
+            (initialized, Method::Initialize, -32600, "already"),
+            (initialized, Method::Discover, -32601, "server/discover"),
+            (over, Method::Ping, -32600, "closing"),
+        ] {
+            let error = state.admit(method).unwrap_err();
+            assert_eq!(error.code, code, "{error}");
+            assert!(error.message.contains(remedy), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_handshake_is_made_once() {
+        let [mut fresh, _, mut initialized, mut over] = states();
+        assert!(!fresh.confirm());
+        assert_eq!(fresh, Lifecycle::NotInitialized);
+        assert!(!initialized.confirm());
+        assert!(initialized.initialize(&ASKED).is_err());
+        assert!(over.initialize(&ASKED).is_err());
+        initialized.disconnect();
+        assert_eq!(initialized, Lifecycle::Disconnected);
+        assert_eq!(initialized.capabilities(), ClientCapabilities::default());
+    }
+
+    #[test]
+    fn a_known_legacy_revision_is_agreed_on_and_others_get_our_newest() {
+        for (asked, agreed) in [
+            ("2024-11-05", Revision::V2024_11_05),
+            ("2025-03-26", Revision::V2025_03_26),
+            ("2025-06-18", Revision::V2025_06_18),
+            ("2025-11-25", Revision::V2025_11_25),
+            ("2024-10-07", Revision::V2025_11_25),
+            ("2026-07-28", Revision::V2025_11_25),
+            ("1.0", Revision::V2025_11_25),
+        ] {
+            let mut lifecycle = Lifecycle::new();
+            let answered = lifecycle.initialize(&Initialize { version: asked, ..ASKED });
+            assert_eq!(answered.unwrap(), agreed);
+            assert_eq!(lifecycle.revision(), Some(agreed));
+            assert_eq!(lifecycle.capabilities(), ClientCapabilities::ROOTS);
+        }
+    }
+
+    #[test]
+    fn a_connection_keeps_six_bytes() {
+        assert!(size_of::<Lifecycle>() <= 6);
     }
 }

@@ -14,7 +14,7 @@ mod meta;
 mod method;
 
 pub use capabilities::ClientCapabilities;
-pub use lifecycle::{Initialize, Lifecycle};
+pub use lifecycle::{Agreement, Initialize, Lifecycle};
 pub use meta::{
     CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, LogLevel, Meta, ModernMeta, PROTOCOL_VERSION_KEY,
     read_modern,

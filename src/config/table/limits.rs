@@ -1,0 +1,78 @@
+//! Rows that bound messages, requests and connections, whatever the transport.
+
+use crate::config::table::{DAY, GIB, KIB, Row, Section};
+use crate::config::unit::Unit;
+
+pub(super) static LIMITS: Section = Section {
+    heading: "Limits",
+    rows: &[
+        Row {
+            key: "message_bytes_max",
+            short: None,
+            unit: Unit::Bytes { least: 256, most: GIB },
+            about: "Bytes of one message; a longer one gets error -32012 before the rest of it \
+                    is buffered.",
+            cost: "that many bytes for each connection in the middle of such a message",
+            source: "transport contract, universal requirement 4",
+            field: |options| &mut options.limits.message_bytes_max,
+        },
+        Row {
+            key: "nesting_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 1024 },
+            about: "Arrays and objects inside each other in one message.",
+            cost: "stack and time for hostile input",
+            source: "RFC 8259, section 9",
+            field: |options| &mut options.limits.nesting_max,
+        },
+        Row {
+            key: "requests_in_flight_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 65_536 },
+            about: "Requests of one connection that wait for an answer; past it the connection \
+                    is not read.",
+            cost: "about 64 bytes each while they wait",
+            source: "transport contract, universal requirement 6",
+            field: |options| &mut options.limits.requests_in_flight_max,
+        },
+        Row {
+            key: "request_ms_max",
+            short: None,
+            unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
+            about: "Time from a request to its answer; then it is cancelled and answered with an \
+                    error.",
+            cost: "a longer time keeps handlers alive that nobody waits for",
+            source: "MCP, basic/lifecycle: timeouts",
+            field: |options| &mut options.limits.request_max,
+        },
+        Row {
+            key: "outgoing_bytes_max",
+            short: None,
+            unit: Unit::Bytes { least: KIB, most: GIB },
+            about: "Bytes that wait for one peer to read them; past it the connection is not \
+                    read.",
+            cost: "that many bytes for each connection whose peer is slow",
+            source: "transport contract, universal requirement 6",
+            field: |options| &mut options.limits.outgoing_bytes_max,
+        },
+        Row {
+            key: "memory_bytes_max",
+            short: None,
+            unit: Unit::Bytes { least: 16 * KIB, most: 1024 * GIB },
+            about: "Bytes that all connections may hold in messages half received or not yet \
+                    sent; the one that would pass it gets error -32603 and is closed.",
+            cost: "that many bytes, once every peer is slow",
+            source: "transport contract, section 2: memory guard",
+            field: |options| &mut options.limits.memory_bytes_max,
+        },
+        Row {
+            key: "tools_page_length",
+            short: None,
+            unit: Unit::Count { least: 1, most: 100_000 },
+            about: "Tools on one page of tools/list.",
+            cost: "longer answers; pages are encoded once",
+            source: "MCP, server/utilities/pagination",
+            field: |options| &mut options.service.tools_page_length,
+        },
+    ],
+};

@@ -1,0 +1,93 @@
+// A session with the official TypeScript SDK, told as one JSON object on standard output.
+//
+// Usage: client.mjs MODE COMMAND [ARGUMENT...]
+//
+// MODE is `legacy` (the initialize handshake), `auto` (discover first) or a modern revision to
+// pin. COMMAND starts the server over stdio. The script judges nothing: it does what a client does
+// and says what came back; `main.rs` beside it asserts.
+
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+// The packages stand in the folder that the test command installed them into, not beside this file.
+const installed = createRequire(pathToFileURL(`${process.env.INTEROP_PACKAGES}/`));
+const { Client } = installed("@modelcontextprotocol/client");
+const { StdioClientTransport } = installed("@modelcontextprotocol/client/stdio");
+
+// Longer than any healthy step, shorter than the patience of whoever waits for the test.
+const STEP_MS_MAX = 30_000;
+
+const [mode, command, ...args] = process.argv.slice(2);
+const negotiation = mode === "legacy" || mode === "auto" ? mode : { pin: mode };
+
+/** A tool result as plain data. */
+function told(result) {
+  return {
+    text: result.content.filter((block) => block.type === "text").map((block) => block.text),
+    structured: result.structuredContent ?? null,
+    is_error: result.isError ?? false,
+  };
+}
+
+/** The outcome of a call that should not succeed: an error code or a failed result. */
+async function refused(call) {
+  try {
+    return told(await call);
+  } catch (error) {
+    return { code: error.code ?? null, message: String(error.message) };
+  }
+}
+
+/** Runs `slow` to its end; the progress that was reported comes back with the result. */
+async function slow(client, steps) {
+  const progress = [];
+  const onprogress = (report) => progress.push([report.progress, report.total ?? null]);
+  const call = { name: "slow", arguments: { steps, step_ms: 1 } };
+  const result = await client.callTool(call, { timeout: STEP_MS_MAX, onprogress });
+  return { ...told(result), progress };
+}
+
+/** Starts a `slow` that would take an hour and walks away after its first progress. */
+async function cancelled(client) {
+  const abort = new AbortController();
+  const options = { signal: abort.signal, onprogress: () => abort.abort(), timeout: STEP_MS_MAX };
+  const call = { name: "slow", arguments: { steps: 3_600, step_ms: 1_000 } };
+  try {
+    await client.callTool(call, options);
+    return false;
+  } catch {
+    return abort.signal.aborted;
+  }
+}
+
+async function session() {
+  const options = { versionNegotiation: { mode: negotiation } };
+  const client = new Client({ name: "interop", version: "1.0.0" }, options);
+  await client.connect(new StdioClientTransport({ command, args }));
+  const call = (name, given) => client.callTool({ name, arguments: given });
+  const { tools } = await client.listTools();
+  const summary = {
+    revision: client.getNegotiatedProtocolVersion(),
+    server: client.getServerVersion()?.name ?? null,
+    has_tools: client.getServerCapabilities()?.tools !== undefined,
+    tools: tools.map((tool) => tool.name),
+    schemas: tools.map((tool) => tool.inputSchema.type),
+    echo: told(await call("echo", { message: "ünï ☃ \n 𝄞" })),
+    add: told(await call("add", { a: 2, b: 40 })),
+    slow: await slow(client, 5),
+    hash: told(await call("hash", { bytes: 65_536 })),
+    cancelled: await cancelled(client),
+    unknown_tool: await refused(call("nobody", {})),
+    bad_argument: await refused(call("add", { a: "two", b: 40 })),
+    afterwards: told(await call("echo", { message: "still here" })),
+  };
+  await client.close();
+  return summary;
+}
+
+const patience = setTimeout(() => {
+  console.error("the session did not end in time");
+  process.exit(1);
+}, 4 * STEP_MS_MAX);
+console.log(JSON.stringify(await session()));
+clearTimeout(patience);

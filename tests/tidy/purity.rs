@@ -1,0 +1,128 @@
+//! Danger has an address, and the pure rooms stay pure.
+//!
+//! `unsafe` stands in three rooms of the engine (and where a counting allocator measures). The
+//! pure rooms know no clock, socket, thread, atomic, lock or log; their futures are boxed inside
+//! a pending reply, which only the service room makes.
+
+use crate::Finding;
+use crate::repository::Modules;
+use crate::source::Source;
+
+/// Folders and files that may be unsafe.
+const UNSAFE: [&str; 7] = [
+    "src/engine/ring/",
+    "src/engine/buffer/",
+    "src/engine/mesh/",
+    "src/engine/mesh.rs",
+    "tests/alloc.rs",
+    "tests/alloc/",
+    "benches/",
+];
+
+/// Rooms without side effects.
+const PURE: [&str; 5] = ["base", "protocol", "transport", "guard", "service"];
+
+/// What a pure room does not name, as words of code, with the reason.
+const IMPURE: [(&[&str], &str); 17] = [
+    (&["std", "::", "thread"], "it knows no thread"),
+    (&["std", "::", "fs"], "it knows no file"),
+    (&["std", "::", "env"], "it knows no environment"),
+    (&["std", "::", "process"], "it knows no process"),
+    (&["std", "::", "os"], "it knows no descriptor"),
+    (&["time", "::", "Instant"], "time is an argument"),
+    (&["time", "::", "SystemTime"], "time is an argument"),
+    (&["sync", "::", "atomic"], "it shares nothing"),
+    (&["Mutex"], "it shares nothing"),
+    (&["RwLock"], "it shares nothing"),
+    (&["Condvar"], "it waits for nothing"),
+    (&["TcpStream"], "it knows no socket"),
+    (&["TcpListener"], "it knows no socket"),
+    (&["UdpSocket"], "it knows no socket"),
+    (&["ToSocketAddrs"], "it asks no resolver"),
+    (&["tracing", "::"], "it counts, others tell"),
+    (&["async", "fn"], "it never awaits"),
+];
+
+/// Finds `unsafe` outside its address.
+pub(crate) fn check_unsafe(file: &Source) -> Vec<Finding> {
+    if UNSAFE.iter().any(|free| file.path.starts_with(free)) {
+        return Vec::new();
+    }
+    let found = file.tokens.iter().filter(|token| token.text == "unsafe");
+    found
+        .map(|token| {
+            let message = "`unsafe` stands only in engine/ring, engine/buffer and engine/mesh";
+            Finding::new(&file.path, token.line, message)
+        })
+        .collect()
+}
+
+/// Finds what a pure room must not know, outside its tests.
+pub(crate) fn check_pure(file: &Source, modules: &Modules) -> Vec<Finding> {
+    let Some(room) = PURE.iter().find(|room| file.path.starts_with(&format!("src/{room}/"))) else {
+        return Vec::new();
+    };
+    if modules.is_for_tests(&file.path) {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for index in (0..file.tokens.len()).filter(|&index| !file.in_test(index)) {
+        for (words, reason) in IMPURE.iter().filter(|(words, _)| file.reads(index, words)) {
+            let message = format!("`{}` in the pure room `{room}`: {reason}", words.concat());
+            findings.push(Finding::new(&file.path, file.tokens[index].line, message));
+        }
+    }
+    findings
+}
+
+/// Finds a pure room that does not forbid unsafe code.
+pub(crate) fn check_forbid(file: &Source) -> Option<Finding> {
+    let is_head = PURE.iter().any(|room| file.path == format!("src/{room}/mod.rs"));
+    let words = ["#", "!", "[", "forbid", "(", "unsafe_code"];
+    let forbids = (0..file.tokens.len()).any(|index| file.reads(index, &words));
+    (is_head && !forbids).then(|| {
+        let message = "begin the pure room with `#![forbid(unsafe_code)]`";
+        Finding::new(&file.path, 1, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_outside_its_address_is_found() {
+        let count = |path| check_unsafe(&Source::new(path, "fn a() { unsafe { b() } }")).len();
+        assert_eq!(count("src/server/x.rs"), 1);
+        assert_eq!(count("src/engine/shard.rs"), 1);
+        assert_eq!(count("src/engine/ring/uring.rs"), 0);
+        let text = "#![forbid(unsafe_code)] // unsafe\n";
+        assert!(check_unsafe(&Source::new("src/base/mod.rs", text)).is_empty());
+    }
+
+    #[test]
+    fn every_impure_word_is_found_in_a_pure_room_only() {
+        for (words, reason) in IMPURE {
+            let text = words.join(" ");
+            let found = check_pure(&Source::new("src/guard/x.rs", &text), &Modules::default());
+            assert!(found.iter().any(|found| found.message.ends_with(reason)), "{text}");
+            let found = check_pure(&Source::new("src/engine/x.rs", &text), &Modules::default());
+            assert!(found.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn tests_of_a_pure_room_may_start_threads() {
+        let text = "#[cfg(test)]\nmod tests { use std::thread; }";
+        assert!(check_pure(&Source::new("src/base/x.rs", text), &Modules::default()).is_empty());
+    }
+
+    #[test]
+    fn a_pure_room_that_does_not_forbid_unsafe_code_is_found() {
+        let found = |path, text| check_forbid(&Source::new(path, text)).is_some();
+        assert!(found("src/base/mod.rs", "//! Head of the room.\n"));
+        assert!(!found("src/base/mod.rs", "#![forbid(unsafe_code)]\n"));
+        assert!(!found("src/engine/mod.rs", ""));
+        assert!(!found("src/base/slab.rs", ""));
+    }
+}

@@ -1,0 +1,220 @@
+//! Nothing lies about: every Rust file is a module of some crate, every link leads somewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Finding;
+use crate::source::Source;
+
+/// Finds files that no crate root reaches through its `mod` lines.
+pub(crate) fn check_dead(files: &[&Source]) -> Vec<Finding> {
+    let by_path: BTreeMap<&str, &Source> =
+        files.iter().map(|file| (file.path.as_str(), *file)).collect();
+    let mut open: Vec<String> =
+        by_path.keys().filter(|path| is_root(path)).map(|&path| path.to_owned()).collect();
+    let mut reached: BTreeSet<String> = BTreeSet::new();
+    while let Some(path) = open.pop() {
+        let Some(file) = by_path.get(path.as_str()) else {
+            continue;
+        };
+        if reached.insert(path) {
+            open.extend(children(file));
+        }
+    }
+    let dead = by_path.keys().filter(|&&path| !reached.contains(path));
+    dead.map(|path| {
+        let message = "no crate root reaches this file; declare it with `mod`, or remove it";
+        Finding::new(path, 1, message)
+    })
+    .collect()
+}
+
+/// Whether cargo builds a crate from this file.
+fn is_root(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["src" | "benches" | "examples" | "tests", inner @ ..] => matches!(
+            (parts[0], inner),
+            ("src", ["lib.rs" | "main.rs"] | ["bin", _])
+                | ("benches" | "examples" | "tests", [_] | [_, "main.rs"])
+        ),
+        ["build.rs"] | ["fuzz", "fuzz_targets", _] => true,
+        [_, inner @ ..] if inner.first() == Some(&"src") => is_root(&inner.join("/")),
+        _ => false,
+    }
+}
+
+/// The paths that a file's `mod` lines may mean.
+fn children(file: &Source) -> Vec<String> {
+    let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+    let stem = name.trim_end_matches(".rs");
+    let owns_folder = matches!(stem, "mod" | "lib" | "main") || is_root(&file.path);
+    let base = if owns_folder { folder.to_owned() } else { format!("{folder}/{stem}") };
+    let mut found = Vec::new();
+    for (index, name) in file.declared_modules() {
+        if let Some(path) = path_attribute(file, index) {
+            found.push(normal(&format!("{folder}/{path}")));
+            continue;
+        }
+        let mut inside = base.clone();
+        for module in file.inline_modules(index) {
+            inside = format!("{inside}/{module}");
+        }
+        found.push(format!("{inside}/{name}.rs"));
+        found.push(format!("{inside}/{name}/mod.rs"));
+    }
+    found
+}
+
+/// The text of `#[path = "…"]` in the lines right above the `mod` at `index`.
+fn path_attribute(file: &Source, index: usize) -> Option<String> {
+    let line = file.tokens[index].line;
+    let lines: Vec<&str> = file.text.lines().take(line).collect();
+    let mut above = lines.iter().rev().skip(1).take_while(|line| line.trim().starts_with("#["));
+    let attribute = above.find(|line| line.trim().starts_with("#[path"))?;
+    attribute.split('"').nth(1).map(str::to_owned)
+}
+
+/// The path without `.` and `..`.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        match part {
+            "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Finds links of a document that lead nowhere, and a document without exactly one title.
+pub(crate) fn check_document(path: &str, text: &str, has: &dyn Fn(&str) -> bool) -> Vec<Finding> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut findings = Vec::new();
+    let mut fenced = false;
+    let mut titles = 0;
+    let mut links: Vec<(usize, &str)> = Vec::new();
+    let mut anchors: Vec<String> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        titles += usize::from(line.starts_with("# "));
+        if line.starts_with('#') {
+            anchors.push(anchor(line));
+        }
+        links.extend(links_of(line).map(|link| (index + 1, link)));
+    }
+    if titles != 1 {
+        findings.push(Finding::new(path, 1, format!("{titles} titles; a document has one")));
+    }
+    for (line, link) in links {
+        let (target, place) = link.split_once('#').unwrap_or((link, ""));
+        if target.contains("://") || target.starts_with("mailto:") {
+            continue;
+        }
+        if !target.is_empty() && !has(&normal(&format!("{folder}/{target}"))) {
+            findings.push(Finding::new(
+                path,
+                line,
+                format!("link to `{target}`: nothing is there"),
+            ));
+        }
+        if target.is_empty() && !anchors.iter().any(|anchor| anchor == place) {
+            findings.push(Finding::new(path, line, format!("link to `#{place}`: no such heading")));
+        }
+    }
+    findings
+}
+
+/// The targets of `[text](target)` in one line, code left out.
+fn links_of(line: &str) -> impl Iterator<Item = &str> {
+    let prose = line.split('`').step_by(2);
+    prose.flat_map(|part| {
+        part.match_indices("](").filter_map(move |(at, _)| {
+            let rest = &part[at + 2..];
+            rest.find(')').map(|end| &rest[..end])
+        })
+    })
+}
+
+/// The name under which a heading can be linked to.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars()
+        .filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dead(files: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        let files: Vec<&Source> = files.iter().collect();
+        check_dead(&files).into_iter().map(|found| found.file).collect()
+    }
+
+    #[test]
+    fn a_file_that_no_module_line_names_is_dead() {
+        let found = dead(&[
+            ("src/lib.rs", "mod base;"),
+            ("src/base/mod.rs", "pub mod slab;"),
+            ("src/base/slab.rs", "mod key;"),
+            ("src/base/slab/key.rs", ""),
+            ("src/base/attic.rs", ""),
+        ]);
+        assert_eq!(found, ["src/base/attic.rs"]);
+    }
+
+    #[test]
+    fn tests_benches_examples_and_members_have_roots_of_their_own() {
+        let found = dead(&[
+            ("tests/alloc.rs", ""),
+            ("tests/tidy/main.rs", "mod words;"),
+            ("tests/tidy/words.rs", ""),
+            ("tests/support/judge.rs", ""),
+            ("benches/floor/main.rs", ""),
+            ("loadtest/src/main.rs", ""),
+        ]);
+        assert_eq!(found, ["tests/support/judge.rs"]);
+    }
+
+    #[test]
+    fn a_path_attribute_and_an_inline_module_are_followed() {
+        let found = dead(&[
+            ("tests/judge.rs", "#[path = \"support/judge.rs\"]\nmod judge;"),
+            ("tests/support/judge.rs", ""),
+            ("src/lib.rs", "mod a { mod b; }"),
+            ("src/a/b.rs", ""),
+        ]);
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_found_with_its_line() {
+        let text = "# Title\n\n[a](src/lib.rs) [b](gone.md) [c](#here) `[d](no.md)`\n\n## Here\n";
+        let found = check_document("README.md", text, &|path| path == "src/lib.rs");
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].line, found[0].message.contains("gone.md")), (3, true));
+        let found = check_document("tests/README.md", "# T\n[a](../src/x.rs)\n", &|path| {
+            path == "src/x.rs"
+        });
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn a_document_has_one_title() {
+        let found = |text| check_document("a.md", text, &|_| true).len();
+        assert_eq!(found("no title\n"), 1);
+        assert_eq!(found("# One\n# Two\n"), 1);
+        assert_eq!(found("# One\n```sh\n# comment\n```\n"), 0);
+    }
+}
