@@ -47,11 +47,11 @@ async function slow(client, steps) {
   return { ...told(result), progress };
 }
 
-/** Starts a `slow` that would take an hour and walks away after its first progress. */
+/** Starts a `slow` that would take a minute and walks away after its first progress. */
 async function cancelled(client) {
   const abort = new AbortController();
   const options = { signal: abort.signal, onprogress: () => abort.abort(), timeout: STEP_MS_MAX };
-  const call = { name: "slow", arguments: { steps: 3_600, step_ms: 1_000 } };
+  const call = { name: "slow", arguments: { steps: 1_000, step_ms: 50 } };
   try {
     await client.callTool(call, options);
     return false;

@@ -47,14 +47,14 @@ async def slow(client, steps):
 
 
 async def cancelled(client):
-    """Starts a `slow` that would take an hour and walks away after its first progress."""
+    """Starts a `slow` that would take a minute and walks away after its first progress."""
     begun = anyio.Event()
 
     async def progress(done, total, message):
         begun.set()
 
     async def run():
-        arguments = {"steps": 3_600, "step_ms": 1_000}
+        arguments = {"steps": 1_000, "step_ms": 50}
         await client.call_tool("slow", arguments, progress_callback=progress)
 
     async with anyio.create_task_group() as group:

@@ -49,7 +49,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
 
 /// A table row or a diagram in a doc comment: breaking it would break what it shows.
 fn is_drawing(line: &str) -> bool {
-    line.trim_start().starts_with("//! |") || line.contains('─')
+    ["//! |", "/// |"].iter().any(|row| line.trim_start().starts_with(row)) || line.contains('─')
 }
 
 /// Finds files that do not belong into a repository of text.

@@ -1,0 +1,73 @@
+//! How it ends, and what does not end it.
+
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+
+use crate::process::Server;
+use crate::session::Session;
+
+/// Sends `signal` while a call is in flight: the answer still arrives, then all ends in order.
+fn drain(signal: Signal) {
+    let server = Server::start(&[]);
+    let mut idle = Session::modern(server.connect());
+    idle.echo("before");
+    let mut busy = Session::legacy(server.connect(), "2025-11-25");
+    let (id, _) = busy.begin_slow(10, 20);
+    let progress = busy.hear(None);
+    assert_eq!(progress["method"], "notifications/progress");
+
+    server.process.signal(signal);
+    let answer = busy.answer(id, "tools/call");
+    assert!(answer.get("result").is_some(), "{answer}");
+    busy.peer.hear_end();
+    idle.peer.hear_end();
+
+    let address = server.address;
+    let ended = server.process.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn sigterm_lets_a_call_in_flight_finish() {
+    drain(Signal::TERM);
+}
+
+#[test]
+fn sigint_lets_a_call_in_flight_finish() {
+    drain(Signal::INT);
+}
+
+#[test]
+fn an_idle_server_ends_at_once() {
+    let server = Server::start(&[]);
+    server.process.signal(Signal::TERM);
+    let ended = server.process.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn a_call_that_does_not_end_is_cut_at_the_deadline() {
+    let server = Server::start(&["--drain-ms-max", "100"]);
+    let mut busy = Session::modern(server.connect());
+    busy.begin_slow(1_000, 60_000);
+    busy.echo("the call before this one is in flight");
+    server.process.signal(Signal::TERM);
+    let ended = server.process.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn sighup_ends_neither_the_server_nor_a_session() {
+    let server = Server::start(&[]);
+    let mut session = Session::legacy(server.connect(), "2025-11-25");
+    for _ in 0..3 {
+        server.process.signal(Signal::HUP);
+        session.echo("still here");
+        Session::modern(server.connect()).echo("and for newcomers");
+    }
+    server.process.signal(Signal::TERM);
+    assert_eq!(server.process.end().code, Some(0));
+}

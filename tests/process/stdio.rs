@@ -1,0 +1,68 @@
+//! `corelane stdio`: one peer over pipes, nothing but MCP on standard output.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::process::Process;
+use crate::session::Session;
+use crate::{LEGACY, MODERN};
+
+#[test]
+fn every_revision_completes_a_session_over_pipes() {
+    for revision in LEGACY.into_iter().chain([MODERN]) {
+        let mut process = Process::start(&["stdio"]);
+        let mut session = Session::of(process.pipes(), revision);
+        session.try_everything();
+        session.peer.finish();
+        session.peer.hear_end();
+        let ended = process.end();
+        assert_eq!(ended.code, Some(0), "{revision}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_was_asked_before_the_end_of_input_is_answered() {
+    let mut process = Process::start(&["stdio"]);
+    let mut session = Session::modern(process.pipes());
+    let arguments = json!({"steps": 3, "step_ms": 10});
+    let slow = session.ask("tools/call", json!({"name": "slow", "arguments": arguments}));
+    session.peer.finish();
+    session.answer(slow, "tools/call");
+    session.peer.hear_end();
+    assert_eq!(process.end().code, Some(0));
+}
+
+#[test]
+fn sigterm_ends_it_while_input_is_open() {
+    let mut process = Process::start(&["stdio"]);
+    let mut session = Session::modern(process.pipes());
+    session.echo("it runs");
+    process.signal(Signal::TERM);
+    session.peer.hear_end();
+    let ended = process.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn bad_input_is_answered_and_skipped() {
+    let mut process = Process::start(&["stdio"]);
+    let mut session = Session::modern(process.pipes());
+    session.peer.say_line(b"");
+    session.peer.say_line(b"nonsense");
+    assert_eq!(session.hear(None)["error"]["code"], -32700);
+    // Bytes that are no UTF-8 are logged and skipped (seed 001, section 1).
+    session.peer.say_line(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}");
+    session.echo("still here");
+    session.peer.finish();
+    session.peer.hear_end();
+    assert_eq!(process.end().code, Some(0));
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused_and_skipped() {
+    let mut process = Process::start(&["stdio", "--message-bytes-max", "4096"]);
+    let mut session = Session::modern(process.pipes());
+    session.peer.say_line(&vec![b'7'; 100_000]);
+    assert_eq!(session.hear(None)["error"]["code"], -32012);
+    session.echo("still here");
+}
