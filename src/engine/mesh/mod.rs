@@ -91,7 +91,7 @@ struct Door<L> {
 ///
 /// When there are more shards than [`ShardId`] can name.
 pub fn mesh<L: Send>(shards: usize, options: &MeshOptions) -> (Vec<Seat<L>>, Post<L>) {
-    assert!(shards <= usize::from(u16::MAX), "shards are named by 16 bits");
+    assert!(u16::try_from(shards).is_ok(), "shards are named by 16 bits");
     let doors: Arc<[Door<L>]> = (0..shards)
         .map(|_| Door {
             parking: Parking::new(),
@@ -179,5 +179,59 @@ impl<L: Send> Post<L> {
     /// Every shard of the mesh, in order.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<L> {
         (0..u16::MAX).map(ShardId).take(self.doors.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::mesh::queue::lane;
+
+    #[test]
+    fn a_full_lane_hands_the_letter_back_until_there_is_room() {
+        let (mut producer, mut consumer) = lane(3);
+        assert!((0..4).all(|letter| producer.push(letter).is_ok()));
+        assert_eq!(producer.push(4), Err(4));
+        let mut letters = Vec::new();
+        assert_eq!(consumer.pop_into(&mut letters, 1), 1);
+        assert_eq!(producer.push(4), Ok(()));
+        assert_eq!(consumer.pop_into(&mut letters, 10), 4);
+        assert_eq!(letters, [0, 1, 2, 3, 4]);
+        assert!(consumer.is_empty());
+    }
+
+    #[test]
+    fn letters_nobody_read_are_dropped_with_the_lane() {
+        let witness = Arc::new(());
+        let (mut producer, mut consumer) = lane(4);
+        for _ in 0..3 {
+            producer.push(Arc::clone(&witness)).unwrap();
+        }
+        let mut letters = Vec::new();
+        consumer.pop_into(&mut letters, 1);
+        drop((producer, consumer));
+        assert_eq!(Arc::strong_count(&witness), 2);
+    }
+
+    #[test]
+    fn letters_cross_threads_once_and_in_order() {
+        const LETTERS: usize = 20_000;
+        let (mut producer, mut consumer) = lane(64);
+        let sender = std::thread::spawn(move || {
+            for mut letter in (0..LETTERS).map(Box::new) {
+                while let Err(refused) = producer.push(letter) {
+                    letter = refused;
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut letters = Vec::new();
+        while letters.len() < LETTERS {
+            if consumer.pop_into(&mut letters, 50) == 0 {
+                std::thread::yield_now();
+            }
+        }
+        sender.join().unwrap();
+        assert!(letters.iter().enumerate().all(|(place, letter)| place == **letter));
     }
 }

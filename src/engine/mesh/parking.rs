@@ -32,15 +32,15 @@ impl Parking {
 
     /// The sleeper says that it is about to park; it must look for work once more afterwards.
     pub(crate) fn announce(&self) {
-        // Release: what the sleeper set up before, its waker above all, is there for whoever
-        // takes the flag.
-        self.parked.store(true, Ordering::Release);
+        // A swap, so that every change of the flag has its place in one chain. Release: what the
+        // sleeper set up before, its waker above all, is there for whoever takes the flag.
+        self.parked.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
     /// The sleeper says that it is awake, or stayed awake.
     pub(crate) fn withdraw(&self) {
-        self.parked.store(false, Ordering::Relaxed);
+        self.parked.swap(false, Ordering::AcqRel);
     }
 
     /// A sender, after it left its work: `true` where it is the one who must wake the sleeper.
