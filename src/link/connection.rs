@@ -35,6 +35,8 @@ pub struct Connection<S> {
     pub(super) sending_bytes: usize,
     /// The last complete message or progress of a send; until there is one, the opening.
     pub(super) active: Moment,
+    /// What this connection last weighed, see [`super::Link::weigh`].
+    pub(super) weight: usize,
     pub(super) phase: Phase,
     pub(super) corked: bool,
     pub(super) paused: bool,
@@ -70,6 +72,7 @@ impl<S> Connection<S> {
             stash: Vec::new(),
             sending_bytes: 0,
             active: now,
+            weight: 0,
             phase: Phase::Open,
             corked: false,
             paused: false,
@@ -81,6 +84,11 @@ impl<S> Connection<S> {
     /// Bytes that wait for the peer, corked or on their way.
     pub const fn queued_bytes(&self) -> usize {
         self.outgoing.len() + self.sending_bytes
+    }
+
+    /// Bytes held for this connection: half a message, what waits to be read, what waits to go.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.reader.held_bytes() + self.stash.len() + self.queued_bytes()
     }
 
     /// Whether lines of this connection are carried down the road at present.

@@ -51,6 +51,7 @@ pub struct Link<S> {
     keys: Vec<Option<Key>>,
     corked: Vec<Key>,
     wheel: Wheel<Key>,
+    held_bytes: usize,
 }
 
 /// What has happened to the connections of a link.
@@ -109,6 +110,7 @@ impl<S> Link<S> {
             keys: Vec::new(),
             corked: Vec::new(),
             wheel: Wheel::new(),
+            held_bytes: 0,
         }
     }
 
@@ -146,6 +148,18 @@ impl<S> Link<S> {
     #[inline]
     pub fn key(&self, socket: Socket) -> Option<Key> {
         self.keys.get(socket.index()).copied().flatten()
+    }
+
+    /// Weighs one connection anew; returns the bytes that all of them hold together, each as it was
+    /// when it was last weighed.
+    #[inline]
+    pub fn weigh(&mut self, key: Key) -> usize {
+        if let Some(connection) = self.connections.get_mut(key) {
+            let weight = connection.held_bytes();
+            self.held_bytes = self.held_bytes - connection.weight + weight;
+            connection.weight = weight;
+        }
+        self.held_bytes
     }
 
     /// Lets a connection end once everything owed to its peer has been sent: nothing more is read.
@@ -202,6 +216,7 @@ impl<S> Link<S> {
         for buffer in connection.release_buffers() {
             self.pool.give(buffer);
         }
+        self.held_bytes -= connection.weight;
         self.statistics.closed += 1;
         Some((key, connection.session))
     }

@@ -23,6 +23,9 @@ pub struct LinkOptions {
     pub outgoing_bytes_max: usize,
     /// Answers that a connection may wait for; at it the connection is not read. Default 256.
     pub requests_in_flight_max: u32,
+    /// Bytes that all connections together may hold in messages half received and answers not yet
+    /// sent. Default 1 GiB.
+    pub held_bytes_max: usize,
     /// Bytes of idle buffers kept for reuse. Default 4 MiB.
     pub pool_bytes_max: usize,
     /// The largest buffer kept for reuse. Default 256 KiB.
@@ -39,6 +42,7 @@ impl Default for LinkOptions {
             message_bytes_max: 16 << 20,
             outgoing_bytes_max: 1 << 20,
             requests_in_flight_max: 256,
+            held_bytes_max: 1 << 30,
             pool_bytes_max: 4 << 20,
             pool_buffer_bytes_max: 256 << 10,
         }

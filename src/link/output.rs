@@ -98,6 +98,7 @@ impl<S> Link<S> {
             connection.corked = true;
             self.corked.push(key);
         }
+        self.weigh(key);
         self.advance(ring, key, now);
         self.try_resume(key)
     }

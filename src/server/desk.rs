@@ -5,7 +5,6 @@
 //! leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -37,7 +36,7 @@ pub(super) struct Progress {
     /// Which call.
     pub(super) ticket: Key,
     /// Grows from note to note.
-    pub(super) progress: f64,
+    pub(super) done: f64,
     /// What it grows towards, where that is known.
     pub(super) total: Option<f64>,
     /// For people.
@@ -154,7 +153,7 @@ impl LiveHost for LocalVoice {
         if !self.flag.raised.get() {
             let message = message.map(str::to_owned);
             let ticket = self.ticket;
-            self.desk.leave(Note::Progress(Progress { ticket, progress, total, message }));
+            self.desk.leave(Note::Progress(Progress { ticket, done: progress, total, message }));
         }
     }
 

@@ -8,10 +8,9 @@ mod settle;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::desk::Note;
-use super::letter::Letter;
+use super::letter::{Letter, Limits};
 use super::pipeline::Road;
 use super::session::Session;
 use crate::base::slab::Key;
@@ -41,8 +40,7 @@ pub(super) struct ShardDriver {
     pub(super) doors: Vec<Door>,
     /// Connections served by all shards together.
     pub(super) served: Arc<Tally>,
-    pub(super) connections_max: usize,
-    pub(super) drain_max: Duration,
+    pub(super) limits: Limits,
     pub(super) stage: Stage,
     /// The shard ends with its connections: there will be no other (stdio).
     pub(super) ends_with_input: bool,
@@ -74,14 +72,13 @@ pub(super) struct Parts {
     pub(super) road: Road,
     pub(super) mailbox: Mailbox<Letter>,
     pub(super) served: Arc<Tally>,
-    pub(super) connections_max: usize,
-    pub(super) drain_max: Duration,
+    pub(super) limits: Limits,
 }
 
 impl ShardDriver {
     /// A driver without connections.
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { link, parser, road, mailbox, served, connections_max, drain_max } = parts;
+        let Parts { link, parser, road, mailbox, served, limits } = parts;
         Self {
             shard: road.shard,
             link,
@@ -90,8 +87,7 @@ impl ShardDriver {
             mailbox,
             doors: Vec::new(),
             served,
-            connections_max,
-            drain_max,
+            limits,
             stage: Stage::Serving,
             ends_with_input: false,
             throttle: Throttle::default(),
@@ -113,12 +109,19 @@ impl ShardDriver {
         counters
     }
 
+    /// Takes new limits. Connections that are past one already are not cut for it.
+    fn keep_to(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.link.options = limits.link;
+        self.road.request_max = limits.request_max;
+    }
+
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
     pub(super) fn drain<R: Ring>(&mut self, ring: &mut R, now: Moment) {
         if self.stage != Stage::Serving {
             return;
         }
-        self.stage = Stage::Draining(now.after(self.drain_max));
+        self.stage = Stage::Draining(now.after(self.limits.drain_max));
         for door in self.doors.drain(..) {
             ring.submit(Operation::CloseListener(door.listener));
         }
@@ -143,6 +146,7 @@ impl ShardDriver {
         match letter {
             Letter::Drain => self.drain(ring, now),
             Letter::Catalog(catalog) => self.road.catalog = catalog,
+            Letter::Limits(limits) => self.keep_to(limits),
             Letter::Progress(progress) => self.tell_progress(&progress),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
         }

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 
 use super::letter::Letter;
 use super::options::Options;
-use super::shard::{Inlets, Seed};
+use super::shard::{self, Inlets, Seed};
 use super::threads::{self, Threads};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::mesh::{MeshOptions, Post, Tally, mesh};
@@ -36,22 +36,41 @@ use crate::service::Catalog;
 /// server.serve()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Server {
     catalog: Arc<Catalog>,
     options: Options,
+    reload: Reload,
+}
+
+/// What SIGHUP asks for.
+type Reload = Box<dyn Fn(&Handle) + Send>;
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Server").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 impl Server {
     /// A server that offers `catalog` with the default options.
     pub fn new(catalog: Catalog) -> Self {
-        Self { catalog: Arc::new(catalog), options: Options::default() }
+        let reload = Box::new(|_: &Handle| Event::Reloaded.emit());
+        Self { catalog: Arc::new(catalog), options: Options::default(), reload }
     }
 
     /// The same server with other options.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Has [`Server::serve`] call `reload` at each SIGHUP, on the thread that waits for signals:
+    /// the place to read a configuration again and pass it on by [`Handle::keep_to`], or to offer
+    /// another catalog.
+    #[must_use]
+    pub fn on_reload(mut self, reload: impl Fn(&Handle) + Send + 'static) -> Self {
+        self.reload = Box::new(reload);
         self
     }
 
@@ -85,14 +104,15 @@ impl Server {
         Ok(Running { addresses, handle, threads })
     }
 
-    /// Starts, serves until SIGTERM or SIGINT, drains and returns what was counted. SIGHUP is
-    /// noted; there is nothing to reload from in a program that was given its options.
+    /// Starts, serves until SIGTERM or SIGINT, drains and returns what was counted. SIGHUP calls
+    /// what was given to [`Server::on_reload`].
     ///
     /// # Errors
     ///
     /// As [`Server::start`], and where a shard failed.
-    pub fn serve(self) -> Result<Counters, StartError> {
-        self.start()?.until_signal()
+    pub fn serve(mut self) -> Result<Counters, StartError> {
+        let reload = std::mem::replace(&mut self.reload, Box::new(|_| {}));
+        self.start()?.until_signal(reload)
     }
 
     /// Serves one client over standard input and output, until the input ends or a signal comes.
@@ -106,7 +126,7 @@ impl Server {
         let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
         let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
         let (threads, handle) = self.launch(&placement, vec![Inlets::Pipes { input, output }])?;
-        Running { addresses: Vec::new(), handle, threads }.until_signal()
+        Running { addresses: Vec::new(), handle, threads }.until_signal(self.reload)
     }
 
     fn placement(&self) -> Result<Placement, StartError> {
@@ -191,7 +211,7 @@ impl Running {
     }
 
     /// Waits for SIGTERM, SIGINT or the end by itself.
-    fn until_signal(self) -> Result<Counters, StartError> {
+    fn until_signal(self, reload: Reload) -> Result<Counters, StartError> {
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let watch = signals.handle();
         let handle = self.handle;
@@ -199,7 +219,7 @@ impl Running {
         let listener = listener.spawn(move || {
             for signal in &mut signals {
                 if signal == SIGHUP {
-                    Event::Reloaded.emit();
+                    reload(&handle);
                 } else {
                     handle.drain();
                 }
@@ -230,6 +250,13 @@ impl Handle {
     pub fn offer(&self, catalog: Catalog) {
         let catalog = Arc::new(catalog);
         self.tell_all(|| Letter::Catalog(Arc::clone(&catalog)));
+    }
+
+    /// Keeps to the limits of `options` from now on: connections, times, sizes. What was fixed at
+    /// start (addresses, shards, rings, threads) stays as it is.
+    pub fn keep_to(&self, options: &Options) {
+        let limits = shard::limits(options, self.post.shards().count());
+        self.tell_all(|| Letter::Limits(limits));
     }
 
     /// One letter to each shard; waits where a box is full, which it is for microseconds.

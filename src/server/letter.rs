@@ -1,10 +1,12 @@
 //! Letters: all that a shard hears from other threads.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::desk::Progress;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Post, ShardId};
+use crate::link::LinkOptions;
 use crate::service::{Catalog, Outcome, ToolError, WorkerHost};
 
 /// One letter to a shard.
@@ -14,6 +16,8 @@ pub(super) enum Letter {
     Drain,
     /// Offer this from now on; calls in flight end with what they began with.
     Catalog(Arc<Catalog>),
+    /// Keep to these limits from now on.
+    Limits(Limits),
     /// A blocking handler has come this far.
     Progress(Progress),
     /// A blocking handler has ended.
@@ -23,6 +27,15 @@ pub(super) enum Letter {
         /// How.
         result: Result<Outcome, ToolError>,
     },
+}
+
+/// The limits that can change while a shard runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) link: LinkOptions,
+    pub(super) connections_max: usize,
+    pub(super) request_max: Duration,
+    pub(super) drain_max: Duration,
 }
 
 /// The way from one blocking handler to the shard of its call.
@@ -39,7 +52,7 @@ impl WorkerHost for WorkerVoice {
     fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if !self.is_cancelled() {
             let message = message.map(str::to_owned);
-            let progress = Progress { ticket: self.ticket, progress, total, message };
+            let progress = Progress { ticket: self.ticket, done: progress, total, message };
             // Progress is advice: where the box is full the next one will do.
             drop(self.post.send(self.shard, Letter::Progress(progress)));
         }

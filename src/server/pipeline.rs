@@ -87,7 +87,7 @@ struct Admitted<'a> {
 #[inline]
 fn admit<'a>(
     asked: &Asked<'a>,
-    lifecycle: &Lifecycle,
+    lifecycle: Lifecycle,
     in_flight: &Inflight,
 ) -> Result<Admitted<'a>, Error> {
     let Asked { id, method: name, params } = *asked;
@@ -96,7 +96,7 @@ fn admit<'a>(
     }
     let meta = Meta::read(params)?;
     let method = Method::parse(name);
-    let discovers = method == Some(Method::Discover) && *lifecycle == Lifecycle::NotInitialized;
+    let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
     let is_modern = meta.is_modern() || discovers;
     let agreed = if is_modern { Some(meta.modern()?.revision) } else { lifecycle.revision() };
     let method = match method {
@@ -158,7 +158,7 @@ impl Road {
     ) -> bool {
         match Envelope::read(value) {
             Ok(Envelope::Request { id, method, params }) => {
-                self.request(passage, connection, Asked { id, method, params })
+                self.request(passage, connection, &Asked { id, method, params })
             }
             Ok(Envelope::Notification { method, params }) => {
                 self.counters.requests.notifications += 1;
@@ -223,10 +223,10 @@ impl Road {
         &mut self,
         passage: Passage,
         connection: &mut Connection<Session>,
-        asked: Asked<'_>,
+        asked: &Asked<'_>,
     ) -> bool {
         let session = &mut connection.session;
-        let admitted = match admit(&asked, &session.lifecycle, &session.in_flight) {
+        let admitted = match admit(asked, session.lifecycle, &session.in_flight) {
             Ok(admitted) => admitted,
             Err(error) => {
                 let revision = session.lifecycle.revision();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
-use super::letter::Letter;
+use super::letter::{Letter, Limits};
 use super::options::Options;
 use super::pipeline::Road;
 use crate::engine::blocking::BlockingPool;
@@ -19,7 +19,7 @@ use crate::engine::shard::Shard;
 use crate::link::{Link, LinkOptions, Stream};
 use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
-use crate::protocol::json::{Limits, Parser};
+use crate::protocol::json::{self, Parser};
 use crate::server::session::Session;
 use crate::service::Catalog;
 
@@ -58,9 +58,9 @@ pub(super) fn build<R: Ring>(
 ) -> io::Result<Shard<R, ShardDriver>> {
     let Seed { options, catalog, seat, post, served, blocking, inlets } = seed;
     let shard = seat.shard();
-    let connections_max = options.tcp.connections_max as usize;
-    let link_options = link_options(&options);
-    let calls_max = link_options.connections_max * options.limits.requests_in_flight_max as usize;
+    let limits = limits(&options, post.shards().count());
+    let link = limits.link;
+    let calls_max = link.connections_max * link.requests_in_flight_max as usize;
     let road = Road {
         catalog,
         calls: Calls::new(calls_max),
@@ -69,18 +69,17 @@ pub(super) fn build<R: Ring>(
         blocking,
         shard,
         post,
-        request_max: options.limits.request_max,
+        request_max: limits.request_max,
         counters: Counters::default(),
     };
-    let limits = Limits { nesting_max: options.limits.nesting_max, ..Limits::default() };
+    let nesting_max = options.limits.nesting_max;
     let mut driver = ShardDriver::new(Parts {
-        link: Link::new(link_options),
-        parser: Parser::new(limits),
+        link: Link::new(link),
+        parser: Parser::new(json::Limits { nesting_max, ..json::Limits::default() }),
         road,
         mailbox: seat.open(ring.waker()),
         served,
-        connections_max,
-        drain_max: options.engine.drain_max,
+        limits,
     });
     let pipes = match inlets {
         Inlets::Listeners(listeners) => {
@@ -125,16 +124,23 @@ fn pipe<R: Ring>(ring: &mut R, descriptor: OwnedFd) -> io::Result<crate::engine:
     }
 }
 
-/// The bounds of connections on one shard. Any shard may get all connections there are: the kernel
-/// deals them out, and not evenly.
-fn link_options(options: &Options) -> LinkOptions {
-    LinkOptions {
+/// The limits of one shard. Any shard may get all connections there are (the kernel deals them out,
+/// and not evenly); the memory that they hold is divided evenly.
+pub(super) fn limits(options: &Options, shards: usize) -> Limits {
+    let link = LinkOptions {
         connections_max: (options.tcp.connections_max + REFUSALS_MAX) as usize,
         idle_max: options.tcp.idle_max,
         lease_max: options.tcp.lease_max,
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
         requests_in_flight_max: options.limits.requests_in_flight_max,
+        held_bytes_max: options.limits.memory_bytes_max / shards.max(1),
         ..LinkOptions::default()
+    };
+    Limits {
+        link,
+        connections_max: options.tcp.connections_max as usize,
+        request_max: options.limits.request_max,
+        drain_max: options.engine.drain_max,
     }
 }

@@ -8,6 +8,7 @@ use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::{Lease, Listener, Operation, Ring, Socket};
 use crate::guard::door::{self, Refusal};
+use crate::guard::memory;
 use crate::link::{Next, Stream};
 use crate::observe::event::Event;
 use crate::observe::label::{RefusalReason, Transport};
@@ -29,7 +30,7 @@ impl ShardDriver {
     ) {
         let transport = self.transport(listener);
         let draining = self.stage != Stage::Serving;
-        let has_place = !draining && self.served.try_take(self.connections_max);
+        let has_place = !draining && self.served.try_take(self.limits.connections_max);
         let verdict = door::admit(draining, has_place);
         let session = Session::new(transport, has_place);
         let stream = Stream { receive: socket, send: socket, peer };
@@ -103,6 +104,7 @@ impl ShardDriver {
                 self.link.stash(key, &bytes[read..length]);
                 self.link.pause(ring, key);
             }
+            self.weigh(key);
             self.close_broken(ring, key, now);
         }
         ring.release(lease);
@@ -160,6 +162,23 @@ impl ShardDriver {
         connection.session.broken = transport != Transport::Stdio;
         Event::MessageRefused { shard: self.shard.0, transport, bytes_max }
             .emit_within(&mut self.throttle, now);
+    }
+
+    /// Messages half received and answers not yet sent have a bound over all connections: the one
+    /// that passes it is told and ended, so that the others keep their memory (seed 001, section 2,
+    /// "Memory exhausted").
+    #[inline]
+    fn weigh(&mut self, key: Key) {
+        if memory::admit(self.link.weigh(key), self.link.options.held_bytes_max) {
+            return;
+        }
+        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        if !connection.session.broken {
+            connection.session.broken = connection.session.transport != Transport::Stdio;
+            self.road.counters.faults.memory += 1;
+            let error = Error::internal("the server is short of memory; try again later");
+            self.road.refuse(connection, None, &error);
+        }
     }
 
     /// Ends a connection whose peer broke a limit, after it has been told.

@@ -59,14 +59,14 @@ impl ShardDriver {
     pub(super) fn tell_progress(&mut self, progress: &Progress) {
         let Some(call) = self.road.calls.awaited(progress.ticket) else { return };
         let Some(token) = &call.progress_token else { return };
-        if progress.progress <= call.progress {
+        if progress.done <= call.progress {
             return;
         }
-        call.progress = progress.progress;
+        call.progress = progress.done;
         let Some(out) = self.link.outgoing(call.connection) else { return };
         let message = progress.message.as_deref();
         let (total, revision) = (progress.total, call.revision);
-        message::progress(out, token.as_id(), progress.progress, total, message, revision);
+        message::progress(out, token.as_id(), progress.done, total, message, revision);
         ndjson::end_line(out);
         self.road.counters.requests.progress += 1;
     }
