@@ -121,6 +121,7 @@ pub fn assemble(inputs: &Inputs) -> Result<Effective, Problems> {
             problems.push(Problem::new(effective.source(key).clone(), key, refusal));
         }
     }
+    problems.sort_by(|one, other| one.source.cmp(&other.source));
     if problems.is_empty() { Ok(effective) } else { Err(Problems(problems)) }
 }
 

@@ -84,7 +84,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a configuration, in the order in which it was read. Never empty.
+/// Everything that is wrong with a configuration, weakest source first and lines in
+/// order. Never empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problems(pub Vec<Problem>);
 

@@ -20,6 +20,9 @@ fn likeness(word: &str, candidate: &str) -> f64 {
     if parts(&word) == parts(&candidate) {
         return 1.0;
     }
+    if strsim::damerau_levenshtein(&word, &candidate) == 1 {
+        return 0.9;
+    }
     let ending = candidate.rsplit('.').next().unwrap_or(&candidate);
     let whole = strsim::normalized_damerau_levenshtein(&word, &candidate);
     let end = 0.95 * strsim::normalized_damerau_levenshtein(&word, ending);
@@ -55,6 +58,11 @@ mod tests {
         ] {
             assert_eq!(nearest(word, KEYS), Some(key), "{word}");
         }
+    }
+
+    #[test]
+    fn one_slip_is_near_even_in_a_short_word() {
+        assert_eq!(nearest("tpc", ["http", "ring", "tcp"]), Some("tcp"));
     }
 
     #[test]

@@ -120,6 +120,11 @@ pub enum Event<'a> {
         /// Where it was to be.
         address: SocketAddr,
     },
+    /// An option is odd and not wrong; the server starts all the same.
+    OptionDoubted {
+        /// Where it is, what is odd and what to do.
+        doubt: &'a str,
+    },
     /// A new configuration was read and taken.
     Reloaded,
     /// A new configuration was read and not taken.
@@ -223,6 +228,7 @@ impl Event<'_> {
             Self::MessageRefused { shard, transport, bytes_max } => {
                 warn!(shard, %transport, bytes_max, withheld, "message refused: too long");
             }
+            Self::OptionDoubted { doubt } => warn!("{doubt}"),
             Self::Reloaded => info!("configuration reloaded"),
             Self::ReloadRefused { problems } => error!(problems, "configuration not reloaded"),
             Self::RingGranted { shard, ring } => info!(shard, ring, "ring granted"),

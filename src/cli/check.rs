@@ -1,0 +1,36 @@
+//! `check`: is the configuration valid, what does it come to, and can this machine give it?
+//!
+//! What it keeps true: what it prints on standard output is itself a configuration file, with the
+//! source of every value as a comment; warnings go to standard error and change no exit code.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use corelane::config::{Effective, Machine, Problem};
+
+use crate::cli::complain;
+
+/// Prints the effective options. Their problems, had there been any, were told before.
+pub(crate) fn run(effective: &Effective) -> ExitCode {
+    for warning in &effective.warnings {
+        complain("warning", warning);
+    }
+    for (key, refusal) in Machine::look().warnings(&effective.options) {
+        complain("warning", &Problem::new(effective.source(key).clone(), key, refusal));
+    }
+    match write(effective, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain("error", &format!("standard output: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(effective: &Effective, out: &mut impl Write) -> io::Result<()> {
+    for (row, value, source) in effective.rows() {
+        let line = format!("{} = {value}", row.key);
+        writeln!(out, "{line:<44} # {source}")?;
+    }
+    out.flush()
+}

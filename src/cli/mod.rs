@@ -1,0 +1,56 @@
+//! The commands: `serve`, `stdio` and `check`.
+//!
+//! What it keeps true: standard output carries what a command was asked for and nothing else
+//! (nothing at all in `serve`, only MCP in `stdio`); everything about a run goes to standard
+//! error. Exit codes: 0 done, 1 could not be done, 2 not understood.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use corelane::config::{self, Effective};
+
+mod arguments;
+mod check;
+mod lines;
+mod serve;
+
+/// Runs the command that `arguments` name; the first of them is the program.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = arguments::command().get_matches_from(arguments);
+    let Some((command, matches)) = matches.subcommand() else {
+        return ExitCode::from(USAGE);
+    };
+    let effective = match config::load(&arguments::command_line(matches)) {
+        Ok(effective) => effective,
+        Err(problems) => {
+            for problem in &problems.0 {
+                complain("error", problem);
+            }
+            return ExitCode::FAILURE;
+        }
+    };
+    match command {
+        "check" => check::run(&effective),
+        "stdio" => serve::stdio(start(effective)),
+        _ => serve::serve(start(effective)),
+    }
+}
+
+/// Opens the way of events to standard error, and sends the doubts about options along it.
+fn start(effective: Effective) -> config::Options {
+    lines::start(effective.options.log.level);
+    for warning in &effective.warnings {
+        corelane::observe::Event::OptionDoubted { doubt: &warning.to_string() }.emit();
+    }
+    effective.options
+}
+
+/// Writes a line about the command itself. A standard error that is closed is no reason to panic.
+fn complain(kind: &str, about: &impl Display) {
+    writeln!(io::stderr(), "{kind}: {about}").ok();
+}
+
+/// The exit code of a command line that was not understood, as clap's own.
+const USAGE: u8 = 2;

@@ -1,0 +1,177 @@
+//! The commands, as processes: what they write, where, and their exit codes.
+
+use std::process::{Command, Output};
+
+use corelane::config::table;
+use corelane::config::{Inputs, assemble};
+
+/// The program, with an environment of its own.
+fn corelane(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    command.env_clear().args(arguments);
+    command
+}
+
+/// Runs to the end: exit code, standard output, standard error.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let Ok(Output { status, stdout, stderr }) = command.output() else {
+        panic!("{command:?} does not run");
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+#[test]
+fn check_shows_every_option_with_its_value_and_its_source() {
+    let (code, out, _) = run(corelane(&["check", "--tcp-nodelay", "false"])
+        .env("CORELANE_HTTP", "off")
+        .env("CORELANE_SHARDS", ""));
+    assert_eq!(code, 0);
+    assert_eq!(out.lines().count(), table::rows().count());
+    for line in [
+        "tcp.nodelay = false                          # flag --tcp-nodelay",
+        "http.address = \"off\"                         # environment CORELANE_HTTP",
+        "shards = \"auto\"                              # default",
+        "tcp.idle_ms_max = \"5min\"                     # default",
+    ] {
+        assert!(out.lines().any(|other| other == line), "{line}\n{out}");
+    }
+}
+
+#[test]
+fn what_check_prints_is_a_configuration_that_means_the_same() {
+    let given =
+        ["check", "--profile", "tiny", "--cpus", "0,1", "--ring-zero-copy-bytes-min", "off"];
+    let (code, out, _) = run(&mut corelane(&given));
+    assert_eq!(code, 0);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("corelane.toml");
+    std::fs::write(&path, &out).unwrap();
+    for command in [corelane(&["check", "--config", path.to_str().unwrap()]), {
+        let mut command = corelane(&["check"]);
+        command.env("CORELANE_CONFIG", &path);
+        command
+    }] {
+        let mut command = command;
+        let (code, again, _) = run(&mut command);
+        assert_eq!(code, 0);
+        for (number, (before, after)) in out.lines().zip(again.lines()).enumerate() {
+            let value = |line: &str| line.split_once(" #").unwrap().0.trim_end().to_owned();
+            assert_eq!(value(before), value(after));
+            assert!(after.ends_with(&format!("corelane.toml:{}", number + 1)), "{after}");
+        }
+    }
+}
+
+#[test]
+fn every_variable_and_every_flag_reaches_the_program() {
+    let defaults = assemble(&Inputs::default()).unwrap();
+    let (mut variables, mut flags) = (corelane(&["check"]), corelane(&["check"]));
+    for (row, _, _) in defaults.rows() {
+        let text = row.show(&defaults.options);
+        variables.env(row.variable(), &text);
+        flags.arg(format!("--{}", row.flag())).arg(&text);
+    }
+    for (mut command, word) in [(variables, "# environment CORELANE_"), (flags, "# flag --")] {
+        let (code, out, _) = run(&mut command);
+        assert_eq!(code, 0);
+        assert!(out.lines().all(|line| line.contains(word)), "{out}");
+    }
+}
+
+#[test]
+fn every_command_refuses_a_wrong_configuration_with_all_its_problems() {
+    for command in ["serve", "stdio", "check"] {
+        let (code, out, error) =
+            run(corelane(&[command, "--shards", "0"]).env("CORELANE_TCP", "nowhere"));
+        assert_eq!((code, out.as_str()), (1, ""), "{command}");
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 2, "{error}");
+        assert!(lines[0].starts_with("error: environment CORELANE_TCP: tcp.address: "));
+        assert!(lines[1].starts_with("error: flag --shards: shards: 0 is out of range; "));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_beside_the_other_problems() {
+    let (code, out, error) =
+        run(&mut corelane(&["check", "--config", "/nowhere/corelane.toml", "--shards", "0"]));
+    assert_eq!((code, out.as_str()), (1, ""));
+    let lines: Vec<&str> = error.lines().collect();
+    assert!(lines[0].starts_with("error: /nowhere/corelane.toml: cannot be read: "), "{error}");
+    assert!(lines[1].contains("shards"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_text_names_the_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("corelane.toml");
+    std::fs::write(&path, b"shards = 1\n# \xFF\n").unwrap();
+    let (code, _, error) = run(&mut corelane(&["check", "--config", path.to_str().unwrap()]));
+    assert_eq!(code, 1);
+    assert!(error.contains("corelane.toml:2: is not UTF-8; save the file as UTF-8"), "{error}");
+}
+
+#[test]
+fn a_file_beyond_all_measure_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("corelane.toml");
+    std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
+    let (code, _, error) = run(&mut corelane(&["check", "--config", path.to_str().unwrap()]));
+    assert_eq!(code, 1);
+    assert!(error.contains("is longer than 1 MiB"), "{error}");
+}
+
+#[test]
+fn check_warns_of_what_the_machine_cannot_give_and_succeeds() {
+    let (code, _, error) = run(&mut corelane(&[
+        "check",
+        "--tcp-connections-max",
+        "10000000",
+        "--shards",
+        "1",
+        "--memory-bytes-max",
+        "16MiB",
+    ]));
+    assert_eq!(code, 0);
+    let warning = "warning: flag --tcp-connections-max: tcp.connections_max: ";
+    assert!(error.lines().any(|line| line.starts_with(warning)), "{error}");
+}
+
+#[test]
+fn a_flag_that_nobody_knows_is_a_question_of_usage() {
+    let (code, out, error) = run(&mut corelane(&["serve", "--tcp-connection-max", "3"]));
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(error.contains("'--tcp-connections-max'"), "{error}");
+    let (code, ..) = run(&mut corelane(&[]));
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn help_names_every_flag_its_variable_and_its_default() {
+    let (code, out, _) = run(&mut corelane(&["serve", "--help"]));
+    assert_eq!(code, 0);
+    let defaults = assemble(&Inputs::default()).unwrap();
+    for row in table::rows() {
+        let default = row.show(&defaults.options);
+        for word in [
+            format!("--{} ", row.flag()),
+            format!("[env: {}]", row.variable()),
+            format!("[default: {default}]"),
+        ] {
+            assert!(out.contains(&word), "{word}");
+        }
+    }
+}
+
+#[test]
+fn serve_with_every_door_shut_says_so() {
+    let (code, out, error) = run(&mut corelane(&["serve", "--tcp", "off"]));
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert_eq!(
+        error,
+        "http is not served yet: nothing listens on 127.0.0.1:8080\n\
+         error: nothing to serve: tcp is off and http is not served yet; \
+         give an address with --tcp\n"
+    );
+}
