@@ -1,7 +1,11 @@
-//! One shard's life: built on its own thread, run by its host, counted at its end.
+//! One shard's life: from a seed, made where the server is launched, to a running loop on a thread
+//! of its own.
+//!
+//! A seed knows what is offered and under which limits. What it grows on, a ring and a host, is
+//! brought by whoever runs it: the threads of [`super::Server::start`], a glommio executor that is
+//! there already, or the simulator.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,116 +15,120 @@ use super::driver::{Door, Parts, ShardDriver};
 use super::letter::{Letter, Limits};
 use super::options::Options;
 use super::pipeline::Road;
+use super::session::Session;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
-use crate::engine::mesh::{Post, Seat, Tally};
-use crate::engine::ring::{Operation, Registered, Ring, Source};
+use crate::engine::mesh::{Post, Seat, ShardId, Tally};
+use crate::engine::ring::{Listener, Operation, Ring, Socket};
 use crate::engine::shard::Shard;
 use crate::link::{Link, LinkOptions, Stream};
 use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
 use crate::protocol::json::{self, Parser};
-use crate::server::session::Session;
 use crate::service::Catalog;
 
 /// Connections beyond the limit that may be told so at the same time, on each shard.
 pub(super) const REFUSALS_MAX: u32 = 64;
 
-/// Everything that a shard is built from; made on the launching thread, sent to the shard's.
-pub(super) struct Seed {
+/// Everything that a shard is built from, on its way to the shard's thread.
+#[derive(Debug)]
+pub struct ShardSeed {
     pub(super) options: Arc<Options>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) seat: Seat<Letter>,
     pub(super) post: Post<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) blocking: Arc<BlockingPool>,
-    pub(super) inlets: Inlets,
 }
 
-/// Where the connections of a shard come from.
-pub(super) enum Inlets {
-    /// Listening sockets of this shard's own.
-    Listeners(Vec<(OwnedFd, Transport)>),
-    /// One connection over two pipes.
+/// Where the connections of a shard come from: names on its ring.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Inlet {
+    /// A listener that accepts connections.
+    Listener {
+        /// Its name.
+        listener: Listener,
+        /// What comes through it.
+        transport: Transport,
+    },
+    /// The one connection of a shard that ends with it.
     Pipes {
-        /// Standard input.
-        input: OwnedFd,
-        /// Standard output.
-        output: OwnedFd,
+        /// Where messages come from.
+        input: Socket,
+        /// Where messages go to.
+        output: Socket,
     },
 }
 
-/// Builds a shard over `ring`, with its inlets open.
-pub(super) fn build<R: Ring>(
-    mut ring: R,
-    host: Rc<dyn Host>,
-    seed: Seed,
-) -> io::Result<Shard<R, ShardDriver>> {
-    let Seed { options, catalog, seat, post, served, blocking, inlets } = seed;
-    let shard = seat.shard();
-    let limits = limits(&options, post.shards().count());
-    let link = limits.link;
-    let calls_max = link.connections_max * link.requests_in_flight_max as usize;
-    let road = Road {
-        catalog,
-        calls: Calls::new(calls_max),
-        desk: Rc::new(Desk::new(ring.waker(), calls_max)),
-        host,
-        blocking,
-        shard,
-        post,
-        request_max: limits.request_max,
-        counters: Counters::default(),
-    };
-    let nesting_max = options.limits.nesting_max;
-    let mut driver = ShardDriver::new(Parts {
-        link: Link::new(link),
-        parser: Parser::new(json::Limits { nesting_max, ..json::Limits::default() }),
-        road,
-        mailbox: seat.open(ring.waker()),
-        served,
-        limits,
-    });
-    let pipes = match inlets {
-        Inlets::Listeners(listeners) => {
-            open_doors(&mut ring, &mut driver, listeners)?;
-            None
-        }
-        Inlets::Pipes { input, output } => {
-            Some((pipe(&mut ring, input)?, pipe(&mut ring, output)?))
-        }
-    };
-    let mut shard = Shard::new(ring, driver);
-    if let Some((receive, send)) = pipes {
+impl ShardSeed {
+    /// Which shard this becomes.
+    pub const fn shard(&self) -> ShardId {
+        self.seat.shard()
+    }
+
+    /// The options of the server.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Builds the shard on `ring`, with local handlers run by `host` and `inlets` open. Call it on
+    /// the thread that runs the shard.
+    ///
+    /// # Errors
+    ///
+    /// Where an inlet finds no room.
+    pub fn build<R: Ring>(
+        self,
+        ring: R,
+        host: Rc<dyn Host>,
+        inlets: &[Inlet],
+    ) -> io::Result<Shard<R, ShardDriver>> {
+        let driver = self.driver(&ring, host);
+        let mut shard = Shard::new(ring, driver);
         let now = shard.now();
         let (ring, driver) = shard.parts_mut();
-        let session = Session::new(Transport::Stdio, false);
-        let stream = Stream { receive, send, peer: None };
-        // The table is empty: there is room for the one connection there will ever be.
-        driver.link.open(ring, stream, session, now).map_err(|_| io::Error::other("no room"))?;
-        driver.ends_with_input = true;
-    }
-    Ok(shard)
-}
-
-fn open_doors<R: Ring>(
-    ring: &mut R,
-    driver: &mut ShardDriver,
-    listeners: Vec<(OwnedFd, Transport)>,
-) -> io::Result<()> {
-    for (descriptor, transport) in listeners {
-        if let Registered::Listener(listener) = ring.register(Source::Listener(descriptor))? {
-            driver.doors.push(Door { listener, transport });
-            ring.submit(Operation::Accept(listener));
+        for inlet in inlets {
+            match *inlet {
+                Inlet::Listener { listener, transport } => {
+                    driver.doors.push(Door { listener, transport });
+                    ring.submit(Operation::Accept(listener));
+                }
+                Inlet::Pipes { input, output } => {
+                    let session = Session::new(Transport::Stdio, false);
+                    let stream = Stream { receive: input, send: output, peer: None };
+                    let opened = driver.link.open(ring, stream, session, now);
+                    opened.map_err(|_| io::Error::other("no room for a connection"))?;
+                    driver.ends_with_input = true;
+                }
+            }
         }
+        Ok(shard)
     }
-    Ok(())
-}
 
-fn pipe<R: Ring>(ring: &mut R, descriptor: OwnedFd) -> io::Result<crate::engine::ring::Socket> {
-    match ring.register(Source::Pipe(descriptor))? {
-        Registered::Socket(socket) => Ok(socket),
-        Registered::Listener(_) => Err(io::Error::other("a pipe is no listener")),
+    fn driver<R: Ring>(self, ring: &R, host: Rc<dyn Host>) -> ShardDriver {
+        let limits = limits(&self.options, self.post.shards().count());
+        let link = limits.link;
+        let calls_max = link.connections_max * link.requests_in_flight_max as usize;
+        let road = Road {
+            catalog: self.catalog,
+            calls: Calls::new(calls_max),
+            desk: Rc::new(Desk::new(ring.waker(), calls_max)),
+            host,
+            blocking: self.blocking,
+            shard: self.seat.shard(),
+            post: self.post,
+            request_max: limits.request_max,
+            counters: Counters::default(),
+        };
+        let nesting_max = self.options.limits.nesting_max;
+        ShardDriver::new(Parts {
+            link: Link::new(link),
+            parser: Parser::new(json::Limits { nesting_max, ..json::Limits::default() }),
+            road,
+            mailbox: self.seat.open(ring.waker()),
+            served: self.served,
+            limits,
+        })
     }
 }
 
