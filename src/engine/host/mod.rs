@@ -1,52 +1,74 @@
-//! shim
-use std::future::Future;
+//! The hosts: who runs a shard's thread and the futures of its local handlers.
+//!
+//! [`native`] is a small executor of our own in the shard's turn; `glommio` runs the shard as a
+//! task among others on a glommio executor. A handler's future sees no difference but what it may
+//! use: on `glommio` also that executor's files, timers and channels. [`crew`] starts the pinned
+//! threads for either.
+//!
+//! What every host keeps true:
+//!
+//! - A future runs and is dropped on the thread that spawned it, whoever wakes it.
+//! - A future that panics ends; the shard, its connections and its other futures go on.
+//! - A future that is woken while its shard has parked wakes the shard; while the shard is awake a
+//!   wake costs no system call.
+//! - Dropping a host drops its futures.
+
+mod guest;
+
+pub mod crew;
+pub mod native;
+
 use std::pin::Pin;
-/// shim
-pub type Task = async_task::Task<()>;
-/// shim
+
+pub use self::native::Native;
+
+/// A future of a local handler. It stays on its shard, so it need not be [`Send`].
+pub type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What runs the local futures of one shard.
 pub trait Host {
-    /// shim
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()>>>) -> Task;
-    /// shim
-    fn run_ready(&self, budget: usize) -> bool;
-    /// shim
+    /// Runs `future` on this thread from the next [`Host::run_ready`] on, until it ends or its
+    /// [`Task`] is dropped. Cost: one allocation.
+    fn spawn(&self, future: LocalFuture) -> Task;
+
+    /// Runs futures that are ready, at most `futures_max` of them; `true` where more are ready
+    /// and the shard must not park before they have run.
+    fn run_ready(&self, futures_max: usize) -> bool;
+
+    /// Announces that the shard is about to park; `false` where a future became ready meanwhile,
+    /// so that it must not. Belongs into [`crate::engine::shard::Driver::prepare_park`].
+    fn prepare_park(&self) -> bool;
+
+    /// Futures that have been spawned and have not been dropped.
     fn alive(&self) -> usize;
+
+    /// Futures that have ended in a panic since the start.
+    fn panicked(&self) -> u64;
 }
-/// shim
+
+/// A running future. Dropping it cancels: the future is dropped on its own thread, at once or in
+/// the next [`Host::run_ready`].
 #[derive(Debug)]
-pub struct Native {
-    queue: std::sync::Arc<crossbeam::queue::SegQueue<async_task::Runnable>>,
-    waker: crate::engine::ring::Waker,
+#[must_use = "a task that is dropped is cancelled"]
+pub struct Task(Running);
+
+#[derive(Debug)]
+enum Running {
+    Native(async_task::Task<()>),
 }
-impl Native {
-    /// shim
-    pub fn new(waker: crate::engine::ring::Waker) -> Self {
-        Self { queue: Default::default(), waker }
-    }
-}
-impl Host for Native {
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()>>>) -> Task {
-        let queue = self.queue.clone();
-        let waker = self.waker.clone();
-        let (runnable, task) = async_task::spawn_local(future, move |r| {
-            queue.push(r);
-            waker.wake();
-        });
-        runnable.schedule();
-        task
-    }
-    fn run_ready(&self, budget: usize) -> bool {
-        for _ in 0..budget {
-            match self.queue.pop() {
-                Some(r) => {
-                    r.run();
-                }
-                None => return false,
-            }
+
+impl Task {
+    /// Lets the future run to its end with nobody to cancel it.
+    pub fn detach(self) {
+        match self.0 {
+            Running::Native(task) => task.detach(),
         }
-        !self.queue.is_empty()
     }
-    fn alive(&self) -> usize {
-        0
+
+    /// Whether the future has ended.
+    pub fn is_finished(&self) -> bool {
+        match &self.0 {
+            Running::Native(task) => task.is_finished(),
+        }
     }
 }
