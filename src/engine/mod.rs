@@ -5,6 +5,7 @@
 
 pub mod blocking;
 pub mod buffer;
+pub mod capacity;
 pub mod clock;
 pub mod host;
 pub mod mesh;

@@ -58,6 +58,12 @@ impl Placement {
         }
     }
 
+    /// Leaves `shards` shards wherever the system runs them: for a process that is one of many on
+    /// its machine, as a server behind pipes is.
+    pub fn unpinned(shards: u16) -> Self {
+        Self { spots: vec![None; usize::from(shards)], chosen: false }
+    }
+
     /// The plan over the cpus of a known machine.
     fn plan(allowed: &[Spot], cpus: Option<&[u16]>, shards: Option<u16>) -> io::Result<Self> {
         let (spots, default) = match cpus {

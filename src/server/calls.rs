@@ -132,4 +132,9 @@ impl Calls {
     pub(super) fn deadline(&self) -> Option<Moment> {
         self.wheel.next_deadline()
     }
+
+    /// Handlers at work, those that nobody waits for included.
+    pub(super) const fn len(&self) -> usize {
+        self.slab.len()
+    }
 }

@@ -6,6 +6,7 @@
 mod arrivals;
 mod settle;
 
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ const FUTURES_PER_TURN_MAX: usize = 256;
 /// Letters taken in one turn.
 const LETTERS_PER_TURN_MAX: usize = 256;
 
-/// What one shard carries.
-pub(super) struct ShardDriver {
+/// What one shard of a server carries. Made by [`super::ShardSeed::build`], run by its shard.
+pub struct ShardDriver {
     pub(super) shard: ShardId,
     pub(super) link: Link<Session>,
     pub(super) parser: Parser,
@@ -97,7 +98,7 @@ impl ShardDriver {
     }
 
     /// What this shard has counted so far.
-    pub(super) fn counters(&self) -> Counters {
+    pub fn counters(&self) -> Counters {
         let mut counters = self.road.counters.clone();
         let statistics = self.link.statistics;
         counters.connections.closed_idle = statistics.idle;
@@ -107,6 +108,16 @@ impl ShardDriver {
         counters.traffic.bytes_out = statistics.bytes_out;
         counters.traffic.pauses = statistics.paused;
         counters
+    }
+
+    /// Connections that are open at this moment, those that are being refused or ended included.
+    pub const fn connections_open(&self) -> usize {
+        self.link.connections.len()
+    }
+
+    /// Handlers at work at this moment, those that nobody waits for included.
+    pub const fn calls_open(&self) -> usize {
+        self.road.calls.len()
     }
 
     /// Takes new limits. Connections that are past one already are not cut for it.
@@ -166,6 +177,17 @@ impl ShardDriver {
             }
             self.notes = notes;
         }
+    }
+}
+
+impl fmt::Debug for ShardDriver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ShardDriver")
+            .field("shard", &self.shard)
+            .field("connections_open", &self.connections_open())
+            .field("calls_open", &self.calls_open())
+            .finish_non_exhaustive()
     }
 }
 
@@ -243,7 +265,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn prepare_park(&mut self) -> bool {
         self.road.desk.end_turn();
-        self.mailbox.prepare_park() && !self.road.desk.has_notes()
+        self.mailbox.prepare_park() && self.road.host.prepare_park() && !self.road.desk.has_notes()
     }
 
     fn is_finished(&self) -> bool {

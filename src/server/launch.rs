@@ -15,8 +15,8 @@ use signal_hook::iterator::Signals;
 
 use super::letter::Letter;
 use super::options::Options;
-use super::shard::{self, Inlets, Seed};
-use super::threads::{self, Threads};
+use super::shard::{self, ShardSeed};
+use super::threads::{self, Sources, StartError, Threads};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::mesh::{MeshOptions, Post, Tally, mesh};
 use crate::engine::placement::Placement;
@@ -93,13 +93,10 @@ impl Server {
                 shard.push((descriptor, Transport::Tcp));
             }
         }
-        let inlets = listeners.into_iter().map(Inlets::Listeners).collect();
-        let (threads, handle) = self.launch(&placement, inlets)?;
+        let sources = listeners.into_iter().map(Sources::Listeners).collect();
+        let (threads, handle) = self.launch(&placement, sources)?;
         for (transport, address) in &addresses {
             Event::Listening { transport: *transport, address: *address }.emit();
-        }
-        if let Some(address) = self.options.http.address {
-            Event::NotServed { transport: Transport::Http, address }.emit();
         }
         Ok(Running { addresses, handle, threads })
     }
@@ -120,12 +117,15 @@ impl Server {
     /// # Errors
     ///
     /// Where the ring cannot be built.
-    pub fn stdio(mut self) -> Result<Counters, StartError> {
-        self.options.engine.shards = Some(1);
-        let placement = self.placement()?;
+    pub fn stdio(self) -> Result<Counters, StartError> {
+        let engine = &self.options.engine;
+        let placement = match &engine.cpus {
+            Some(cpus) => Placement::choose(Some(cpus), Some(1))?,
+            None => Placement::unpinned(1),
+        };
         let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
         let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
-        let (threads, handle) = self.launch(&placement, vec![Inlets::Pipes { input, output }])?;
+        let (threads, handle) = self.launch(&placement, vec![Sources::Pipes { input, output }])?;
         Running { addresses: Vec::new(), handle, threads }.until_signal(self.reload)
     }
 
@@ -153,31 +153,41 @@ impl Server {
         Ok(descriptors)
     }
 
-    fn launch(
-        &self,
-        placement: &Placement,
-        inlets: Vec<Inlets>,
-    ) -> Result<(Threads, Handle), StartError> {
+    /// The seeds of `shards` shards that belong together, and the handle that steers them: for
+    /// programs that bring rings and executors of their own. [`Server::start`] does it for all
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// Where the threads for blocking tools cannot be started.
+    pub fn seeds(&self, shards: usize) -> io::Result<(Vec<ShardSeed>, Handle)> {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
-        let (seats, post) = mesh(inlets.len(), &MeshOptions::default());
+        let (seats, post) = mesh(shards, &MeshOptions::default());
         let served = Arc::new(Tally::default());
-        let blocking = Arc::new(BlockingPool::new(
-            usize::from(engine.blocking_threads),
-            engine.blocking_queue_max as usize,
-        )?);
-        let seeds = seats.into_iter().zip(inlets).map(|(seat, inlets)| Seed {
+        let threads = usize::from(engine.blocking_threads);
+        let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
+        let blocking = Arc::new(blocking);
+        let seed = |seat| ShardSeed {
             options: Arc::clone(&options),
             catalog: Arc::clone(&self.catalog),
             seat,
             post: post.clone(),
             served: Arc::clone(&served),
             blocking: Arc::clone(&blocking),
-            inlets,
-        });
-        let threads = threads::start(placement, seeds.collect())?;
-        threads.announce(&options, placement);
-        Ok((threads, Handle { post }))
+        };
+        Ok((seats.into_iter().map(seed).collect(), Handle { post: post.clone() }))
+    }
+
+    fn launch(
+        &self,
+        placement: &Placement,
+        sources: Vec<Sources>,
+    ) -> Result<(Threads, Handle), StartError> {
+        let (seeds, handle) = self.seeds(sources.len())?;
+        let threads = threads::start(placement, seeds.into_iter().zip(sources).collect())?;
+        threads.announce(&self.options, placement);
+        Ok((threads, handle))
     }
 }
 
@@ -207,14 +217,16 @@ impl Running {
     ///
     /// Where a shard failed.
     pub fn join(self) -> Result<Counters, StartError> {
-        self.threads.join()
+        let handle = self.handle;
+        self.threads.join(|| handle.drain())
     }
 
     /// Waits for SIGTERM, SIGINT or the end by itself.
     fn until_signal(self, reload: Reload) -> Result<Counters, StartError> {
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let watch = signals.handle();
-        let handle = self.handle;
+        let handle = self.handle.clone();
+        let drain = self.handle;
         let listener = std::thread::Builder::new().name("corelane-signal".into());
         let listener = listener.spawn(move || {
             for signal in &mut signals {
@@ -225,7 +237,7 @@ impl Running {
                 }
             }
         })?;
-        let ended = self.threads.join();
+        let ended = self.threads.join(|| drain.drain());
         watch.close();
         // The listener only loops over signals: it cannot have failed in a way that matters now.
         drop(listener.join());
@@ -268,38 +280,5 @@ impl Handle {
                 std::thread::yield_now();
             }
         }
-    }
-}
-
-/// Why a server did not start, or did not end well. The text names cause and remedy.
-#[derive(Debug)]
-pub enum StartError {
-    /// The system refused something.
-    System(io::Error),
-    /// A shard's thread panicked: a broken invariant of ours.
-    Shard(String),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System(error) => error.fmt(formatter),
-            Self::Shard(cause) => write!(formatter, "a shard failed: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::System(error) => Some(error),
-            Self::Shard(_) => None,
-        }
-    }
-}
-
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
     }
 }

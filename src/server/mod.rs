@@ -27,5 +27,8 @@ mod threads;
 
 mod launch;
 
-pub use self::launch::{Handle, Running, Server, StartError};
+pub use self::driver::ShardDriver;
+pub use self::launch::{Handle, Running, Server};
 pub use self::options::Options;
+pub use self::shard::{Inlet, ShardSeed};
+pub use self::threads::StartError;

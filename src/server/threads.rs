@@ -1,107 +1,229 @@
 //! The threads of a server: each builds its ring, reports, and runs its shard to the end.
 
+use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
 
 use super::driver::ShardDriver;
-use super::launch::StartError;
-use super::options::{Options, RingBackend};
-use super::shard::{self, Seed};
+use super::options::{Executor, Options, RingBackend};
+use super::shard::{Inlet, REFUSALS_MAX, ShardSeed};
+use crate::engine::capacity::descriptors_max;
 use crate::engine::clock::Clock;
-use crate::engine::host::{Host, Native};
+use crate::engine::host::crew::{self, Berth, Cause, Crew, Failure};
+use crate::engine::host::{Host, Native, native};
+use crate::engine::mesh::ShardId;
 use crate::engine::placement::Placement;
 use crate::engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
 use crate::engine::ring::uring::UringRing;
-use crate::engine::ring::{Patience, Ring, RingOptions};
-use crate::engine::shard::{Shard, Turn};
+use crate::engine::ring::{Registered, Ring, RingOptions, Source};
+use crate::engine::shard::Shard;
 use crate::observe::counters::Counters;
 use crate::observe::event::Event;
+use crate::observe::label::Transport;
+
+/// What a shard's connections come from, before there is a ring.
+#[derive(Debug)]
+pub(super) enum Sources {
+    /// Listening sockets of this shard's own.
+    Listeners(Vec<(OwnedFd, Transport)>),
+    /// One connection over two pipes.
+    Pipes {
+        /// Standard input.
+        input: OwnedFd,
+        /// Standard output.
+        output: OwnedFd,
+    },
+}
 
 /// Running shards.
 #[derive(Debug)]
 pub(super) struct Threads {
-    handles: Vec<JoinHandle<Result<Counters, io::Error>>>,
-    granted: Vec<String>,
+    crew: Crew<Counters>,
 }
 
-/// Starts a thread for each seed and waits until every one of them has its ring.
-pub(super) fn start(placement: &Placement, seeds: Vec<Seed>) -> Result<Threads, StartError> {
-    let (report, reports) = channel();
-    let mut handles = Vec::with_capacity(seeds.len());
-    let shards = seeds.len();
-    for (index, seed) in seeds.into_iter().enumerate() {
-        let report = report.clone();
-        let thread = std::thread::Builder::new().name(format!("corelane-{index}"));
-        handles.push(thread.spawn(move || live(seed, &report))?);
-    }
-    let _ = placement;
-    drop(report);
-    let mut granted = Vec::with_capacity(shards);
-    for _ in 0..shards {
-        match reports.recv() {
-            Ok(Ok(description)) => granted.push(description),
-            Ok(Err(error)) => return Err(error.into()),
-            Err(_) => break,
-        }
-    }
-    Ok(Threads { handles, granted })
+/// Starts a thread for each seed and returns once every one of them has its ring and its inlets.
+pub(super) fn start(
+    placement: &Placement,
+    loads: Vec<(ShardSeed, Sources)>,
+) -> Result<Threads, StartError> {
+    let crew = crew::launch("corelane", placement, loads, |(seed, sources), berth| {
+        live(seed, sources, berth)
+    });
+    Ok(Threads { crew: crew? })
 }
 
-type Report = Sender<Result<String, io::Error>>;
-
-/// One thread's life.
-fn live(seed: Seed, report: &Report) -> Result<Counters, io::Error> {
-    let options = std::sync::Arc::clone(&seed.options);
-    let sizes = options.engine.ring_sizes;
+/// One thread's life: the best ring that the machine grants, within what was asked for.
+fn live(seed: ShardSeed, sources: Sources, berth: &Berth<Counters>) -> io::Result<Counters> {
+    let options = seed.options();
+    let sizes = ring_sizes(options);
     let clock = Clock::start();
+    #[cfg(target_os = "linux")]
     if options.engine.ring != RingBackend::Poll {
         match UringRing::new(&sizes, clock) {
-            Ok(ring) => return run(ring, seed, report),
-            Err(error) if options.engine.ring == RingBackend::Uring => {
-                drop(report.send(Err(error)));
-                return Ok(Counters::default());
+            Ok(ring) => return run(ring, seed, sources, berth),
+            Err(error) if options.engine.ring == RingBackend::Uring => return Err(error),
+            Err(error) => Event::RingRefused {
+                ring: "io_uring",
+                cause: &error.to_string(),
+                remedy: "nothing needs to be done: readiness takes over",
+                fallback: Some("poll"),
             }
-            Err(_) => {}
+            .emit(),
         }
     }
-    match PollRing::new(&sizes, clock) {
-        Ok(ring) => run(ring, seed, report),
-        Err(error) => {
-            drop(report.send(Err(error)));
-            Ok(Counters::default())
-        }
-    }
+    run(PollRing::new(&sizes, clock)?, seed, sources, berth)
 }
 
-fn run<R: Ring>(ring: R, seed: Seed, report: &Report) -> Result<Counters, io::Error> {
+/// The sizes of one shard's ring: no more slots than connections can be open.
+fn ring_sizes(options: &Options) -> RingOptions {
+    let sizes = options.engine.ring_sizes;
+    let sockets_max = sizes.sockets_max.min(options.tcp.connections_max + REFUSALS_MAX);
+    RingOptions { sockets_max, ..sizes }
+}
+
+/// Runs a shard over `ring` until it has drained.
+fn run<R: Ring>(
+    mut ring: R,
+    seed: ShardSeed,
+    sources: Sources,
+    berth: &Berth<Counters>,
+) -> io::Result<Counters> {
+    if seed.options().engine.executor == Executor::Glommio {
+        return Err(io::Error::other("the glommio host is not built in; use --executor native"));
+    }
     let description = ring.describe();
+    let inlets = open(&mut ring, sources)?;
     let host: Rc<dyn Host> = Rc::new(Native::new(ring.waker()));
-    let mut shard: Shard<R, ShardDriver> = shard::build(ring, host, seed)?;
-    drop(report.send(Ok(description)));
-    while shard.turn(Patience::Forever) == Turn::More {}
+    let mut shard: Shard<R, ShardDriver> = seed.build(ring, host, &inlets)?;
+    if !berth.ready(description) {
+        return Ok(Counters::default());
+    }
+    native::run(&mut shard);
     Ok(shard.driver().counters())
 }
 
-impl Threads {
-    /// Tells what the shards run on.
-    pub(super) fn announce(&self, options: &Options, placement: &Placement) {
-        for (shard, granted) in (0_u16..).zip(&self.granted) {
-            Event::RingGranted { shard, ring: granted }.emit();
-        }
-        let _ = (options, placement);
-    }
-
-    /// Waits for every shard; adds up what they counted.
-    pub(super) fn join(self) -> Result<Counters, StartError> {
-        let mut total = Counters::default();
-        for handle in self.handles {
-            match handle.join() {
-                Ok(counted) => total.add(&counted?),
-                Err(_) => return Err(StartError::Shard("it panicked".into())),
+/// Brings the sources of a shard into its ring.
+fn open<R: Ring>(ring: &mut R, sources: Sources) -> io::Result<Vec<Inlet>> {
+    match sources {
+        Sources::Listeners(listeners) => listeners
+            .into_iter()
+            .map(|(descriptor, transport)| match ring.register(Source::Listener(descriptor))? {
+                Registered::Listener(listener) => Ok(Inlet::Listener { listener, transport }),
+                Registered::Socket(_) => Err(io::Error::other("the ring took a listener wrongly")),
+            })
+            .collect(),
+        Sources::Pipes { input, output } => {
+            let sockets =
+                (ring.register(Source::Pipe(input))?, ring.register(Source::Pipe(output))?);
+            match sockets {
+                (Registered::Socket(input), Registered::Socket(output)) => {
+                    Ok(vec![Inlet::Pipes { input, output }])
+                }
+                _ => Err(io::Error::other("the ring took a pipe wrongly")),
             }
         }
+    }
+}
+
+impl Threads {
+    /// Tells what the shards run on, and how many connections that makes.
+    pub(super) fn announce(&self, options: &Options, placement: &Placement) {
+        let mut ring = "poll";
+        for (shard, granted) in (0_u16..).zip(self.crew.descriptions()) {
+            Event::RingGranted { shard, ring: granted }.emit();
+            ring = granted.split(' ').next().unwrap_or(ring);
+            let spot = placement.spot(ShardId(shard));
+            let node = spot.and_then(|spot| spot.node);
+            let sibling = spot.filter(|spot| spot.core != spot.cpu).map(|spot| spot.core);
+            let cpu = spot.map(|spot| spot.cpu);
+            Event::ShardStarted { shard, cpu, node, sibling }.emit();
+        }
+        let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
+        let (connections_max, bound) = capacity(options, shards, ring == "io_uring");
+        let cpus: Vec<String> = (0..shards)
+            .filter_map(|shard| placement.spot(ShardId(shard)))
+            .map(|spot| spot.cpu.to_string())
+            .collect();
+        let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(",") };
+        let executor = "native";
+        Event::Started { ring, executor, shards, cpus: &cpus, connections_max, bound }.emit();
+    }
+
+    /// Waits for every shard; adds up what they counted. Where one fails the others are drained by
+    /// `alarm`.
+    pub(super) fn join(self, alarm: impl Fn()) -> Result<Counters, StartError> {
+        let counted = self.crew.join(|failure| {
+            Event::ShardFailed { shard: failure.shard.0, cause: &failure.to_string() }.emit();
+            alarm();
+        })?;
+        let mut total = Counters::default();
+        for counters in &counted {
+            total.add(counters);
+        }
         Ok(total)
+    }
+}
+
+/// Connections that can be open at once, and what bounds them.
+fn capacity(options: &Options, shards: u16, has_slots: bool) -> (u64, &'static str) {
+    let wanted = u64::from(options.tcp.connections_max);
+    let descriptors = u64::from(descriptors_max());
+    let slots = u64::from(ring_sizes(options).sockets_max).min(descriptors);
+    // Readiness shares the descriptors of the process with listeners and files.
+    let granted =
+        if has_slots { slots * u64::from(shards) } else { descriptors.saturating_sub(64) };
+    if wanted <= granted {
+        (wanted, "tcp.connections_max")
+    } else if has_slots && slots < descriptors {
+        (granted, "ring.sockets_max times shards")
+    } else if has_slots {
+        (granted, "the limit of open files times shards")
+    } else {
+        (granted, "the limit of open files")
+    }
+}
+
+/// Why a server did not start, or did not end well. The text names cause and remedy.
+#[derive(Debug)]
+pub enum StartError {
+    /// The system refused something.
+    System(io::Error),
+    /// A shard's thread panicked: a broken invariant of ours.
+    Shard(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => error.fmt(formatter),
+            Self::Shard(cause) => write!(formatter, "a shard failed: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(error),
+            Self::Shard(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<Failure> for StartError {
+    fn from(failure: Failure) -> Self {
+        let text = failure.to_string();
+        match failure.cause {
+            Cause::Failed(error) => Self::System(error),
+            Cause::Panicked(_) => Self::Shard(text),
+        }
     }
 }

@@ -3,12 +3,9 @@
 use std::io;
 
 use io_uring::{IoUring, Probe, opcode};
-use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::engine::capacity::descriptors_max;
 use crate::engine::ring::RingOptions;
-
-/// Stands for "unlimited" where a count is wanted.
-const NO_BOUND: u64 = u32::MAX as u64;
 
 /// What the kernel granted to one ring.
 #[derive(Clone, Copy, Debug)]
@@ -85,17 +82,9 @@ fn build_ring(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> 
     Err(refusal.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
 }
 
-/// Registers an empty table of direct descriptors, as large as the process's file limit allows;
-/// raises the soft limit to the hard one first, since the kernel measures the table against it.
+/// Registers an empty table of direct descriptors, as large as the process's file limit allows.
 fn register_slots(ring: &IoUring, wanted: u32) -> io::Result<u32> {
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        limit.current = limit.maximum;
-        // A refusal leaves the soft limit, which the reading below then sees.
-        setrlimit(Resource::Nofile, limit).unwrap_or(());
-    }
-    let bound = getrlimit(Resource::Nofile).current.unwrap_or(NO_BOUND);
-    let slots = wanted.min(u32::try_from(bound).unwrap_or(u32::MAX)).max(1);
+    let slots = wanted.clamp(1, descriptors_max());
     ring.submitter().register_files_sparse(slots).map_err(explain)?;
     Ok(slots)
 }
