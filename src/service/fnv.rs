@@ -1,18 +1,12 @@
-//! FNV-1a: the one hash of this room.
+//! FNV-1a: a hash that others can compute too.
 //!
-//! It finds tools by name, tells cursors of one catalog from those of another, and is the work of
-//! the demo tool `hash`. Not for secrets, and not for tables whose keys a peer chooses: the keys
-//! here are a host's own tool names.
-
-use std::hash::{BuildHasherDefault, Hasher};
+//! It tells the cursors of one catalog from those of another, the same way in every process, and is
+//! the work of the demo tool `hash`. Not for secrets: whoever sees a hash can make another text
+//! that has it.
 
 /// FNV-1a with 64 bits (Fowler, Noll and Vo; RFC 9923): one multiplication a byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Fnv(u64);
-
-/// What a [`std::collections::HashMap`] needs to hash with [`Fnv`]. Not random: the same names
-/// give the same table on every shard and in every run.
-pub type BuildFnv = BuildHasherDefault<Fnv>;
 
 impl Fnv {
     /// The hash of no bytes.
@@ -41,18 +35,6 @@ impl Fnv {
 impl Default for Fnv {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Hasher for Fnv {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        *self = self.and(bytes);
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

@@ -17,7 +17,7 @@
 //! world it gets through [`Live`] and [`Worker`], behind which the server stands.
 //!
 //! ```
-//! use corelane::protocol::message::{Answer, ServerInfo};
+//! use corelane::protocol::message::ServerInfo;
 //! use corelane::service::{Catalog, Tool};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -28,8 +28,8 @@
 //!
 //! let catalog = Catalog::builder(ServerInfo::new("greeter", "1.0.0"))
 //!     .tool(Tool::new("greet").describe("Greets someone by name.").inline(
-//!         |Greet { name }, answer: &mut Answer<'_>| {
-//!             answer.text(&format!("Hello, {name}!"));
+//!         |Greet { name }, answer| {
+//!             answer.format(format_args!("Hello, {name}!"));
 //!             Ok(())
 //!         },
 //!     ))

@@ -9,6 +9,8 @@ use corelane::service::{
 };
 use serde_json::{Value, json};
 
+use crate::judge::judge;
+
 fn builder() -> CatalogBuilder {
     Catalog::builder(ServerInfo::new("test", "1.0.0"))
 }
@@ -35,9 +37,17 @@ fn full() -> Tool {
         .inline(|_: NoArguments, _: &mut Answer<'_>| Ok(()))
 }
 
+/// The body as the result of `method`, which the revision must know.
+fn result(revision: Revision, method: &str, body: &[u8]) -> Value {
+    let result: Value = serde_json::from_slice(body).expect("a body is one JSON text");
+    let message = json!({ "jsonrpc": "2.0", "id": 7, "result": result.clone() });
+    judge(revision.as_str(), &message, Some(method)).expect("the revision knows it");
+    result
+}
+
 fn page(catalog: &Catalog, revision: Revision, cursor: Option<&str>) -> Value {
     let page = catalog.tools_page(revision, cursor).expect("the cursor was issued");
-    serde_json::from_slice(page).expect("a page is one JSON text")
+    result(revision, "tools/list", page)
 }
 
 fn members(tool: &Value) -> Vec<&str> {
@@ -116,8 +126,8 @@ fn modern_lists_say_how_long_they_are_fresh() {
 fn initialize_agrees_on_the_revision_it_is_asked_for() {
     let catalog = builder().instructions("Use it well.").tool(full()).build().unwrap();
     for revision in Revision::ALL {
-        let body: Value = serde_json::from_slice(catalog.initialize_body(revision)).unwrap();
         let agreed = revision.min(Revision::LATEST_LEGACY);
+        let body = result(agreed, "initialize", catalog.initialize_body(revision));
         assert_eq!(body["protocolVersion"], agreed.as_str());
         assert_eq!(body["serverInfo"], json!({ "name": "test", "version": "1.0.0" }));
         assert_eq!(body["instructions"], "Use it well.");
@@ -128,7 +138,7 @@ fn initialize_agrees_on_the_revision_it_is_asked_for() {
 #[test]
 fn discovery_names_every_revision_and_what_is_offered() {
     let catalog = builder().tool(full()).build().unwrap();
-    let body: Value = serde_json::from_slice(catalog.discover_body()).unwrap();
+    let body = result(Revision::LATEST, "server/discover", catalog.discover_body());
     let versions = body["supportedVersions"].as_array().unwrap();
     assert_eq!(versions.len(), Revision::ALL.len());
     assert!(versions.contains(&json!(Revision::LATEST.as_str())));
@@ -166,5 +176,21 @@ fn every_tool_is_found_by_its_name_and_no_other() {
     }
     for name in ["", "ech", "echo ", "Echo", "subtract"] {
         assert!(catalog.tool(name).is_none());
+    }
+}
+
+#[test]
+fn the_demo_tools_are_told_to_every_revision() {
+    let catalog = demo::catalog(ServerInfo::new("demo", "1")).unwrap();
+    for revision in Revision::ALL {
+        let page = page(&catalog, revision, None);
+        let tools = page["tools"].as_array().unwrap();
+        let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        assert_eq!(names, ["echo", "add", "slow", "hash"]);
+        assert_eq!(page.get("nextCursor"), None);
+        assert_eq!(tools[0]["inputSchema"]["required"], json!(["message"]));
+        assert_eq!(tools[2]["inputSchema"]["properties"]["steps"]["maximum"], 1000);
+        let output = revision.dialect().structured_content.then(|| json!("object"));
+        assert_eq!(tools[1]["outputSchema"].get("type"), output.as_ref());
     }
 }

@@ -21,6 +21,8 @@ use corelane::service::{
 };
 use serde_json::Value;
 
+use crate::judge::judge;
+
 /// Parses `text` and shows the document to `look`.
 pub(crate) fn with_document<T>(text: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
     let mut bytes = text.as_bytes().to_vec();
@@ -49,7 +51,7 @@ pub(crate) fn call_watched(
         Ok::<_, Error>(catalog.call(&call, id, &mut out))
     })?;
     let result = match reply {
-        Reply::Ready => return Ok(response(&out)),
+        Reply::Ready => return Ok(response(revision, &out)),
         Reply::Failed(error) => {
             assert_eq!(out, b"before", "a call that failed leaves nothing behind");
             return Err(error);
@@ -72,15 +74,15 @@ pub(crate) fn settle(
     if settled.is_err() {
         assert_eq!(out, b"before");
     }
-    settled.map(|()| response(&out))
+    settled.map(|()| response(revision, &out))
 }
 
-/// The result of the one response in `out`.
-fn response(out: &[u8]) -> Value {
+/// The result of the one response in `out`, which its revision must know.
+fn response(revision: Revision, out: &[u8]) -> Value {
     let text = out.strip_prefix(b"before").expect("what was in the buffer stays");
     let mut response: Value = serde_json::from_slice(text).expect("a response is one JSON text");
-    assert_eq!(response["jsonrpc"], "2.0");
     assert_eq!(response["id"], 7);
+    judge(revision.as_str(), &response, Some("tools/call")).expect("the revision knows it");
     response["result"].take()
 }
 

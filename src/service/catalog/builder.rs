@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use crate::protocol::message::{self, CacheHint, ServerCapabilities, ServerInfo, ToolsCapability};
 use crate::protocol::revision::Revision;
+use crate::service::catalog::name::BuildNameHasher;
 use crate::service::catalog::page::Pages;
 use crate::service::catalog::{Catalog, Framed};
-use crate::service::fnv::BuildFnv;
 use crate::service::tool::Tool;
 
 /// A catalog that still takes tools.
@@ -77,7 +77,8 @@ impl CatalogBuilder {
         if self.page_tools_max == 0 {
             return Err(CatalogError::EmptyPages);
         }
-        let mut places = HashMap::with_capacity_and_hasher(self.tools.len(), BuildFnv::new());
+        let mut places =
+            HashMap::with_capacity_and_hasher(self.tools.len(), BuildNameHasher::new());
         for (place, tool) in self.tools.iter_mut().enumerate() {
             tool.fit()
                 .map_err(|problem| CatalogError::Tool { name: tool.name().into(), problem })?;
@@ -97,18 +98,11 @@ impl CatalogBuilder {
         let tools: Vec<String> =
             self.tools.iter().map(|tool| tool.to_json(revision).to_string()).collect();
         let tools_pages = (0..pages.count()).map(|index| {
-            let next = pages.cursor(index + 1);
+            let next = pages.next_cursor(index);
             let part = pages.tools(index);
             framed(|out| {
                 let (cache, suffix) = (self.cache(), &result_suffix);
-                message::tools_list_page(
-                    out,
-                    revision,
-                    &tools[part],
-                    next.as_deref(),
-                    cache,
-                    suffix,
-                );
+                message::tools_list_page(out, revision, &tools[part], next, cache, suffix);
             })
         });
         Framed {

@@ -11,10 +11,10 @@ use crate::protocol::error::Error;
 use crate::service::fnv::Fnv;
 
 /// How the tools of a catalog are cut into pages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pages {
-    fingerprint: u32,
-    count: usize,
+    /// The cursor that leads to each page but the first.
+    cursors: Box<[Box<str>]>,
     tools_count: usize,
     tools_max: usize,
 }
@@ -25,17 +25,17 @@ impl Pages {
     pub(super) fn cut<'n>(names: impl ExactSizeIterator<Item = &'n str>, tools_max: usize) -> Self {
         let tools_max = tools_max.max(1);
         let tools_count = names.len();
-        let count = tools_count.div_ceil(tools_max).max(1);
         let start = Fnv::new().and(&tools_max.to_le_bytes());
-        let hash = names.fold(start, |hash, name| hash.and(name.as_bytes()).and(b"\n")).value();
-        #[expect(clippy::cast_possible_truncation, reason = "both halves are folded in")]
-        let fingerprint = (hash ^ (hash >> 32)) as u32;
-        Self { fingerprint, count, tools_count, tools_max }
+        let fingerprint = names.fold(start, |hash, name| hash.and(name.as_bytes()).and(b"\n"));
+        let fingerprint = fingerprint.value() >> 32;
+        let cursor = |index| format!("{fingerprint:08x}-{index:x}").into();
+        let cursors = (1..tools_count.div_ceil(tools_max)).map(cursor).collect();
+        Self { cursors, tools_count, tools_max }
     }
 
     /// How many pages there are; never zero.
     pub(super) const fn count(&self) -> usize {
-        self.count
+        self.cursors.len() + 1
     }
 
     /// The places of the tools on page `index`.
@@ -45,23 +45,26 @@ impl Pages {
         start..if end < self.tools_count { end } else { self.tools_count }
     }
 
-    /// The cursor that leads to page `index`, where there is such a page.
-    pub(super) fn cursor(&self, index: usize) -> Option<String> {
-        (index < self.count).then(|| format!("{:08x}-{index:x}", self.fingerprint))
+    /// The cursor that leads to the page after `index`, where there is one.
+    pub(super) fn next_cursor(&self, index: usize) -> Option<&str> {
+        self.cursors.get(index).map(|cursor| &**cursor)
     }
 
     /// The page that `cursor` leads to; the first without one. Fails with invalid params (-32602)
-    /// for every cursor that [`Pages::cursor`] does not issue for a page after the first.
+    /// where [`Pages::next_cursor`] never said it.
     ///
     /// Source: 2026-07-28, server/utilities/pagination, "Error Handling".
     pub(super) fn find(&self, cursor: Option<&str>) -> Result<usize, Error> {
         let Some(cursor) = cursor else { return Ok(0) };
-        let index = cursor.split_once('-').and_then(|(_, index)| {
-            let index = usize::from_str_radix(index, 16).ok()?;
-            // Only the spelling that was issued: `+1` and `01` parse too.
-            (index > 0 && self.cursor(index).as_deref() == Some(cursor)).then_some(index)
+        // The cursor says where to look, and only what stands there says that it was issued.
+        let place = cursor.split_once('-').and_then(|(_, index)| {
+            let place = usize::from_str_radix(index, 16).ok()?.checked_sub(1)?;
+            (self.next_cursor(place)? == cursor).then_some(place)
         });
-        index.ok_or_else(|| Error::invalid_params("unknown cursor: list again from the start"))
+        match place {
+            Some(place) => Ok(place + 1),
+            None => Err(Error::invalid_params("unknown cursor: list again from the start")),
+        }
     }
 }
 
@@ -76,11 +79,11 @@ mod tests {
         let pages = Pages::cut(NAMES.into_iter(), 2);
         assert_eq!(pages.count(), 3);
         assert_eq!(pages.find(None).unwrap(), 0);
-        for index in 1..3 {
-            let cursor = pages.cursor(index).unwrap();
-            assert_eq!(pages.find(Some(&cursor)).unwrap(), index);
+        for index in 0..2 {
+            let cursor = pages.next_cursor(index).unwrap();
+            assert_eq!(pages.find(Some(cursor)).unwrap(), index + 1);
         }
-        assert_eq!(pages.cursor(3), None);
+        assert_eq!(pages.next_cursor(2), None);
     }
 
     #[test]
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn a_cursor_that_was_not_issued_is_unknown() {
         let pages = Pages::cut(NAMES.into_iter(), 2);
-        let issued = pages.cursor(1).unwrap();
+        let issued = pages.next_cursor(0).unwrap();
         let (fingerprint, _) = issued.split_once('-').unwrap();
         let forged = ["", "-", "1", "x-1", "00000000-1", "ффф-1", "-1-"].map(String::from);
         let respelled = ["0", "3", "+1", "01", "1 ", "", "ffffffffffffffffff"];
@@ -115,13 +118,13 @@ mod tests {
     #[test]
     fn a_cursor_of_another_catalog_is_unknown() {
         let pages = Pages::cut(NAMES.into_iter(), 2);
-        let cursor = pages.cursor(1).unwrap();
+        let cursor = pages.next_cursor(0).unwrap();
         for other in [
             Pages::cut(NAMES.into_iter(), 3),
             Pages::cut(["a", "b", "c", "d", "f"].into_iter(), 2),
             Pages::cut(["ab", "c", "d", "e"].into_iter(), 2),
         ] {
-            assert!(other.find(Some(&cursor)).is_err());
+            assert!(other.find(Some(cursor)).is_err());
         }
     }
 }

@@ -82,7 +82,7 @@ impl Definition {
         Value::Object(tool)
     }
 
-    /// Until 2025-11-25 structured results are objects; other shapes are told to later clients only.
+    /// Until 2025-11-25 structured results are objects; later clients alone are told of others.
     fn output_schema_in(&self, revision: Revision) -> Option<&Value> {
         let schema = self.output_schema.as_ref()?;
         let dialect = revision.dialect();

@@ -31,11 +31,15 @@ use crate::service::worker::Worker;
 ///
 /// A handler is one of three kinds; choose by what it waits for:
 ///
-/// | kind | runs | may | cost of a call |
-/// | --- | --- | --- | --- |
-/// | [`inline`](ToolBuilder::inline) | on the shard, at once | compute for some microseconds | none (typed arguments allocate what they hold) |
-/// | [`local`](ToolBuilder::local) | on the shard, as a future | wait, without being `Send` | two allocations |
-/// | [`blocking`](ToolBuilder::blocking) | on the thread pool | block, compute for long | one allocation and two thread crossings |
+/// | kind | runs | may |
+/// | --- | --- | --- |
+/// | [`inline`](ToolBuilder::inline) | on the shard, at once | compute for microseconds |
+/// | [`local`](ToolBuilder::local) | on the shard, as a future | wait, without being `Send` |
+/// | [`blocking`](ToolBuilder::blocking) | on the thread pool | block, compute for long |
+///
+/// What a call costs beside the handler itself: inline nothing (typed arguments allocate what they
+/// hold, [`inline_raw`](ToolBuilder::inline_raw) not even that), local two allocations, blocking
+/// one and two crossings between threads.
 ///
 /// A shard serves nobody else while an inline handler runs or a local one is polled.
 pub struct Tool {
@@ -49,12 +53,11 @@ impl Tool {
     /// is built.
     ///
     /// ```
-    /// use corelane::protocol::message::Answer;
     /// use corelane::service::{NoArguments, Tool};
     ///
     /// let tool = Tool::new("hello")
     ///     .describe("Greets whoever asks.")
-    ///     .inline(|_: NoArguments, answer: &mut Answer<'_>| {
+    ///     .inline(|_: NoArguments, answer| {
     ///         answer.text("Hello!");
     ///         Ok(())
     ///     });
@@ -177,7 +180,6 @@ impl ToolBuilder {
     /// Arguments arrive as a `T`; those that are none fail before the handler runs.
     ///
     /// ```
-    /// use corelane::protocol::message::Answer;
     /// use corelane::service::Tool;
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -189,7 +191,7 @@ impl ToolBuilder {
     /// }
     ///
     /// let tool = Tool::new("repeat").describe("Says a word several times.").inline(
-    ///     |Repeat { word, times }, answer: &mut Answer<'_>| {
+    ///     |Repeat { word, times }, answer| {
     ///         answer.text(&word.repeat(times.into()));
     ///         Ok(())
     ///     },
@@ -208,8 +210,7 @@ impl ToolBuilder {
     /// lie in the message: the way without an allocation. `schema` is what clients are told.
     ///
     /// ```
-    /// use corelane::protocol::message::Answer;
-    /// use corelane::service::{Call, Tool};
+    /// use corelane::service::Tool;
     ///
     /// #[derive(serde::Deserialize)]
     /// struct Shout<'a> {
@@ -221,7 +222,7 @@ impl ToolBuilder {
     ///     "properties": { "word": { "type": "string" } },
     ///     "required": ["word"],
     /// });
-    /// let tool = Tool::new("shout").inline_raw(schema, |call: &Call<'_>, answer: &mut Answer<'_>| {
+    /// let tool = Tool::new("shout").inline_raw(schema, |call, answer| {
     ///     let Shout { word } = call.decode()?;
     ///     answer.text(word);
     ///     answer.text("!");
