@@ -4,11 +4,14 @@
 //! gives it. Texts are not judged here: the table does, together with the file and the
 //! environment, so that all problems come at once.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use corelane::config::CommandLine;
 use corelane::config::Options;
+use corelane::config::suggest::nearest;
 use corelane::config::table::{self, Row};
 use corelane::config::unit::Unit;
 
@@ -30,6 +33,24 @@ pub(crate) fn command() -> Command {
             "Check the configuration and show every option, where it comes from, \
              and what this machine cannot give",
         )))
+}
+
+/// Parses `arguments`, the first of which is the program; an unknown flag gets a proposal.
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<ArgMatches, clap::Error> {
+    command().try_get_matches_from(arguments).map_err(|mut error| {
+        if let (ErrorKind::UnknownArgument, None, Some(ContextValue::String(unknown))) =
+            (error.kind(), error.get(ContextKind::SuggestedArg), error.get(ContextKind::InvalidArg))
+        {
+            let flags: Vec<String> = table::rows().map(|row| format!("--{}", row.flag())).collect();
+            if let Some(flag) = nearest(unknown, flags.iter().map(String::as_str)) {
+                let flag = ContextValue::String(flag.to_owned());
+                error.insert(ContextKind::SuggestedArg, flag);
+            }
+        }
+        error
+    })
 }
 
 /// What the flags of a command say.
@@ -56,7 +77,7 @@ fn with_options(command: Command) -> Command {
     command
         .args_override_self(true)
         .after_help(
-            "A flag beats its environment variable, which beats the file, which beats the default.\n\
+            "A flag beats its variable, which beats the file, which beats the default.\n\
              Sizes: 4096, 64KiB, 16MiB. Times: 250 (milliseconds), 30s, 5min, 1h.\n\
              --help tells what each option costs, its variable and its key in the file.",
         )

@@ -18,7 +18,10 @@ mod serve;
 
 /// Runs the command that `arguments` name; the first of them is the program.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = arguments::command().get_matches_from(arguments);
+    let matches = match arguments::parse(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return understood(&error),
+    };
     let Some((command, matches)) = matches.subcommand() else {
         return ExitCode::from(USAGE);
     };
@@ -45,6 +48,12 @@ fn start(effective: Effective) -> config::Options {
         corelane::observe::Event::OptionDoubted { doubt: &warning.to_string() }.emit();
     }
     effective.options
+}
+
+/// Shows what clap has to say: help, version or what it did not understand.
+fn understood(error: &clap::Error) -> ExitCode {
+    error.print().ok();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
 }
 
 /// Writes a line about the command itself. A standard error that is closed is no reason to panic.

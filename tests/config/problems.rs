@@ -184,7 +184,10 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_an_option_panic(place in 0..table::rows().count(), text in "\\PC{0,20}|[0-9]{0,30}[a-zA-Z,-]{0,4}") {
+    fn no_text_makes_an_option_panic(
+        place in 0..table::rows().count(),
+        text in "\\PC{0,20}|[0-9]{0,30}[a-zA-Z,-]{0,4}",
+    ) {
         let row = table::rows().nth(place).unwrap();
         if let Ok(effective) = from_flag(row.key, &text) {
             let shown = row.show(&effective.options);

@@ -143,8 +143,12 @@ fn a_flag_that_nobody_knows_is_a_question_of_usage() {
     let (code, out, error) = run(&mut corelane(&["serve", "--tcp-connection-max", "3"]));
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(error.contains("'--tcp-connections-max'"), "{error}");
-    let (code, ..) = run(&mut corelane(&[]));
+    let (code, _, error) = run(&mut corelane(&["serve", "--tpc", "off"]));
     assert_eq!(code, 2);
+    assert!(error.contains("'--tcp'"), "{error}");
+    let (code, out, error) = run(&mut corelane(&[]));
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(error.contains("check"), "{error}");
 }
 
 #[test]
@@ -170,8 +174,7 @@ fn serve_with_every_door_shut_says_so() {
     assert_eq!((code, out.as_str()), (1, ""));
     assert_eq!(
         error,
-        "http is not served yet: nothing listens on 127.0.0.1:8080\n\
-         error: nothing to serve: tcp is off and http is not served yet; \
+        "error: nothing to serve: tcp is off and http is not served yet; \
          give an address with --tcp\n"
     );
 }

@@ -5,7 +5,7 @@ use crate::config::table::{GIB, KIB, MIB, MINUTE, Row, Section};
 use crate::config::unit::Unit;
 use crate::config::value::Choice;
 
-pub(super) static COMMON: Section = Section {
+pub(super) static SERVER: Section = Section {
     heading: "Server",
     rows: &[
         Row {
@@ -65,7 +65,7 @@ pub(super) static COMMON: Section = Section {
         },
         Row {
             key: "log.level",
-            short: Some("log"),
+            short: None,
             unit: Unit::Choice(LogLevel::WORDS),
             about: "The least important event written to standard error.",
             cost: "debug writes a line for each connection, ten a second for each shard",

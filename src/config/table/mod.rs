@@ -45,7 +45,7 @@ pub struct Section {
 
 /// Every section, in the order of help.
 pub static SECTIONS: [&Section; 6] = [
-    &engine::COMMON,
+    &engine::SERVER,
     &listeners::TCP,
     &listeners::OTHERS,
     &limits::LIMITS,
