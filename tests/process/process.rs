@@ -3,8 +3,8 @@
 //! It never outlives its test: what was not waited for is killed when it is dropped. No wait is
 //! without end; the patience is long, because a loaded machine is no reason to fail.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::peer::Peer;
 
 /// How long a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The program, running.
 pub(crate) struct Process {
@@ -34,20 +34,17 @@ pub(crate) struct Ended {
 }
 
 impl Process {
-    /// Starts `corelane` with these arguments, and nothing of the environment that steers it.
+    /// Starts `corelane` with these arguments, in an empty environment.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_with(arguments, &[])
     }
 
-    /// The same with variables of the environment.
+    /// The same with these variables in the environment.
     pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
-        let steering = std::env::vars_os().map(|(name, _)| name);
-        for name in steering.filter(|name| name.to_string_lossy().starts_with("CORELANE_")) {
-            command.env_remove(name);
-        }
         let mut child = command
             .args(arguments)
+            .env_clear()
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -159,6 +156,26 @@ impl Server {
     pub(crate) fn connect(&self) -> Peer {
         let stream = TcpStream::connect(self.address).expect("the server accepts");
         let reader = stream.try_clone().expect("a socket can be named twice");
-        Peer::new(stream, reader)
+        Peer::new(Speech(stream), reader)
+    }
+}
+
+/// The writing half of a connection: dropping it tells the server that nothing more comes.
+struct Speech(TcpStream);
+
+impl Write for Speech {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for Speech {
+    fn drop(&mut self) {
+        // It fails only where the connection is over already.
+        drop(self.0.shutdown(Shutdown::Write));
     }
 }

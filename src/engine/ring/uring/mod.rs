@@ -11,14 +11,15 @@
 //!
 //! It must be built on the thread that uses it (`SINGLE_ISSUER`).
 
-mod accept;
 mod address;
+mod table;
+mod token;
+
+mod accept;
 mod connect;
 mod receive;
 mod send;
 mod setup;
-mod table;
-mod token;
 
 use std::collections::VecDeque;
 use std::io;

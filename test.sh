@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Every test of the repository. Arguments go to `cargo test`, for instance `./test.sh --test tidy`.
+#
+# Installs the official MCP clients that tests/interop drives (below target, once), and finds the
+# official schemas in MCP_SCHEMA_DIR, a folder of REVISION/schema.json. Without that folder messages
+# are judged by the types of the schema crates alone.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+schemas="$PWD/../shared/spec/schema"
+if [ -z "${MCP_SCHEMA_DIR:-}" ] && [ -d "$schemas" ]; then
+  export MCP_SCHEMA_DIR="$schemas"
+fi
+tests/interop/install.sh
+exec cargo test --workspace --locked "$@"
