@@ -35,6 +35,11 @@ impl Buffers {
         self.free.is_empty()
     }
 
+    /// How many buffers there are, leased or free.
+    pub(super) const fn count(&self) -> usize {
+        self.is_leased.len()
+    }
+
     /// Bytes that one buffer takes.
     #[inline]
     pub(super) const fn buffer_bytes(&self) -> usize {

@@ -152,7 +152,7 @@ impl Streams {
             self.resume(poller, socket);
         }
         if is_read {
-            self.take_in(poller, socket);
+            self.take_in(socket);
         }
         if !is_read && !is_written {
             // Nobody waits for this any more: a paused stream, or one that ended.

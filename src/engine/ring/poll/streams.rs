@@ -26,7 +26,9 @@ pub(super) struct Streams {
     vacant: Vec<u32>,
     sockets_max: usize,
     pub(super) buffers: Buffers,
-    /// Ready to be read, in this order, once a buffer is free; not watched meanwhile.
+    /// Buffers that one stream may take in one visit.
+    pub(super) share: usize,
+    /// Found no buffer; the first to be read, in this order, when buffers are back.
     pub(super) starved: VecDeque<Socket>,
     /// Receiving from what is always ready.
     pub(super) files: Vec<Socket>,
@@ -96,6 +98,7 @@ impl Streams {
             places: Vec::new(),
             vacant: Vec::new(),
             sockets_max: sockets_max.min(SOCKETS_MAX) as usize,
+            share: (SHARE_BYTES_MAX / buffers.buffer_bytes()).min(buffers.count() / 4).max(1),
             buffers,
             starved: VecDeque::new(),
             files: Vec::new(),
@@ -278,3 +281,7 @@ impl Interest {
 
 /// The most sockets that one ring names: the keys above belong to its listeners.
 pub(super) const SOCKETS_MAX: u32 = 1 << 30;
+
+/// What one stream may bring in one visit, as far as a quarter of all buffers allows it: eight
+/// pages, which a thousand others wait for less than ten milliseconds at memory speed.
+const SHARE_BYTES_MAX: usize = 32 * 1024;

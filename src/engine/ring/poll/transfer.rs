@@ -120,22 +120,16 @@ impl Streams {
 
     /// Reads a stream that is ready: until it is empty, has had its share, or no buffer is free.
     #[inline]
-    pub(super) fn take_in(&mut self, poller: &Poller, socket: Socket) {
-        let room = self.buffers.buffer_bytes();
-        let share = (SHARE_BYTES_MAX / room).max(SHARE_BUFFERS_MIN);
-        for _ in 0..share {
+    pub(super) fn take_in(&mut self, socket: Socket) {
+        for _ in 0..self.share {
             let Some(Some(stream)) = self.places.get_mut(socket.index()) else {
                 return;
             };
             let Some(bytes) = self.buffers.next() else {
-                // Where the ring has something to tell, leases are likely back before the next
-                // wait, which will report this stream again. Where it has nothing to tell, the
-                // stream must not be watched: it would not let the ring sleep.
-                if self.completed.is_empty() {
-                    stream.intake = Intake::Starved;
-                    self.starved.push_back(socket);
-                    self.trim(poller, socket);
-                }
+                // First in line when buffers are back. It stays watched: most often they are back
+                // before the next wait, and an event before that ends the watching.
+                stream.intake = Intake::Starved;
+                self.starved.push_back(socket);
                 return;
             };
             let (length, is_empty) = match stream.descriptor.read(bytes) {
@@ -167,7 +161,7 @@ impl Streams {
                 continue;
             };
             stream.intake = Intake::Receiving;
-            self.take_in(poller, socket);
+            self.take_in(socket);
             if let Err(error) = self.watch(poller, socket) {
                 self.end(socket, Err(error));
             }
@@ -183,7 +177,7 @@ impl Streams {
                 self.resume(poller, socket);
             }
             if wanted.readable && !self.buffers.is_exhausted() {
-                self.take_in(poller, socket);
+                self.take_in(socket);
             }
             if !wanted.readable && !wanted.writable {
                 self.files.swap_remove(place);
@@ -196,7 +190,9 @@ impl Streams {
         let Some(stream) = self.find(socket) else {
             return;
         };
-        debug_assert!(stream.intake == Intake::Receiving, "{socket:?} ends out of turn");
+        if stream.intake == Intake::Ended {
+            return;
+        }
         stream.intake = Intake::Ended;
         self.completed.push(Completion::Ended { socket, result });
     }
@@ -241,9 +237,3 @@ impl Departure {
         self.buffer.get(self.next..).unwrap_or_default()
     }
 }
-
-/// What one stream may bring in one visit: eight pages, the share that keeps the wait of a
-/// thousand others below a millisecond at memory speed.
-const SHARE_BYTES_MAX: usize = 32 * 1024;
-/// At least this many buffers however large they are, so that a visit pays for its wait.
-const SHARE_BUFFERS_MIN: usize = 2;

@@ -1,0 +1,4 @@
+//! What the engine promises, seen from outside of it.
+
+#[cfg(test)]
+mod ring_contract;
