@@ -9,9 +9,12 @@
 //! Source: 2026-07-28 `basic/versioning`; 2025-11-25 `basic/lifecycle`.
 
 mod capabilities;
-mod lifecycle;
-mod meta;
+
 mod method;
+
+mod meta;
+
+mod lifecycle;
 
 pub use capabilities::ClientCapabilities;
 pub use lifecycle::{Agreement, Initialize, Lifecycle};
