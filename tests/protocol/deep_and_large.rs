@@ -59,7 +59,7 @@ fn a_long_string_of_quotes_and_escapes_is_read_in_full() {
 
 #[test]
 fn depth_counts_the_same_in_small_and_in_surveyed_texts() {
-    for space in [0, 20_000] {
+    for space in [0, 70_000] {
         let space = " ".repeat(space);
         for (depth, outcome) in [(64, Ok(())), (65, Err(ParseError::Depth))] {
             let arrays = format!("{space}{}{}", "[".repeat(depth), "]".repeat(depth));

@@ -12,7 +12,8 @@ const SEEDS: std::ops::Range<u64> = 0..12;
 const MESSAGES: &[&str] = &[
     concat!(
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"#,
-        r#""protocolVersion":"2025-11-25","capabilities":{"roots":{"listChanged":true},"elicitation":{}},"#,
+        r#""protocolVersion":"2025-11-25","#,
+        r#""capabilities":{"roots":{"listChanged":true},"elicitation":{}},"#,
         r#""clientInfo":{"name":"c","version":"1"}}}"#
     ),
     concat!(

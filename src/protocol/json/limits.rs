@@ -5,8 +5,8 @@
 //! the size limit and would ask for half a gibibyte. Texts up to [`SURVEYED_BYTES_MIN`] are safe by
 //! their size; longer ones are surveyed first, and refused by depth or by number of tokens.
 
-/// Texts up to this length are parsed without a survey: they cost at most half a mebibyte.
-pub const SURVEYED_BYTES_MIN: usize = 16 * 1024;
+/// Texts up to this length are parsed without a survey: they cost two mebibytes at the worst.
+pub const SURVEYED_BYTES_MIN: usize = 64 * 1024;
 
 /// The deepest nesting that can be asked for. Values are encoded and handed to serde by recursion,
 /// and a shard's stack has to carry it.
