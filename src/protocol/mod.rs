@@ -15,6 +15,7 @@
 //! | [`message`] | encoders of everything that is said |
 //! | [`era`] | the legacy handshake and the modern `_meta` |
 //! | [`inflight`] | the requests of one connection that have no answer yet |
+//! | [`fuzz`] | the body of a fuzz target over all of it |
 
 #![forbid(unsafe_code)]
 
@@ -33,3 +34,5 @@ pub mod message;
 pub mod era;
 
 pub mod inflight;
+
+pub mod fuzz;

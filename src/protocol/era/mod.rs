@@ -14,6 +14,10 @@ mod method;
 mod lifecycle;
 mod meta;
 
+mod meta;
+
+mod lifecycle;
+
 pub use capabilities::ClientCapabilities;
 pub use lifecycle::{Agreement, Initialize, Lifecycle};
 pub use meta::{

@@ -264,7 +264,7 @@ fn unexpected(value: Value<'_>) -> Unexpected<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, PADDING_BYTES, Parser};
+    use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
     use serde::Deserialize;
     use serde::de::DeserializeOwned;
     use std::borrow::Cow;

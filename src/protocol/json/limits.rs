@@ -1,12 +1,12 @@
 //! What one JSON text may cost, decided before the cost is paid.
 //!
-//! The parser takes memory in proportion to the number of tokens of a text: four bytes for the
-//! place of each and twenty-four for its node. Sixteen mebibytes of `[` are one message within the
-//! size limit and would ask for 450 MiB. Texts up to [`SURVEYED_BYTES_MIN`] are safe by their
-//! size; longer ones are surveyed first, and refused by depth or by number of tokens.
+//! The parser takes memory in proportion to the number of tokens of a text: up to eight bytes for
+//! the place of each and twenty-four for its node. Sixteen mebibytes of `[` are one message within
+//! the size limit and would ask for half a gibibyte. Texts up to [`SURVEYED_BYTES_MIN`] are safe by
+//! their size; longer ones are surveyed first, and refused by depth or by number of tokens.
 
-/// Texts up to this length are parsed without a survey: they cost at most half a mebibyte.
-pub const SURVEYED_BYTES_MIN: usize = 16 * 1024;
+/// Texts up to this length are parsed without a survey: they cost two mebibytes at the worst.
+pub const SURVEYED_BYTES_MIN: usize = 64 * 1024;
 
 /// The deepest nesting that can be asked for. Values are encoded and handed to serde by recursion,
 /// and a shard's stack has to carry it.
@@ -19,7 +19,7 @@ pub struct Limits {
     /// bytes of parser memory per level.
     pub nesting_max: usize,
     /// Tokens of one text: keys, scalars, brackets, commas and colons. Default 2,097,152; costs up
-    /// to 28 bytes each while such a text is parsed.
+    /// to 32 bytes each while such a text is parsed.
     pub tokens_max: usize,
     /// The length of a text after which the parser gives its memory back instead of keeping it for
     /// the next one. Default 65,536 bytes; costs up to 30 times as much per parser.

@@ -6,9 +6,6 @@
 
 use std::fmt;
 
-/// How many bytes are looked at in one step; a size the compiler turns into vector comparisons.
-const STEP_BYTES: usize = 16;
-
 /// Appends `text` as a JSON string, quotes included (RFC 8259, section 7).
 ///
 /// Cost: one scan and one copy. Escapes are those of `serde_json`: the short forms where they
@@ -132,22 +129,38 @@ pub fn boolean(out: &mut Vec<u8>, truth: bool) {
 /// How many bytes at the start of `bytes` stand for themselves in a JSON string.
 #[inline]
 fn clean_prefix(bytes: &[u8]) -> usize {
-    let (steps, tail) = bytes.as_chunks::<STEP_BYTES>();
-    for (index, step) in steps.iter().enumerate() {
-        // Without an early exit in the inner loop it becomes a handful of vector instructions.
-        if step.iter().fold(false, |found, &byte| found | needs_escape(byte)) {
-            let inside = step.iter().position(|&byte| needs_escape(byte)).unwrap_or(0);
-            return index * STEP_BYTES + inside;
+    let (words, tail) = bytes.as_chunks::<WORD_BYTES>();
+    for (index, word) in words.iter().enumerate() {
+        if let Some(place) = first_escape(*word) {
+            return index * WORD_BYTES + place;
         }
     }
-    let inside = tail.iter().position(|&byte| needs_escape(byte)).unwrap_or(tail.len());
-    bytes.len() - tail.len() + inside
+    // The last word overlaps the one before: what it repeats is known to be clean.
+    if let (false, Some(last)) = (tail.is_empty(), bytes.last_chunk::<WORD_BYTES>()) {
+        let place = first_escape(*last);
+        return place.map_or(bytes.len(), |place| bytes.len() - WORD_BYTES + place);
+    }
+    let place = tail.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\');
+    place.map_or(bytes.len(), |place| bytes.len() - tail.len() + place)
 }
 
+/// The place of the first byte of `word` that needs an escape.
+///
+/// All eight are looked at in one register ("Determine if a word has a byte less than n", Bit
+/// Twiddling Hacks). The marks above the lowest one may be wrong, since subtraction borrows upward;
+/// the lowest is always right, and it is the one that is asked for.
 #[inline]
-#[expect(clippy::needless_bitwise_bool, reason = "branches would keep it from being a vector")]
-const fn needs_escape(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+const fn first_escape(word: [u8; WORD_BYTES]) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; WORD_BYTES]);
+    const TOPS: u64 = ONES << 7;
+    let word = u64::from_le_bytes(word);
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    let quote = word ^ (ONES * b'"' as u64);
+    let quote = quote.wrapping_sub(ONES) & !quote;
+    let backslash = word ^ (ONES * b'\\' as u64);
+    let backslash = backslash.wrapping_sub(ONES) & !backslash;
+    let marks = (control | quote | backslash) & TOPS;
+    if marks == 0 { None } else { Some(marks.trailing_zeros() as usize / 8) }
 }
 
 /// Appends the escape of one byte that [`needs_escape`].
@@ -170,6 +183,9 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     };
     out.extend_from_slice(&[b'\\', short]);
 }
+
+/// How many bytes the search for escapes looks at in one step.
+const WORD_BYTES: usize = 8;
 
 /// `u64::MAX` has twenty digits.
 const DIGITS_MAX: usize = 20;

@@ -58,7 +58,8 @@ impl<'o> Answer<'o> {
         self
     }
 
-    /// Adds a block of formatted text without a string in between: `answer.format(format_args!(…))`.
+    /// Adds a block of formatted text, without a string in between:
+    /// `answer.format(format_args!(…))`.
     pub fn format(&mut self, arguments: fmt::Arguments<'_>) -> &mut Self {
         self.block_open(TEXT_OPEN);
         write::formatted(self.out, arguments);
@@ -178,7 +179,11 @@ mod tests {
         });
         assert_eq!(
             answer,
-            json!({"content": [text("one\n"), text("2\"")], "isError": true, "resultType": "complete"})
+            json!({
+                "content": [text("one\n"), text("2\"")],
+                "isError": true,
+                "resultType": "complete",
+            })
         );
     }
 

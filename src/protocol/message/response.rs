@@ -146,8 +146,12 @@ mod tests {
         let text = |revision| {
             written(|out| progress(out, Id::Text("t"), 1.0, Some(2.5), Some("half"), revision))
         };
-        let head = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total":2.5"#;
-        assert_eq!(text(Revision::V2024_11_05), format!("{head}}}}}"));
-        assert_eq!(text(Revision::LATEST), format!(r#"{head},"message":"half"}}}}"#));
+        let frame = |more: &str| {
+            let params = format!(r#"{{"progressToken":"t","progress":1,"total":2.5{more}}}"#);
+            let head = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":"#;
+            format!("{head}{params}}}")
+        };
+        assert_eq!(text(Revision::V2024_11_05), frame(""));
+        assert_eq!(text(Revision::LATEST), frame(r#","message":"half""#));
     }
 }

@@ -1,0 +1,186 @@
+//! Eras: what a request says about itself, and what is wrong with it otherwise.
+
+use crate::stage::with_value;
+use corelane::protocol::era::{ClientCapabilities, Initialize, LogLevel, Meta, read_modern};
+use corelane::protocol::error::Error;
+use corelane::protocol::params::{Cancelled, List};
+use corelane::protocol::revision::Revision;
+use corelane::protocol::rpc::Id;
+use serde_json::{Value, json};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+fn code_of<T>(params: &str, read: impl FnOnce(&str) -> Result<T, Error>) -> i32 {
+    read(params).map_or_else(|error| error.code, |_| 0)
+}
+
+/// The code that `_meta` is refused with as a modern request, or 0.
+fn modern_code(meta: &str) -> i32 {
+    code_of(&format!(r#"{{"_meta":{meta}}}"#), |params| {
+        with_value(params, |params| read_modern(Some(params)).map(|_| ())).expect("JSON")
+    })
+}
+
+#[test]
+fn a_modern_request_says_who_asks() {
+    let params = json!({"name": "echo", "_meta": {
+        VERSION: "2026-07-28",
+        CAPABILITIES: {"elicitation": {"url": {}}, "sampling": {"tools": {}}, "new": 1},
+        LOG_LEVEL: "warning",
+        "progressToken": "p",
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    }});
+    with_value(params.to_string(), |params| {
+        assert!(Meta::read(Some(params)).unwrap().is_modern());
+        let meta = read_modern(Some(params)).unwrap();
+        assert_eq!(meta.revision, Revision::V2026_07_28);
+        assert_eq!(meta.log_level, Some(LogLevel::Warning));
+        assert_eq!(meta.progress_token, Some(Id::Text("p")));
+        assert!(meta.capabilities.has(ClientCapabilities::ELICITATION_URL));
+        assert!(!meta.capabilities.has(ClientCapabilities::ELICITATION_FORM));
+        assert!(meta.capabilities.has(ClientCapabilities::SAMPLING_TOOLS));
+        assert!(!meta.capabilities.has(ClientCapabilities::ROOTS));
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_incomplete_meta_is_invalid_and_an_unknown_revision_is_named() {
+    let capabilities = format!(r#""{CAPABILITIES}":{{}}"#);
+    let version = format!(r#""{VERSION}":"2026-07-28""#);
+    for (meta, code) in [
+        (format!("{{{version},{capabilities}}}"), 0),
+        ("{}".to_owned(), -32602),
+        ("null".to_owned(), -32602),
+        ("7".to_owned(), -32602),
+        (format!("{{{version}}}"), -32602),
+        (format!("{{{capabilities}}}"), -32602),
+        (format!(r#"{{{version},"{CAPABILITIES}":[]}}"#), -32602),
+        (format!(r#"{{{version},"{CAPABILITIES}":null}}"#), -32602),
+        (format!(r#"{{{version},"{CAPABILITIES}":{{"roots":true}}}}"#), -32602),
+        (format!(r#"{{"{VERSION}":7,{capabilities}}}"#), -32602),
+        (format!(r#"{{"{VERSION}":null,{capabilities}}}"#), -32602),
+        (format!("{{{version},{version},{capabilities}}}"), -32602),
+        (format!(r#"{{{version},{capabilities},"{LOG_LEVEL}":"loud"}}"#), -32602),
+        (format!(r#"{{{version},{capabilities},"{LOG_LEVEL}":1}}"#), -32602),
+        (format!(r#"{{{version},{capabilities},"progressToken":1.5}}"#), -32602),
+        (format!(r#"{{{version},{capabilities},"progressToken":null}}"#), 0),
+        (format!(r#"{{"{VERSION}":"1900-01-01",{capabilities}}}"#), -32022),
+        (format!(r#"{{"{VERSION}":"2025-11-25",{capabilities}}}"#), -32022),
+        (format!(r#"{{"{VERSION}":"1900-01-01"}}"#), -32602),
+    ] {
+        assert_eq!(modern_code(&meta), code, "{meta}");
+    }
+    assert_eq!(read_modern(None).unwrap_err().code, -32602);
+}
+
+#[test]
+fn only_the_key_of_the_revision_makes_a_request_modern() {
+    for (params, modern) in [
+        (json!({}), false),
+        (json!({"_meta": null}), false),
+        (json!({"_meta": {"progressToken": 1}}), false),
+        (json!({"_meta": {CAPABILITIES: {}}}), false),
+        (json!({VERSION: "2026-07-28"}), false),
+        (json!({"arguments": {"_meta": {VERSION: "2026-07-28"}}}), false),
+        (json!([{"_meta": {VERSION: "2026-07-28"}}]), false),
+        (json!({"_meta": {VERSION: null}}), true),
+        (json!({"_meta": {VERSION: "nonsense"}}), true),
+    ] {
+        let claimed = with_value(params.to_string(), |params| {
+            Meta::read(Some(params)).map(|meta| meta.is_modern()).unwrap()
+        });
+        assert_eq!(claimed, Ok(modern), "{params}");
+    }
+    assert!(!Meta::read(None).unwrap().is_modern());
+}
+
+#[test]
+fn a_key_of_the_protocol_twice_is_refused() {
+    for params in [
+        r#"{"_meta":{},"_meta":{}}"#,
+        r#"{"_meta":{"progressToken":1,"progressToken":1}}"#,
+        &format!(r#"{{"_meta":{{"{VERSION}":"a","{VERSION}":"b"}}}}"#),
+    ] {
+        let code = code_of(params, |params| {
+            with_value(params, |params| Meta::read(Some(params)).map(|_| ())).expect("JSON")
+        });
+        assert_eq!(code, -32602, "{params}");
+    }
+}
+
+fn initialize() -> Value {
+    json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"roots": {"listChanged": true}, "elicitation": {}, "sampling": null},
+        "clientInfo": {"name": "c", "version": "1", "title": "C"},
+    })
+}
+
+#[test]
+fn initialize_is_read_in_full() {
+    with_value(initialize().to_string(), |params| {
+        let asked = Initialize::read(Some(params)).unwrap();
+        assert_eq!((asked.client_name, asked.client_version), ("c", "1"));
+        assert_eq!(asked.revision(), Revision::V2025_06_18);
+        assert!(asked.capabilities.has(ClientCapabilities::ROOTS_LIST_CHANGED));
+        assert!(asked.capabilities.has(ClientCapabilities::ELICITATION_FORM));
+        assert!(!asked.capabilities.has(ClientCapabilities::ELICITATION_URL));
+        assert!(!asked.capabilities.has(ClientCapabilities::SAMPLING));
+    })
+    .unwrap();
+}
+
+#[test]
+fn initialize_without_what_it_needs_says_what_it_needs() {
+    let read = |params: &Value| {
+        with_value(params.to_string(), |params| Initialize::read(Some(params)).map(|_| ()))
+            .expect("JSON")
+    };
+    for path in ["/protocolVersion", "/capabilities", "/clientInfo", "/clientInfo/name"] {
+        for wrong in [json!(7), json!([]), Value::Null] {
+            let mut params = initialize();
+            *params.pointer_mut(path).expect("a member") = wrong;
+            let error = read(&params).unwrap_err();
+            assert_eq!(error.code, -32602, "{params}");
+            let member = path.rsplit('/').next().expect("a name").replace("capabilities", "");
+            assert!(error.message.contains(&member), "{error}");
+        }
+    }
+    assert_eq!(read(&json!([])).unwrap_err().code, -32602);
+    assert_eq!(Initialize::read(None).unwrap_err().code, -32602);
+}
+
+#[test]
+fn a_list_goes_on_where_its_cursor_says() {
+    let read = |params: &str| {
+        with_value(params, |params| {
+            List::read(Some(params)).map(|list| list.cursor.map(str::to_owned))
+        })
+        .expect("JSON")
+    };
+    assert_eq!(List::read(None).unwrap().cursor, None);
+    assert_eq!(read("{}").unwrap(), None);
+    assert_eq!(read(r#"{"cursor":null}"#).unwrap(), None);
+    assert_eq!(read(r#"{"cursor":""}"#).unwrap().as_deref(), Some(""));
+    for wrong in [r#"{"cursor":7}"#, r#"{"cursor":"a","cursor":"a"}"#, "[]"] {
+        assert_eq!(read(wrong).unwrap_err().code, -32602, "{wrong}");
+    }
+}
+
+#[test]
+fn a_cancellation_names_its_request_or_nothing() {
+    let read = |params: &str| {
+        with_value(params, |params| {
+            Cancelled::read(Some(params)).map(|cancelled| format!("{:?}", cancelled.request))
+        })
+        .expect("JSON")
+    };
+    assert_eq!(read(r#"{"requestId":7}"#).as_deref(), Some("Signed(7)"));
+    assert_eq!(read(r#"{"requestId":"7","reason":"x"}"#).as_deref(), Some("Text(\"7\")"));
+    for nothing in ["{}", "[]", r#"{"requestId":null}"#, r#"{"requestId":1,"requestId":2}"#] {
+        assert_eq!(read(nothing), None);
+    }
+}

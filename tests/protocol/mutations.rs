@@ -1,0 +1,122 @@
+//! Hostile bytes: mutations of real messages, drawn from printed seeds, through the fuzz body.
+//!
+//! A failure names its seed and its bytes; the same seed draws the same bytes again.
+
+use corelane::base::random::Random;
+use corelane::protocol::fuzz;
+use corelane::protocol::json::{Limits, Parser};
+
+const ROUNDS_PER_SEED: usize = 4_000;
+const SEEDS: std::ops::Range<u64> = 0..12;
+
+const MESSAGES: &[&str] = &[
+    concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"#,
+        r#""protocolVersion":"2025-11-25","#,
+        r#""capabilities":{"roots":{"listChanged":true},"elicitation":{}},"#,
+        r#""clientInfo":{"name":"c","version":"1"}}}"#
+    ),
+    concat!(
+        r#"{"jsonrpc":"2.0","id":"d\u00e9","method":"server/discover","params":{"_meta":{"#,
+        r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+        r#""io.modelcontextprotocol/clientCapabilities":{},"#,
+        r#""io.modelcontextprotocol/logLevel":"info","progressToken":7}}}"#
+    ),
+    concat!(
+        r#"{"jsonrpc":"2.0","id":-3,"method":"tools/call","params":{"name":"echo","#,
+        r#""arguments":{"message":"a\"\\\n\ud83d\ude00é","n":[0,-1,2.5e-3,true,null]}}}"#
+    ),
+    concat!(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","#,
+        r#""params":{"requestId":18446744073709551615,"reason":"x"}}"#
+    ),
+    r#"{"jsonrpc":"2.0","id":4,"error":{"code":-32601,"message":"no"}}"#,
+    r#"[{"jsonrpc":"2.0","id":5,"result":{}},{"jsonrpc":"2.0","id":6,"method":"ping"}]"#,
+];
+
+/// Pieces that mean something to a parser.
+const PIECES: &[&[u8]] = &[
+    b"\"",
+    b"\\",
+    b"\\u",
+    b"\\ud83d",
+    b"\\\"",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"null",
+    b"true",
+    b"-",
+    b"0",
+    b"1e400",
+    b"18446744073709551616",
+    b"\"id\":1,",
+    b"\"_meta\":{",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xe2",
+    b"\x00",
+    b"\n",
+    b" ",
+    b"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+];
+
+/// Changes `bytes` in one to four places.
+fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        let end = at + random.below(bytes.len() - at + 1).min(24);
+        match random.below(5) {
+            0 => drop(bytes.splice(at..at, PIECES[random.below(PIECES.len())].iter().copied())),
+            1 => drop(bytes.drain(at..end)),
+            2 => {
+                let piece = bytes[at..end].to_vec();
+                drop(bytes.splice(at..at, piece));
+            }
+            3 => bytes.truncate(at),
+            _ if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            _ => bytes.push(b'}'),
+        }
+    }
+}
+
+#[test]
+fn no_mutation_of_a_message_breaks_a_promise() {
+    let mut accepted = 0;
+    for seed in SEEDS {
+        let mut random = Random::seeded(seed);
+        let mut parser = Parser::new(Limits::default());
+        for round in 0..ROUNDS_PER_SEED {
+            let mut bytes = MESSAGES[random.below(MESSAGES.len())].as_bytes().to_vec();
+            if random.chance(9, 10) {
+                mutate(&mut random, &mut bytes);
+            }
+            // What a test prints is shown when it fails.
+            let shown = ShownOnPanic { seed, round, bytes: &bytes };
+            accepted += usize::from(fuzz::envelope(&mut parser, &bytes));
+            drop(shown);
+        }
+    }
+    let rounds = ROUNDS_PER_SEED * usize::try_from(SEEDS.end).expect("few seeds");
+    assert!(accepted > rounds / 8, "{accepted}: too few mutations still reach the envelope");
+    assert!(accepted < rounds / 2, "{accepted}: too few mutations do any harm");
+}
+
+/// Names the input when the body panics.
+struct ShownOnPanic<'b> {
+    seed: u64,
+    round: usize,
+    bytes: &'b [u8],
+}
+
+impl Drop for ShownOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { seed, round, bytes } = self;
+            eprintln!("seed {seed}, round {round}: {}", bytes.escape_ascii());
+        }
+    }
+}

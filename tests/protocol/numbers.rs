@@ -1,0 +1,69 @@
+//! Numbers: what is written reads back as the same one.
+
+use crate::stage::with_value;
+use corelane::protocol::json::write;
+use proptest::prelude::*;
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).expect("a written number is ASCII")
+}
+
+proptest! {
+    #[test]
+    fn whole_numbers_with_a_sign_read_back(number in any::<i64>(), shift in 0..64_u32) {
+        let number = number >> shift;
+        let text = written(|out| write::signed(out, number));
+        prop_assert_eq!(&text, &number.to_string());
+        prop_assert_eq!(with_value(text, |value| value.as_i64()), Ok(Some(number)));
+    }
+
+    #[test]
+    fn whole_numbers_without_a_sign_read_back(number in any::<u64>(), shift in 0..64_u32) {
+        let number = number >> shift;
+        let text = written(|out| write::unsigned(out, number));
+        prop_assert_eq!(&text, &number.to_string());
+        prop_assert_eq!(with_value(text, |value| value.as_u64()), Ok(Some(number)));
+    }
+
+    #[test]
+    fn doubles_read_back_to_the_last_bit(bits in any::<u64>()) {
+        let number = f64::from_bits(bits);
+        prop_assume!(number.is_finite());
+        let text = written(|out| write::float(out, number));
+        let read = with_value(text, |value| value.as_f64().map(f64::to_bits));
+        prop_assert_eq!(read, Ok(Some(number.to_bits())));
+    }
+
+    #[test]
+    fn decimal_texts_read_as_the_standard_library_reads_them(
+        text in "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?",
+    ) {
+        let expected: f64 = text.parse().expect("a number of the grammar");
+        // A whole number has no negative zero.
+        let exact = |number: f64| if number == 0.0 { 0 } else { number.to_bits() };
+        let read = with_value(&text, |value| value.as_f64());
+        if expected.is_finite() {
+            prop_assert_eq!(read.map(|read| read.map(exact)), Ok(Some(exact(expected))));
+        } else {
+            prop_assert!(read.is_err());
+        }
+    }
+}
+
+#[test]
+fn a_number_is_whole_only_where_it_is_written_so() {
+    for (text, signed, unsigned) in [
+        ("7", Some(7), Some(7)),
+        ("-7", Some(-7), None),
+        ("18446744073709551615", None, Some(u64::MAX)),
+        ("-9223372036854775808", Some(i64::MIN), None),
+        ("7.0", None, None),
+        ("7e0", None, None),
+        ("18446744073709551616", None, None),
+    ] {
+        let read = with_value(text, |value| (value.as_i64(), value.as_u64()));
+        assert_eq!(read, Ok((signed, unsigned)), "{text}");
+    }
+}
