@@ -9,10 +9,8 @@
 //! Source: 2026-07-28 `basic/versioning`; 2025-11-25 `basic/lifecycle`.
 
 mod capabilities;
-mod method;
 
-mod lifecycle;
-mod meta;
+mod method;
 
 mod meta;
 
