@@ -3,13 +3,20 @@
 //! It knows nothing of MCP. A [`shard`] is one thread's loop over one [`ring`]; what the bytes
 //! mean is the business of the [`shard::Driver`] that it carries.
 
-pub mod blocking;
+// In the order in which they may use each other.
+
 pub mod buffer;
 pub mod capacity;
 pub mod clock;
-pub mod host;
-pub mod mesh;
-pub mod placement;
+
 pub mod ring;
+
 pub mod shard;
 pub mod timer;
+
+pub mod mesh;
+
+pub mod blocking;
+pub mod placement;
+
+pub mod host;

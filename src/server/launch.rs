@@ -29,11 +29,12 @@ use crate::service::Catalog;
 /// A server that has not started: what it offers and how.
 ///
 /// ```no_run
+/// use corelane::protocol::message::ServerInfo;
 /// use corelane::server::{Options, Server};
 /// use corelane::service::demo;
 ///
-/// let server = Server::new(demo::catalog(corelane::protocol::message::ServerInfo::new("corelane", "0.1.0"))?).options(Options::default());
-/// server.serve()?;
+/// let catalog = demo::catalog(ServerInfo::new("demo", "1.0.0"))?;
+/// Server::new(catalog).options(Options::default()).serve()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Server {
@@ -109,7 +110,9 @@ impl Server {
     /// As [`Server::start`], and where a shard failed.
     pub fn serve(mut self) -> Result<Counters, StartError> {
         let reload = std::mem::replace(&mut self.reload, Box::new(|_| {}));
-        self.start()?.until_signal(reload)
+        // Before anybody can know that the server is there: a signal must find its handler.
+        let signals = watched_signals()?;
+        self.start()?.until_signal(signals, reload)
     }
 
     /// Serves one client over standard input and output, until the input ends or a signal comes.
@@ -118,15 +121,15 @@ impl Server {
     ///
     /// Where the ring cannot be built.
     pub fn stdio(self) -> Result<Counters, StartError> {
-        let engine = &self.options.engine;
-        let placement = match &engine.cpus {
+        let signals = watched_signals()?;
+        let placement = match &self.options.engine.cpus {
             Some(cpus) => Placement::choose(Some(cpus), Some(1))?,
             None => Placement::unpinned(1),
         };
         let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
         let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
         let (threads, handle) = self.launch(&placement, vec![Sources::Pipes { input, output }])?;
-        Running { addresses: Vec::new(), handle, threads }.until_signal(self.reload)
+        Running { addresses: Vec::new(), handle, threads }.until_signal(signals, self.reload)
     }
 
     fn placement(&self) -> Result<Placement, StartError> {
@@ -222,8 +225,7 @@ impl Running {
     }
 
     /// Waits for SIGTERM, SIGINT or the end by itself.
-    fn until_signal(self, reload: Reload) -> Result<Counters, StartError> {
-        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    fn until_signal(self, mut signals: Signals, reload: Reload) -> Result<Counters, StartError> {
         let watch = signals.handle();
         let handle = self.handle.clone();
         let drain = self.handle;
@@ -243,6 +245,10 @@ impl Running {
         drop(listener.join());
         ended
     }
+}
+
+fn watched_signals() -> io::Result<Signals> {
+    Signals::new([SIGTERM, SIGINT, SIGHUP])
 }
 
 /// Steers a running server from any thread. Cheap to clone.
