@@ -201,6 +201,11 @@ impl UringRing {
             // A pipe has one direction: it is finished by closing it.
             Target::Pipe(_) => return,
         };
+        // The kernel looks the slot up on a thread of its own, some time later: until it has, the
+        // slot must not go to another connection, which would be finished instead.
+        if let Some(state) = self.table.state(socket) {
+            state.outstanding += 1;
+        }
         self.push(entry.user_data(token(Purpose::Finish, socket.0)));
     }
 
@@ -224,7 +229,14 @@ impl UringRing {
                 self.resume_accepts();
             }
             Purpose::Wake => self.arm_wake(),
-            Purpose::Cancel | Purpose::Finish | Purpose::Message | Purpose::Option => {}
+            Purpose::Finish => {
+                let socket = Socket(index);
+                if let Some(state) = self.table.state(socket) {
+                    state.outstanding -= 1;
+                }
+                self.close_when_quiet(socket);
+            }
+            Purpose::Cancel | Purpose::Message | Purpose::Option => {}
         }
     }
 
