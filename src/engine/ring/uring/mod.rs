@@ -57,6 +57,8 @@ pub struct UringRing {
     table: Table,
     /// Sockets that want to receive and wait for a buffer to come back.
     starved: VecDeque<Socket>,
+    /// Buffers in the hands of the shard.
+    leased: u16,
     /// Completions that needed no kernel.
     ready: Vec<Completion>,
     /// Submissions that found the queue full while the kernel was busy.
@@ -89,6 +91,7 @@ impl UringRing {
             wake_event: Arc::new(event),
             table: Table::new(granted.slots),
             starved: VecDeque::new(),
+            leased: 0,
             ready: Vec::new(),
             backlog: VecDeque::new(),
             reaped: Vec::with_capacity(1024),
@@ -299,7 +302,10 @@ impl Ring for UringRing {
     }
 
     fn park(&mut self, patience: Patience) -> Moment {
-        if self.provided.publish() {
+        self.provided.publish();
+        // Asked even where none came back just now: a socket may have found no buffer while all of
+        // them were on their way back, and its hunger was only heard of in this turn.
+        if self.leased < self.options.receive_buffers {
             self.feed_starved();
         }
         self.flush_backlog();
@@ -334,6 +340,7 @@ impl Ring for UringRing {
     }
 
     fn release(&mut self, lease: Lease) {
+        self.leased -= 1;
         self.provided.provide(lease.buffer);
     }
 
