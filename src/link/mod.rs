@@ -167,6 +167,8 @@ impl<S> Link<S> {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.phase == Phase::Open {
             connection.phase = Phase::Draining;
+            // What waited to be read never will be, and must not hold the end back.
+            self.pool.give(std::mem::take(&mut connection.stash));
         }
         self.advance(ring, key, now);
     }

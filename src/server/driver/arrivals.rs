@@ -125,7 +125,8 @@ impl ShardDriver {
                     self.carry(key, &mut line, length, now);
                     self.link.pool.give(line);
                 }
-                Line::TooLarge => self.refuse_large(key, now),
+                Line::TooLarge if self.refuse_large(key, now) => return length,
+                Line::TooLarge => {}
                 Line::NeedMore => return from,
             }
             self.link.balance(key);
@@ -152,16 +153,19 @@ impl ShardDriver {
     }
 
     /// A message is longer than it may be: said on every transport; a stream over TCP also ends,
-    /// because its peer does not keep to the limits (seed 001, sections 1 and 2).
-    fn refuse_large(&mut self, key: Key, now: Moment) {
+    /// because its peer does not keep to the limits (seed 001, sections 1 and 2). `true` where it
+    /// does: nothing more of it is read.
+    fn refuse_large(&mut self, key: Key, now: Moment) -> bool {
         let bytes_max = self.link.options.message_bytes_max;
-        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        let Some(connection) = self.link.connections.get_mut(key) else { return true };
         let transport = connection.session.transport;
         self.road.counters.faults.oversize += 1;
         self.road.refuse(connection, None, &Error::too_large(bytes_max));
-        connection.session.broken = transport != Transport::Stdio;
+        let ends = transport != Transport::Stdio;
+        connection.session.broken = ends;
         Event::MessageRefused { shard: self.shard.0, transport, bytes_max }
             .emit_within(&mut self.throttle, now);
+        ends
     }
 
     /// Messages half received and answers not yet sent have a bound over all connections: the one
@@ -235,7 +239,8 @@ impl ShardDriver {
     /// The ring has closed a socket.
     pub(super) fn closed(&mut self, socket: Socket) {
         if let Some((_, mut session)) = self.link.closed(socket) {
-            self.road.counters.connections.closed += 1;
+            // Those that were refused were never let in.
+            self.road.counters.connections.closed += u64::from(session.counted);
             self.forget_served(session.counted);
             for (_, ticket) in session.in_flight.drain() {
                 self.road.calls.cancel(Key::from_bits(ticket.0));

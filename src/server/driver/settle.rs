@@ -55,11 +55,17 @@ impl ShardDriver {
     }
 
     /// Tells a caller how far its call has come, where it asked for that and the handler has come
-    /// further than it last said.
+    /// further than it last said. A caller that does not read misses some of it: progress is
+    /// advice, and must not pile up.
     pub(super) fn tell_progress(&mut self, progress: &Progress) {
         let Some(call) = self.road.calls.awaited(progress.ticket) else { return };
         let Some(token) = &call.progress_token else { return };
         if progress.done <= call.progress {
+            return;
+        }
+        let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
+        let connection = self.link.connections.get(call.connection);
+        if connection.is_none_or(|connection| connection.queued_bytes() > outgoing_bytes_max) {
             return;
         }
         call.progress = progress.done;

@@ -57,6 +57,8 @@ pub struct UringRing {
     table: Table,
     /// Sockets that want to receive and wait for a buffer to come back.
     starved: VecDeque<Socket>,
+    /// Buffers in the hands of the shard.
+    leased: u16,
     /// Completions that needed no kernel.
     ready: Vec<Completion>,
     /// Submissions that found the queue full while the kernel was busy.
@@ -89,6 +91,7 @@ impl UringRing {
             wake_event: Arc::new(event),
             table: Table::new(granted.slots),
             starved: VecDeque::new(),
+            leased: 0,
             ready: Vec::new(),
             backlog: VecDeque::new(),
             reaped: Vec::with_capacity(1024),
@@ -201,6 +204,11 @@ impl UringRing {
             // A pipe has one direction: it is finished by closing it.
             Target::Pipe(_) => return,
         };
+        // The kernel looks the slot up on a thread of its own, some time later: until it has, the
+        // slot must not go to another connection, which would be finished instead.
+        if let Some(state) = self.table.state(socket) {
+            state.outstanding += 1;
+        }
         self.push(entry.user_data(token(Purpose::Finish, socket.0)));
     }
 
@@ -224,7 +232,14 @@ impl UringRing {
                 self.resume_accepts();
             }
             Purpose::Wake => self.arm_wake(),
-            Purpose::Cancel | Purpose::Finish | Purpose::Message | Purpose::Option => {}
+            Purpose::Finish => {
+                let socket = Socket(index);
+                if let Some(state) = self.table.state(socket) {
+                    state.outstanding -= 1;
+                }
+                self.close_when_quiet(socket);
+            }
+            Purpose::Cancel | Purpose::Message | Purpose::Option => {}
         }
     }
 
@@ -287,7 +302,10 @@ impl Ring for UringRing {
     }
 
     fn park(&mut self, patience: Patience) -> Moment {
-        if self.provided.publish() {
+        self.provided.publish();
+        // Asked even where none came back just now: a socket may have found no buffer while all of
+        // them were on their way back, and its hunger was only heard of in this turn.
+        if self.leased < self.options.receive_buffers {
             self.feed_starved();
         }
         self.flush_backlog();
@@ -322,6 +340,7 @@ impl Ring for UringRing {
     }
 
     fn release(&mut self, lease: Lease) {
+        self.leased -= 1;
         self.provided.provide(lease.buffer);
     }
 

@@ -82,6 +82,7 @@ impl UringRing {
         let (closing, wanted) = (state.closing, state.wanted);
         match (u32::try_from(result), buffer) {
             (Ok(length), Some(buffer)) if length > 0 && !closing => {
+                self.leased += 1;
                 into.push(Completion::Received { socket, lease: Lease { buffer, length } });
                 if !more && wanted {
                     self.arm_receive(socket);
