@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use corelane::config::{self, Effective};
+use corelane::observe::Event;
 
 mod arguments;
 mod check;
@@ -25,7 +26,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some((command, matches)) = matches.subcommand() else {
         return ExitCode::from(USAGE);
     };
-    let effective = match config::load(&arguments::command_line(matches)) {
+    let command_line = arguments::command_line(matches);
+    let effective = match config::load(&command_line) {
         Ok(effective) => effective,
         Err(problems) => {
             for problem in &problems.0 {
@@ -37,17 +39,22 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match command {
         "check" => check::run(&effective),
         "stdio" => serve::stdio(start(effective)),
-        _ => serve::serve(start(effective)),
+        _ => serve::serve(start(effective), command_line),
     }
 }
 
 /// Opens the way of events to standard error, and sends the doubts about options along it.
 fn start(effective: Effective) -> config::Options {
     lines::start(effective.options.log.level);
-    for warning in &effective.warnings {
-        corelane::observe::Event::OptionDoubted { doubt: &warning.to_string() }.emit();
-    }
+    doubt(&effective);
     effective.options
+}
+
+/// Tells what is odd about the configuration and not wrong.
+fn doubt(effective: &Effective) {
+    for warning in &effective.warnings {
+        Event::OptionDoubted { doubt: &warning.to_string() }.emit();
+    }
 }
 
 /// Shows what clap has to say: help, version or what it did not understand.

@@ -6,28 +6,46 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use corelane::config::Options;
+use corelane::config::{self, CommandLine, Options};
 use corelane::observe::{Counters, Event};
 use corelane::protocol::message::ServerInfo;
-use corelane::server::Server;
+use corelane::server::{Handle, Server};
 use corelane::service::{Catalog, demo};
 
-use crate::cli::complain;
+use crate::cli::{complain, doubt};
 
-/// Serves the network until a signal ends it.
-pub(crate) fn serve(options: Options) -> ExitCode {
+/// Serves the network until a signal ends it. SIGHUP reads what `command_line` named again.
+pub(crate) fn serve(options: Options, command_line: CommandLine) -> ExitCode {
     if options.tcp.address.is_none() {
         let what = "nothing to serve: tcp is off and http is not served yet; \
                     give an address with --tcp";
         complain("error", &what);
         return ExitCode::FAILURE;
     }
-    end(offer(options).and_then(|server| Ok(server.serve()?)))
+    let reload = move |handle: &Handle| reload(&command_line, handle);
+    end(offer(options).and_then(|server| Ok(server.on_reload(reload).serve()?)))
 }
 
 /// Serves one peer over standard input and output until it ends its input.
 pub(crate) fn stdio(options: Options) -> ExitCode {
     end(offer(options).and_then(|server| Ok(server.stdio()?)))
+}
+
+/// Reads the configuration again; its limits are kept to from now on, what was fixed at start
+/// stays. A configuration with problems changes nothing.
+fn reload(command_line: &CommandLine, handle: &Handle) {
+    match config::load(command_line) {
+        Ok(effective) => {
+            doubt(&effective);
+            handle.keep_to(&effective.options);
+            Event::Reloaded.emit();
+        }
+        Err(problems) => {
+            for problem in &problems.0 {
+                Event::ReloadRefused { problem: &problem.to_string() }.emit();
+            }
+        }
+    }
 }
 
 /// A server of the demo tools.

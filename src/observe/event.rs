@@ -125,12 +125,12 @@ pub enum Event<'a> {
         /// Where it is, what is odd and what to do.
         doubt: &'a str,
     },
-    /// A new configuration was read and taken.
+    /// A new configuration was read and its limits were taken.
     Reloaded,
-    /// A new configuration was read and not taken.
+    /// A new configuration has this problem and was not taken: the one before stays.
     ReloadRefused {
-        /// What was wrong with it.
-        problems: usize,
+        /// Where it is, what is wrong and what to do.
+        problem: &'a str,
     },
     /// A ring opened.
     RingGranted {
@@ -230,7 +230,7 @@ impl Event<'_> {
             }
             Self::OptionDoubted { doubt } => warn!("{doubt}"),
             Self::Reloaded => info!("configuration reloaded"),
-            Self::ReloadRefused { problems } => error!(problems, "configuration not reloaded"),
+            Self::ReloadRefused { problem } => error!("configuration not reloaded: {problem}"),
             Self::RingGranted { shard, ring } => info!(shard, ring, "ring granted"),
             Self::RingRefused { ring, cause, remedy, fallback: Some(fallback) } => {
                 warn!(ring, cause, remedy, fallback, "ring refused");

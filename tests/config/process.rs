@@ -1,9 +1,11 @@
 //! The commands, as processes: what they write, where, and their exit codes.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use corelane::config::table;
 use corelane::config::{Inputs, assemble};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The program, with an environment of its own.
 fn corelane(arguments: &[&str]) -> Command {
@@ -177,4 +179,29 @@ fn serve_with_every_door_shut_says_so() {
         "error: nothing to serve: tcp is off and http is not served yet; \
          give an address with --tcp\n"
     );
+}
+
+#[test]
+fn sighup_takes_new_limits_and_keeps_the_old_ones_where_the_new_are_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("corelane.toml");
+    std::fs::write(&path, "tcp.address = \"127.0.0.1:0\"\nshards = 1\n").unwrap();
+    let mut command = corelane(&["serve", "--config", path.to_str().unwrap()]);
+    let mut server = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let id = Pid::from_child(&server);
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+    let mut wait_for = |words: &str| {
+        let found = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(words)));
+        found.unwrap_or_else(|| panic!("the server ended before it said {words}")).unwrap()
+    };
+    wait_for("listening tcp 127.0.0.1:");
+    std::fs::write(&path, "tcp.connections_max = 0\n").unwrap();
+    kill_process(id, Signal::HUP).unwrap();
+    let line = wait_for("configuration not reloaded");
+    assert!(line.contains("corelane.toml:1: tcp.connections_max: 0 is out of range"), "{line}");
+    std::fs::write(&path, "tcp.connections_max = 7\n").unwrap();
+    kill_process(id, Signal::HUP).unwrap();
+    wait_for("configuration reloaded");
+    kill_process(id, Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
 }

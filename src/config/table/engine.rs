@@ -65,7 +65,7 @@ pub(super) static SERVER: Section = Section {
         },
         Row {
             key: "log.level",
-            short: None,
+            short: Some("log"),
             unit: Unit::Choice(LogLevel::WORDS),
             about: "The least important event written to standard error.",
             cost: "debug writes a line for each connection, ten a second for each shard",
