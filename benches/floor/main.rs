@@ -1,0 +1,84 @@
+//! The floor: whole processes side by side, alternating in one run.
+//!
+//! ```text
+//! cargo bench --bench floor -- [--conns 64,1000] [--depth 1,16] [--eras legacy,modern]
+//!     [--servers "ring echo,corelane"] [--rounds 5] [--seconds 1] [--stdio]
+//! ```
+//!
+//! Each server is a process of its own on core 0 and is driven over loopback from core 1 by a
+//! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight. The bare ring
+//! echo says back the very bytes of the calls and is what the ratios refer to. The load core is
+//! nearly saturated by the floors, so CPU per request is the honest figure (nanosecond counters of
+//! the scheduler); a machine drifts, so only ratios within one run count. What this bench
+//! saturates is the two cores.
+
+mod contender;
+mod dialogue;
+mod echo;
+mod load;
+mod plan;
+#[expect(dead_code, reason = "the footprint bench asks for more")]
+#[path = "../rig/process.rs"]
+mod process;
+#[path = "../rig/requests.rs"]
+mod requests;
+mod stdio;
+mod table;
+
+use std::io;
+use std::time::Duration;
+
+use self::contender::Contender;
+use self::load::Load;
+use self::plan::Plan;
+use self::table::Row;
+
+const LOAD_CORE: usize = 1;
+const WARM_UP: Duration = Duration::from_millis(200);
+
+fn main() -> io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == process::CHILD) {
+        return contender::be_child(&arguments[1..]);
+    }
+    let plan = Plan::read(arguments.into_iter())?;
+    process::pin(&[LOAD_CORE])?;
+    let mut contenders = if plan.stdio { contender::over_stdio() } else { contender::over_tcp() };
+    if let Some(wanted) = &plan.servers {
+        contenders.retain(|contender| wanted.iter().any(|name| name == contender.name));
+    }
+    for &connections in &plan.connections {
+        for &depth in &plan.depths {
+            for &era in &plan.eras {
+                let load = Load {
+                    connections,
+                    depth,
+                    era,
+                    protocol: false,
+                    warm_up: WARM_UP,
+                    span: Duration::from_secs_f64(plan.seconds),
+                };
+                compare(&contenders, load, &plan)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One condition: every contender once a round, in turn, then their table.
+fn compare(contenders: &[Contender], load: Load, plan: &Plan) -> io::Result<()> {
+    let row = |contender: &Contender| Row { name: contender.name, outcomes: Vec::new() };
+    let mut rows: Vec<Row> = contenders.iter().map(row).collect();
+    for _ in 0..plan.rounds {
+        for (contender, row) in contenders.iter().zip(&mut rows) {
+            row.outcomes.push(contender.measure(load)?);
+        }
+    }
+    let (depth, era) = (load.depth, load.era.name());
+    let title = if plan.stdio {
+        format!("stdio, {depth} in flight, {era} calls")
+    } else {
+        format!("{} connections, {depth} in flight on each, {era} calls", load.connections)
+    };
+    table::print(&title, &rows)
+}

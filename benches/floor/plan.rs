@@ -1,0 +1,80 @@
+//! What to measure: the command line of this bench.
+
+use std::io;
+
+use crate::requests::Era;
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) connections: Vec<usize>,
+    pub(crate) depths: Vec<usize>,
+    pub(crate) eras: Vec<Era>,
+    /// Only these servers; `None` is all of them.
+    pub(crate) servers: Option<Vec<String>>,
+    pub(crate) rounds: usize,
+    pub(crate) seconds: f64,
+    /// Over pipes instead of TCP.
+    pub(crate) stdio: bool,
+}
+
+impl Plan {
+    /// Reads the arguments; what they leave out has the default of the bench's first page.
+    pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> io::Result<Self> {
+        let mut plan = Self {
+            connections: vec![64, 1000],
+            depths: Vec::new(),
+            eras: vec![Era::Legacy, Era::Modern],
+            servers: None,
+            rounds: 5,
+            seconds: 1.0,
+            stdio: false,
+        };
+        while let Some(flag) = arguments.next() {
+            match flag.as_str() {
+                // What cargo passes to every bench.
+                "--bench" => continue,
+                "--stdio" => {
+                    plan.stdio = true;
+                    continue;
+                }
+                _ => {}
+            }
+            let value = arguments.next().unwrap_or_default();
+            plan.set(&flag, &value)?;
+        }
+        if plan.stdio {
+            plan.connections = vec![1];
+        }
+        if plan.depths.is_empty() {
+            plan.depths = if plan.stdio { vec![64] } else { vec![1, 16] };
+        }
+        Ok(plan)
+    }
+
+    fn set(&mut self, flag: &str, value: &str) -> io::Result<()> {
+        let list: Vec<&str> = value.split(',').collect();
+        match flag {
+            "--conns" => self.connections = numbers(&list)?,
+            "--depth" => self.depths = numbers(&list)?,
+            "--eras" => self.eras.retain(|era| list.contains(&era.name())),
+            "--servers" => self.servers = Some(list.into_iter().map(str::to_owned).collect()),
+            "--rounds" => self.rounds = value.parse().map_err(io::Error::other)?,
+            "--seconds" => self.seconds = value.parse().map_err(io::Error::other)?,
+            _ => {
+                let text = format!("unknown flag {flag}: see the first page of benches/floor");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn numbers(list: &[&str]) -> io::Result<Vec<usize>> {
+    list.iter()
+        .map(|text| match text.parse() {
+            Ok(0) => Err(io::Error::other("a count of 0 measures nothing")),
+            other => other.map_err(io::Error::other),
+        })
+        .collect()
+}
