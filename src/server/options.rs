@@ -58,8 +58,6 @@ pub struct TcpOptions {
     /// Connections that wait in the kernel to be accepted, on each shard. Default 4,096, the
     /// kernel's own bound (`net.core.somaxconn`).
     pub backlog_max: u32,
-    /// How often a shard looks at its own resources. Cost: microseconds each time. Default 60 s.
-    pub resource_check_every: Duration,
 }
 
 /// HTTP, seed 001 section 3. Not served yet.
@@ -96,7 +94,9 @@ pub struct LimitOptions {
     /// Cost: that many bytes for each connection whose peer is slow. Default 1 MiB.
     pub outgoing_bytes_max: usize,
     /// Bytes that all connections together may hold in messages half received or not yet sent;
-    /// the one that would pass it gets -32603 and is closed. Divided evenly among shards.
+    /// the one that would pass it gets -32603 and is closed. Divided evenly among shards and looked
+    /// at with every arrival, so that it needs no periodic check (seed 001, section 2, has one
+    /// every 60 s).
     /// Default 1 GiB.
     pub memory_bytes_max: usize,
 }
@@ -203,7 +203,6 @@ impl Options {
                 receive_buffer_bytes: 4 * KIB,
                 send_buffer_bytes: 4 * KIB,
                 backlog_max: 8,
-                resource_check_every: Duration::from_millis(50),
                 ..TcpOptions::default()
             },
             http: HttpOptions { address: None },
@@ -250,7 +249,6 @@ impl Default for TcpOptions {
             receive_buffer_bytes: 64 * KIB,
             send_buffer_bytes: 64 * KIB,
             backlog_max: 4096,
-            resource_check_every: Duration::from_mins(1),
         }
     }
 }

@@ -57,7 +57,10 @@ pub(super) fn start(
 /// One thread's life: the best ring that the machine grants, within what was asked for.
 fn live(seed: ShardSeed, sources: Sources, berth: &Berth<Counters>) -> io::Result<Counters> {
     let options = seed.options();
-    let sizes = ring_sizes(options);
+    let sizes = match sources {
+        Sources::Listeners(_) => ring_sizes(options),
+        Sources::Pipes { .. } => pipe_sizes(options),
+    };
     let clock = Clock::start();
     #[cfg(target_os = "linux")]
     if options.engine.ring != RingBackend::Poll {
@@ -81,6 +84,18 @@ fn ring_sizes(options: &Options) -> RingOptions {
     let sizes = options.engine.ring_sizes;
     let sockets_max = sizes.sockets_max.min(options.tcp.connections_max + REFUSALS_MAX);
     RingOptions { sockets_max, ..sizes }
+}
+
+/// The sizes of a ring that serves two pipes: few buffers, but long ones.
+fn pipe_sizes(options: &Options) -> RingOptions {
+    RingOptions {
+        sockets_max: 1,
+        submissions_max: 64,
+        completions_max: 256,
+        receive_buffers: 16,
+        receive_buffer_bytes: options.stdio.buffer_bytes,
+        ..options.engine.ring_sizes
+    }
 }
 
 /// Runs a shard over `ring` until it has drained.
@@ -130,25 +145,22 @@ fn open<R: Ring>(ring: &mut R, sources: Sources) -> io::Result<Vec<Inlet>> {
 impl Threads {
     /// Tells what the shards run on, and how many connections that makes.
     pub(super) fn announce(&self, options: &Options, placement: &Placement) {
-        let mut ring = "poll";
-        for (shard, granted) in (0_u16..).zip(self.crew.descriptions()) {
+        let granted = self.crew.descriptions();
+        let ring = granted.first().and_then(|granted| granted.split(' ').next()).unwrap_or("poll");
+        let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
+        let (connections_max, bound) = capacity(options, shards, ring == "io_uring");
+        let spots = (0..shards).map(|shard| placement.spot(ShardId(shard)));
+        let cpus: Vec<String> = spots.clone().flatten().map(|spot| spot.cpu.to_string()).collect();
+        let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(",") };
+        let executor = "native";
+        Event::Started { ring, executor, shards, cpus: &cpus, connections_max, bound }.emit();
+        for ((shard, granted), spot) in (0_u16..).zip(granted).zip(spots) {
             Event::RingGranted { shard, ring: granted }.emit();
-            ring = granted.split(' ').next().unwrap_or(ring);
-            let spot = placement.spot(ShardId(shard));
             let node = spot.and_then(|spot| spot.node);
             let sibling = spot.filter(|spot| spot.core != spot.cpu).map(|spot| spot.core);
             let cpu = spot.map(|spot| spot.cpu);
             Event::ShardStarted { shard, cpu, node, sibling }.emit();
         }
-        let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
-        let (connections_max, bound) = capacity(options, shards, ring == "io_uring");
-        let cpus: Vec<String> = (0..shards)
-            .filter_map(|shard| placement.spot(ShardId(shard)))
-            .map(|spot| spot.cpu.to_string())
-            .collect();
-        let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(",") };
-        let executor = "native";
-        Event::Started { ring, executor, shards, cpus: &cpus, connections_max, bound }.emit();
     }
 
     /// Waits for every shard; adds up what they counted. Where one fails the others are drained by

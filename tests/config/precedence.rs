@@ -104,7 +104,6 @@ fn nothing_given_gives_the_defaults_of_the_contract() {
         ("tcp.acceptors", "10"),
         ("tcp.idle_ms_max", "5min"),
         ("tcp.lease_ms_max", "30s"),
-        ("tcp.resource_check_ms", "1min"),
         ("tcp.receive_buffer_bytes", "64KiB"),
         ("tcp.send_buffer_bytes", "64KiB"),
         ("tcp.keepalive", "true"),

@@ -99,15 +99,6 @@ pub(super) static TCP: Section = Section {
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.send_buffer_bytes,
         },
-        Row {
-            key: "tcp.resource_check_ms",
-            short: None,
-            unit: Unit::Milliseconds { least: 10, most: 60 * MINUTE },
-            about: "How often a shard looks at its own memory and tells its counters.",
-            cost: "microseconds each time",
-            source: "transport contract, section 2",
-            field: |options| &mut options.tcp.resource_check_every,
-        },
     ],
 };
 
