@@ -250,6 +250,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn flush(&mut self, ring: &mut R, now: Moment) {
         self.link.flush(ring, now);
+        self.mailbox.wake_targets(|waker| ring.wake(waker));
     }
 
     fn deadline(&self) -> Option<Moment> {

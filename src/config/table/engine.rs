@@ -148,6 +148,15 @@ pub(super) static RING: Section = Section {
             field: |options| &mut options.engine.ring_sizes.receive_buffer_bytes,
         },
         Row {
+            key: "ring.burst_buffers_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 32_768 },
+            about: "Receive buffers that one connection may fill before the others come first.",
+            cost: "fairness: the higher, the longer the others may wait",
+            source: "measured: one connection can fill hundreds in a pass",
+            field: |options| &mut options.engine.ring_sizes.burst_buffers_max,
+        },
+        Row {
             key: "ring.zero_copy_bytes_min",
             short: None,
             unit: Unit::BytesOrOff { least: KIB, most: GIB },

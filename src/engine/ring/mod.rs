@@ -258,6 +258,8 @@ pub struct RingOptions {
     pub receive_buffers: u16,
     /// Bytes of one receive buffer without its padding. Default 4,096.
     pub receive_buffer_bytes: u32,
+    /// Buffers that one socket may fill in one turn; past it the others come first. Default 64.
+    pub burst_buffers_max: u16,
     /// Accepts in flight on each listener, each with room for its peer's address. Default 10 (the
     /// acceptor pool of the TCP contract, seed 001 section 2).
     pub accepts_in_flight: u16,
@@ -274,6 +276,7 @@ impl Default for RingOptions {
             completions_max: 32_768,
             receive_buffers: 1_024,
             receive_buffer_bytes: 4_096,
+            burst_buffers_max: 64,
             accepts_in_flight: 10,
             zero_copy_bytes_min: u32::MAX,
         }

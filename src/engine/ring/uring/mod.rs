@@ -59,6 +59,8 @@ pub struct UringRing {
     starved: VecDeque<Socket>,
     /// Buffers in the hands of the shard.
     leased: u16,
+    /// Counts reaps, so that a socket's burst is counted for each anew.
+    turn: u16,
     /// Completions that needed no kernel.
     ready: Vec<Completion>,
     /// Submissions that found the queue full while the kernel was busy.
@@ -92,6 +94,7 @@ impl UringRing {
             table: Table::new(granted.slots),
             starved: VecDeque::new(),
             leased: 0,
+            turn: 0,
             ready: Vec::new(),
             backlog: VecDeque::new(),
             reaped: Vec::with_capacity(1024),
@@ -290,6 +293,7 @@ impl Ring for UringRing {
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {
+        self.turn = self.turn.wrapping_add(1);
         completions.append(&mut self.ready);
         let mut reaped = std::mem::take(&mut self.reaped);
         reaped.extend(

@@ -83,9 +83,13 @@ impl UringRing {
         match (u32::try_from(result), buffer) {
             (Ok(length), Some(buffer)) if length > 0 && !closing => {
                 self.leased += 1;
+                let is_burst = state.is_burst(self.turn, self.options.burst_buffers_max);
                 into.push(Completion::Received { socket, lease: Lease { buffer, length } });
                 if !more && wanted {
                     self.arm_receive(socket);
+                } else if more && is_burst {
+                    // Ends the multishot; it is armed again behind everybody else's.
+                    self.cancel(token(Purpose::Receive, socket.0));
                 }
                 return;
             }

@@ -37,6 +37,10 @@ pub(super) struct State {
     pub(super) send: u32,
     /// Submissions whose last completion has not come.
     pub(super) outstanding: u8,
+    /// Buffers filled in the turn `burst_turn`.
+    pub(super) burst: u16,
+    /// The turn that `burst` belongs to; numbers wrap, which costs a cut burst once in a while.
+    pub(super) burst_turn: u16,
 }
 
 #[derive(Debug)]
@@ -44,6 +48,19 @@ struct Adopted {
     descriptor: Option<OwnedFd>,
     pipe: bool,
     state: State,
+}
+
+impl State {
+    /// Counts a buffer that the socket has filled in `turn`; `true` for the one that reaches
+    /// `burst_max`.
+    pub(super) const fn is_burst(&mut self, turn: u16, burst_max: u16) -> bool {
+        if self.burst_turn != turn {
+            self.burst_turn = turn;
+            self.burst = 0;
+        }
+        self.burst = self.burst.saturating_add(1);
+        self.burst == burst_max
+    }
 }
 
 /// All sockets of a ring. Names below `slots_max` are slots, those from there on are adopted
