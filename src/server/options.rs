@@ -307,6 +307,7 @@ fn tiny_ring() -> RingOptions {
         completions_max: 16,
         receive_buffers: 4,
         receive_buffer_bytes: 256,
+        burst_buffers_max: 2,
         accepts_in_flight: 2,
         ..RingOptions::default()
     }
