@@ -18,6 +18,7 @@
 //!   itself; nothing is lost, the peer is slowed by its window.
 
 pub mod poll;
+pub mod sim;
 #[cfg(target_os = "linux")]
 pub mod uring;
 

@@ -31,12 +31,8 @@ impl Streams {
 
     /// The attempt is over, one way or the other: a socket that was being connected is writable.
     pub(super) fn conclude_connect(&mut self, poller: &Poller, socket: Socket) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
-        let Some(token) = stream.connecting else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
+        let Some(token) = stream.connecting else { return };
         let error = match SockRef::from(&stream.descriptor).take_error() {
             Ok(None) => None,
             Ok(Some(error)) | Err(error) => Some(error),

@@ -56,9 +56,7 @@ impl Listeners {
 
     /// Accepts from now on.
     pub(super) fn accept(&mut self, poller: &Poller, streams: &mut Streams, listener: Listener) {
-        let Some(gate) = self.find(listener) else {
-            return;
-        };
+        let Some(gate) = self.find(listener) else { return };
         gate.is_accepting = true;
         if let Err(error) = gate.watch(poller, listener) {
             streams.completed.push(Completion::AcceptFailed { listener, error });
@@ -67,9 +65,7 @@ impl Listeners {
 
     /// Closes one listener.
     pub(super) fn close(&mut self, poller: &Poller, listener: Listener) {
-        let Some(place) = self.places.get_mut(usize::from(listener.0)) else {
-            return;
-        };
+        let Some(place) = self.places.get_mut(usize::from(listener.0)) else { return };
         if let Some(mut gate) = place.take() {
             gate.forget(poller);
         }
@@ -91,9 +87,7 @@ impl Listeners {
         now: Moment,
     ) {
         let batch = self.batch;
-        let Some(gate) = self.find(listener).filter(|gate| gate.is_accepting) else {
-            return;
-        };
+        let Some(gate) = self.find(listener).filter(|gate| gate.is_accepting) else { return };
         for _ in 0..batch {
             let error = match gate.admit(streams, listener) {
                 Ok(Admitted::One) => continue,

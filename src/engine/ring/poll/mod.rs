@@ -139,9 +139,7 @@ impl Streams {
     fn react(&mut self, poller: &Poller, event: Event) {
         #[expect(clippy::cast_possible_truncation, reason = "the keys of streams are names")]
         let socket = Socket(event.key as u32);
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
         if stream.connecting.is_some() {
             return self.conclude_connect(poller, socket);
         }

@@ -189,9 +189,7 @@ impl Streams {
 
     /// Has the poller report nothing but what the stream waits for.
     pub(super) fn trim(&mut self, poller: &Poller, socket: Socket) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
         if stream.wanted() != stream.watched {
             // Less interest in what is watched already is not refused.
             let told = stream.tell(poller, socket);

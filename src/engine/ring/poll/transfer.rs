@@ -16,9 +16,7 @@ use crate::engine::ring::{Completion, Socket};
 impl Streams {
     /// Receives from now on.
     pub(super) fn receive(&mut self, poller: &Poller, socket: Socket) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
         if stream.intake != Intake::Paused {
             return;
         }
@@ -30,9 +28,7 @@ impl Streams {
 
     /// Stops receiving. Says nothing to the poller: most streams stay silent meanwhile.
     pub(super) fn pause(&mut self, socket: Socket) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
         let intake = stream.intake;
         if intake != Intake::Ended {
             stream.intake = Intake::Paused;
@@ -76,12 +72,8 @@ impl Streams {
 
     /// Goes on with the send under way, now that the stream is writable.
     pub(super) fn resume(&mut self, poller: &Poller, socket: Socket) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
-        let Some(mut departure) = stream.departure.take() else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
+        let Some(mut departure) = stream.departure.take() else { return };
         let moved = stream.advance(&mut departure);
         stream.departure = Some(departure);
         match moved {
@@ -94,9 +86,7 @@ impl Streams {
 
     /// Ends the sending half, after the send that is under way.
     pub(super) fn finish(&mut self, socket: Socket) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
         if stream.departure.is_some() {
             stream.is_finishing = true;
         } else {
@@ -122,9 +112,7 @@ impl Streams {
     #[inline]
     pub(super) fn take_in(&mut self, socket: Socket) {
         for _ in 0..self.share {
-            let Some(Some(stream)) = self.places.get_mut(socket.index()) else {
-                return;
-            };
+            let Some(Some(stream)) = self.places.get_mut(socket.index()) else { return };
             let Some(bytes) = self.buffers.next() else {
                 // First in line when buffers are back. It stays watched: most often they are back
                 // before the next wait, and an event before that ends the watching.
@@ -154,12 +142,8 @@ impl Streams {
             if self.buffers.is_exhausted() {
                 return;
             }
-            let Some(socket) = self.starved.pop_front() else {
-                return;
-            };
-            let Some(stream) = self.find(socket) else {
-                continue;
-            };
+            let Some(socket) = self.starved.pop_front() else { return };
+            let Some(stream) = self.find(socket) else { continue };
             stream.intake = Intake::Receiving;
             self.take_in(socket);
             if let Err(error) = self.watch(poller, socket) {
@@ -187,9 +171,7 @@ impl Streams {
 
     /// Tells the end of what is received.
     fn end(&mut self, socket: Socket, result: io::Result<()>) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
         if stream.intake == Intake::Ended {
             return;
         }
@@ -199,12 +181,8 @@ impl Streams {
 
     /// Tells the outcome of the send under way and hands its buffer back.
     fn conclude(&mut self, socket: Socket, outcome: io::Result<()>) {
-        let Some(stream) = self.find(socket) else {
-            return;
-        };
-        let Some(Departure { buffer, from, next }) = stream.departure.take() else {
-            return;
-        };
+        let Some(stream) = self.find(socket) else { return };
+        let Some(Departure { buffer, from, next }) = stream.departure.take() else { return };
         if std::mem::take(&mut stream.is_finishing) {
             stream.descriptor.finish();
         }
