@@ -33,7 +33,7 @@ fn the_line_about_the_engine_comes_before_the_one_about_the_listener() {
 
 #[test]
 fn a_silent_log_still_tells_where_it_listens() {
-    let server = Server::start(&["--log-level", "off"]);
+    let server = Server::start(&["--log", "off"]);
     server.process.signal(rustix::process::Signal::TERM);
     assert_eq!(server.process.end().code, Some(0));
 }
