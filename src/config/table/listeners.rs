@@ -2,7 +2,7 @@
 //!
 //! Each default of the transport contract (seed 001) stands in `options`.
 
-use crate::config::table::{DAY, GIB, KIB, MIB, MINUTE, Row, Section};
+use crate::config::table::{DAY, GIB, KIB, MIB, Row, Section};
 use crate::config::unit::Unit;
 
 pub(super) static TCP: Section = Section {
