@@ -4,7 +4,7 @@
 //! starts one shard per core and hands back a [`Running`] server. The command line does nothing
 //! else.
 //!
-//! Inside, read [`pipeline`] first: it is the road. `driver` feeds it with what the ring completes,
+//! Inside, read `pipeline` first: it is the road. `driver` feeds it with what the ring completes,
 //! `calls` and `desk` hold what answers later, `launch` starts and ends it all.
 
 #![forbid(unsafe_code)]

@@ -8,7 +8,7 @@ use crate::session::Session;
 /// One server on `ring` and `executor`: both eras, several shards, a drain with a call in flight.
 fn serve(ring: &str, executor: &str) {
     let server = Server::start(&["--ring", ring, "--executor", executor, "--shards", "2"]);
-    let about = server.process.told().iter().find(|line| line.contains("executor"));
+    let about = server.process.told().iter().find(|line| line.starts_with("corelane "));
     let about = about.expect("the line about the engine comes before the listener's");
     assert!(about.contains(ring) && about.contains(executor), "{about}");
 

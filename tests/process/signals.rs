@@ -1,5 +1,6 @@
 //! How it ends, and what does not end it.
 
+use std::fs;
 use std::net::TcpStream;
 
 use rustix::process::Signal;
@@ -70,4 +71,32 @@ fn sighup_ends_neither_the_server_nor_a_session() {
     }
     server.process.signal(Signal::TERM);
     assert_eq!(server.process.end().code, Some(0));
+}
+
+#[test]
+fn sighup_takes_a_changed_limit_and_leaves_a_broken_file_alone() {
+    let folder = tempfile::tempdir().expect("a folder for a moment");
+    let file = folder.path().join("corelane.toml");
+    let path = file.to_str().expect("the path is UTF-8");
+    fs::write(&file, "message_bytes_max = 4096\n").expect("the folder is ours");
+    let mut server = Server::start(&["--config", path]);
+    let long = "7".repeat(10_000);
+    let refused = |server: &Server| {
+        let mut session = Session::modern(server.connect());
+        session.peer.say_line(long.as_bytes());
+        let code = session.hear(None)["error"]["code"].take();
+        session.peer.hear_end();
+        code
+    };
+    assert_eq!(refused(&server), -32012);
+
+    fs::write(&file, "message_bytes_max = \"many\"\n").expect("the folder is ours");
+    server.process.signal(Signal::HUP);
+    server.process.wait_for(|line| line.contains("configuration not reloaded"));
+    assert_eq!(refused(&server), -32012);
+
+    fs::write(&file, "message_bytes_max = 65536\n").expect("the folder is ours");
+    server.process.signal(Signal::HUP);
+    server.process.wait_for(|line| line.contains("configuration reloaded"));
+    Session::modern(server.connect()).echo(&long);
 }

@@ -66,8 +66,8 @@ fn refuse(module: &[String], target: &[String], modules: &Modules) -> Option<Str
     }
     let parent = module[..shared].join("::");
     Some(format!(
-        "`{own}` uses `{used}`, which `{parent}` lists after it; list `{used}` first (an empty line \
-         keeps rustfmt from sorting across it), or move what both need into a module before them"
+        "`{own}` uses `{used}`, which `{parent}` lists after it; list `{used}` first (rustfmt does \
+         not sort across an empty line), or move what both need into a module before them"
     ))
 }
 

@@ -159,9 +159,10 @@ impl<L: Send> Mailbox<L> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MeshOptions, Post, mesh};
-    use super::*;
     use crossbeam::channel::{Receiver, unbounded};
+
+    use super::*;
+    use crate::engine::mesh::{MeshOptions, Post, mesh};
 
     fn options(lane_letters_max: usize, post_letters_max: usize) -> MeshOptions {
         MeshOptions { lane_letters_max, post_letters_max }

@@ -1,6 +1,6 @@
 //! The mesh: bounded letters between shards, and from other threads to a shard.
 //!
-//! Each pair of shards has a lane of its own in each direction ([`queue`]), each shard has one
+//! Each pair of shards has a lane of its own in each direction (`queue`), each shard has one
 //! inbox for everybody else (the signal thread, the blocking pool, helper threads). All of it is
 //! made at start; sending and receiving allocate nothing.
 //!
@@ -9,7 +9,7 @@
 //! - Letters of one sender arrive once and in order, or the sender has them back: a full lane
 //!   refuses and counts, it never waits.
 //! - A shard that parks with [`Mailbox::prepare_park`] is woken by the next letter, and a shard
-//!   that is awake costs its senders no wake ([`parking`] tells why).
+//!   that is awake costs its senders no wake (`parking` tells why).
 //! - A shard gathers its wakes over a turn: [`Mailbox::wake_targets`], called once at its end,
 //!   fences and wakes once a target however many letters went there.
 //!

@@ -58,9 +58,10 @@ macro_rules! promises {
                     #[test]
                     fn $promise() {
                         if let Some(ring) =
-                            super::super::$backend(&super::super::$room::options())
+                            crate::ring_contract::$backend(&crate::ring_contract::$room::options())
                         {
-                            super::super::$room::$promise(super::super::bench::Bench::new(ring));
+                            let bench = crate::ring_contract::bench::Bench::new(ring);
+                            crate::ring_contract::$room::$promise(bench);
                         }
                     }
                 )*)*
