@@ -8,6 +8,8 @@ use crate::process::{self, Server};
 use crate::stdio;
 
 const SERVER_CORE: usize = 0;
+/// More than any load opens.
+const CONNECTIONS_MAX: usize = 20_000;
 
 /// A server that can be measured.
 #[derive(Clone, Debug)]
@@ -33,6 +35,12 @@ impl Contender {
     const fn stdio(mut self) -> Self {
         self.stdio = true;
         self
+    }
+
+    /// Why it cannot run here, where it cannot: a program without this host, a kernel without this
+    /// ring.
+    pub(crate) fn obstacle(&self) -> Option<io::Error> {
+        if self.stdio { None } else { Server::start(&self.arguments).err() }
     }
 
     /// Starts it, drives it, ends it.
@@ -61,7 +69,7 @@ pub(crate) fn over_tcp() -> Vec<Contender> {
     ] {
         let line = format!(
             "become {CORELANE} serve --tcp 127.0.0.1:0 --http off --shards 1 --cpus {SERVER_CORE} \
-             --executor {executor} --ring {ring}"
+             --executor {executor} --ring {ring} --tcp-connections-max {CONNECTIONS_MAX}"
         );
         contenders.push(Contender::new(name, &line));
     }

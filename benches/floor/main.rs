@@ -47,6 +47,13 @@ fn main() -> io::Result<()> {
     if let Some(wanted) = &plan.servers {
         contenders.retain(|contender| wanted.iter().any(|name| name == contender.name));
     }
+    contenders.retain(|contender| {
+        let obstacle = contender.obstacle();
+        if let Some(obstacle) = &obstacle {
+            eprintln!("left out: {}: {obstacle}", contender.name);
+        }
+        obstacle.is_none()
+    });
     for &connections in &plan.connections {
         for &depth in &plan.depths {
             for &era in &plan.eras {

@@ -1,0 +1,210 @@
+//! The road as far as a stop, over bytes in memory, again and again.
+//!
+//! Each stop includes the ones before it, so what a stop costs is the difference to the one before.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::rc::Rc;
+
+use corelane::engine::buffer::PADDING;
+use corelane::engine::host::native::Native;
+use corelane::engine::ring::Ring;
+use corelane::observe::label::Transport;
+use corelane::protocol::era::{Initialize, Lifecycle, Meta, Method};
+use corelane::protocol::json::{Limits, Parser, Value};
+use corelane::protocol::message::ServerInfo;
+use corelane::protocol::revision::Revision;
+use corelane::protocol::rpc::{Envelope, Id};
+use corelane::server::{Inlet, Options, Server};
+use corelane::service::{Call, Catalog, Reply, demo};
+use corelane::transport::ndjson::{self, Line, LineReader};
+
+use crate::memory::{LISTENER, MemoryRing};
+use crate::requests::{Era, INITIALIZE, INITIALIZED, Template};
+
+type Failure = Box<dyn Error>;
+
+/// How far a message travels.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
+pub(crate) enum Stop {
+    /// Its bytes are copied into a buffer, as the kernel would do it, and its line is found.
+    Frame,
+    /// It is parsed.
+    Parse,
+    /// It is read as a request and admitted by its era.
+    Envelope,
+    /// Its tool is found.
+    Dispatch,
+    /// The tool has run and the answer line is written.
+    Answer,
+    /// All of it in a real shard, one message a turn.
+    Turn,
+    /// All of it in a real shard, sixteen messages a turn.
+    TurnOfSixteen,
+}
+
+impl Stop {
+    /// Every stop, in the order of the road.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Frame,
+        Self::Parse,
+        Self::Envelope,
+        Self::Dispatch,
+        Self::Answer,
+        Self::Turn,
+        Self::TurnOfSixteen,
+    ];
+
+    /// Its name in the table and on the command line of the child.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Frame => "frame",
+            Self::Parse => "parse",
+            Self::Envelope => "envelope",
+            Self::Dispatch => "dispatch",
+            Self::Answer => "answer",
+            Self::Turn => "turn",
+            Self::TurnOfSixteen => "turn-of-16",
+        }
+    }
+
+    /// Messages that travel together.
+    pub(crate) const fn together(self) -> u64 {
+        match self {
+            Self::TurnOfSixteen => 16,
+            _ => 1,
+        }
+    }
+}
+
+/// Carries `messages` messages of `era` as far as `stop`.
+pub(crate) fn run(stop: Stop, era: Era, messages: u64) -> Result<(), Failure> {
+    match stop {
+        Stop::Turn | Stop::TurnOfSixteen => turn(era, messages, stop.together()),
+        _ => Road::new(era)?.run(stop, messages),
+    }
+}
+
+/// The pure rooms, put together as the pipeline of the server does it.
+struct Road {
+    catalog: Catalog,
+    parser: Parser,
+    reader: LineReader,
+    lifecycle: Lifecycle,
+    line: Vec<u8>,
+    arrival: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Road {
+    fn new(era: Era) -> Result<Self, Failure> {
+        let line = Template::echo(era).repeat(1);
+        let mut road = Self {
+            catalog: demo::catalog(ServerInfo::new("corelane", "0.1.0"))?,
+            parser: Parser::new(Limits::default()),
+            reader: LineReader::new(),
+            lifecycle: Lifecycle::new(),
+            arrival: vec![0; line.len() + PADDING],
+            line,
+            out: Vec::with_capacity(4096),
+        };
+        let mut opening = [INITIALIZE.as_bytes(), &[0; PADDING]].concat();
+        let document = road.parser.parse(&mut opening, INITIALIZE.len());
+        let document = document.map_err(|error| format!("{error:?}"))?;
+        let Ok(Envelope::Request { params, .. }) = Envelope::read(document.root()) else {
+            return Err("initialize is not read as a request".into());
+        };
+        let asked = Initialize::read(params).map_err(|error| error.message)?;
+        road.lifecycle.initialize(&asked).map_err(|error| error.message)?;
+        road.lifecycle.confirm();
+        drop(document);
+        Ok(road)
+    }
+
+    fn run(&mut self, stop: Stop, messages: u64) -> Result<(), Failure> {
+        let Self { catalog, parser, reader, lifecycle, line, arrival, out } = self;
+        for _ in 0..messages {
+            arrival[..line.len()].copy_from_slice(line);
+            let mut from = 0;
+            let found = reader.next(&arrival[..line.len()], &mut from, 1 << 20, Vec::new);
+            let Line::Inside { start, end } = black_box(found) else {
+                return Err("the line was not found".into());
+            };
+            if stop < Stop::Parse {
+                continue;
+            }
+            let document = parser.parse(&mut arrival[start..], end - start);
+            let document = document.map_err(|error| format!("{error:?}"))?;
+            let root = black_box(document.root());
+            if stop < Stop::Envelope {
+                continue;
+            }
+            let (id, revision, params) = admit(root, *lifecycle)?;
+            if stop < Stop::Dispatch {
+                black_box((id, revision, params));
+                continue;
+            }
+            let call = Call::read(revision, params).map_err(|error| error.message)?;
+            if stop < Stop::Answer {
+                black_box(catalog.called(&call)).map_err(|error| error.message)?;
+                continue;
+            }
+            out.clear();
+            let Reply::Ready = catalog.call(&call, id, out) else {
+                return Err("the tool did not answer at once".into());
+            };
+            ndjson::end_line(out);
+            black_box(&out);
+        }
+        Ok(())
+    }
+}
+
+/// What the pipeline does between the document and the call.
+fn admit<'a>(
+    root: Value<'a>,
+    lifecycle: Lifecycle,
+) -> Result<(Id<'a>, Revision, Option<Value<'a>>), Failure> {
+    let Ok(Envelope::Request { id, method, params }) = Envelope::read(root) else {
+        return Err("the call is not read as a request".into());
+    };
+    let meta = Meta::read(params).map_err(|error| error.message)?;
+    let method = Method::parse(method).ok_or("the method is not known")?;
+    let revision = if meta.is_modern() {
+        meta.modern().map(|modern| modern.revision)
+    } else {
+        lifecycle.admit(method)
+    };
+    Ok((id, revision.map_err(|error| error.message)?, params))
+}
+
+/// A real shard over a ring in memory, whose one peer says `together` calls a turn.
+fn turn(era: Era, messages: u64, together: u64) -> Result<(), Failure> {
+    let catalog = demo::catalog(ServerInfo::new("corelane", "0.1.0"))?;
+    let mut options = Options::default();
+    options.engine.blocking_threads = 1;
+    let (seeds, _handle) = Server::new(catalog).options(options).seeds(1)?;
+    let seed = seeds.into_iter().next().ok_or("no seed")?;
+    let ring = MemoryRing::new();
+    let host = Rc::new(Native::new(ring.waker()));
+    let inlet = Inlet::Listener { listener: LISTENER, transport: Transport::Tcp };
+    let mut shard = seed.build(ring, host, &[inlet])?;
+    let mut say = |script: &[u8], times: u64| {
+        shard.ring_mut().say(script, times);
+        let before = shard.ring().sent_bytes;
+        // One turn more, for what was sent in the last one to come back.
+        for _ in 0..=times {
+            shard.turn(corelane::engine::ring::Patience::None);
+        }
+        shard.ring().sent_bytes - before
+    };
+    say(&[INITIALIZE, INITIALIZED].concat().into_bytes(), 1);
+    let template = Template::echo(era);
+    let answer = say(&template.repeat(1), 1);
+    let count = usize::try_from(together)?;
+    let sent = say(&template.repeat(count), messages / together);
+    if answer == 0 || sent != messages / together * together * answer {
+        return Err(format!("{messages} calls got {sent} bytes of {answer} each").into());
+    }
+    Ok(())
+}
