@@ -79,7 +79,8 @@ proptest! {
 fn fuzz(seed: u64) {
     let mut random = Random::seeded(seed);
     let line_bytes_max = 1 + random.below(200);
-    let alphabet: &[u8] = if random.chance(1, 2) { b"\n\r{}\"x" } else { b"\nabcdefghijklmnop\0\xff" };
+    let alphabet: &[u8] =
+        if random.chance(1, 2) { b"\n\r{}\"x" } else { b"\nabcdefghijklmnop\0\xff" };
     let length = random.below(5_000);
     let stream: Vec<u8> = (0..length).map(|_| alphabet[random.below(alphabet.len())]).collect();
     let widest = 1 + random.below(300);
