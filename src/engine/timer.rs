@@ -18,7 +18,8 @@
 //! What it does not do: cancel. An owner whose deadline moves keeps its entry, and looks when the
 //! entry expires whether its time has really come; if not it inserts again (lazy re-arming). A key
 //! with a generation as payload tells entries of the dead. An idle timeout of five minutes thus
-//! costs one insertion in five minutes however busy its connection is.
+//! costs one insertion in five minutes however busy its connection is. Owners that come and go
+//! faster than their deadlines have [`Wheel::shed`].
 
 use std::time::Duration;
 
@@ -90,7 +91,10 @@ impl<T: Copy> Wheel<T> {
     ///
     /// When four thousand million entries wait already.
     pub fn insert(&mut self, deadline: Moment, payload: T) {
-        let tick = deadline.nanoseconds().div_ceil(TICK_NANOSECONDS);
+        self.enter(deadline.nanoseconds().div_ceil(TICK_NANOSECONDS), payload);
+    }
+
+    fn enter(&mut self, tick: u64, payload: T) {
         let entry = Entry { tick, payload, next: NOTHING };
         let index = self.vacant_first;
         let index = if index == NOTHING {
@@ -105,6 +109,29 @@ impl<T: Copy> Wheel<T> {
         };
         self.length += 1;
         self.place(index, tick);
+    }
+
+    /// Forgets the entries of dead owners once they outnumber the `living` by far. For owners that
+    /// come and go faster than their deadlines: asked before each insertion it keeps their entries
+    /// from piling up. Cost: a look at one entry for each insertion on average, and a new wheel
+    /// now and then.
+    pub fn shed(&mut self, living: usize, is_alive: impl Fn(&T) -> bool) {
+        if self.length <= SHED_FACTOR * living + SHED_MIN {
+            return;
+        }
+        let mut kept = Self { present: self.present, ..Self::with_capacity(SHED_MIN) };
+        let slots = self.levels.iter().flat_map(|level| level.first);
+        for first in slots.chain([self.due_first]) {
+            let mut index = first;
+            while index != NOTHING {
+                let Entry { tick, payload, next } = self.entries[index as usize];
+                if is_alive(&payload) {
+                    kept.enter(tick, payload);
+                }
+                index = next;
+            }
+        }
+        *self = kept;
     }
 
     /// Takes one entry that is due at `now`; `None` when nothing (more) is. The caller may insert
@@ -228,6 +255,11 @@ const SLOTS: usize = 1 << DIGIT_BITS;
 /// Eight digits hold every tick that a [`Moment`] can name: 2⁶⁴ ns are fewer than 2⁴⁵ ms.
 const LEVELS: usize = 8;
 const NOTHING: u32 = u32::MAX;
+/// Entries that a wheel may hold whoever owns them: some 24 KiB.
+const SHED_MIN: usize = 1024;
+/// Entries to an owner before its wheel is looked through. An owner alive has one or two of them,
+/// so that at least half of what a look finds is dead.
+const SHED_FACTOR: usize = 4;
 
 const _: () = assert!(u64::MAX / TICK_NANOSECONDS < 1 << (LEVELS * DIGIT_BITS));
 const _: () = assert!(size_of::<Entry<crate::base::slab::Key>>() <= 24);
@@ -320,6 +352,27 @@ mod tests {
             }
         }
         assert_eq!((rounds, wheel.len()), (1_000, 1));
+    }
+
+    #[test]
+    fn entries_of_the_dead_do_not_pile_up_and_the_living_keep_their_deadlines() {
+        let mut wheel = Wheel::new();
+        let lasting: Vec<u64> = (0..100).map(|number| 1_000 + number * 7).collect();
+        for deadline in &lasting {
+            wheel.insert(at(*deadline), (true, *deadline));
+        }
+        assert!(drain(&mut wheel, at(10)).is_empty());
+        wheel.insert(at(5), (true, 0));
+        for number in 0..1_000_000 {
+            wheel.shed(lasting.len() + 1, |(is_alive, _)| *is_alive);
+            wheel.insert(at(300_000 + number % 1_000), (false, number));
+            assert!(wheel.len() < 2_000);
+        }
+        wheel.shed(0, |(is_alive, _)| *is_alive);
+        assert_eq!(wheel.pop_expired(at(10)), Some((true, 0)));
+        assert_eq!(wheel.next_deadline(), Some(at(1_000)));
+        let expired = drain(&mut wheel, at(299_999));
+        assert!(expired.into_iter().eq(lasting.into_iter().map(|deadline| (true, deadline))));
     }
 
     #[test]

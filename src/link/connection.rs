@@ -98,7 +98,7 @@ impl<S> Connection<S> {
     }
 
     /// Whether what arrives is thrown away.
-    pub(super) fn is_discarding(&self) -> bool {
+    pub fn is_discarding(&self) -> bool {
         self.phase != Phase::Open
     }
 

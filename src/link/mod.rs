@@ -34,6 +34,7 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::engine::timer::Wheel;
+use crate::transport::ndjson::LineReader;
 
 use self::connection::Phase;
 
@@ -138,6 +139,7 @@ impl<S> Link<S> {
         self.statistics.opened += 1;
         if stream.receive == stream.send {
             let first = self.options.lease_max.min(self.options.idle_max);
+            self.wheel.shed(self.connections.len(), |key| self.connections.get(*key).is_some());
             self.wheel.insert(now.after(first), key);
         }
         ring.submit(Operation::Receive(stream.receive));
@@ -167,8 +169,10 @@ impl<S> Link<S> {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.phase == Phase::Open {
             connection.phase = Phase::Draining;
-            // What waited to be read never will be, and must not hold the end back.
+            // What waited to be read never will be: it must not hold the end back, nor memory.
+            connection.reader = LineReader::new();
             self.pool.give(std::mem::take(&mut connection.stash));
+            self.weigh(key);
         }
         self.advance(ring, key, now);
     }

@@ -83,6 +83,8 @@ impl Calls {
         let progress = f64::NEG_INFINITY;
         let call = Call { connection, id, revision, progress_token, progress, work, awaited: true };
         let ticket = self.slab.insert(call).ok()?;
+        // Most calls end long before their deadline.
+        self.wheel.shed(self.slab.len(), |ticket| self.slab.get(*ticket).is_some());
         self.wheel.insert(deadline, ticket);
         Some(ticket)
     }

@@ -216,7 +216,11 @@ impl Future for Sleep {
         let Ok(key) = sleeps.wakers.insert(context.waker().clone()) else {
             return Poll::Ready(());
         };
-        sleeps.wheel.insert(self.deadline, key);
+        let Sleeps { wakers, wheel } = &mut *sleeps;
+        // Whoever is cancelled while it sleeps is gone long before its deadline.
+        wheel.shed(wakers.len(), |key| wakers.get(*key).is_some());
+        wheel.insert(self.deadline, key);
+        drop(sleeps);
         self.key = Some(key);
         Poll::Pending
     }

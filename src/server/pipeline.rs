@@ -10,6 +10,7 @@
 //! What it keeps true: every request that was read is answered exactly once, now or by ticket; a
 //! notification never is; a text that is no message gets one error and harms nothing else.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub(super) struct Road {
     pub(super) post: Post<Letter>,
     /// How long a call may take.
     pub(super) request_max: Duration,
+    /// How many calls a connection may wait for, and so how many messages a batch may hold.
+    pub(super) requests_in_flight_max: usize,
     /// What has happened.
     pub(super) counters: Counters,
 }
@@ -189,10 +192,14 @@ impl Road {
     ) -> bool {
         self.counters.requests.batches += 1;
         let revision = connection.session.lifecycle.revision();
+        let messages_max = self.requests_in_flight_max;
         let refusal = if !revision.is_some_and(|revision| revision.dialect().batches) {
-            Some("a batch is a message of revision 2025-03-26 only, after its handshake")
+            Some("a batch is a message of revision 2025-03-26 only, after its handshake".into())
         } else if batch.is_empty() {
-            Some("a batch holds at least one message")
+            Some(Cow::Borrowed("a batch holds at least one message"))
+        } else if batch.len() > messages_max {
+            // Its answers leave together: without a bound a few bytes each would ask for gigabytes.
+            Some(format!("a batch holds at most {messages_max} messages").into())
         } else {
             None
         };

@@ -118,6 +118,7 @@ impl ShardSeed {
             shard: self.seat.shard(),
             post: self.post,
             request_max: limits.request_max,
+            requests_in_flight_max: limits.link.requests_in_flight_max as usize,
             counters: Counters::default(),
         };
         let nesting_max = self.options.limits.nesting_max;

@@ -44,9 +44,14 @@ impl Stage {
         self.address
     }
 
+    /// Begins to drain.
+    pub(crate) fn drain(&self) {
+        self.running.handle().drain();
+    }
+
     /// Drains and waits for the end. Every connection that was let in must be over by then.
     pub(crate) fn close(self) -> Counters {
-        self.running.handle().drain();
+        self.drain();
         let counters = self.running.join().expect("no shard panics, whatever it was sent");
         assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
         counters

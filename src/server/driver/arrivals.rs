@@ -176,7 +176,15 @@ impl ShardDriver {
         if memory::admit(self.link.weigh(key), self.link.options.held_bytes_max) {
             return;
         }
-        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        let connection = self.link.connections.get(key);
+        if connection.is_none_or(|connection| connection.is_discarding()) {
+            return;
+        }
+        // Corks it: half a message has not.
+        let listens = self.link.outgoing(key).is_some();
+        let Some(connection) = self.link.connections.get_mut(key).filter(|_| listens) else {
+            return;
+        };
         if !connection.session.broken {
             connection.session.broken = connection.session.transport != Transport::Stdio;
             self.road.counters.faults.memory += 1;

@@ -1,0 +1,111 @@
+//! Good messages with a few bytes changed, thousands of them: the server answers or ends the
+//! connection, and goes on. Seeded; a failure names its seed.
+
+use corelane::base::random::Random;
+use serde_json::{Value, json};
+
+use crate::client::{LEGACY, call, cancelled, echo, initialize, modern, notification, request};
+use crate::stage::{Stage, options, over_each_ring};
+
+/// Mutated lines of one seed.
+const LINES: usize = 3000;
+
+/// What is put in place of something else: what parsers look at.
+const BYTES: &[u8] = b"\"\\{}[]:,.-+eE0123456789ntfu/ \t\r\n\0\x1f\x7f\x80\xc3\xed\xf4\xff";
+
+fn good_lines() -> Vec<Vec<u8>> {
+    let mut progress = call("p", "slow", json!({"steps": 2, "step_ms": 0}));
+    progress["params"]["_meta"] = json!({"progressToken": "t"});
+    let lines = [
+        echo(1, "é \\ \" 😀"),
+        modern(echo("two", "x")),
+        modern(request(3, "server/discover", json!({}))),
+        call(4, "add", json!({"a": 0.5, "b": -1e3})),
+        call(5, "hash", json!({"bytes": 100})),
+        progress,
+        initialize(6, LEGACY),
+        notification("notifications/initialized"),
+        cancelled(5),
+        request(7, "tools/list", json!({"cursor": null})),
+        json!([echo(8, "batch"), notification("x")]),
+        json!({"jsonrpc": "2.0", "id": 9, "result": {"a": [1, 2, {"b": null}]}}),
+    ];
+    lines.iter().map(|line| line.to_string().into_bytes()).collect()
+}
+
+/// Changes, drops, doubles or inserts a few bytes.
+fn mutate(line: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(3) {
+        if line.is_empty() {
+            return;
+        }
+        let place = random.below(line.len());
+        let byte = BYTES[random.below(BYTES.len())];
+        match random.below(5) {
+            0 => line[place] = byte,
+            1 => line.insert(place, byte),
+            2 => drop(line.remove(place)),
+            3 => line.truncate(place),
+            _ => {
+                let part = line[place..].to_vec();
+                line.extend_from_slice(&part);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_mutation_of_a_good_message_harms_the_server() {
+    over_each_ring(|options| {
+        for seed in 1..=3 {
+            eprintln!("seed {seed}");
+            let mut random = Random::seeded(seed);
+            let stage = Stage::open(options.clone());
+            let good = good_lines();
+            let mut client = stage.session("2025-03-26");
+            for number in 0..LINES {
+                let mut line = good[random.below(good.len())].clone();
+                mutate(&mut line, &mut random);
+                line.push(b'\n');
+                client.send_bytes(&line);
+                if number % 100 == 99 {
+                    client.send(request("here", "ping", json!({})));
+                    // Answers to what came before, each of them JSON, then this one.
+                    while client.answer()["id"] != "here" {}
+                }
+            }
+            client.finish();
+            let rest: Vec<Value> = client.rest();
+            assert!(rest.len() < LINES, "{}", rest.len());
+            drop(client);
+            stage.close();
+        }
+    });
+}
+
+#[test]
+fn random_bytes_are_answered_line_by_line() {
+    let mut options = options();
+    options.limits.message_bytes_max = 64 << 10;
+    let stage = Stage::open(options);
+    for seed in 1..=50 {
+        eprintln!("seed {seed}");
+        let mut random = Random::seeded(seed);
+        let mut client = stage.connect();
+        let length = 1 + random.below(5000);
+        let bytes: Vec<u8> = (0..length)
+            .map(|_| match random.below(3) {
+                0 => u8::try_from(random.below(256)).unwrap(),
+                _ => BYTES[random.below(BYTES.len())],
+            })
+            .collect();
+        let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r'));
+        let lines = lines.filter(|line| !line.is_empty()).count();
+        client.send_bytes(&bytes);
+        client.finish();
+        let answers = client.rest();
+        assert!(answers.iter().all(|answer| answer.get("error").is_some()), "{answers:?}");
+        assert_eq!(answers.len(), lines, "{answers:?}");
+    }
+    stage.close();
+}
