@@ -6,6 +6,8 @@ mod counting;
 mod judge;
 
 mod deep_and_large;
+mod dialects;
+mod envelopes;
 mod eras;
 mod grammar;
 mod ids;

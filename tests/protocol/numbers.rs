@@ -1,7 +1,7 @@
 //! Numbers: what is written reads back as the same one.
 
 use crate::stage::with_value;
-use corelane::protocol::json::write;
+use corelane::protocol::json::{ParseError, write};
 use proptest::prelude::*;
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -10,13 +10,28 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     String::from_utf8(out).expect("a written number is ASCII")
 }
 
+/// A number, read in every way.
+struct Read {
+    signed: Option<i64>,
+    unsigned: Option<u64>,
+    double: Option<f64>,
+}
+
+fn read(text: &str) -> Result<Read, ParseError> {
+    with_value(text, |value| Read {
+        signed: value.as_i64(),
+        unsigned: value.as_u64(),
+        double: value.as_f64(),
+    })
+}
+
 proptest! {
     #[test]
     fn whole_numbers_with_a_sign_read_back(number in any::<i64>(), shift in 0..64_u32) {
         let number = number >> shift;
         let text = written(|out| write::signed(out, number));
         prop_assert_eq!(&text, &number.to_string());
-        prop_assert_eq!(with_value(text, |value| value.as_i64()), Ok(Some(number)));
+        prop_assert_eq!(read(&text).map(|read| read.signed), Ok(Some(number)));
     }
 
     #[test]
@@ -24,7 +39,7 @@ proptest! {
         let number = number >> shift;
         let text = written(|out| write::unsigned(out, number));
         prop_assert_eq!(&text, &number.to_string());
-        prop_assert_eq!(with_value(text, |value| value.as_u64()), Ok(Some(number)));
+        prop_assert_eq!(read(&text).map(|read| read.unsigned), Ok(Some(number)));
     }
 
     #[test]
@@ -32,7 +47,7 @@ proptest! {
         let number = f64::from_bits(bits);
         prop_assume!(number.is_finite());
         let text = written(|out| write::float(out, number));
-        let read = with_value(text, |value| value.as_f64().map(f64::to_bits));
+        let read = read(&text).map(|read| read.double.map(f64::to_bits));
         prop_assert_eq!(read, Ok(Some(number.to_bits())));
     }
 
@@ -43,7 +58,7 @@ proptest! {
         let expected: f64 = text.parse().expect("a number of the grammar");
         // A whole number has no negative zero.
         let exact = |number: f64| if number == 0.0 { 0 } else { number.to_bits() };
-        let read = with_value(&text, |value| value.as_f64());
+        let read = read(&text).map(|read| read.double);
         if expected.is_finite() {
             prop_assert_eq!(read.map(|read| read.map(exact)), Ok(Some(exact(expected))));
         } else {
@@ -63,7 +78,7 @@ fn a_number_is_whole_only_where_it_is_written_so() {
         ("7e0", None, None),
         ("18446744073709551616", None, None),
     ] {
-        let read = with_value(text, |value| (value.as_i64(), value.as_u64()));
+        let read = read(text).map(|read| (read.signed, read.unsigned));
         assert_eq!(read, Ok((signed, unsigned)), "{text}");
     }
 }

@@ -347,3 +347,58 @@ const fn extent(head: &Node<'_>) -> usize {
         Node::Static(_) | Node::String(_) => 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `{"a":[1,{"b":null}],"c":"x","a":true}` as the parser lays it down.
+    const NODES: &[Node<'static>] = &[
+        Node::Object { len: 3, count: 10 },
+        Node::String("a"),
+        Node::Array { len: 2, count: 4 },
+        Node::Static(StaticNode::U64(1)),
+        Node::Object { len: 1, count: 2 },
+        Node::String("b"),
+        Node::Static(StaticNode::Null),
+        Node::String("c"),
+        Node::String("x"),
+        Node::String("a"),
+        Node::Static(StaticNode::Bool(true)),
+    ];
+
+    fn object() -> Object<'static> {
+        Value::at(NODES).and_then(Value::as_object).unwrap()
+    }
+
+    #[test]
+    fn members_come_in_order_and_each_covers_its_own_nodes() {
+        let members: Vec<_> = object().iter().map(|(key, value)| (key, value.kind())).collect();
+        assert_eq!(members, [("a", Kind::Array), ("c", Kind::String), ("a", Kind::Boolean)]);
+        let items: Vec<_> = object().iter().next().unwrap().1.as_array().unwrap().iter().collect();
+        assert_eq!(items.len(), 2);
+        assert_eq!(items[0].as_u64(), Some(1));
+        assert!(items[1].as_object().unwrap().find("b").unwrap().is_null());
+    }
+
+    #[test]
+    fn the_last_of_a_key_is_found_and_the_protocol_refuses_a_second_one() {
+        assert_eq!(object().find("a").unwrap().as_bool(), Some(true));
+        assert!(object().find("b").is_none());
+        assert_eq!(object().once(["c", "a"]).unwrap_err(), Duplicate { key: "a" });
+        let [text, absent] = object().once(["c", "d"]).unwrap();
+        assert_eq!(text.and_then(Value::as_str), Some("x"));
+        assert!(absent.is_none());
+    }
+
+    #[test]
+    fn nodes_that_do_not_hold_their_children_are_no_value() {
+        assert!(Value::at(&[]).is_none());
+        assert!(Value::at(&[Node::Array { len: 1, count: 1 }]).is_none());
+    }
+
+    #[test]
+    fn a_view_is_two_words() {
+        assert_eq!(size_of::<Value<'_>>(), 2 * size_of::<usize>());
+    }
+}
