@@ -10,14 +10,19 @@
 //! What it keeps true: every request that was read is answered exactly once, now or by ticket; a
 //! notification never is; a text that is no message gets one error and harms nothing else.
 
+mod admission;
+
+mod calling;
+
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{Caller, Calls, Work};
-use super::desk::{Desk, Flag, LocalVoice, Note};
-use super::letter::{self, Letter, WorkerVoice};
+use self::admission::{Admitted, Asked, admit};
+use super::calls::Calls;
+use super::desk::Desk;
+use super::letter::Letter;
 use super::session::Session;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -26,15 +31,14 @@ use crate::engine::host::Host;
 use crate::engine::mesh::{Post, ShardId};
 use crate::link::Connection;
 use crate::observe::counters::Counters;
-use crate::protocol::era::{Initialize, Lifecycle, Meta, Method, Notice};
-use crate::protocol::error::{Error, Kind};
-use crate::protocol::inflight::{Inflight, Rejected, Ticket};
+use crate::protocol::era::{Initialize, Method, Notice};
+use crate::protocol::error::Error;
 use crate::protocol::json::{Array, Value};
 use crate::protocol::message;
 use crate::protocol::params::{Cancelled, List};
 use crate::protocol::revision::Revision;
-use crate::protocol::rpc::{Envelope, Id, IdBuf};
-use crate::service::{BlockingWork, Call, Catalog, Live, LocalWork, Reply, Worker};
+use crate::protocol::rpc::{Envelope, Id};
+use crate::service::Catalog;
 use crate::transport::ndjson;
 
 /// Everything a request can need between its text and its answer, but for its connection.
@@ -67,57 +71,6 @@ pub(super) struct Passage {
     pub(super) key: Key,
     /// The moment of the turn.
     pub(super) now: Moment,
-}
-
-/// A request as it was read.
-struct Asked<'a> {
-    id: Id<'a>,
-    method: &'a str,
-    params: Option<Value<'a>>,
-}
-
-/// A request whose era has admitted it.
-struct Admitted<'a> {
-    id: Id<'a>,
-    method: Method,
-    params: Option<Value<'a>>,
-    revision: Revision,
-    progress_token: Option<Id<'a>>,
-}
-
-/// Asks the era of a request whether it may be served: a request that says its revision in `_meta`
-/// stands alone, everything else goes by the handshake of its connection.
-#[inline]
-fn admit<'a>(
-    asked: &Asked<'a>,
-    lifecycle: Lifecycle,
-    in_flight: &Inflight,
-) -> Result<Admitted<'a>, Error> {
-    let Asked { id, method: name, params } = *asked;
-    if !in_flight.is_empty() && in_flight.find(id).is_some() {
-        return Err(Rejected::Duplicate.into());
-    }
-    let meta = Meta::read(params)?;
-    let method = Method::parse(name);
-    let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
-    let is_modern = meta.is_modern() || discovers;
-    let agreed = if is_modern { Some(meta.modern()?.revision) } else { lifecycle.revision() };
-    let method = match method {
-        Some(method) if !is_modern || method.is_known_to(true) => method,
-        // What an unprepared connection may not do is said before what nobody can do.
-        None if agreed.is_none() => {
-            return Err(lifecycle
-                .admit(Method::ToolsList)
-                .err()
-                .unwrap_or_else(|| Error::method_not_found(name)));
-        }
-        Some(_) | None => return Err(Error::method_not_found(name)),
-    };
-    let revision = match agreed {
-        Some(revision) if is_modern => revision,
-        _ => lifecycle.admit(method)?,
-    };
-    Ok(Admitted { id, method, params, revision, progress_token: meta.progress_token() })
 }
 
 impl Road {
@@ -314,112 +267,6 @@ impl Road {
                 say_error(&mut self.counters, connection, Some(admitted.id), &error, revision);
             }
         }
-    }
-
-    /// `tools/call`: an inline tool has answered when this returns; the others answer by ticket.
-    #[inline]
-    fn tools_call(
-        &mut self,
-        passage: Passage,
-        connection: &mut Connection<Session>,
-        admitted: &Admitted<'_>,
-    ) -> bool {
-        self.counters.requests.tools_call += 1;
-        let reply = match Call::read(admitted.revision, admitted.params) {
-            Ok(call) => self.catalog.call(&call, admitted.id, &mut connection.outgoing),
-            Err(error) => Reply::Failed(error),
-        };
-        let handed_over = match reply {
-            Reply::Ready => return true,
-            Reply::Failed(error) => Err(error),
-            Reply::Local(work) => self.hand_to_shard(passage, connection, admitted, work),
-            Reply::Blocking(work) => self.hand_to_pool(passage, connection, admitted, work),
-        };
-        let Err(error) = handed_over else { return false };
-        let revision = Some(admitted.revision);
-        say_error(&mut self.counters, connection, Some(admitted.id), &error, revision);
-        true
-    }
-
-    /// Starts a local handler: a future on this shard.
-    fn hand_to_shard(
-        &mut self,
-        passage: Passage,
-        connection: &mut Connection<Session>,
-        admitted: &Admitted<'_>,
-        work: LocalWork,
-    ) -> Result<(), Error> {
-        let flag = Rc::<Flag>::default();
-        let local = Work::Local { task: None, flag: Rc::clone(&flag) };
-        let ticket = self.enter(passage, connection, admitted, local)?;
-        let desk = Rc::clone(&self.desk);
-        let voice = LocalVoice { desk: Rc::clone(&desk), ticket, flag };
-        let running = work(Live::new(Rc::new(voice)));
-        let task = self.host.spawn(Box::pin(async move {
-            let result = running.await;
-            desk.leave(Note::Finished { ticket, result });
-        }));
-        self.calls.attach(ticket, task);
-        Ok(())
-    }
-
-    /// Starts a blocking handler: a closure on the thread pool.
-    fn hand_to_pool(
-        &mut self,
-        passage: Passage,
-        connection: &mut Connection<Session>,
-        admitted: &Admitted<'_>,
-        work: BlockingWork,
-    ) -> Result<(), Error> {
-        let interest = Arc::new(());
-        let watched = Arc::downgrade(&interest);
-        let blocking = Work::Blocking { interest: Some(interest) };
-        let ticket = self.enter(passage, connection, admitted, blocking)?;
-        let (post, shard) = (self.post.clone(), self.shard);
-        let job = Box::new(move || {
-            let voice =
-                WorkerVoice { post: post.clone(), shard, ticket, interest: watched.clone() };
-            let result = work(Worker::new(Arc::new(voice)));
-            letter::deliver(&post, shard, Letter::Finished { ticket, result }, &watched);
-        });
-        if self.blocking.run(job).is_ok() {
-            self.counters.shard.blocking_calls += 1;
-            return Ok(());
-        }
-        self.counters.shard.blocking_refused += 1;
-        self.calls.end(ticket);
-        connection.owed -= 1;
-        connection.session.in_flight.remove(admitted.id);
-        Err(Error::new(
-            Kind::Busy,
-            "every thread for blocking tools is taken and the queue is full",
-        ))
-    }
-
-    /// Enters a call that answers later.
-    fn enter(
-        &mut self,
-        passage: Passage,
-        connection: &mut Connection<Session>,
-        admitted: &Admitted<'_>,
-        work: Work,
-    ) -> Result<Key, Error> {
-        let caller = Caller {
-            connection: passage.key,
-            id: admitted.id.into(),
-            revision: admitted.revision,
-            progress_token: admitted.progress_token.map(IdBuf::from),
-        };
-        let deadline = passage.now.after(self.request_max);
-        let ticket = self
-            .calls
-            .enter(caller, work, deadline)
-            .ok_or_else(|| Error::new(Kind::Busy, "as many calls are in flight as may be"))?;
-        let in_flight = &mut connection.session.in_flight;
-        // Looked up when the request was admitted, and bounded by what the link lets in.
-        in_flight.insert(admitted.id, Ticket(ticket.to_bits()), usize::MAX)?;
-        connection.owed += 1;
-        Ok(ticket)
     }
 }
 

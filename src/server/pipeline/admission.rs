@@ -1,0 +1,59 @@
+//! The gate of the eras: from a request as it was read to one that may be served.
+
+use crate::protocol::era::{Lifecycle, Meta, Method};
+use crate::protocol::error::Error;
+use crate::protocol::inflight::{Inflight, Rejected};
+use crate::protocol::json::Value;
+use crate::protocol::revision::Revision;
+use crate::protocol::rpc::Id;
+
+/// A request as it was read.
+pub(super) struct Asked<'a> {
+    pub(super) id: Id<'a>,
+    pub(super) method: &'a str,
+    pub(super) params: Option<Value<'a>>,
+}
+
+/// A request whose era has admitted it.
+pub(super) struct Admitted<'a> {
+    pub(super) id: Id<'a>,
+    pub(super) method: Method,
+    pub(super) params: Option<Value<'a>>,
+    pub(super) revision: Revision,
+    pub(super) progress_token: Option<Id<'a>>,
+}
+
+/// Asks the era of a request whether it may be served: a request that says its revision in `_meta`
+/// stands alone, everything else goes by the handshake of its connection.
+#[inline]
+pub(super) fn admit<'a>(
+    asked: &Asked<'a>,
+    lifecycle: Lifecycle,
+    in_flight: &Inflight,
+) -> Result<Admitted<'a>, Error> {
+    let Asked { id, method: name, params } = *asked;
+    if !in_flight.is_empty() && in_flight.find(id).is_some() {
+        return Err(Rejected::Duplicate.into());
+    }
+    let meta = Meta::read(params)?;
+    let method = Method::parse(name);
+    let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
+    let is_modern = meta.is_modern() || discovers;
+    let agreed = if is_modern { Some(meta.modern()?.revision) } else { lifecycle.revision() };
+    let method = match method {
+        Some(method) if !is_modern || method.is_known_to(true) => method,
+        // What an unprepared connection may not do is said before what nobody can do.
+        None if agreed.is_none() => {
+            return Err(lifecycle
+                .admit(Method::ToolsList)
+                .err()
+                .unwrap_or_else(|| Error::method_not_found(name)));
+        }
+        Some(_) | None => return Err(Error::method_not_found(name)),
+    };
+    let revision = match agreed {
+        Some(revision) if is_modern => revision,
+        _ => lifecycle.admit(method)?,
+    };
+    Ok(Admitted { id, method, params, revision, progress_token: meta.progress_token() })
+}
