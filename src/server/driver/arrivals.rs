@@ -9,7 +9,7 @@ use crate::base::time::Moment;
 use crate::engine::ring::{Lease, Listener, Operation, Ring, Socket};
 use crate::guard::door::{self, Refusal};
 use crate::guard::memory;
-use crate::link::{Next, Stream};
+use crate::link::{Connection, Next, Stream};
 use crate::observe::event::Event;
 use crate::observe::label::{RefusalReason, Transport};
 use crate::protocol::error::Error;
@@ -177,7 +177,7 @@ impl ShardDriver {
             return;
         }
         let connection = self.link.connections.get(key);
-        if connection.is_none_or(|connection| connection.is_discarding()) {
+        if connection.is_none_or(Connection::is_discarding) {
             return;
         }
         // Corks it: half a message has not.
