@@ -150,7 +150,13 @@ impl Client {
     }
 }
 
+/// Texts as they are sent together, each on a line of its own.
+pub(crate) fn lines(texts: impl IntoIterator<Item = Value>) -> String {
+    texts.into_iter().fold(String::new(), |lines, text| lines + &text.to_string() + "\n")
+}
+
 /// A request.
+#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
 pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
     let id = id.into();
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -174,6 +180,7 @@ pub(crate) fn initialize(id: impl Into<Value>, revision: &str) -> Value {
 }
 
 /// `tools/call`.
+#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
 pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
     request(id, "tools/call", json!({"name": tool, "arguments": arguments}))
 }
@@ -215,6 +222,7 @@ pub(crate) fn echoed(answer: &Value) -> &str {
 }
 
 /// The answer must be an error with this code and this id; `None` where none could be read.
+#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
 pub(crate) fn expect_error(answer: &Value, code: i64, id: Option<Value>) {
     assert_eq!(answer["error"]["code"], code, "{answer}");
     assert!(answer["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{answer}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::client::{LEGACY, call, cancelled, echo, echoed, endless, expect_error, modern};
+use crate::client::{LEGACY, call, cancelled, echo, echoed, endless, expect_error, lines, modern};
 use crate::stage::{Stage, over_each_ring};
 
 #[test]
@@ -59,8 +59,7 @@ fn a_peer_behind_calls_that_never_end_is_read_again_after_their_deadline() {
         options.limits.requests_in_flight_max = 2;
         let stage = Stage::open(options);
         let mut client = stage.session(LEGACY);
-        let texts: String = (0..6).map(|id| format!("{}\n", endless(id))).collect();
-        client.send_bytes(texts.as_bytes());
+        client.send_bytes(lines((0..6).map(endless)).as_bytes());
         let mut ids: Vec<i64> = (0..6)
             .map(|_| client.answer())
             .inspect(|answer| assert_eq!(answer["error"]["code"], -32603, "{answer}"))

@@ -44,7 +44,7 @@ fn a_peer_that_reads_at_last_does_not_hold_a_drain_back() {
     over_each_ring(|mut options| {
         options.limits.outgoing_bytes_max = 1000;
         options.tcp.send_buffer_bytes = 4 << 10;
-        options.engine.drain_max = Duration::from_secs(60);
+        options.engine.drain_max = Duration::from_mins(1);
         let stage = Stage::open(options);
         let mut other = stage.session(LEGACY);
         let mut client = Client::connect_narrow(stage.address(), 4 << 10);

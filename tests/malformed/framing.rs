@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::client::{
-    Client, LEGACY, bare, call, echo, echoed, expect_error, initialize, modern, notification,
+    Client, LEGACY, bare, call, echo, echoed, expect_error, initialize, lines, modern, notification,
 };
 use crate::stage::{Stage, options, over_each_ring};
 
@@ -52,8 +52,12 @@ fn a_session_split_at_any_byte_gets_the_same_answers() {
         let mut other = stage.connect();
         let bytes = session();
         let whole = answers(&stage, &mut other, &[&bytes]);
-        let lines = whole.iter().filter(|&&byte| byte == b'\n').count();
-        assert_eq!(lines, 12, "{}", String::from_utf8_lossy(&whole));
+        assert_eq!(
+            whole.split(|&byte| byte == b'\n').count(),
+            12 + 1,
+            "{}",
+            String::from_utf8_lossy(&whole)
+        );
         for split in 1..bytes.len() {
             let (first, second) = bytes.split_at(split);
             let cut = answers(&stage, &mut other, &[first, second]);
@@ -137,8 +141,7 @@ fn a_thousand_requests_in_one_write_are_answered_in_order() {
     over_each_ring(|options| {
         let stage = Stage::open(options);
         let mut client = stage.session(LEGACY);
-        let requests: String =
-            (0..1000).map(|id| format!("{}\n", echo(id, &format!("message {id}")))).collect();
+        let requests = lines((0..1000).map(|id| echo(id, &format!("message {id}"))));
         client.send_bytes(requests.as_bytes());
         for id in 0..1000 {
             let answer = client.answer();
@@ -162,7 +165,7 @@ fn a_ring_that_runs_out_of_everything_still_answers_everybody_in_order() {
         options.engine.ring_sizes.receive_buffer_bytes = 128;
         let stage = Stage::open(options);
         let mut clients: Vec<Client> = (0..32).map(|_| stage.session(LEGACY)).collect();
-        let requests: String = (0..100).map(|id| format!("{}\n", echo(id, "small"))).collect();
+        let requests = lines((0..100).map(|id| echo(id, "small")));
         for client in &mut clients {
             client.send_bytes(requests.as_bytes());
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{LEGACY, bare, call, echo};
+use crate::client::{LEGACY, bare, call, echo, lines};
 use crate::stage::{Stage, over_each_ring};
 
 #[test]
@@ -10,15 +10,12 @@ fn a_peer_that_has_said_its_last_still_gets_every_answer() {
     over_each_ring(|options| {
         let stage = Stage::open(options);
         let mut client = stage.session(LEGACY);
-        let mut requests = String::new();
-        for id in 0..100 {
-            requests.push_str(&format!("{}\n", echo(id, "now")));
-        }
-        for id in 100..110 {
-            let arguments = json!({"steps": 3, "step_ms": 5});
-            requests.push_str(&format!("{}\n", call(id, "slow", arguments)));
-            requests.push_str(&format!("{}\n", call(id + 10, "hash", json!({"bytes": 100_000}))));
-        }
+        let now = (0..100).map(|id| echo(id, "now"));
+        let later = (100..110).flat_map(|id| {
+            let slow = call(id, "slow", json!({"steps": 3, "step_ms": 5}));
+            [slow, call(id + 10, "hash", json!({"bytes": 100_000}))]
+        });
+        let requests = lines(now.chain(later));
         client.send_bytes(requests.as_bytes());
         client.finish();
         let answers = client.rest();
@@ -76,12 +73,10 @@ fn a_peer_that_has_finished_behind_a_full_queue_still_gets_every_answer() {
         options.limits.outgoing_bytes_max = 1000;
         let stage = Stage::open(options);
         let mut client = stage.session(LEGACY);
-        let mut requests = String::new();
-        for id in 0..40 {
-            let arguments = json!({"steps": 1, "step_ms": 1});
-            requests.push_str(&format!("{}\n", call(id, "slow", arguments)));
-            requests.push_str(&format!("{}\n", echo(id + 40, &"x".repeat(400))));
-        }
+        let requests = lines((0..40).flat_map(|id| {
+            let slow = call(id, "slow", json!({"steps": 1, "step_ms": 1}));
+            [slow, echo(id + 40, &"x".repeat(400))]
+        }));
         client.send_bytes(requests.as_bytes());
         client.finish();
         let mut ids: Vec<i64> = client.rest().iter().filter_map(|it| it["id"].as_i64()).collect();

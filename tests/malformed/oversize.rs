@@ -56,7 +56,7 @@ fn a_message_that_never_ends_is_cut_at_the_limit() {
         let mut writer = client.stream().try_clone().expect("another handle");
         std::thread::scope(|scope| {
             // Not a newline in it, for as long as somebody takes it.
-            let block = [b'x'; 64 << 10];
+            let block = [b'x'; 8 << 10];
             let flood = scope.spawn(move || while writer.write_all(&block).is_ok() {});
             expect_error(&client.answer(), -32012, None);
             client.expect_end();

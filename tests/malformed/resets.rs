@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::client::{LEGACY, call, echo, echoed, endless};
+use crate::client::{Client, LEGACY, call, echo, echoed, endless, lines};
 use crate::door::let_in;
 use crate::stage::{Stage, over_each_ring};
 
@@ -23,7 +23,7 @@ fn a_reset_in_the_middle_of_a_message_harms_nobody_else() {
         }
         // Every place is free again.
         let mut again = [let_in(&stage), let_in(&stage)];
-        again.iter_mut().for_each(|client| client.expect_alive());
+        again.iter_mut().for_each(Client::expect_alive);
         drop((again, other));
         let counters = stage.close();
         assert!(counters.connections.closed_by_failure >= 6, "{counters}");
@@ -57,8 +57,7 @@ fn a_reset_with_answers_on_their_way_harms_nobody_else() {
     over_each_ring(|options| {
         let stage = Stage::open(options);
         let mut other = stage.session(LEGACY);
-        let requests: String =
-            (0..200).map(|id| format!("{}\n", echo(id, &"x".repeat(2000)))).collect();
+        let requests = lines((0..200).map(|id| echo(id, &"x".repeat(2000))));
         for _ in 0..20 {
             let mut client = stage.session(LEGACY);
             client.send_bytes(requests.as_bytes());

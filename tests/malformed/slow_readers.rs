@@ -7,7 +7,7 @@ use std::time::Duration;
 use corelane::server::Options;
 use serde_json::{Value, json};
 
-use crate::client::{Client, LEGACY, PATIENCE, call, echo, echoed};
+use crate::client::{Client, LEGACY, PATIENCE, call, echo, echoed, lines};
 use crate::stage::{Stage, over_each_ring};
 
 /// Answers of a slow reader.
@@ -26,7 +26,7 @@ fn narrow(mut options: Options) -> Options {
 
 /// Sends as much as anybody takes without reading; returns how much that was. A write that does
 /// not go on for a while is how a full queue looks from here.
-fn stuff(mut stream: &TcpStream, bytes: &[u8]) -> usize {
+fn fill(mut stream: &TcpStream, bytes: &[u8]) -> usize {
     stream.set_write_timeout(Some(Duration::from_millis(200))).expect("an option of sockets");
     let mut sent = 0;
     while sent < bytes.len() {
@@ -50,10 +50,10 @@ fn a_peer_that_never_reads_is_not_read_and_everybody_else_is_served() {
         let mut client = Client::connect_narrow(stage.address(), 16 << 10);
         client.handshake(LEGACY);
         let message = "x".repeat(MESSAGE_BYTES);
-        let requests: String = (0..ANSWERS).map(|id| format!("{}\n", echo(id, &message))).collect();
+        let requests = lines((0..ANSWERS).map(|id| echo(id, &message)));
         let requests = requests.as_bytes();
 
-        let sent = stuff(client.stream(), requests);
+        let sent = fill(client.stream(), requests);
         assert!(sent < requests.len() / 4, "{sent} bytes were taken from a peer that never reads");
         for id in 0..100 {
             assert_eq!(echoed(&other.ask(echo(id, "unaffected"))), "unaffected");
@@ -85,11 +85,11 @@ fn a_peer_that_never_reads_and_goes_leaves_its_place() {
         options.tcp.connections_max = 1;
         let stage = Stage::open(options);
         let message = "x".repeat(MESSAGE_BYTES);
-        let requests: String = (0..ANSWERS).map(|id| format!("{}\n", echo(id, &message))).collect();
+        let requests = lines((0..ANSWERS).map(|id| echo(id, &message)));
         for resets in [true, false] {
             let mut client = crate::door::let_in(&stage);
             client.handshake(LEGACY);
-            stuff(client.stream(), requests.as_bytes());
+            fill(client.stream(), requests.as_bytes());
             if resets {
                 client.reset();
             } else {
@@ -108,9 +108,8 @@ fn more_calls_than_may_be_in_flight_wait_and_are_answered_once() {
         options.limits.requests_in_flight_max = 4;
         let stage = Stage::open(options);
         let mut client = stage.session(LEGACY);
-        let requests: String = (0..100)
-            .map(|id| format!("{}\n", call(id, "slow", json!({"steps": 1, "step_ms": 1}))))
-            .collect();
+        let short = json!({"steps": 1, "step_ms": 1});
+        let requests = lines((0..100).map(|id| call(id, "slow", short.clone())));
         client.send_bytes(requests.as_bytes());
         let mut ids: Vec<i64> = (0..100).filter_map(|_| client.answer()["id"].as_i64()).collect();
         ids.sort_unstable();
@@ -128,14 +127,12 @@ fn progress_that_nobody_reads_is_left_out_and_the_answer_is_not() {
         let stage = Stage::open(narrow(options));
         let mut client = Client::connect_narrow(stage.address(), 16 << 10);
         client.handshake(LEGACY);
-        let requests: String = (0..200)
-            .map(|id| {
-                let mut text = call(id, "slow", json!({"steps": 1000, "step_ms": 0}));
-                text["params"]["_meta"] = json!({"progressToken": id});
-                format!("{text}\n")
-            })
-            .collect();
-        stuff(client.stream(), requests.as_bytes());
+        let requests = lines((0..200).map(|id| {
+            let mut text = call(id, "slow", json!({"steps": 1000, "step_ms": 0}));
+            text["params"]["_meta"] = json!({"progressToken": id});
+            text
+        }));
+        fill(client.stream(), requests.as_bytes());
         client.finish();
         let told = client.rest();
         let mut answers = vec![0; 200];
