@@ -1,8 +1,8 @@
 //! One shard: a thread's loop over one ring.
 //!
-//! Seven verbs a turn, each bounded: reap completions, carry arrivals down the road, expire
-//! timers, take letters, run ready futures, flush corked departures, submit once and park until
-//! the next deadline. The shard owns the order; what each verb means is its [`Driver`]'s.
+//! Seven verbs a turn, each bounded: carry arrivals down the road, expire timers, take letters, run
+//! ready futures, flush corked departures, submit once and park until the next deadline, reap
+//! completions. The shard owns the order; what each verb means is its [`Driver`]'s.
 
 use crate::base::time::Moment;
 use crate::engine::ring::{Completion, Patience, Ring};
@@ -44,6 +44,7 @@ pub struct Shard<R, D> {
     driver: D,
     completions: Vec<Completion>,
     now: Moment,
+    is_idle: bool,
 }
 
 /// Whether the shard has more to do.
@@ -59,7 +60,9 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
     /// A shard at its first moment.
     pub fn new(mut ring: R, driver: D) -> Self {
         let now = ring.park(Patience::None);
-        Self { ring, driver, completions: Vec::with_capacity(1024), now }
+        let mut completions = Vec::with_capacity(1024);
+        ring.reap(&mut completions);
+        Self { ring, driver, completions, now, is_idle: false }
     }
 
     /// One turn. Parks at its end for as long as the driver has nothing to do, at most
@@ -69,18 +72,16 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
         if self.driver.is_finished() {
             return Turn::Finished;
         }
-        let patience = if busy || !self.driver.prepare_park() {
-            Patience::None
-        } else {
-            self.patience(patience_max)
-        };
+        let parks = !busy && self.driver.prepare_park();
+        let patience = if parks { self.patience(patience_max) } else { Patience::None };
         self.now = self.ring.park(patience);
+        self.ring.reap(&mut self.completions);
+        self.is_idle = parks && self.completions.is_empty();
         Turn::More
     }
 
-    /// The first six verbs; `true` where work is left over for the next turn.
+    /// The verbs between two parks; `true` where work is left over for the next turn.
     fn work(&mut self) -> bool {
-        self.ring.reap(&mut self.completions);
         for completion in self.completions.drain(..) {
             self.driver.arrive(&mut self.ring, completion, self.now);
         }
@@ -104,6 +105,13 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
             Patience::For(longest) => Patience::For(span.min(longest)),
             Patience::Forever => Patience::For(span),
         }
+    }
+
+    /// Whether the last turn left nothing to do: the driver has announced that it parks, and
+    /// nothing had completed when the ring came back. A host that lets the shard have no patience
+    /// may then wait elsewhere, until the ring tells of a completion or the driver's deadline.
+    pub const fn is_idle(&self) -> bool {
+        self.is_idle
     }
 
     /// The driver, to look at from outside a turn.

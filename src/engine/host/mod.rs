@@ -16,6 +16,8 @@
 mod guest;
 
 pub mod crew;
+#[cfg(all(target_os = "linux", feature = "glommio"))]
+pub mod glommio;
 pub mod native;
 
 use std::pin::Pin;
@@ -55,6 +57,8 @@ pub struct Task(Running);
 #[derive(Debug)]
 enum Running {
     Native(async_task::Task<()>),
+    #[cfg(all(target_os = "linux", feature = "glommio"))]
+    Glommio(::glommio::Task<()>),
 }
 
 impl Task {
@@ -62,13 +66,8 @@ impl Task {
     pub fn detach(self) {
         match self.0 {
             Running::Native(task) => task.detach(),
-        }
-    }
-
-    /// Whether the future has ended.
-    pub fn is_finished(&self) -> bool {
-        match &self.0 {
-            Running::Native(task) => task.is_finished(),
+            #[cfg(all(target_os = "linux", feature = "glommio"))]
+            Running::Glommio(task) => drop(task.detach()),
         }
     }
 }

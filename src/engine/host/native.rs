@@ -12,14 +12,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task;
 
 use async_task::Runnable;
 use crossbeam::queue::SegQueue;
 
 use super::guest::{Guest, Register};
 use super::{Host, LocalFuture, Running, Task};
-use crate::base::slab::{Key, Slab};
 use crate::engine::mesh::parking::Parking;
 use crate::engine::ring::{Patience, Ring, Waker};
 use crate::engine::shard::{Driver, Shard, Turn};
@@ -36,7 +34,6 @@ pub struct Native {
     local: Rc<LocalQueue>,
     outside: Arc<Outside>,
     register: Rc<Register>,
-    wakers: Rc<Wakers>,
     announced: Cell<bool>,
 }
 
@@ -52,7 +49,6 @@ impl Native {
             local,
             outside: Arc::new(Outside { number, runnables: SegQueue::new(), parking, waker }),
             register: Rc::default(),
-            wakers: Rc::new(RefCell::new(Slab::new(usize::MAX))),
             announced: Cell::new(false),
         }
     }
@@ -71,19 +67,9 @@ impl Native {
 impl Host for Native {
     fn spawn(&self, future: LocalFuture) -> Task {
         let guest = Guest::new(future, &self.register);
-        let place = Place::take(&self.wakers);
-        let key = place.key;
-        let future = async move {
-            // The guest first: it may wake others while it ends.
-            guest.await;
-            drop(place);
-        };
         let outside = Arc::clone(&self.outside);
         let schedule = move |runnable| outside.schedule(runnable);
-        let (runnable, task) = async_task::spawn_local(future, schedule);
-        if let Some(waker) = self.wakers.borrow_mut().get_mut(key) {
-            *waker = Some(runnable.waker());
-        }
+        let (runnable, task) = async_task::spawn_local(guest, schedule);
         runnable.schedule();
         Task(Running::Native(task))
     }
@@ -127,9 +113,7 @@ impl Host for Native {
 impl Drop for Native {
     fn drop(&mut self) {
         while self.alive() > 0 {
-            let wakers: Vec<_> =
-                self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
-            wakers.into_iter().flatten().for_each(task::Waker::wake);
+            self.register.close();
             self.collect();
             let runnables = std::mem::take(&mut *self.local.borrow_mut());
             if runnables.is_empty() {
@@ -179,32 +163,6 @@ impl Outside {
 
 type LocalQueue = RefCell<VecDeque<Runnable>>;
 
-/// A waker of every future alive, so that a host that is dropped reaches them all.
-type Wakers = RefCell<Slab<Option<task::Waker>>>;
-
-/// A future's place among the wakers of its host.
-struct Place {
-    wakers: Rc<Wakers>,
-    key: Key,
-}
-
-impl Place {
-    fn take(wakers: &Rc<Wakers>) -> Self {
-        let Ok(key) = wakers.borrow_mut().insert(None) else {
-            unreachable!("memory ends before four thousand million futures are alive");
-        };
-        Self { wakers: Rc::clone(wakers), key }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let waker = self.wakers.borrow_mut().remove(self.key);
-        // Dropped here, with the slab no longer borrowed: it may be the last of its task.
-        drop(waker);
-    }
-}
-
 /// Numbers the hosts of the process.
 static HOSTS: AtomicU64 = AtomicU64::new(0);
 
@@ -217,7 +175,7 @@ thread_local! {
 mod tests {
     use std::future::{pending, poll_fn};
     use std::sync::atomic::AtomicUsize;
-    use std::task::Poll;
+    use std::task::{self, Poll};
 
     use super::*;
 

@@ -24,6 +24,8 @@ mod sync;
 pub(crate) mod parking;
 mod queue;
 
+#[cfg(all(target_os = "linux", feature = "glommio"))]
+pub(crate) mod bell;
 mod mailbox;
 mod tally;
 

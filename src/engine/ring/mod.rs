@@ -24,7 +24,7 @@ pub mod uring;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -238,6 +238,13 @@ pub trait Ring {
 
     /// Gives the buffer of a lease back to the ring.
     fn release(&mut self, lease: Lease);
+
+    /// Has the kernel add to `eventfd` whenever something completes or someone wakes, so that
+    /// another event loop of this thread can wait for this ring. Only `io_uring` can.
+    fn signal_through(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = eventfd;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// What this backend is and which kernel features it was granted, for the line at start.
     fn describe(&self) -> String;

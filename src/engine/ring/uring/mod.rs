@@ -23,8 +23,8 @@ mod setup;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
@@ -53,7 +53,7 @@ pub struct UringRing {
     attempts: Attempts,
     sends: Sends,
     wake_word: Box<u64>,
-    wake_event: Arc<OwnedFd>,
+    wake_events: Arc<WakeEvents>,
     table: Table,
     /// Sockets that want to receive and wait for a buffer to come back.
     starved: VecDeque<Socket>,
@@ -90,7 +90,7 @@ impl UringRing {
             attempts: Attempts::default(),
             sends: Sends::default(),
             wake_word: Box::new(0),
-            wake_event: Arc::new(event),
+            wake_events: Arc::new(WakeEvents { own: event, host: OnceLock::new() }),
             table: Table::new(granted.slots),
             starved: VecDeque::new(),
             leased: 0,
@@ -109,12 +109,6 @@ impl UringRing {
     /// Connections that this ring can hold: what was asked for, bounded by the file limit.
     pub const fn sockets_max(&self) -> u32 {
         self.granted.slots
-    }
-
-    /// Has the kernel write to `descriptor` (an eventfd) at each completion, so that another event
-    /// loop on this thread can wait for the ring.
-    pub fn register_eventfd(&self, descriptor: RawFd) -> io::Result<()> {
-        self.ring.submitter().register_eventfd(descriptor)
     }
 
     /// Queues one submission. When the queue is full it is flushed; when even that is refused the
@@ -149,7 +143,7 @@ impl UringRing {
 
     fn arm_wake(&mut self) {
         let word = (&raw mut *self.wake_word).cast::<u8>();
-        let entry = opcode::Read::new(Fd(self.wake_event.as_raw_fd()), word, 8).build();
+        let entry = opcode::Read::new(Fd(self.wake_events.own.as_raw_fd()), word, 8).build();
         self.push(entry.user_data(token(Purpose::Wake, 0)));
     }
 
@@ -319,11 +313,8 @@ impl Ring for UringRing {
     }
 
     fn waker(&self) -> Waker {
-        let event = Arc::clone(&self.wake_event);
-        let mut waker = Waker::new(move || {
-            // A full counter means that a wake is under way already; nothing else can fail.
-            rustix::io::write(&event, &1_u64.to_ne_bytes()).unwrap_or(0);
-        });
+        let events = Arc::clone(&self.wake_events);
+        let mut waker = Waker::new(move || events.raise());
         waker.ring_descriptor = self.granted.message.then(|| self.ring.as_raw_fd());
         waker
     }
@@ -348,8 +339,33 @@ impl Ring for UringRing {
         self.provided.provide(lease.buffer);
     }
 
+    fn signal_through(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
+        self.ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
+        let host = eventfd.try_clone_to_owned()?;
+        self.wake_events.host.set(host).map_err(|_| io::ErrorKind::AlreadyExists.into())
+    }
+
     fn describe(&self) -> String {
         self.granted.describe()
+    }
+}
+
+/// What a waker writes to.
+struct WakeEvents {
+    /// Read by the ring itself.
+    own: OwnedFd,
+    /// The event of a host that waits elsewhere. The kernel does not pass a write to one event on
+    /// to another event that is told of completions, not reliably (Linux 6.18 does it once), so
+    /// the waker writes to both.
+    host: OnceLock<OwnedFd>,
+}
+
+impl WakeEvents {
+    fn raise(&self) {
+        for event in [Some(&self.own), self.host.get()].into_iter().flatten() {
+            // A full counter means that a wake is under way already; nothing else can fail.
+            rustix::io::write(event, &1_u64.to_ne_bytes()).unwrap_or(0);
+        }
     }
 }
 
