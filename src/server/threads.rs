@@ -5,12 +5,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use super::driver::ShardDriver;
 use super::options::{Executor, Options, RingBackend};
 use super::shard::{Inlet, REFUSALS_MAX, ShardSeed};
 use crate::engine::capacity::descriptors_max;
 use crate::engine::clock::Clock;
 use crate::engine::host::crew::{self, Berth, Cause, Crew, Failure};
+#[cfg(all(target_os = "linux", feature = "glommio"))]
+use crate::engine::host::glommio::{self, Glommio};
 use crate::engine::host::{Host, Native, native};
 use crate::engine::mesh::ShardId;
 use crate::engine::placement::Placement;
@@ -18,7 +19,6 @@ use crate::engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use crate::engine::ring::uring::UringRing;
 use crate::engine::ring::{Registered, Ring, RingOptions, Source};
-use crate::engine::shard::Shard;
 use crate::observe::counters::Counters;
 use crate::observe::event::Event;
 use crate::observe::label::Transport;
@@ -98,25 +98,61 @@ fn pipe_sizes(options: &Options) -> RingOptions {
     }
 }
 
-/// Runs a shard over `ring` until it has drained.
+/// Runs a shard over `ring` until it has drained, under the executor that was asked for.
 fn run<R: Ring>(
     mut ring: R,
     seed: ShardSeed,
     sources: Sources,
     berth: &Berth<Counters>,
 ) -> io::Result<Counters> {
-    if seed.options().engine.executor == Executor::Glommio {
-        return Err(io::Error::other("the glommio host is not built in; use --executor native"));
-    }
     let description = ring.describe();
     let inlets = open(&mut ring, sources)?;
-    let host: Rc<dyn Host> = Rc::new(Native::new(ring.waker()));
-    let mut shard: Shard<R, ShardDriver> = seed.build(ring, host, &inlets)?;
-    if !berth.ready(description) {
-        return Ok(Counters::default());
+    match seed.options().engine.executor {
+        Executor::Auto | Executor::Native => {
+            let host: Rc<dyn Host> = Rc::new(Native::new(ring.waker()));
+            let mut shard = seed.build(ring, host, &inlets)?;
+            if !berth.ready(description) {
+                return Ok(Counters::default());
+            }
+            native::run(&mut shard);
+            Ok(shard.driver().counters())
+        }
+        Executor::Glommio => run_on_glommio(ring, seed, &inlets, berth, description),
     }
-    native::run(&mut shard);
-    Ok(shard.driver().counters())
+}
+
+/// The same as the root task of a glommio executor.
+#[cfg(all(target_os = "linux", feature = "glommio"))]
+fn run_on_glommio<R: Ring>(
+    ring: R,
+    seed: ShardSeed,
+    inlets: &[Inlet],
+    berth: &Berth<Counters>,
+    description: String,
+) -> io::Result<Counters> {
+    glommio::enter(async |host: Rc<Glommio>| {
+        let mut shard = seed.build(ring, Rc::<Glommio>::clone(&host), inlets)?;
+        if !berth.ready(description) {
+            return Ok(Counters::default());
+        }
+        glommio::run(&mut shard, &host).await?;
+        Ok(shard.driver().counters())
+    })
+}
+
+/// A build without glommio says so.
+#[cfg(not(all(target_os = "linux", feature = "glommio")))]
+fn run_on_glommio<R: Ring>(
+    _: R,
+    _: ShardSeed,
+    _: &[Inlet],
+    _: &Berth<Counters>,
+    _: String,
+) -> io::Result<Counters> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this build has no glommio (feature \"glommio\", Linux only); use --executor native",
+    ))
 }
 
 /// Brings the sources of a shard into its ring.
@@ -152,7 +188,10 @@ impl Threads {
         let spots = (0..shards).map(|shard| placement.spot(ShardId(shard)));
         let cpus: Vec<String> = spots.clone().flatten().map(|spot| spot.cpu.to_string()).collect();
         let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(",") };
-        let executor = "native";
+        let executor = match options.engine.executor {
+            Executor::Auto | Executor::Native => "native",
+            Executor::Glommio => "glommio",
+        };
         Event::Started { ring, executor, shards, cpus: &cpus, connections_max, bound }.emit();
         for ((shard, granted), spot) in (0_u16..).zip(granted).zip(spots) {
             Event::RingGranted { shard, ring: granted }.emit();

@@ -116,7 +116,11 @@ pub(crate) struct Load {
 
 impl Load {
     /// Builds the shard over `ring`.
-    pub(crate) fn build<R: Ring>(self, mut ring: R, host: Rc<dyn Host>) -> io::Result<Shard<R, Stage>> {
+    pub(crate) fn build<R: Ring>(
+        self,
+        mut ring: R,
+        host: Rc<dyn Host>,
+    ) -> io::Result<Shard<R, Stage>> {
         let mailbox = self.seat.open(ring.waker());
         if let Registered::Socket(socket) = ring.register(Source::Stream(self.stream.into()))? {
             ring.submit(Operation::Receive(socket));
