@@ -136,6 +136,19 @@ impl Drop for Process {
     }
 }
 
+/// Rings that fit beside many others: the kernel counts the memory of all rings of a user against
+/// one limit (`ulimit -l`, often 8 MiB), and tests run side by side.
+pub(crate) const SMALL_RINGS: [&str; 8] = [
+    "--ring-sockets-max",
+    "256",
+    "--ring-submissions-max",
+    "256",
+    "--ring-completions-max",
+    "2048",
+    "--ring-receive-buffers",
+    "64",
+];
+
 /// `corelane serve` on a free port of the loopback.
 pub(crate) struct Server {
     pub(crate) process: Process,
@@ -143,8 +156,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with further arguments and waits until it listens.
+    /// Starts it with small rings and further arguments, and waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        let small = [SMALL_RINGS.as_slice(), arguments].concat();
+        Self::start_as_configured(&small)
+    }
+
+    /// The same with rings of the size that the arguments or the defaults say.
+    pub(crate) fn start_as_configured(arguments: &[&str]) -> Self {
         let fixed = ["serve", "--tcp", "127.0.0.1:0", "--http", "off"];
         let mut process = Process::start(&[&fixed, arguments].concat());
         let line = process.wait_for(|line| line.starts_with("listening tcp "));

@@ -20,7 +20,7 @@ fn expect_refusal(ended: &Ended, code: i32, parts: &[&str]) {
 
 #[test]
 fn the_line_about_the_engine_comes_before_the_one_about_the_listener() {
-    let server = Server::start(&["--shards", "1"]);
+    let server = Server::start_as_configured(&["--shards", "1"]);
     let told = server.process.told();
     let engine = told.iter().find(|line| line.starts_with("corelane "));
     let engine = engine.expect("it tells what carries the connections");

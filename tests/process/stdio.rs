@@ -3,14 +3,19 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::process::Process;
+use crate::process::{Process, SMALL_RINGS};
 use crate::session::Session;
 use crate::{LEGACY, MODERN};
+
+/// `corelane stdio` with small rings and further arguments.
+fn start(arguments: &[&str]) -> Process {
+    Process::start(&[&["stdio"], SMALL_RINGS.as_slice(), arguments].concat())
+}
 
 #[test]
 fn every_revision_completes_a_session_over_pipes() {
     for revision in LEGACY.into_iter().chain([MODERN]) {
-        let mut process = Process::start(&["stdio"]);
+        let mut process = start(&[]);
         let mut session = Session::of(process.pipes(), revision);
         session.try_everything();
         session.peer.finish();
@@ -22,7 +27,7 @@ fn every_revision_completes_a_session_over_pipes() {
 
 #[test]
 fn what_was_asked_before_the_end_of_input_is_answered() {
-    let mut process = Process::start(&["stdio"]);
+    let mut process = start(&[]);
     let mut session = Session::modern(process.pipes());
     let arguments = json!({"steps": 3, "step_ms": 10});
     let slow = session.ask("tools/call", json!({"name": "slow", "arguments": arguments}));
@@ -34,7 +39,7 @@ fn what_was_asked_before_the_end_of_input_is_answered() {
 
 #[test]
 fn sigterm_ends_it_while_input_is_open() {
-    let mut process = Process::start(&["stdio"]);
+    let mut process = start(&[]);
     let mut session = Session::modern(process.pipes());
     session.echo("it runs");
     process.signal(Signal::TERM);
@@ -45,7 +50,7 @@ fn sigterm_ends_it_while_input_is_open() {
 
 #[test]
 fn bad_input_is_answered_and_skipped() {
-    let mut process = Process::start(&["stdio"]);
+    let mut process = start(&[]);
     let mut session = Session::modern(process.pipes());
     session.peer.say_line(b"");
     session.peer.say_line(b"nonsense");
@@ -60,7 +65,7 @@ fn bad_input_is_answered_and_skipped() {
 
 #[test]
 fn a_message_over_the_limit_is_refused_and_skipped() {
-    let mut process = Process::start(&["stdio", "--message-bytes-max", "4096"]);
+    let mut process = start(&["--message-bytes-max", "4096"]);
     let mut session = Session::modern(process.pipes());
     session.peer.say_line(&vec![b'7'; 100_000]);
     assert_eq!(session.hear(None)["error"]["code"], -32012);
