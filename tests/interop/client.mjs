@@ -42,7 +42,7 @@ async function refused(call) {
 async function slow(client, steps) {
   const progress = [];
   const onprogress = (report) => progress.push([report.progress, report.total ?? null]);
-  const call = { name: "slow", arguments: { steps, step_ms: 1 } };
+  const call = { name: "slow", arguments: { steps, step_ms: 20 } };
   const result = await client.callTool(call, { timeout: STEP_MS_MAX, onprogress });
   return { ...told(result), progress };
 }

@@ -41,7 +41,7 @@ async def slow(client, steps):
     async def progress(done, total, message):
         seen.append([done, total])
 
-    arguments = {"steps": steps, "step_ms": 1}
+    arguments = {"steps": steps, "step_ms": 20}
     result = await client.call_tool("slow", arguments, progress_callback=progress)
     return told(result) | {"progress": seen}
 

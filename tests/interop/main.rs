@@ -128,12 +128,13 @@ fn expect_add(add: &Value) {
     }
 }
 
-/// Progress grows strictly and never passes its total.
+/// Progress grows strictly and never passes its total. How much of it is heard is the client's
+/// business: the TypeScript client drops what arrives together with the result.
 fn expect_slow(slow: &Value) {
     assert_eq!(slow["is_error"], false, "{slow}");
     let reports: Vec<(f64, f64)> =
         serde_json::from_value(slow["progress"].clone()).expect("progress is a list of pairs");
-    assert!(reports.len() >= 2, "{slow}");
+    assert!(!reports.is_empty(), "{slow}");
     assert!(reports.windows(2).all(|pair| pair[0].0 < pair[1].0), "{slow}");
     assert!(reports.iter().all(|&(done, total)| done <= total), "{slow}");
 }
