@@ -16,10 +16,11 @@ pub struct Rule {
 }
 
 /// Every rule.
-pub static RULES: [Rule; 7] = [
+pub static RULES: [Rule; 8] = [
     Rule { reads: &["http.address", "tcp.address"], judge: one_door_per_address },
     Rule { reads: &["shards", "cpus"], judge: enough_cpus },
     Rule { reads: &["executor"], judge: executor_is_built },
+    Rule { reads: &["executor", "ring.backend"], judge: executor_has_its_ring },
     Rule { reads: &["ring.backend"], judge: ring_is_built },
     Rule { reads: &["ring.receive_buffers"], judge: buffers_are_a_power_of_two },
     Rule {
@@ -47,6 +48,15 @@ fn enough_cpus(options: &Options) -> Option<Refusal> {
     (shards > cpus).then(|| {
         let what = format!("{shards} shards do not fit on {cpus} cpus");
         Refusal::new(what, "name more cpus, or leave one of the two on auto")
+    })
+}
+
+fn executor_has_its_ring(options: &Options) -> Option<Refusal> {
+    let engine = &options.engine;
+    (engine.executor == Executor::Glommio && engine.ring == RingBackend::Poll).then(|| {
+        // Its own event loop is io_uring: where readiness is needed glommio cannot run either.
+        let remedy = "take ring.backend = uring, or executor = native";
+        Refusal::new("glommio runs on io_uring only, not on poll", remedy)
     })
 }
 

@@ -76,6 +76,13 @@ fn live(seed: ShardSeed, sources: Sources, berth: &Berth<Counters>) -> io::Resul
             .emit(),
         }
     }
+    if options.engine.executor == Executor::Glommio {
+        // Its own event loop is io_uring: where readiness is needed glommio cannot run either.
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "glommio runs on io_uring only; use --executor native",
+        ));
+    }
     run(PollRing::new(&sizes, clock)?, seed, sources, berth)
 }
 

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::process::Server;
+use crate::process::{Process, Server};
 use crate::session::Session;
 
 /// One server on `ring` and `executor`: both eras, several shards, a drain with a call in flight.
@@ -45,8 +45,11 @@ fn uring_under_glommio_serves() {
     serve("uring", "glommio");
 }
 
-#[cfg(feature = "glommio")]
+/// Its own event loop is `io_uring`: where readiness is needed glommio cannot run either.
 #[test]
-fn poll_under_glommio_serves() {
-    serve("poll", "glommio");
+fn poll_under_glommio_is_refused_with_the_remedy() {
+    let process = Process::start(&["serve", "--ring", "poll", "--executor", "glommio"]);
+    let ended = process.end();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("executor = native"), "{}", ended.stderr);
 }
