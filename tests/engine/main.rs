@@ -2,3 +2,5 @@
 
 #[cfg(test)]
 mod ring_contract;
+#[cfg(test)]
+mod simulation;

@@ -4,7 +4,7 @@
 //! What it keeps true: the promises of [`Ring`], with the same sizes and the same order. A park
 //! does what can be done at once before it waits: sends are tried when they are submitted, and
 //! only what the kernel does not take is watched. It sets nothing on a descriptor that other
-//! processes share, but for pipes ([`descriptor`](self) tells which and why).
+//! processes share, but for pipes (`descriptor.rs` tells which and why).
 //!
 //! Watching is level-triggered. That is one system call for each connection, when it first
 //! receives, and none for each message: nothing to re-arm as with one-shot interest, no second

@@ -175,7 +175,7 @@ impl Network {
     /// Gives a client a small window and a slow pace.
     fn slow_down(&mut self, place: Place) {
         let window = 64 << self.random.below(8);
-        let bytes = 1 + self.random.below(window);
+        let bytes = window / 8 + self.random.below(window);
         let every = self.span(3_000);
         let end = self.end(place);
         end.window = window;

@@ -65,6 +65,7 @@ impl Network {
         let kernel = &mut self.kernels[ring];
         let seat = kernel.used(socket, "close");
         seat.is_closing = true;
+        seat.intake = Intake::Ended;
         let place = seat.place;
         let cancelled = seat.conclude(socket, Err(Errno::CANCELED.into()));
         kernel.withdraw(socket);
