@@ -10,6 +10,7 @@ mod connections;
 mod pipes;
 mod receiving;
 mod sending;
+mod sharing;
 mod waking;
 
 use std::fs::File;
@@ -99,7 +100,6 @@ macro_rules! all_promises {
                 the_null_device_ends_at_once,
             },
             receiving::{
-                a_fast_sender_does_not_hide_a_quiet_one,
                 a_paused_socket_loses_nothing,
                 a_reset_is_told_as_a_failure,
                 a_socket_receives_nothing_before_it_is_asked_to,
@@ -119,6 +119,7 @@ macro_rules! all_promises {
                 an_empty_send_is_answered,
                 requests_are_echoed_on_many_connections,
             },
+            sharing::{a_fast_sender_does_not_hide_a_quiet_one},
             waking::{
                 a_wake_before_the_park_ends_it,
                 a_wake_from_another_thread_ends_the_park,
@@ -138,6 +139,12 @@ all_promises!(uring);
 fn readiness_finishes_after_the_send_under_way() {
     let ring = poll(&small()).unwrap();
     sending::finishing_waits_for_the_send_under_way(bench::Bench::new(ring));
+}
+
+#[test]
+fn readiness_serves_a_quiet_sender_where_a_fast_one_takes_every_buffer() {
+    let ring = poll(&RingOptions { receive_buffers: 2, ..small() }).unwrap();
+    sharing::a_fast_sender_does_not_hide_a_quiet_one(bench::Bench::new(ring));
 }
 
 #[test]

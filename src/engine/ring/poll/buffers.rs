@@ -40,12 +40,6 @@ impl Buffers {
         self.is_leased.len()
     }
 
-    /// Bytes that one buffer takes.
-    #[inline]
-    pub(super) const fn buffer_bytes(&self) -> usize {
-        self.buffer_bytes
-    }
-
     /// Where the next bytes are to be put, if a buffer is free. [`Buffers::lease`] makes the lease
     /// once they are there.
     #[inline]

@@ -73,7 +73,7 @@ impl PollRing {
             clock,
             now: clock.now(),
             operations: Vec::with_capacity(64),
-            streams: Streams::new(options.sockets_max, buffers),
+            streams: Streams::new(options.sockets_max, options.burst_buffers_max, buffers),
             listeners: Listeners::new(options.accepts_in_flight),
             has_skipped: false,
         })

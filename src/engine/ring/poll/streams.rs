@@ -92,13 +92,14 @@ pub(super) struct Interest {
 }
 
 impl Streams {
-    /// An empty table for at most `sockets_max` streams; it grows with them.
-    pub(super) fn new(sockets_max: u32, buffers: Buffers) -> Self {
+    /// An empty table for at most `sockets_max` streams; it grows with them. One visit to a stream
+    /// takes at most `burst_buffers_max` buffers, and never more than a quarter of them.
+    pub(super) fn new(sockets_max: u32, burst_buffers_max: u16, buffers: Buffers) -> Self {
         Self {
             places: Vec::new(),
             vacant: Vec::new(),
             sockets_max: sockets_max.min(SOCKETS_MAX) as usize,
-            share: (SHARE_BYTES_MAX / buffers.buffer_bytes()).min(buffers.count() / 4).max(1),
+            share: usize::from(burst_buffers_max).min(buffers.count() / 4).max(1),
             buffers,
             starved: VecDeque::new(),
             files: Vec::new(),
@@ -279,7 +280,3 @@ impl Interest {
 
 /// The most sockets that one ring names: the keys above belong to its listeners.
 pub(super) const SOCKETS_MAX: u32 = 1 << 30;
-
-/// What one stream may bring in one visit, as far as a quarter of all buffers allows it: eight
-/// pages, which a thousand others wait for less than ten milliseconds at memory speed.
-const SHARE_BYTES_MAX: usize = 32 * 1024;

@@ -95,7 +95,7 @@ impl Network {
     fn pump_in(&mut self, ring: usize, socket: Socket) {
         let Some(seat) = self.seat(ring, socket).filter(|seat| seat.is_receiving()) else { return };
         let place = seat.place;
-        for _ in 0..SHARE_BUFFERS {
+        for _ in 0..self.kernels[ring].options.burst_buffers_max.max(1) {
             if self.end(place).arrived.is_empty() {
                 return self.tell_end(ring, socket, place);
             }
@@ -208,6 +208,3 @@ impl Network {
         self.kernels[ring].find(socket)
     }
 }
-
-/// Buffers that one socket fills before the others have their turn.
-const SHARE_BUFFERS: usize = 8;
