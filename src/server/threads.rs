@@ -67,6 +67,8 @@ fn live(seed: ShardSeed, sources: Sources, berth: &Berth<Counters>) -> io::Resul
         match UringRing::new(&sizes, clock) {
             Ok(ring) => return run(ring, seed, sources, berth),
             Err(error) if options.engine.ring == RingBackend::Uring => return Err(error),
+            // It could not be called by readiness either.
+            Err(error) if options.engine.executor == Executor::Glommio => return Err(error),
             Err(error) => Event::RingRefused {
                 ring: "io_uring",
                 cause: &error.to_string(),
