@@ -110,7 +110,7 @@ impl<S> Connection<S> {
 
     /// Whether something is still to be sent to the peer, now or when a call ends.
     pub(super) const fn owes(&self) -> bool {
-        self.owed > 0 || self.queued_bytes() > 0 || !self.stash.is_empty()
+        self.owed > 0 || self.queued_bytes() > 0
     }
 
     pub(super) fn release_buffers(&mut self) -> [Vec<u8>; 3] {
