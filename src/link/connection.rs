@@ -33,7 +33,7 @@ pub struct Connection<S> {
     pub(super) stash: Vec<u8>,
     /// Bytes with the ring.
     pub(super) sending_bytes: usize,
-    /// The last complete message or progress of a send; until there is one, the opening.
+    /// The last complete message, answer or progress of a send; until there is one, the opening.
     pub(super) active: Moment,
     /// What this connection last weighed, see [`super::Link::weigh`].
     pub(super) weight: usize,
@@ -81,6 +81,12 @@ impl<S> Connection<S> {
         }
     }
 
+    /// One answer less is owed. Its peer is not silent: it was waiting, and has yet to read it.
+    pub const fn repay(&mut self, now: Moment) {
+        self.owed = self.owed.saturating_sub(1);
+        self.active = now;
+    }
+
     /// Bytes that wait for the peer, corked or on their way.
     pub const fn queued_bytes(&self) -> usize {
         self.outgoing.len() + self.sending_bytes
@@ -104,7 +110,7 @@ impl<S> Connection<S> {
 
     /// Whether something is still to be sent to the peer, now or when a call ends.
     pub(super) const fn owes(&self) -> bool {
-        self.owed > 0 || self.queued_bytes() > 0 || !self.stash.is_empty()
+        self.owed > 0 || self.queued_bytes() > 0
     }
 
     pub(super) fn release_buffers(&mut self) -> [Vec<u8>; 3] {

@@ -64,6 +64,8 @@ pub(super) enum Stage {
     Serving,
     /// Serving what is in flight until this moment at the latest.
     Draining(Moment),
+    /// That moment has passed: everything was cut and is about to be closed.
+    Cut,
 }
 
 /// What a driver is made of.
@@ -144,6 +146,7 @@ impl ShardDriver {
 
     /// Time for draining is over: whatever is still open is cut.
     fn cut<R: Ring>(&mut self, ring: &mut R) {
+        self.stage = Stage::Cut;
         for key in self.open_keys() {
             self.abandon(key);
             self.link.close(ring, key);
@@ -256,7 +259,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn deadline(&self) -> Option<Moment> {
         let drain = match self.stage {
-            Stage::Serving => None,
+            Stage::Serving | Stage::Cut => None,
             Stage::Draining(deadline) => Some(deadline),
         };
         [self.link.deadline(), self.road.calls.deadline(), self.road.desk.deadline(), drain]

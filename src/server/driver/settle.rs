@@ -21,7 +21,7 @@ impl ShardDriver {
         now: Moment,
     ) {
         let Some(call) = self.road.calls.end(ticket) else { return };
-        self.forget_in_flight(&call);
+        self.forget_in_flight(&call, now);
         if let Some(out) = self.link.outgoing(call.connection) {
             let id = call.id.as_id();
             if let Err(error) = self.road.catalog.settle(call.revision, id, result, out) {
@@ -45,7 +45,7 @@ impl ShardDriver {
         self.road.counters.errors.count(error.code);
         if let Some(open) = self.link.connections.get_mut(connection) {
             open.session.in_flight.remove(id.as_id());
-            open.owed = open.owed.saturating_sub(1);
+            open.repay(now);
         }
         if let Some(out) = self.link.outgoing(connection) {
             message::error(out, Some(id.as_id()), &error, Some(revision));
@@ -93,10 +93,10 @@ impl ShardDriver {
         }
     }
 
-    fn forget_in_flight(&mut self, call: &Call) {
+    fn forget_in_flight(&mut self, call: &Call, now: Moment) {
         if let Some(connection) = self.link.connections.get_mut(call.connection) {
             connection.session.in_flight.remove(call.id.as_id());
-            connection.owed = connection.owed.saturating_sub(1);
+            connection.repay(now);
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn admit<'a>(
     let method = match method {
         Some(method) if !is_modern || method.is_known_to(true) => method,
         // What an unprepared connection may not do is said before what nobody can do.
-        None if agreed.is_none() => {
+        None if !is_modern => {
             return Err(lifecycle
                 .admit(Method::ToolsList)
                 .err()

@@ -94,10 +94,13 @@ impl World {
     }
 
     /// Moves time on to the next thing that happens in the network or to the end of a ring's
-    /// patience; `false` where neither will ever come.
+    /// patience; `false` where neither will ever come. A ring that does not park meanwhile is late,
+    /// as a thread is that got no processor.
     pub fn step(&self) -> bool {
         let mut network = self.network.borrow_mut();
-        let patience = network.kernels.iter().filter_map(|kernel| kernel.sleeps_until).min();
+        // Patience that has ended belongs to a ring that is late: time does not wait for it.
+        let patience = network.kernels.iter().filter_map(|kernel| kernel.sleeps_until);
+        let patience = patience.filter(|&until| until > network.now).min();
         let next = network.next_moment();
         let Some(to) = patience.into_iter().chain(next).min() else { return false };
         network.advance(to);
