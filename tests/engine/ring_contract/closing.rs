@@ -1,8 +1,7 @@
 //! Ends: of sockets, of listeners, of the ring.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use corelane::engine::ring::{Completion, Operation, Patience, Ring, RingOptions};
 
@@ -109,11 +108,10 @@ pub(super) fn a_dropped_ring_closes_its_sockets<R: Ring>(mut bench: Bench<R>) {
     bench.turn(Patience::None);
     let waker = bench.ring.waker();
     drop(bench);
-    // A kernel may take its time to end the connections of a ring that is gone.
-    client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    // The end or a reset, though the thread of the ring lives on.
     let mut rest = Vec::new();
-    client.read_to_end(&mut rest).ok();
-    assert!(rest.is_empty());
+    let ended = client.read_to_end(&mut rest).map_err(|error| error.kind());
+    assert!(matches!(ended, Ok(0) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
     // A letter to a ring that is gone goes nowhere.
     waker.wake();
 }

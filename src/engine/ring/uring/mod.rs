@@ -6,8 +6,8 @@
 //!
 //! What it keeps true: memory that the kernel may still read or write (send buffers, address
 //! rooms, the word of the event descriptor) stays where it is until the completion that ends the
-//! kernel's interest has been reaped. A ring that is dropped waits for nothing: closing the ring's
-//! descriptor ends all its requests before the memory goes (field order below).
+//! kernel's interest has been reaped. A ring that is dropped cancels all its requests and waits for
+//! that, then closes the ring's descriptor, then the memory goes (field order below).
 //!
 //! It must be built on the thread that uses it (`SINGLE_ISSUER`).
 
@@ -26,7 +26,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -347,6 +347,15 @@ impl Ring for UringRing {
 
     fn describe(&self) -> String {
         self.granted.describe()
+    }
+}
+
+impl Drop for UringRing {
+    /// Ends every request and waits for that, before the memory goes that requests may touch.
+    fn drop(&mut self) {
+        // Refused where nothing is in flight, and on a thread that may not use this ring; closing
+        // the ring's descriptor then ends the requests.
+        self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()).unwrap_or(());
     }
 }
 
