@@ -219,7 +219,6 @@ pub(crate) struct Running {
 impl Running {
     /// Starts one shard.
     pub(crate) fn start(kind: Kind) -> Self {
-        eprintln!("start {kind:?}");
         let (seats, post) = mesh(1, &MeshOptions::default());
         let (says, said) = unbounded();
         let (stream, peer) = UnixStream::pair().unwrap();

@@ -151,6 +151,17 @@ async fn drive<R: Ring, D: Driver<R>>(
         )
     })?;
     let mut waits = Waits { bell, alarm: None };
+    let result = turn_and_wait(shard, host, may_park_in_ring, &mut waits).await;
+    waits.bell.close().await;
+    result
+}
+
+async fn turn_and_wait<R: Ring, D: Driver<R>>(
+    shard: &mut Shard<R, D>,
+    host: &Glommio,
+    may_park_in_ring: bool,
+    waits: &mut Waits,
+) -> io::Result<()> {
     loop {
         let parks_in_ring = may_park_in_ring && host.alive() == 0;
         host.parks_in_ring.set(parks_in_ring);
