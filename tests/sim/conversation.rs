@@ -1,0 +1,330 @@
+//! What one connection owes its client: the checker of answers.
+//!
+//! A server carries the messages of one connection in their order. So requests that are answered
+//! at once are answered in order, and whatever is heard proves that everything said before its
+//! request was read. From that follows all that is checked here:
+//!
+//! - every answer is asked for, once, under its own id, with the right content;
+//! - answers given at once keep the order of their requests;
+//! - progress grows, step by step where nothing stands in its way, and stops at the result;
+//! - nothing is said of a call whose cancellation was certainly read;
+//! - a second request under an id is refused exactly while the first one is in flight;
+//! - after a last word (no room, a message too large) nothing follows.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use crate::answer::{Answer, CONNECTION_LIMIT, INTERNAL, INVALID_REQUEST, TOO_LARGE};
+use crate::tally::Tally;
+
+/// What follows from one message, known before it is said.
+#[derive(Clone, Debug)]
+pub(crate) enum Note {
+    /// One answer at once.
+    Owed(Owed),
+    /// Several answers at once, in one array.
+    Batch(Vec<Owed>),
+    /// An answer that comes later.
+    Deferred(Deferred),
+    /// The request with this id is not wanted any more.
+    Cancelled(Value),
+    /// Nothing: a notification.
+    Nothing,
+}
+
+/// An answer that is owed at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Owed {
+    /// The id as it must be said; `None` where the member must be left out.
+    pub(crate) id: Option<Value>,
+    pub(crate) answer: Answer,
+    /// A call that may still be in flight has the same id: while it is, this one is refused.
+    pub(crate) is_rival: bool,
+}
+
+/// A call that is answered when its handler has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Deferred {
+    pub(crate) id: Value,
+    pub(crate) answer: Answer,
+    /// How many steps it tells of, where the caller wants to hear of them.
+    pub(crate) token: Option<Value>,
+    pub(crate) steps: u32,
+    pub(crate) ending: Ending,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ending {
+    /// With its result.
+    Result,
+    /// With an error, because it takes longer than a call may.
+    Overdue,
+    /// With either: it takes about as long as a call may.
+    Either,
+}
+
+/// How a connection stands with its client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Standing {
+    /// Whatever is asked is answered.
+    Open,
+    /// The server had no room for it and has said so.
+    Refused,
+    /// The server ends it for what the client sent, and has said so.
+    Broken,
+}
+
+/// One connection, as its client sees it.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    ordered: VecDeque<Due>,
+    deferred: Vec<Running>,
+    /// Messages said so far: the number of the last one.
+    said: u64,
+    /// The last message that was certainly read.
+    read: u64,
+    standing: Standing,
+    lines: usize,
+    /// Progress is left out where too much waits for the client.
+    may_miss_progress: bool,
+    pub(crate) tally: Tally,
+}
+
+#[derive(Debug)]
+struct Due {
+    number: u64,
+    owed: Vec<Owed>,
+    is_batch: bool,
+}
+
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    call: Deferred,
+    told: u32,
+    /// The number of the message that cancels it.
+    cancelled: Option<u64>,
+}
+
+impl Conversation {
+    /// A connection on which nothing was said.
+    pub(crate) fn new(may_miss_progress: bool) -> Self {
+        Self {
+            may_miss_progress,
+            ordered: VecDeque::new(),
+            deferred: Vec::new(),
+            said: 0,
+            read: 0,
+            standing: Standing::Open,
+            lines: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Notes what follows from messages that are about to be said, one note each.
+    pub(crate) fn say(&mut self, notes: Vec<Vec<Note>>) {
+        for message in notes {
+            self.said += 1;
+            for note in message {
+                self.note(note);
+            }
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        let number = self.said;
+        match note {
+            Note::Owed(owed) => {
+                self.ordered.push_back(Due { number, owed: vec![owed], is_batch: false });
+            }
+            Note::Batch(owed) => self.ordered.push_back(Due { number, owed, is_batch: true }),
+            Note::Deferred(call) => {
+                self.deferred.push(Running { number, call, told: 0, cancelled: None });
+            }
+            Note::Cancelled(id) => {
+                let running = self.deferred.iter_mut().find(|running| running.call.id == id);
+                if let Some(running) = running {
+                    running.cancelled = Some(number);
+                }
+            }
+            Note::Nothing => {}
+        }
+    }
+
+    /// Hears one line.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(crate) fn hear(&mut self, line: &[u8]) -> Result<(), String> {
+        self.lines += 1;
+        let text = String::from_utf8_lossy(line);
+        if self.standing != Standing::Open {
+            return Err(format!("more is said after the last word: {text}"));
+        }
+        let message: Value =
+            serde_json::from_slice(line).map_err(|error| format!("{error}: {text}"))?;
+        if let Some(batch) = message.as_array() {
+            return self.hear_batch(batch);
+        }
+        match message["method"].as_str() {
+            Some("notifications/progress") => self.hear_progress(&message["params"]),
+            Some(_) => Err(format!("nobody expects this: {text}")),
+            None if self.is_last_word(&message) => Ok(()),
+            None => self.hear_answer(&message),
+        }
+    }
+
+    /// Takes the two words after which a server ends a connection whatever was asked.
+    fn is_last_word(&mut self, message: &Value) -> bool {
+        if message.get("id").is_some_and(|id| !id.is_null()) {
+            return false;
+        }
+        let code = message["error"]["code"].as_i64();
+        if self.lines == 1 && code == Some(CONNECTION_LIMIT) {
+            self.standing = Standing::Refused;
+            self.tally.refused += 1;
+        } else if code == Some(INTERNAL) {
+            self.standing = Standing::Broken;
+            self.tally.short_of_memory += 1;
+        }
+        self.standing != Standing::Open
+    }
+
+    fn hear_answer(&mut self, message: &Value) -> Result<(), String> {
+        let front = self.ordered.front().filter(|due| !due.is_batch);
+        if front.is_some_and(|due| due.owed[0].is_answered_by(message)) {
+            let Some(due) = self.ordered.pop_front() else { return Ok(()) };
+            self.settle(&due.owed[0], message)?;
+            return self.prove(due.number);
+        }
+        let found = self.deferred.iter().position(|running| running.call.is_answered_by(message));
+        let Some(found) = found else {
+            return Err(format!("nobody expects {message}; {}", self.expectations()));
+        };
+        let Running { number, call, told, .. } = self.deferred.remove(found);
+        if message.get("error").is_some() {
+            self.tally.overdue += 1;
+        } else if call.token.is_some() && told != call.steps && !self.may_miss_progress {
+            return Err(format!("{told} of {} steps were told before {message}", call.steps));
+        }
+        self.tally.answers += 1;
+        self.prove(number)
+    }
+
+    fn hear_batch(&mut self, batch: &[Value]) -> Result<(), String> {
+        let front = self.ordered.front().filter(|due| due.is_batch);
+        let fits = front.is_some_and(|due| {
+            due.owed.len() == batch.len()
+                && due.owed.iter().zip(batch).all(|(owed, said)| owed.is_answered_by(said))
+        });
+        let Some(due) = self.ordered.pop_front().filter(|_| fits) else {
+            let said = Value::from(batch);
+            return Err(format!("nobody expects the batch {said}; {}", self.expectations()));
+        };
+        for (owed, message) in due.owed.iter().zip(batch) {
+            self.settle(owed, message)?;
+        }
+        self.tally.batches += 1;
+        self.prove(due.number)
+    }
+
+    fn hear_progress(&mut self, params: &Value) -> Result<(), String> {
+        let token = params.get("progressToken");
+        let found = self.deferred.iter_mut().find(|running| running.call.token.as_ref() == token);
+        let Some(running) = found.filter(|_| token.is_some()) else {
+            return Err(format!("progress of nothing in flight: {params}"));
+        };
+        let (last, steps) = (running.told, running.call.steps);
+        let next = if self.may_miss_progress { last + 1..=steps } else { last + 1..=last + 1 };
+        let told = next.clone().find(|&step| params["progress"].as_f64() == Some(step.into()));
+        let Some(told) = told.filter(|_| params["total"].as_f64() == Some(steps.into())) else {
+            return Err(format!("step {next:?} of {steps} is due, not {params}"));
+        };
+        running.told = told;
+        self.tally.progress += 1;
+        let number = running.number;
+        self.prove(number)
+    }
+
+    /// An answer has come in its turn.
+    fn settle(&mut self, owed: &Owed, message: &Value) -> Result<(), String> {
+        self.tally.answers += 1;
+        if owed.answer == Answer::Error(TOO_LARGE) {
+            self.standing = Standing::Broken;
+            self.tally.too_large += 1;
+        }
+        if !owed.is_rival {
+            return Ok(());
+        }
+        let is_refused = message.get("error").is_some();
+        let is_in_flight =
+            self.deferred.iter().any(|running| Some(&running.call.id) == owed.id.as_ref());
+        self.tally.duplicates += u64::from(is_refused);
+        if is_refused == is_in_flight {
+            return Ok(());
+        }
+        Err(format!("{message}, though its id was in flight: {is_in_flight}"))
+    }
+
+    /// Something was heard that follows from message `number`: so all before it were read, and
+    /// what they asked for at once was answered.
+    fn prove(&mut self, number: u64) -> Result<(), String> {
+        self.read = self.read.max(number);
+        if self.ordered.front().is_some_and(|due| due.number < number) {
+            return Err(format!("message {number} overtook; {}", self.expectations()));
+        }
+        let before = self.deferred.len();
+        let read = self.read;
+        self.deferred.retain(|running| running.cancelled.is_none_or(|cancelled| cancelled > read));
+        self.tally.silenced += (before - self.deferred.len()) as u64;
+        Ok(())
+    }
+
+    /// How it stands.
+    pub(crate) const fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Whether everything was answered that must be; cancelled calls need not.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ordered.is_empty() && self.deferred.iter().all(|running| running.cancelled.is_some())
+    }
+
+    /// Whether everything was answered that was certainly read.
+    pub(crate) fn is_settled_as_far_as_read(&self) -> bool {
+        let is_owed =
+            |running: &Running| running.cancelled.is_none() && running.number <= self.read;
+        !self.deferred.iter().any(is_owed)
+    }
+
+    /// What is still to be said, for whoever reads a failure.
+    pub(crate) fn expectations(&self) -> String {
+        let next = self.ordered.front();
+        let running: Vec<String> =
+            self.deferred.iter().map(|running| format!("{running:?}")).collect();
+        format!("next in order: {next:?}; later: [{}]", running.join(", "))
+    }
+}
+
+impl Owed {
+    /// The answer to the request with this id.
+    pub(crate) const fn to(id: Value, answer: Answer) -> Self {
+        Self { id: Some(id), answer, is_rival: false }
+    }
+
+    fn is_answered_by(&self, message: &Value) -> bool {
+        let is_refused = self.is_rival && Answer::Error(INVALID_REQUEST).is_said_by(message);
+        message.get("id") == self.id.as_ref() && (is_refused || self.answer.is_said_by(message))
+    }
+}
+
+impl Deferred {
+    fn is_answered_by(&self, message: &Value) -> bool {
+        message.get("id") == Some(&self.id)
+            && ((self.ending != Ending::Overdue && self.answer.is_said_by(message))
+                || (self.ending != Ending::Result && Answer::Error(INTERNAL).is_said_by(message)))
+    }
+}

@@ -1,0 +1,128 @@
+//! One shard of the simulated server, and what must hold when it ends.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::base::time::Moment;
+use corelane::engine::host::{Host, Native};
+use corelane::engine::ring::sim::World;
+use corelane::engine::ring::{Patience, Ring};
+use corelane::engine::shard::{Driver, Shard, Turn};
+use corelane::observe::label::Transport;
+use corelane::server::{Inlet, ShardDriver, ShardSeed};
+
+use crate::scenario::NAP_MAX;
+use crate::tally::Tally;
+use crate::watched::{Places, Watched};
+
+/// A shard, until it has drained.
+pub(crate) struct Lane {
+    number: usize,
+    shard: Option<Shard<Watched, ShardDriver>>,
+    host: Rc<Native>,
+    /// It gets no turn before this moment.
+    naps_until: Moment,
+}
+
+impl Lane {
+    /// A shard that listens.
+    pub(crate) fn open(
+        world: &World,
+        seed: ShardSeed,
+        address: SocketAddr,
+        places: &Places,
+    ) -> Result<Self, String> {
+        let number = seed.shard().index();
+        let mut ring = world.ring(seed.options().engine.ring_sizes);
+        let listener = ring.listen(address).map_err(|error| error.to_string())?;
+        let ring = Watched::new(ring, number, Rc::clone(places));
+        let host = Rc::new(Native::new(ring.waker()));
+        let inlets = [Inlet::Listener { listener, transport: Transport::Tcp }];
+        let shard = seed.build(ring, Rc::clone(&host) as Rc<dyn Host>, &inlets);
+        let shard = Some(shard.map_err(|error| error.to_string())?);
+        Ok(Self { number, shard, host, naps_until: Moment::ORIGIN })
+    }
+
+    /// What it holds, for whoever reads a failure.
+    pub(crate) fn describe(&self) -> String {
+        let Self { number, shard: Some(shard), .. } = self else {
+            return format!("shard {} has drained", self.number);
+        };
+        let (driver, ledger) = (shard.driver(), shard.ring().ring.ledger());
+        let deadline = Driver::<Watched>::deadline(driver);
+        format!("shard {number}: {driver:?}, next deadline {deadline:?}, {ledger:?}")
+    }
+
+    /// Whether it has drained.
+    pub(crate) const fn has_finished(&self) -> bool {
+        self.shard.is_none()
+    }
+
+    /// Whether it gets no turn now.
+    pub(crate) fn is_napping(&self, now: Moment) -> bool {
+        self.shard.is_some() && now < self.naps_until
+    }
+
+    /// When it gets its next turn, where that is late.
+    pub(crate) fn naps_until(&self, now: Moment) -> Option<Moment> {
+        self.is_napping(now).then_some(self.naps_until)
+    }
+
+    /// Gets no turn for a while.
+    pub(crate) fn nap(&mut self, now: Moment, random: &mut Random) {
+        let span = random.below(NAP_MAX.as_nanos() as usize) as u64;
+        self.naps_until = now.after(Duration::from_nanos(span));
+    }
+
+    /// One turn. A shard that has drained is gone, and what it counted is handed out.
+    ///
+    /// # Errors
+    ///
+    /// What it has not given back.
+    pub(crate) fn turn(&mut self, places: &Places) -> Result<Option<Tally>, String> {
+        let Some(shard) = &mut self.shard else { return Ok(None) };
+        if shard.turn(Patience::Forever) == Turn::More {
+            return Ok(None);
+        }
+        let tally = self.audit(places)?;
+        self.shard = None;
+        Ok(Some(tally))
+    }
+
+    /// Checks that a shard that has drained holds nothing and has counted right.
+    fn audit(&self, places: &Places) -> Result<Tally, String> {
+        let Some(shard) = &self.shard else { return Ok(Tally::default()) };
+        let (driver, ledger) = (shard.driver(), shard.ring().ring.ledger());
+        let counters = driver.counters();
+        let connections = &counters.connections;
+        let accepted = places.borrow().values().filter(|&&place| place == self.number).count();
+        let let_in = connections.accepted + connections.refused_full + connections.refused_draining;
+        let facts = [
+            ("connections open", driver.connections_open() as u64, 0),
+            ("calls open", driver.calls_open() as u64, 0),
+            ("leases out", ledger.leases_out as u64, 0),
+            ("sends in flight", ledger.sends_in_flight as u64, 0),
+            ("sockets open", ledger.sockets_open as u64, 0),
+            ("futures alive", self.host.alive() as u64, 0),
+            ("futures panicked", self.host.panicked(), 0),
+            ("handlers panicked", counters.requests.handlers_panicked, 0),
+            ("connections let in", let_in, accepted as u64),
+            ("connections closed", connections.closed, connections.accepted),
+        ];
+        for (name, found, expected) in facts {
+            if found != expected {
+                let number = self.number;
+                return Err(format!("shard {number} ends with {found} {name}, not {expected}"));
+            }
+        }
+        Ok(Tally {
+            pauses: counters.traffic.pauses,
+            starved: ledger.starved,
+            accepts_failed: connections.accept_failed,
+            messages: counters.traffic.messages_in,
+            ..Tally::default()
+        })
+    }
+}

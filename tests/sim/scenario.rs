@@ -1,0 +1,155 @@
+//! What a seed draws: a server, its rings, its faults, its clients and what happens to it.
+
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::engine::ring::RingOptions;
+use corelane::engine::ring::sim::{Fault, Faults};
+use corelane::server::Options;
+
+use crate::dialogue::{Act, Dialogue};
+use crate::speaker::Facts;
+
+/// A kind of run; each has seeds of its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Chapter {
+    /// Times that nobody reaches, sizes of every kind: what is asked is answered.
+    Calm,
+    /// The same, drained while it works.
+    Drained,
+    /// Every limit shrunk: too many clients, too little time, tables that are full.
+    Tight,
+}
+
+impl Chapter {
+    /// Every chapter.
+    pub(crate) const ALL: [Self; 3] = [Self::Calm, Self::Drained, Self::Tight];
+
+    /// A word that only the test of this chapter has in its name.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Calm => "calm",
+            Self::Drained => "drained",
+            Self::Tight => "tight",
+        }
+    }
+}
+
+/// Everything about one run but the order of its shards.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) shards: usize,
+    pub(crate) options: Options,
+    pub(crate) faults: Faults,
+    /// When each client connects, and what it does then.
+    pub(crate) clients: Vec<(Duration, Vec<Act>)>,
+    /// When letters are left, and how many with each shard.
+    pub(crate) letters: Vec<(Duration, usize)>,
+    /// When the server is told to drain, where that is not after the last client.
+    pub(crate) drain: Option<Duration>,
+    /// One turn of a shard in so many comes late.
+    pub(crate) naps: Option<usize>,
+}
+
+/// The longest nap of a shard.
+pub(crate) const NAP_MAX: Duration = Duration::from_millis(2);
+
+impl Scenario {
+    /// The run of this seed.
+    pub(crate) fn draw(chapter: Chapter, seed: u64) -> Self {
+        let mut random = Random::seeded(seed ^ (chapter as u64 + 1) << 48);
+        let random = &mut random;
+        let options = match chapter {
+            Chapter::Calm | Chapter::Drained => roomy(random),
+            Chapter::Tight => tight(random),
+        };
+        let mut faults = Faults::drawn(random);
+        if random.chance(1, 3) {
+            // With nothing lost, everything has to be answered.
+            faults = faults.without(Fault::Reset).without(Fault::FailedAccept);
+        }
+        let naps = random.chance(1, 2).then(|| 4 + random.below(16));
+        let clients = (0..=1 + random.below(8)).map(|client| {
+            let facts = facts(client, &options, naps.is_some());
+            let connects = Duration::from_micros(random.below(8_000) as u64);
+            (connects, Dialogue::write(random, facts))
+        });
+        let clients = clients.collect();
+        let letters = (0..random.below(4)).map(|_| {
+            let left = Duration::from_micros(random.below(30_000) as u64);
+            // A few, or more than a shard takes in one turn.
+            (left, if random.chance(1, 4) { 300 + random.below(400) } else { 1 })
+        });
+        let letters = letters.collect();
+        let drain = match chapter {
+            Chapter::Calm => None,
+            Chapter::Drained => Some(Duration::from_micros(random.below(20_000) as u64)),
+            Chapter::Tight => {
+                random.chance(1, 4).then(|| Duration::from_micros(random.below(300_000) as u64))
+            }
+        };
+        let shards = 1 + random.below(3);
+        Self { seed, shards, options, faults, clients, letters, drain, naps }
+    }
+
+    /// Whether more may wait for a client than is told of progress.
+    pub(crate) fn may_fill_up(&self) -> bool {
+        let has_new_limits = self.letters.iter().any(|&(_, count)| count > 1);
+        has_new_limits || self.options.limits.outgoing_bytes_max < 256 << 10
+    }
+
+    /// Whether more clients come than there is room for.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.clients.len() > self.options.tcp.connections_max as usize
+    }
+}
+
+fn facts(client: usize, options: &Options, has_naps: bool) -> Facts {
+    let nap = if has_naps { NAP_MAX } else { Duration::ZERO };
+    Facts {
+        client,
+        request_max: options.limits.request_max,
+        // A tick of the timers, a turn of the shard.
+        step_late_max: Duration::from_millis(2) + nap,
+        message_bytes_max: options.limits.message_bytes_max,
+        nesting_max: options.limits.nesting_max,
+        batch_messages_max: options.limits.requests_in_flight_max as usize,
+    }
+}
+
+/// Limits that only those reach who go for them, on rings of any size.
+fn roomy(random: &mut Random) -> Options {
+    let mut options = Options::default();
+    options.limits.message_bytes_max = 4096 << random.below(4);
+    options.limits.request_max = Duration::from_millis(500);
+    options.limits.outgoing_bytes_max = 256 << random.below(12);
+    options.limits.requests_in_flight_max =
+        if random.chance(1, 2) { 256 } else { below(random, 6) };
+    options.engine.blocking_threads = 1;
+    options.engine.ring_sizes = RingOptions {
+        sockets_max: if random.chance(1, 4) { below(random, 4) } else { 64 },
+        receive_buffers: 1 << random.below(6),
+        receive_buffer_bytes: 16 << random.below(9),
+        accepts_in_flight: u16::try_from(below(random, 4)).unwrap_or(1),
+        ..RingOptions::default()
+    };
+    options
+}
+
+/// [`Options::tiny`] in small variations.
+fn tight(random: &mut Random) -> Options {
+    let mut options = Options::tiny();
+    options.tcp.connections_max = below(random, 6);
+    options.limits.requests_in_flight_max = below(random, 5);
+    options.limits.outgoing_bytes_max = 128 << random.below(7);
+    options.limits.memory_bytes_max = 1024 << random.below(8);
+    options.engine.ring_sizes.receive_buffers = 1 << random.below(4);
+    options.engine.ring_sizes.receive_buffer_bytes = 16 << random.below(6);
+    options
+}
+
+/// A number of at least one and at most so many.
+fn below(random: &mut Random, most: usize) -> u32 {
+    1 + u32::try_from(random.below(most)).unwrap_or(0)
+}

@@ -1,0 +1,50 @@
+//! Which seeds are run, and what is said of one that fails.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::scenario::{Chapter, Scenario};
+use crate::stage::{self, Report};
+use crate::tally::Tally;
+
+/// Seeds that failed once, with their chapter: they are always run.
+const REGRESSIONS: [(Chapter, u64); 0] = [];
+
+/// Runs every seed of a chapter, or the one that the environment names; shows what they reached.
+///
+/// # Panics
+///
+/// At the first seed that fails.
+pub(crate) fn survey(chapter: Chapter, seeds: Range<u64>) -> Tally {
+    if let Some(seed) = named_seed() {
+        let report = run(chapter, seed);
+        eprintln!("seed {seed} of {chapter:?}: {report:?}");
+        return report.tally;
+    }
+    let failed_once = REGRESSIONS.iter().filter(|row| row.0 == chapter).map(|row| row.1);
+    let tallies = failed_once.chain(seeds).map(|seed| run(chapter, seed).tally);
+    tallies.fold(Tally::default(), Tally::plus)
+}
+
+fn run(chapter: Chapter, seed: u64) -> Report {
+    let replay = format!(
+        "seed {seed} of {chapter:?} failed; again: CORELANE_SEED={seed} cargo test --test sim {}",
+        chapter.word()
+    );
+    let scenario = Scenario::draw(chapter, seed);
+    match catch_unwind(AssertUnwindSafe(|| stage::run(&scenario))) {
+        Ok(Ok(report)) => report,
+        Ok(Err(reason)) => panic!("{replay}\n{reason}\n{:?}", scenario.faults),
+        Err(panic) => {
+            eprintln!("{replay}");
+            resume_unwind(panic)
+        }
+    }
+}
+
+/// The seed that the environment asks for.
+#[expect(clippy::disallowed_methods, reason = "a test that is run again by hand")]
+fn named_seed() -> Option<u64> {
+    let seed = std::env::var("CORELANE_SEED").ok()?;
+    Some(seed.parse().expect("CORELANE_SEED is a number"))
+}

@@ -1,0 +1,280 @@
+//! One run: a server of several shards, its clients and the world between them, in one thread.
+//!
+//! Rounds are turned until the server has drained: clients act, shards turn in an order that the
+//! seed decides, and time moves on when all of them sleep. Nothing here waits, and the same
+//! scenario gives the same run.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::base::time::Moment;
+use corelane::engine::ring::sim::{Fault, SimRing, World};
+use corelane::engine::ring::{Patience, Ring, RingOptions};
+use corelane::protocol::message::ServerInfo;
+use corelane::server::{Handle, Server};
+use corelane::service::demo;
+
+use crate::client::{Client, Climate, Habits};
+use crate::lane::Lane;
+use crate::scenario::Scenario;
+use crate::tally::Tally;
+use crate::watched::Places;
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) tally: Tally,
+    /// What everybody heard and when, folded: the same for the same run.
+    pub(crate) digest: u64,
+    pub(crate) rounds: usize,
+    pub(crate) ended: Moment,
+}
+
+/// The pieces of a run.
+struct Stage<'a> {
+    scenario: &'a Scenario,
+    random: Random,
+    world: World,
+    /// Never used for anything but to be woken when the test itself has something to do.
+    alarm: SimRing,
+    lanes: Vec<Lane>,
+    places: Places,
+    handle: Handle,
+    /// When which of the scenario's clients connects, the next one in front.
+    arrivals: VecDeque<(Duration, usize)>,
+    letters: VecDeque<(Duration, usize)>,
+    clients: Vec<Client>,
+    climate: Climate,
+    /// How long the drain may take, once it has begun.
+    drain_max: Duration,
+    tally: Tally,
+}
+
+/// Runs a scenario to its end.
+///
+/// # Errors
+///
+/// What did not hold.
+pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
+    let mut stage = Stage::set(scenario)?;
+    for round in 0..ROUNDS_MAX {
+        let now = stage.world.now();
+        stage.happen(now);
+        for client in &mut stage.clients {
+            client.turn(now, &stage.climate)?;
+        }
+        if stage.has_no_more_clients() && stage.climate.drain.is_none() {
+            stage.drain(now);
+        }
+        stage.turn_lanes(now)?;
+        if stage.lanes.iter().all(Lane::has_finished) {
+            return stage.close(round);
+        }
+        stage.let_time_pass(now)?;
+    }
+    Err(stage.describe("the run does not end"))
+}
+
+impl<'a> Stage<'a> {
+    fn set(scenario: &'a Scenario) -> Result<Self, String> {
+        let mut random = Random::seeded(scenario.seed.wrapping_mul(3) ^ ORDER);
+        let world = World::with_faults(random.next_u64(), scenario.faults);
+        let catalog = demo::catalog(info()).map_err(|error| error.to_string())?;
+        let server = Server::new(catalog).options(scenario.options.clone());
+        let (seeds, handle) = server.seeds(scenario.shards).map_err(|error| error.to_string())?;
+        let places = Places::default();
+        let lanes = seeds
+            .into_iter()
+            .map(|seed| Lane::open(&world, seed, address(), &places))
+            .collect::<Result<_, _>>()?;
+        let arrivals = scenario.clients.iter().enumerate();
+        let mut arrivals: Vec<_> = arrivals.map(|(index, client)| (client.0, index)).collect();
+        arrivals.sort_unstable();
+        let mut letters = scenario.letters.clone();
+        letters.sort_unstable();
+        let tcp = &scenario.options.tcp;
+        let has_resets =
+            scenario.faults.has(Fault::Reset) || scenario.faults.has(Fault::FailedAccept);
+        let climate = Climate {
+            has_resets,
+            has_refusals: scenario.is_crowded(),
+            has_shortage: scenario.options.limits.memory_bytes_max < PLENTY_BYTES,
+            lease_max: tcp.lease_max,
+            idle_max: tcp.idle_max,
+            drain: None,
+        };
+        Ok(Self {
+            scenario,
+            alarm: world.ring(RingOptions { receive_buffers: 1, ..RingOptions::default() }),
+            random,
+            world,
+            lanes,
+            places,
+            handle,
+            arrivals: arrivals.into(),
+            letters: letters.into(),
+            clients: Vec::new(),
+            climate,
+            drain_max: Duration::MAX,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Lets happen what is due from outside: clients, letters, the drain.
+    fn happen(&mut self, now: Moment) {
+        let elapsed = now.since(Moment::ORIGIN);
+        while let Some(&(at, index)) = self.arrivals.front()
+            && at <= elapsed
+        {
+            self.arrivals.pop_front();
+            let acts = self.scenario.clients[index].1.clone();
+            let random = Random::seeded(self.random.next_u64());
+            let habits = Habits {
+                is_slow: self.scenario.faults.has(Fault::SlowReader) && self.random.chance(1, 2),
+                may_miss_progress: self.scenario.may_fill_up(),
+            };
+            let connection = self.world.connect(address());
+            self.clients.push(Client::new(index, connection, acts, random, now, habits));
+        }
+        while let Some(&(at, count)) = self.letters.front()
+            && at <= elapsed
+        {
+            self.letters.pop_front();
+            self.leave_letters(count);
+        }
+        if self.climate.drain.is_none() && self.scenario.drain.is_some_and(|at| at <= elapsed) {
+            self.drain(now);
+        }
+    }
+
+    /// Leaves letters that change nothing that a client could notice.
+    fn leave_letters(&mut self, count: usize) {
+        self.tally.letters += count as u64;
+        if count == 1
+            && let Ok(catalog) = demo::catalog(info())
+        {
+            return self.handle.offer(catalog);
+        }
+        let mut options = self.scenario.options.clone();
+        for _ in 0..count {
+            options.limits.outgoing_bytes_max = 256 << self.random.below(8);
+            self.handle.keep_to(&options);
+        }
+    }
+
+    fn drain(&mut self, now: Moment) {
+        let drain_max = self.scenario.options.engine.drain_max;
+        self.climate.drain = Some((now, drain_max));
+        self.drain_max =
+            LATE_MAX + if self.has_no_more_clients() { GOODBYE_MAX } else { drain_max };
+        self.handle.drain();
+        if self.random.chance(1, 4) {
+            self.handle.drain();
+        }
+    }
+
+    /// One turn of each shard that is awake, in an order of its own each time.
+    fn turn_lanes(&mut self, now: Moment) -> Result<(), String> {
+        for place in (1..self.lanes.len()).rev() {
+            self.lanes.swap(place, self.random.below(place + 1));
+        }
+        for lane in &mut self.lanes {
+            if lane.has_finished() || lane.is_napping(now) {
+                continue;
+            }
+            if self.scenario.naps.is_some_and(|naps| self.random.chance(1, naps)) {
+                lane.nap(now, &mut self.random);
+            } else if let Some(tally) = lane.turn(&self.places)? {
+                self.tally = self.tally.plus(tally);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves time on where nobody has anything left to do now, or where somebody is late.
+    fn let_time_pass(&mut self, now: Moment) -> Result<(), String> {
+        let next = self.next(now);
+        if next.is_some_and(|next| next <= now) {
+            return Ok(());
+        }
+        self.alarm.park(next.map_or(Patience::Forever, |next| Patience::For(next.since(now))));
+        let is_somebody_late = self.lanes.iter().any(|lane| lane.is_napping(now));
+        if !self.world.is_calm() && !is_somebody_late {
+            return Ok(());
+        }
+        if !self.world.step() {
+            return Err(self.describe("nothing will ever happen"));
+        }
+        match self.climate.drain {
+            Some((since, _)) if now > since.after(self.drain_max) => {
+                Err(self.describe("the drain takes too long"))
+            }
+            None if now.since(Moment::ORIGIN) > TIME_MAX => {
+                Err(self.describe("the run takes too long"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// When something is due that the world does not know of.
+    fn next(&self, now: Moment) -> Option<Moment> {
+        let arrival = self.arrivals.front().map(|&(at, _)| at);
+        let letter = self.letters.front().map(|&(at, _)| at);
+        let drain = self.scenario.drain.filter(|_| self.climate.drain.is_none());
+        let outside = [arrival, letter, drain].into_iter().flatten();
+        let outside = outside.map(|at| Moment::ORIGIN.after(at));
+        let clients = self.clients.iter().filter_map(Client::next);
+        let naps = self.lanes.iter().filter_map(|lane| lane.naps_until(now));
+        outside.chain(clients).chain(naps).min()
+    }
+
+    fn has_no_more_clients(&self) -> bool {
+        self.arrivals.is_empty() && self.clients.iter().all(Client::is_over)
+    }
+
+    /// Checks what holds over the whole run.
+    fn close(mut self, rounds: usize) -> Result<Report, String> {
+        let ledger = self.world.ledger();
+        if !ledger.is_settled() {
+            return Err(format!("not everything was given back: {ledger:?}"));
+        }
+        let mut digest = 0_u64;
+        for client in &self.clients {
+            self.tally = self.tally.plus(client.tally());
+            digest = digest.rotate_left(7) ^ client.digest();
+        }
+        Ok(Report { tally: self.tally, digest, rounds, ended: self.world.now() })
+    }
+
+    fn describe(&self, what: &str) -> String {
+        let lanes = self.lanes.iter().map(Lane::describe);
+        let waiting = self.clients.iter().filter(|client| !client.is_over());
+        let rows: Vec<String> = lanes.chain(waiting.map(Client::describe)).collect();
+        format!("{what}, at {:?}\n{}", self.world.now(), rows.join("\n"))
+    }
+}
+
+/// Where the server listens.
+fn address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 8888).into()
+}
+
+fn info() -> ServerInfo {
+    ServerInfo::new("sim", "1.0.0")
+}
+
+/// Keeps the order of the shards apart from other draws of the same seed.
+const ORDER: u64 = 0x004F_5244_4552;
+/// Rounds of a run, at most.
+const ROUNDS_MAX: usize = 400_000;
+/// Time of a run before its drain, at most: a few idle timeouts one after the other.
+const TIME_MAX: Duration = Duration::from_hours(1);
+/// How long a drain may take when every client has left: a last call and a goodbye that nobody
+/// answers.
+const GOODBYE_MAX: Duration = Duration::from_millis(1_600);
+/// How late anything may be: ticks, naps, delays.
+const LATE_MAX: Duration = Duration::from_millis(50);
+/// So much memory never runs out.
+const PLENTY_BYTES: usize = 1 << 20;

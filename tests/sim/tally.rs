@@ -1,0 +1,70 @@
+//! What happened in a run, so that it shows whether the runs reach what they are for.
+
+use std::fmt;
+
+/// Declares the counts once.
+macro_rules! tally {
+    ($($(#[$about:meta])* $name:ident,)+) => {
+        /// Counts of one run, or of many together.
+        #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+        pub(crate) struct Tally { $($(#[$about])* pub(crate) $name: u64,)+ }
+
+        impl Tally {
+            /// Both together.
+            pub(crate) const fn plus(self, other: Self) -> Self {
+                Self { $($name: self.$name + other.$name,)+ }
+            }
+
+            /// Each count with its name.
+            pub(crate) fn rows(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)+]
+            }
+        }
+    };
+}
+
+tally! {
+    /// Answers heard, errors included.
+    answers,
+    /// Arrays of answers heard.
+    batches,
+    /// Words of progress heard.
+    progress,
+    /// Calls that were answered with an error because they took too long.
+    overdue,
+    /// Cancelled calls of which nothing more was heard.
+    silenced,
+    /// Requests refused because their id was in flight.
+    duplicates,
+    /// Connections for which there was no room.
+    refused,
+    /// Messages that were too large.
+    too_large,
+    /// Connections ended because all of them together held too much.
+    short_of_memory,
+    /// Connections that ended by a reset.
+    resets,
+    /// Connections that the server ended for their silence.
+    silences,
+    /// Connections that a drain ended while their client still wanted something.
+    drained,
+    /// Times a connection was not read because too much waited on it.
+    pauses,
+    /// Times that bytes waited for a receive buffer.
+    starved,
+    /// Accepts that failed.
+    accepts_failed,
+    /// Messages that the server has read and understood.
+    messages,
+    /// Letters left with each shard.
+    letters,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, count) in self.rows() {
+            writeln!(formatter, "{name:>16} {count}")?;
+        }
+        Ok(())
+    }
+}
