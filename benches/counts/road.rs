@@ -161,10 +161,10 @@ impl Road {
 }
 
 /// What the pipeline does between the document and the call.
-fn admit<'a>(
-    root: Value<'a>,
+fn admit(
+    root: Value<'_>,
     lifecycle: Lifecycle,
-) -> Result<(Id<'a>, Revision, Option<Value<'a>>), Failure> {
+) -> Result<(Id<'_>, Revision, Option<Value<'_>>), Failure> {
     let Ok(Envelope::Request { id, method, params }) = Envelope::read(root) else {
         return Err("the call is not read as a request".into());
     };

@@ -62,7 +62,7 @@ fn a_deadline_ends_the_wait_with_and_without_futures_alive() {
         assert_eq!(running.hear(), Said::Alarmed, "{kind:?}");
         running.spawn(pending);
         // A later deadline first: the earlier one must not wait for it.
-        running.tell(Letter::Alarm(Duration::from_secs(3600)));
+        running.tell(Letter::Alarm(Duration::from_hours(1)));
         running.tell(Letter::Count);
         assert_eq!(running.hear(), Said::Alive(1), "{kind:?}");
         for _ in 0..10 {
@@ -167,6 +167,8 @@ struct Witness(crossbeam::channel::Sender<Option<String>>);
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        self.0.send(std::thread::current().name().map(str::to_owned)).unwrap();
+        self.0
+            .send(std::thread::current().name().map(str::to_owned))
+            .expect("the test waits for the name");
     }
 }

@@ -103,7 +103,7 @@ impl<R: Ring> Driver<R> for Stage {
 
 impl Stage {
     fn say(&self, said: Said) {
-        self.says.send(said).unwrap();
+        self.says.send(said).expect("the test listens to what is said");
     }
 }
 
@@ -221,15 +221,15 @@ impl Running {
     pub(crate) fn start(kind: Kind) -> Self {
         let (seats, post) = mesh(1, &MeshOptions::default());
         let (says, said) = unbounded();
-        let (stream, peer) = UnixStream::pair().unwrap();
-        let seat = seats.into_iter().next().unwrap();
+        let (stream, peer) = UnixStream::pair().expect("the system gives a pair of sockets");
+        let seat = seats.into_iter().next().expect("a mesh of one shard has a seat");
         let loads = vec![Load { seat, stream, says }];
-        let placement = Placement::choose(None, Some(1)).unwrap();
+        let placement = Placement::choose(None, Some(1)).expect("one shard fits on some cpu");
         let crew = crew::launch("stage", &placement, loads, move |load, berth| {
             assert!(berth.ready(String::new()));
             kind.live(load)
         });
-        Self { crew: crew.unwrap(), post, peer, said }
+        Self { crew: crew.expect("the shard starts"), post, peer, said }
     }
 
     /// Leaves a letter.
@@ -247,18 +247,18 @@ impl Running {
 
     /// Sends bytes over the shard's stream.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.peer.write_all(bytes).unwrap();
+        self.peer.write_all(bytes).expect("the shard reads");
     }
 
     /// What the shard says next.
     pub(crate) fn hear(&self) -> Said {
-        self.said.recv().unwrap()
+        self.said.recv().expect("the shard says something")
     }
 
     /// Ends the shard.
     pub(crate) fn end(self) {
         self.tell(Letter::End);
-        self.crew.join(|_| {}).unwrap();
+        self.crew.join(|_| {}).expect("the shard ends in order");
     }
 }
 
@@ -283,8 +283,8 @@ pub(crate) fn word<T>() -> (Speaker<T>, Word<T>) {
 impl<T> Speaker<T> {
     /// Waits until somebody awaits the word, then says it.
     pub(crate) fn speak(&self, word: T) {
-        let waker = self.asked.recv().unwrap();
-        self.word.send(word).unwrap();
+        let waker = self.asked.recv().expect("the future asks for its word");
+        self.word.send(word).expect("the future waits for its word");
         waker.wake();
     }
 }
@@ -298,7 +298,7 @@ impl<T> Word<T> {
                 return std::task::Poll::Ready(word);
             }
             if !asked.replace(true) {
-                self.asks.send(context.waker().clone()).unwrap();
+                self.asks.send(context.waker().clone()).expect("the test waits for the question");
             }
             std::task::Poll::Pending
         })

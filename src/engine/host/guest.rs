@@ -58,6 +58,7 @@ impl Register {
 
     /// Whether a guest has run since the last time this was asked; if not, `listener` is woken
     /// when one has.
+    #[cfg(all(target_os = "linux", feature = "glommio"))]
     pub(super) fn has_moved(&self, listener: &Waker) -> bool {
         let moved = self.moved.take();
         *self.listener.borrow_mut() = (!moved).then(|| listener.clone());
@@ -65,6 +66,7 @@ impl Register {
     }
 
     /// Takes what guests have done so far as seen.
+    #[cfg(all(target_os = "linux", feature = "glommio"))]
     pub(super) fn forget_moves(&self) {
         self.moved.set(false);
     }
