@@ -7,7 +7,7 @@
 //! ```text
 //!             no local future alive                 local futures alive, or `run_here`
 //!             park in the ring itself               turn without patience; then wait for
-//!             (no cost over the native host)        the bell, the deadline, or a future's step
+//!             (as the native host does)             the bell, the deadline, or a future's step
 //! ```
 //!
 //! What it keeps true: the shard takes a turn after its futures have run and before the executor
