@@ -1,21 +1,24 @@
 //! One simulated client: does its acts in virtual time and checks what it hears.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::base::time::Moment;
-use corelane::engine::ring::sim;
 
 use crate::conversation::{Conversation, Standing};
 use crate::dialogue::Act;
 use crate::tally::Tally;
+use crate::wire::Wire;
 
 /// What decides whether a connection may end without its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Climate {
     /// Connections may be reset or lost.
     pub(crate) has_resets: bool,
+    /// There is one client, and it speaks through a pipe and hears through another.
+    pub(crate) is_piped: bool,
     /// There may be more clients than there is room for.
     pub(crate) has_refusals: bool,
     /// The memory of all connections together may run out.
@@ -40,7 +43,7 @@ pub(crate) struct Habits {
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub(crate) struct Client {
     number: usize,
-    connection: sim::Client,
+    wire: Wire,
     acts: VecDeque<Act>,
     random: Random,
     pub(crate) conversation: Conversation,
@@ -58,7 +61,8 @@ pub(crate) struct Client {
     is_slow: bool,
     /// Leaves its side open when the server has ended.
     lingers: bool,
-    is_over: bool,
+    /// When it was over.
+    ended: Option<Moment>,
     /// What it heard and when, folded (FNV-1a).
     digest: u64,
 }
@@ -67,7 +71,7 @@ impl Client {
     /// A client that has just connected.
     pub(crate) fn new(
         number: usize,
-        connection: sim::Client,
+        wire: Wire,
         acts: Vec<Act>,
         mut random: Random,
         now: Moment,
@@ -76,7 +80,7 @@ impl Client {
         let lingers = random.chance(1, 5);
         let mut client = Self {
             number,
-            connection,
+            wire,
             acts: acts.into(),
             random,
             conversation: Conversation::new(habits.may_miss_progress),
@@ -89,7 +93,7 @@ impl Client {
             has_finished: false,
             is_slow: habits.is_slow,
             lingers,
-            is_over: false,
+            ended: None,
             digest: 0xCBF2_9CE4_8422_2325,
         };
         client.read_as_it_does();
@@ -98,14 +102,23 @@ impl Client {
 
     /// Whether it has nothing more to do and nothing more to hear.
     pub(crate) const fn is_over(&self) -> bool {
-        self.is_over
+        self.ended.is_some()
+    }
+
+    /// When it was over.
+    pub(crate) const fn ended(&self) -> Option<Moment> {
+        self.ended
     }
 
     /// When it acts next, unless it hears something before; none while it only listens.
     pub(crate) fn next(&self) -> Option<Moment> {
-        let listens = matches!(self.acts.front(), None | Some(Act::AwaitAnswers | Act::Stay));
+        let listens = match self.acts.front() {
+            Some(Act::AwaitAnswers) => !self.conversation.is_settled(),
+            Some(Act::Stay) => true,
+            _ => false,
+        };
         let has_words = !listens || !self.unsaid.is_empty();
-        (has_words && !self.is_over).then_some(self.next)
+        (has_words && !self.is_over()).then_some(self.next)
     }
 
     /// Hears what has come and does what is due.
@@ -114,17 +127,17 @@ impl Client {
     ///
     /// What was heard that must not be, or not heard that must be.
     pub(crate) fn turn(&mut self, now: Moment, climate: &Climate) -> Result<(), String> {
-        if self.is_over {
+        if self.is_over() {
             return Ok(());
         }
         let outcome = self.hear(now).and_then(|()| self.look_at_the_end(now, climate));
         outcome.map_err(|reason| format!("client {}: {reason}", self.number))?;
-        while !self.is_over && self.next <= now && self.act(now) {}
+        while !self.is_over() && self.next <= now && self.act(now) {}
         Ok(())
     }
 
     fn hear(&mut self, now: Moment) -> Result<(), String> {
-        let heard = self.connection.heard();
+        let heard = self.wire.heard();
         if heard.is_empty() {
             return Ok(());
         }
@@ -141,7 +154,7 @@ impl Client {
 
     /// Notices that the connection is over, and whether it may be.
     fn look_at_the_end(&mut self, now: Moment, climate: &Climate) -> Result<(), String> {
-        let (is_reset, has_ended) = (self.connection.is_reset(), self.connection.has_ended());
+        let (is_reset, has_ended) = (self.wire.is_reset(), self.wire.has_ended());
         if !is_reset && !has_ended {
             return Ok(());
         }
@@ -153,13 +166,13 @@ impl Client {
                 || standing != Standing::Open
                 || climate.drain.is_some()
                 || self.may_have_been_silent(climate);
-            self.leave();
+            self.leave(now);
             return if is_explained { Ok(()) } else { Err(self.complain("was reset")) };
         }
         if !self.lingers {
-            self.leave();
+            self.leave(now);
         }
-        self.is_over = true;
+        self.ended = Some(now);
         match standing {
             Standing::Refused if !climate.has_refusals && climate.drain.is_none() => {
                 Err(self.complain("was refused though there is room"))
@@ -194,6 +207,10 @@ impl Client {
             let is_fair = self.conversation.is_settled_as_far_as_read() && self.partial.is_empty();
             return if is_cut || is_fair { Ok(()) } else { Err(self.complain("was drained")) };
         }
+        if climate.has_resets && climate.is_piped {
+            // The other pipe broke, and the server ended both.
+            return Ok(());
+        }
         Err(self.complain(if self.has_finished { "misses answers" } else { "was ended" }))
     }
 
@@ -204,7 +221,8 @@ impl Client {
     /// Whether the server may take it for silent: its lease has passed without a message, or the
     /// idle time between two of them.
     fn may_have_been_silent(&self, climate: &Climate) -> bool {
-        self.silence_max >= climate.idle_max.min(climate.lease_max).mul_f64(0.9)
+        !climate.is_piped
+            && self.silence_max >= climate.idle_max.min(climate.lease_max).mul_f64(0.9)
     }
 
     fn complain(&self, what: &str) -> String {
@@ -236,20 +254,20 @@ impl Client {
                     return false;
                 }
             }
-            Some(Act::StopReading) => self.connection.stop_reading(),
+            Some(Act::StopReading) => self.wire.stop_reading(),
             Some(Act::ReadAgain) => self.read_as_it_does(),
             Some(Act::Finish) => {
                 self.has_finished = true;
-                self.connection.finish();
+                self.wire.finish();
             }
             Some(Act::Stay) => {
                 self.acts.push_front(Act::Stay);
                 return false;
             }
-            Some(Act::Close) | None => self.leave(),
+            Some(Act::Close) | None => self.leave(now),
             Some(Act::Reset) => {
-                self.connection.reset();
-                self.is_over = true;
+                self.wire.reset();
+                self.ended = Some(now);
             }
         }
         true
@@ -263,7 +281,7 @@ impl Client {
             _ => self.unsaid.len(),
         };
         let piece: Vec<u8> = self.unsaid.drain(..length).collect();
-        self.connection.write(&piece);
+        self.wire.write(&piece);
         if piece.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
             self.note_silence(now);
             self.said = Some(now);
@@ -280,21 +298,26 @@ impl Client {
         if self.is_slow {
             let bytes = 16 + self.random.below(2_000);
             let every = Duration::from_micros(1 + self.random.below(2_000) as u64);
-            self.connection.read_slowly(bytes, every);
+            self.wire.read_slowly(bytes, every);
         } else {
-            self.connection.read_eagerly();
+            self.wire.read_eagerly();
         }
     }
 
     /// Goes away.
-    pub(crate) fn leave(&mut self) {
-        self.connection.close();
-        self.is_over = true;
+    fn leave(&mut self, now: Moment) {
+        self.wire.close();
+        self.ended = Some(now);
     }
 
     /// What it still waits for, for whoever reads a failure.
     pub(crate) fn describe(&self) -> String {
         format!("client {}: {}", self.number, self.complain("waits"))
+    }
+
+    /// Its address, as the server sees it.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.wire.address()
     }
 
     /// What it heard and when, folded.

@@ -41,6 +41,8 @@ pub(crate) struct Owed {
     pub(crate) answer: Answer,
     /// A call that may still be in flight has the same id: while it is, this one is refused.
     pub(crate) is_rival: bool,
+    /// The server ends the connection after it.
+    pub(crate) is_last: bool,
 }
 
 /// A call that is answered when its handler has ended.
@@ -252,9 +254,9 @@ impl Conversation {
     /// An answer has come in its turn.
     fn settle(&mut self, owed: &Owed, message: &Value) -> Result<(), String> {
         self.tally.answers += 1;
-        if owed.answer == Answer::Error(TOO_LARGE) {
+        self.tally.too_large += u64::from(owed.answer == Answer::Error(TOO_LARGE));
+        if owed.is_last {
             self.standing = Standing::Broken;
-            self.tally.too_large += 1;
         }
         if !owed.is_rival {
             return Ok(());
@@ -281,6 +283,11 @@ impl Conversation {
         self.deferred.retain(|running| running.cancelled.is_none_or(|cancelled| cancelled > read));
         self.tally.silenced += (before - self.deferred.len()) as u64;
         Ok(())
+    }
+
+    /// How many messages were said.
+    pub(crate) const fn said(&self) -> u64 {
+        self.said
     }
 
     /// How it stands.
@@ -312,7 +319,7 @@ impl Conversation {
 impl Owed {
     /// The answer to the request with this id.
     pub(crate) const fn to(id: Value, answer: Answer) -> Self {
-        Self { id: Some(id), answer, is_rival: false }
+        Self { id: Some(id), answer, is_rival: false, is_last: false }
     }
 
     fn is_answered_by(&self, message: &Value) -> bool {

@@ -58,17 +58,29 @@ impl<'a> Dialogue<'a> {
         let speaker = Speaker::new(random, facts);
         let mut dialogue = Self { speaker, acts: Vec::new(), bytes: Vec::new(), notes: Vec::new() };
         match dialogue.below(14) {
-            0 => dialogue.acts.push(Act::Stay),
-            1 => dialogue.leave_in_the_middle_of_a_word(),
+            0 => dialogue.stay(),
+            1 => dialogue.stop_in_the_middle_of_a_word(),
             _ => dialogue.converse(),
         }
         dialogue.acts
     }
 
-    /// The beginning of a message and nothing more: the lease runs out.
-    fn leave_in_the_middle_of_a_word(&mut self) {
-        self.bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":1,"met"#);
+    /// The beginning of a message and nothing more: the lease runs out, or the pipe ends.
+    fn stop_in_the_middle_of_a_word(&mut self) {
+        let (bytes, notes) = self.speaker.half_a_message();
+        self.bytes.extend(bytes);
+        if self.speaker.facts.is_piped {
+            self.notes.push(notes);
+        }
         self.utter();
+        self.stay();
+    }
+
+    /// Waits for the end, which comes by itself where there are timeouts.
+    fn stay(&mut self) {
+        if self.speaker.facts.is_piped {
+            self.acts.push(Act::Finish);
+        }
         self.acts.push(Act::Stay);
     }
 
@@ -133,7 +145,10 @@ impl<'a> Dialogue<'a> {
             0 => self.acts.push(Act::Reset),
             1 => self.acts.push(Act::Close),
             2 => self.overdo(),
-            3 | 4 => self.acts.extend([Act::AwaitAnswers, Act::Stay]),
+            3 | 4 => {
+                self.acts.push(Act::AwaitAnswers);
+                self.stay();
+            }
             5..=8 => {
                 if self.chance(1, 3) {
                     // A last line needs no terminator.
@@ -148,17 +163,18 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// A message that is too large. What follows it is not read any more, so that nothing can
-    /// follow from it.
+    /// A message that is too large, and more behind it. Where that ends the connection nothing may
+    /// follow from what comes behind.
     fn overdo(&mut self) {
         let said = self.speaker.too_much();
         self.add(said);
         for _ in 0..self.below(3) {
-            let (bytes, _) = self.speaker.request();
-            self.add((bytes, vec![Note::Nothing]));
+            let (bytes, notes) = self.speaker.request();
+            let goes_on = self.speaker.facts.is_piped;
+            self.add((bytes, if goes_on { notes } else { vec![Note::Nothing] }));
         }
         self.utter();
-        self.acts.push(Act::Stay);
+        self.stay();
     }
 
     fn request(&mut self) {

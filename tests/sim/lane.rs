@@ -1,5 +1,6 @@
 //! One shard of the simulated server, and what must hold when it ends.
 
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use corelane::base::random::Random;
 use corelane::base::time::Moment;
 use corelane::engine::host::{Host, Native};
-use corelane::engine::ring::sim::World;
+use corelane::engine::ring::sim::{SimRing, World};
 use corelane::engine::ring::{Patience, Ring};
 use corelane::engine::shard::{Driver, Shard, Turn};
 use corelane::observe::label::Transport;
@@ -16,6 +17,7 @@ use corelane::server::{Inlet, ShardDriver, ShardSeed};
 use crate::scenario::NAP_MAX;
 use crate::tally::Tally;
 use crate::watched::{Places, Watched};
+use crate::wire::Wire;
 
 /// A shard, until it has drained.
 pub(crate) struct Lane {
@@ -24,25 +26,52 @@ pub(crate) struct Lane {
     host: Rc<Native>,
     /// It gets no turn before this moment.
     naps_until: Moment,
+    /// How many messages it had read when it ended.
+    messages: u64,
 }
 
 impl Lane {
     /// A shard that listens.
-    pub(crate) fn open(
+    pub(crate) fn listen(
         world: &World,
         seed: ShardSeed,
         address: SocketAddr,
         places: &Places,
-    ) -> Result<Self, String> {
-        let number = seed.shard().index();
+    ) -> io::Result<Self> {
         let mut ring = world.ring(seed.options().engine.ring_sizes);
-        let listener = ring.listen(address).map_err(|error| error.to_string())?;
+        let listener = ring.listen(address)?;
+        let inlet = Inlet::Listener { listener, transport: Transport::Tcp };
+        Self::open(ring, seed, inlet, places)
+    }
+
+    /// A shard that serves one client through two pipes.
+    pub(crate) fn attach(
+        world: &World,
+        seed: ShardSeed,
+        places: &Places,
+    ) -> io::Result<(Self, Wire)> {
+        let mut ring = world.ring(seed.options().engine.ring_sizes);
+        let ((input, voice), (output, ear)) = (ring.attach()?, ring.attach()?);
+        let lane = Self::open(ring, seed, Inlet::Pipes { input, output }, places)?;
+        Ok((lane, Wire::pipes(voice, ear)))
+    }
+
+    fn open(ring: SimRing, seed: ShardSeed, inlet: Inlet, places: &Places) -> io::Result<Self> {
+        let number = seed.shard().index();
         let ring = Watched::new(ring, number, Rc::clone(places));
         let host = Rc::new(Native::new(ring.waker()));
-        let inlets = [Inlet::Listener { listener, transport: Transport::Tcp }];
-        let shard = seed.build(ring, Rc::clone(&host) as Rc<dyn Host>, &inlets);
-        let shard = Some(shard.map_err(|error| error.to_string())?);
-        Ok(Self { number, shard, host, naps_until: Moment::ORIGIN })
+        let shard = seed.build(ring, Rc::clone(&host) as Rc<dyn Host>, &[inlet])?;
+        Ok(Self { number, shard: Some(shard), host, naps_until: Moment::ORIGIN, messages: 0 })
+    }
+
+    /// Which shard it is.
+    pub(crate) const fn number(&self) -> usize {
+        self.number
+    }
+
+    /// How many messages it had read when it ended.
+    pub(crate) const fn messages(&self) -> u64 {
+        self.messages
     }
 
     /// What it holds, for whoever reads a failure.
@@ -87,6 +116,7 @@ impl Lane {
             return Ok(None);
         }
         let tally = self.audit(places)?;
+        self.messages = tally.messages;
         self.shard = None;
         Ok(Some(tally))
     }

@@ -19,6 +19,8 @@ mod scenario;
 
 mod watched;
 
+mod wire;
+
 mod client;
 
 mod lane;
@@ -32,17 +34,22 @@ use crate::seeds::survey;
 
 #[test]
 fn a_calm_server_answers_everything_once_and_in_order() {
-    survey(Chapter::Calm, 0..120);
+    survey(Chapter::Calm, 0..1000);
 }
 
 #[test]
 fn a_drained_server_answers_what_it_has_read() {
-    survey(Chapter::Drained, 0..100);
+    survey(Chapter::Drained, 0..1000);
+}
+
+#[test]
+fn a_piped_server_answers_everything_and_ends_with_its_input() {
+    survey(Chapter::Piped, 0..1000);
 }
 
 #[test]
 fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
-    survey(Chapter::Tight, 0..120);
+    survey(Chapter::Tight, 0..1000);
 }
 
 #[test]

@@ -17,19 +17,22 @@ pub(crate) enum Chapter {
     Calm,
     /// The same, drained while it works.
     Drained,
+    /// One client over two pipes.
+    Piped,
     /// Every limit shrunk: too many clients, too little time, tables that are full.
     Tight,
 }
 
 impl Chapter {
     /// Every chapter.
-    pub(crate) const ALL: [Self; 3] = [Self::Calm, Self::Drained, Self::Tight];
+    pub(crate) const ALL: [Self; 4] = [Self::Calm, Self::Drained, Self::Piped, Self::Tight];
 
     /// A word that only the test of this chapter has in its name.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Calm => "calm",
             Self::Drained => "drained",
+            Self::Piped => "piped",
             Self::Tight => "tight",
         }
     }
@@ -40,6 +43,8 @@ impl Chapter {
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) shards: usize,
+    /// Whether there is one client, on two pipes, and no listener.
+    pub(crate) is_piped: bool,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
     /// When each client connects, and what it does then.
@@ -60,8 +65,8 @@ impl Scenario {
     pub(crate) fn draw(chapter: Chapter, seed: u64) -> Self {
         let mut random = Random::seeded(seed ^ (chapter as u64 + 1) << 48);
         let random = &mut random;
-        let options = match chapter {
-            Chapter::Calm | Chapter::Drained => roomy(random),
+        let mut options = match chapter {
+            Chapter::Calm | Chapter::Drained | Chapter::Piped => roomy(random),
             Chapter::Tight => tight(random),
         };
         let mut faults = Faults::drawn(random);
@@ -70,8 +75,13 @@ impl Scenario {
             faults = faults.without(Fault::Reset).without(Fault::FailedAccept);
         }
         let naps = random.chance(1, 2).then(|| 4 + random.below(16));
-        let clients = (0..=1 + random.below(8)).map(|client| {
-            let facts = facts(client, &options, naps.is_some());
+        let is_piped = chapter == Chapter::Piped;
+        if is_piped {
+            options.engine.ring_sizes.sockets_max = 2;
+        }
+        let clients = if is_piped { 1 } else { 2 + random.below(8) };
+        let clients = (0..clients).map(|client| {
+            let facts = Facts { is_piped, ..facts(client, &options, naps.is_some()) };
             let connects = Duration::from_micros(random.below(8_000) as u64);
             (connects, Dialogue::write(random, facts))
         });
@@ -85,12 +95,12 @@ impl Scenario {
         let drain = match chapter {
             Chapter::Calm => None,
             Chapter::Drained => Some(Duration::from_micros(random.below(20_000) as u64)),
-            Chapter::Tight => {
+            Chapter::Piped | Chapter::Tight => {
                 random.chance(1, 4).then(|| Duration::from_micros(random.below(300_000) as u64))
             }
         };
-        let shards = 1 + random.below(3);
-        Self { seed, shards, options, faults, clients, letters, drain, naps }
+        let shards = if is_piped { 1 } else { 1 + random.below(3) };
+        Self { seed, shards, is_piped, options, faults, clients, letters, drain, naps }
     }
 
     /// Whether more may wait for a client than is told of progress.
@@ -115,6 +125,7 @@ fn facts(client: usize, options: &Options, has_naps: bool) -> Facts {
         message_bytes_max: options.limits.message_bytes_max,
         nesting_max: options.limits.nesting_max,
         batch_messages_max: options.limits.requests_in_flight_max as usize,
+        is_piped: false,
     }
 }
 

@@ -23,7 +23,9 @@ pub(crate) fn survey(chapter: Chapter, seeds: Range<u64>) -> Tally {
     }
     let failed_once = REGRESSIONS.iter().filter(|row| row.0 == chapter).map(|row| row.1);
     let tallies = failed_once.chain(seeds).map(|seed| run(chapter, seed).tally);
-    tallies.fold(Tally::default(), Tally::plus)
+    let tally = tallies.fold(Tally::default(), Tally::plus);
+    eprintln!("{chapter:?}\n{tally}");
+    tally
 }
 
 fn run(chapter: Chapter, seed: u64) -> Report {

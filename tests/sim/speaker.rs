@@ -28,6 +28,8 @@ pub(crate) struct Facts {
     pub(crate) nesting_max: usize,
     /// How many messages a batch may hold.
     pub(crate) batch_messages_max: usize,
+    /// Whether it speaks through a pipe, where nothing is worth ending a connection.
+    pub(crate) is_piped: bool,
 }
 
 /// A message without its terminator, and what follows from it.
@@ -107,7 +109,14 @@ impl<'a> Speaker<'a> {
     /// A message that is longer than it may be.
     pub(crate) fn too_much(&self) -> Said {
         let text = "x".repeat(self.facts.message_bytes_max + 1);
-        owed(text, self.without_id(answer::TOO_LARGE))
+        let is_last = !self.facts.is_piped;
+        owed(text, Owed { is_last, ..self.without_id(answer::TOO_LARGE) })
+    }
+
+    /// The beginning of a message.
+    pub(crate) fn half_a_message(&self) -> Said {
+        let text = r#"{"jsonrpc":"2.0","id":1,"met"#.to_owned();
+        owed(text, self.without_id(answer::PARSE))
     }
 
     fn request_and_answer(&mut self) -> (String, Owed) {
@@ -219,7 +228,7 @@ impl<'a> Speaker<'a> {
         let (text, call) = self.slow_call();
         let id = call.id.clone();
         let (rival, answer) = self.echo(&id, 20);
-        let answer = Owed { id: Some(id), answer, is_rival: true };
+        let answer = Owed { is_rival: true, ..Owed::to(id, answer) };
         vec![(text.into(), vec![Note::Deferred(call)]), owed(rival, answer)]
     }
 
@@ -231,7 +240,8 @@ impl<'a> Speaker<'a> {
     /// Something that is no message, or none that can be served.
     fn garbage(&mut self) -> Said {
         let too_deep = "[".repeat(self.facts.nesting_max + 1);
-        let (bytes, code): (&[u8], i64) = match self.random.below(8) {
+        let kind = self.random.below(8);
+        let (bytes, code): (&[u8], i64) = match kind {
             0 => (b"nonsense", answer::PARSE),
             1 => (b"{\"jsonrpc\":\"2.0\",\"id\":1,", answer::PARSE),
             2 => (b"{\"jsonrpc\":\"2.0\",\"method\":\"\xFF\xFE\"}", answer::PARSE),
@@ -241,7 +251,10 @@ impl<'a> Speaker<'a> {
             6 => (too_deep.as_bytes(), answer::INVALID_REQUEST),
             _ => (b"{}", answer::INVALID_REQUEST),
         };
-        (bytes.to_vec(), vec![Note::Owed(self.without_id(code))])
+        // A pipe may carry what is not for us: text in another encoding is passed over.
+        let is_passed_over = kind == 2 && self.facts.is_piped;
+        let note = if is_passed_over { Note::Nothing } else { Note::Owed(self.without_id(code)) };
+        (bytes.to_vec(), vec![note])
     }
 
     /// Several messages in one array, where the revision has that.
@@ -288,7 +301,7 @@ impl<'a> Speaker<'a> {
         let is_agreed = self.handshake != Handshake::None;
         let says_null = is_agreed && self.revision.dialect().error_id_null;
         let id = says_null.then_some(Value::Null);
-        Owed { id, answer: Answer::Error(code), is_rival: false }
+        Owed { id, answer: Answer::Error(code), is_rival: false, is_last: false }
     }
 
     /// Whether requests are served by now.

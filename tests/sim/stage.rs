@@ -5,6 +5,7 @@
 //! scenario gives the same run.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -21,14 +22,18 @@ use crate::lane::Lane;
 use crate::scenario::Scenario;
 use crate::tally::Tally;
 use crate::watched::Places;
+use crate::wire::Wire;
 
 /// How a run went.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Report {
     pub(crate) tally: Tally,
     /// What everybody heard and when, folded: the same for the same run.
     pub(crate) digest: u64,
     pub(crate) rounds: usize,
+    /// When each client was over, in the order in which they connected.
+    pub(crate) ends: Vec<Moment>,
+    /// When the server had drained.
     pub(crate) ended: Moment,
 }
 
@@ -40,6 +45,8 @@ struct Stage<'a> {
     /// Never used for anything but to be woken when the test itself has something to do.
     alarm: SimRing,
     lanes: Vec<Lane>,
+    /// Where the one client is that does not connect.
+    pipes: Option<Wire>,
     places: Places,
     handle: Handle,
     /// When which of the scenario's clients connects, the next one in front.
@@ -58,7 +65,7 @@ struct Stage<'a> {
 ///
 /// What did not hold.
 pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
-    let mut stage = Stage::set(scenario)?;
+    let mut stage = Stage::set(scenario).map_err(|error| error.to_string())?;
     for round in 0..ROUNDS_MAX {
         let now = stage.world.now();
         stage.happen(now);
@@ -69,7 +76,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
             stage.drain(now);
         }
         stage.turn_lanes(now)?;
-        if stage.lanes.iter().all(Lane::has_finished) {
+        if stage.has_no_more_clients() && stage.has_drained() {
             return stage.close(round);
         }
         stage.let_time_pass(now)?;
@@ -78,17 +85,23 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
 }
 
 impl<'a> Stage<'a> {
-    fn set(scenario: &'a Scenario) -> Result<Self, String> {
+    fn set(scenario: &'a Scenario) -> Result<Self, Box<dyn Error>> {
         let mut random = Random::seeded(scenario.seed.wrapping_mul(3) ^ ORDER);
         let world = World::with_faults(random.next_u64(), scenario.faults);
-        let catalog = demo::catalog(info()).map_err(|error| error.to_string())?;
+        let catalog = demo::catalog(info())?;
         let server = Server::new(catalog).options(scenario.options.clone());
-        let (seeds, handle) = server.seeds(scenario.shards).map_err(|error| error.to_string())?;
+        let (seeds, handle) = server.seeds(scenario.shards)?;
         let places = Places::default();
-        let lanes = seeds
-            .into_iter()
-            .map(|seed| Lane::open(&world, seed, address(), &places))
-            .collect::<Result<_, _>>()?;
+        let (mut lanes, mut pipes) = (Vec::new(), None);
+        for seed in seeds {
+            if scenario.is_piped {
+                let (lane, wire) = Lane::attach(&world, seed, &places)?;
+                lanes.push(lane);
+                pipes = Some(wire);
+            } else {
+                lanes.push(Lane::listen(&world, seed, address(), &places)?);
+            }
+        }
         let arrivals = scenario.clients.iter().enumerate();
         let mut arrivals: Vec<_> = arrivals.map(|(index, client)| (client.0, index)).collect();
         arrivals.sort_unstable();
@@ -99,6 +112,7 @@ impl<'a> Stage<'a> {
             scenario.faults.has(Fault::Reset) || scenario.faults.has(Fault::FailedAccept);
         let climate = Climate {
             has_resets,
+            is_piped: scenario.is_piped,
             has_refusals: scenario.is_crowded(),
             has_shortage: scenario.options.limits.memory_bytes_max < PLENTY_BYTES,
             lease_max: tcp.lease_max,
@@ -111,6 +125,7 @@ impl<'a> Stage<'a> {
             random,
             world,
             lanes,
+            pipes,
             places,
             handle,
             arrivals: arrivals.into(),
@@ -135,8 +150,9 @@ impl<'a> Stage<'a> {
                 is_slow: self.scenario.faults.has(Fault::SlowReader) && self.random.chance(1, 2),
                 may_miss_progress: self.scenario.may_fill_up(),
             };
-            let connection = self.world.connect(address());
-            self.clients.push(Client::new(index, connection, acts, random, now, habits));
+            let connect = || Wire::stream(self.world.connect(address()));
+            let wire = self.pipes.take().unwrap_or_else(connect);
+            self.clients.push(Client::new(index, wire, acts, random, now, habits));
         }
         while let Some(&(at, count)) = self.letters.front()
             && at <= elapsed
@@ -167,8 +183,8 @@ impl<'a> Stage<'a> {
     fn drain(&mut self, now: Moment) {
         let drain_max = self.scenario.options.engine.drain_max;
         self.climate.drain = Some((now, drain_max));
-        self.drain_max =
-            LATE_MAX + if self.has_no_more_clients() { GOODBYE_MAX } else { drain_max };
+        let is_prompt = self.has_no_more_clients() || !self.scenario.faults.has(Fault::SlowReader);
+        self.drain_max = LATE_MAX + if is_prompt { GOODBYE_MAX } else { drain_max };
         self.handle.drain();
         if self.random.chance(1, 4) {
             self.handle.drain();
@@ -199,7 +215,11 @@ impl<'a> Stage<'a> {
         if next.is_some_and(|next| next <= now) {
             return Ok(());
         }
-        self.alarm.park(next.map_or(Patience::Forever, |next| Patience::For(next.since(now))));
+        let patience = next.map_or(Patience::Forever, |next| Patience::For(next.since(now)));
+        if self.alarm.park(patience) > now {
+            // The last ring moves time by itself.
+            return Ok(());
+        }
         let is_somebody_late = self.lanes.iter().any(|lane| lane.is_napping(now));
         if !self.world.is_calm() && !is_somebody_late {
             return Ok(());
@@ -208,7 +228,7 @@ impl<'a> Stage<'a> {
             return Err(self.describe("nothing will ever happen"));
         }
         match self.climate.drain {
-            Some((since, _)) if now > since.after(self.drain_max) => {
+            Some((since, _)) if now > since.after(self.drain_max) && !self.has_drained() => {
                 Err(self.describe("the drain takes too long"))
             }
             None if now.since(Moment::ORIGIN) > TIME_MAX => {
@@ -230,6 +250,10 @@ impl<'a> Stage<'a> {
         outside.chain(clients).chain(naps).min()
     }
 
+    fn has_drained(&self) -> bool {
+        self.lanes.iter().all(Lane::has_finished)
+    }
+
     fn has_no_more_clients(&self) -> bool {
         self.arrivals.is_empty() && self.clients.iter().all(Client::is_over)
     }
@@ -240,12 +264,31 @@ impl<'a> Stage<'a> {
         if !ledger.is_settled() {
             return Err(format!("not everything was given back: {ledger:?}"));
         }
+        self.compare_places()?;
         let mut digest = 0_u64;
         for client in &self.clients {
             self.tally = self.tally.plus(client.tally());
             digest = digest.rotate_left(7) ^ client.digest();
         }
-        Ok(Report { tally: self.tally, digest, rounds, ended: self.world.now() })
+        let ends = self.clients.iter().filter_map(Client::ended).collect();
+        Ok(Report { tally: self.tally, digest, rounds, ends, ended: self.world.now() })
+    }
+
+    /// Checks that no shard has read more than its own clients said.
+    fn compare_places(&self) -> Result<(), String> {
+        let places = self.places.borrow();
+        for lane in &self.lanes {
+            let is_here = |client: &&Client| {
+                self.scenario.is_piped || places.get(&client.address()) == Some(&lane.number())
+            };
+            let here = self.clients.iter().filter(is_here);
+            let said: u64 = here.map(|client| client.conversation.said()).sum();
+            if lane.messages() > said {
+                let (number, read) = (lane.number(), lane.messages());
+                return Err(format!("shard {number} has read {read} messages, not {said}"));
+            }
+        }
+        Ok(())
     }
 
     fn describe(&self, what: &str) -> String {
