@@ -88,11 +88,14 @@ fn live(seed: ShardSeed, sources: Sources, berth: &Berth<Counters>) -> io::Resul
     run(PollRing::new(&sizes, clock)?, seed, sources, berth)
 }
 
-/// The sizes of one shard's ring: no more slots than connections can be open.
+/// The sizes of one shard's ring: no more slots than connections can be open, and queues that fit
+/// them, because queues are locked memory, which the system bounds for each user.
 fn ring_sizes(options: &Options) -> RingOptions {
     let sizes = options.engine.ring_sizes;
     let sockets_max = sizes.sockets_max.min(options.tcp.connections_max + REFUSALS_MAX);
-    RingOptions { sockets_max, ..sizes }
+    let completions_max = sizes.completions_max.min((2 * sockets_max).next_power_of_two());
+    let submissions_max = sizes.submissions_max.min(completions_max);
+    RingOptions { sockets_max, submissions_max, completions_max, ..sizes }
 }
 
 /// The sizes of a ring that serves two pipes: few buffers, but long ones.

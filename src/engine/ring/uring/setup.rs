@@ -28,7 +28,7 @@ pub(super) struct Granted {
 /// Builds the ring with the best set of flags that this kernel takes. It must be called on the
 /// thread that will use the ring.
 pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Granted)> {
-    let (ring, deferred, cooperative, no_array) = build_ring(options).map_err(explain)?;
+    let (ring, deferred, cooperative, no_array) = build_within(options).map_err(explain)?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).map_err(explain)?;
     let has = |code| probe.is_supported(code);
@@ -51,6 +51,27 @@ pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Granted)> {
         slots,
     };
     Ok((ring, granted))
+}
+
+/// The smallest completion queue worth having: below it, the refusal is told.
+const COMPLETIONS_MIN: u32 = 1_024;
+
+/// Queues are locked memory, which the system bounds for each user: where the wanted ones do not
+/// fit any more, shorter ones do the same with more overflows.
+fn build_within(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> {
+    let mut sizes = *options;
+    loop {
+        match build_ring(&sizes) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ENOMEM)
+                    && sizes.completions_max > COMPLETIONS_MIN =>
+            {
+                sizes.completions_max /= 2;
+                sizes.submissions_max = sizes.submissions_max.min(sizes.completions_max / 2);
+            }
+            built => return built,
+        }
+    }
 }
 
 /// Tries the flag sets from the newest to the plainest.
