@@ -20,7 +20,7 @@ use corelane::service::{Call, Catalog, Reply, demo};
 use corelane::transport::ndjson::{self, Line, LineReader};
 
 use crate::memory::{LISTENER, MemoryRing};
-use crate::requests::{Era, INITIALIZE, INITIALIZED, Template};
+use crate::requests::{Era, INITIALIZE, INITIALIZED, MESSAGE_BYTES, Template};
 
 type Failure = Box<dyn Error>;
 
@@ -98,7 +98,7 @@ struct Road {
 
 impl Road {
     fn new(era: Era) -> Result<Self, Failure> {
-        let line = Template::echo(era).repeat(1);
+        let line = Template::echo(era, MESSAGE_BYTES).repeat(1);
         let mut road = Self {
             catalog: demo::catalog(ServerInfo::new("corelane", "0.1.0"))?,
             parser: Parser::new(Limits::default()),
@@ -199,7 +199,7 @@ fn turn(era: Era, messages: u64, together: u64) -> Result<(), Failure> {
         shard.ring().sent_bytes - before
     };
     say(&[INITIALIZE, INITIALIZED].concat().into_bytes(), 1);
-    let template = Template::echo(era);
+    let template = Template::echo(era, MESSAGE_BYTES);
     let answer = say(&template.repeat(1), 1);
     let count = usize::try_from(together)?;
     let sent = say(&template.repeat(count), messages / together);

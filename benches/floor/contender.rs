@@ -14,7 +14,7 @@ const CONNECTIONS_MAX: usize = 20_000;
 /// A server that can be measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     arguments: Vec<String>,
     /// It speaks MCP; otherwise it is a floor that says back what it hears.
     protocol: bool,
@@ -22,17 +22,17 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    fn new(name: &'static str, line: &str) -> Self {
+    fn new(name: &str, line: &str) -> Self {
         let arguments: Vec<_> = line.split(' ').map(str::to_owned).collect();
-        Self { name, arguments, protocol: true, stdio: false }
+        Self { name: name.to_owned(), arguments, protocol: true, stdio: false }
     }
 
-    const fn floor(mut self) -> Self {
+    fn floor(mut self) -> Self {
         self.protocol = false;
         self
     }
 
-    const fn stdio(mut self) -> Self {
+    fn stdio(mut self) -> Self {
         self.stdio = true;
         self
     }
@@ -55,24 +55,24 @@ impl Contender {
     }
 }
 
-/// Everybody over TCP, the floor of all ratios first.
-pub(crate) fn over_tcp() -> Vec<Contender> {
+/// Everybody over TCP, the floor of all ratios first, `variants` of `corelane` last.
+pub(crate) fn over_tcp(variants: &[String]) -> Vec<Contender> {
     let mut contenders = vec![
         Contender::new("ring echo", "floor ring").floor(),
         Contender::new("poll echo", "floor poll").floor(),
         Contender::new("tokio echo", "floor tokio").floor(),
     ];
-    for (name, executor, ring) in [
-        ("corelane", "native", "uring"),
-        ("corelane glommio", "glommio", "uring"),
-        ("corelane poll", "native", "poll"),
-    ] {
+    let corelane = |name: &str, flags: &str| {
         let line = format!(
             "become {CORELANE} serve --tcp 127.0.0.1:0 --http off --shards 1 --cpus {SERVER_CORE} \
-             --executor {executor} --ring {ring} --tcp-connections-max {CONNECTIONS_MAX}"
+             --tcp-connections-max {CONNECTIONS_MAX} {flags}"
         );
-        contenders.push(Contender::new(name, &line));
-    }
+        Contender::new(name, &line)
+    };
+    contenders.push(corelane("corelane", "--executor native --ring uring"));
+    contenders.push(corelane("corelane glommio", "--executor glommio --ring uring"));
+    contenders.push(corelane("corelane poll", "--executor native --ring poll"));
+    contenders.extend(variants.iter().map(|flags| corelane(flags, flags)));
     contenders
 }
 

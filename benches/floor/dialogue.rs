@@ -9,7 +9,7 @@ use corelane::base::time::Moment;
 use hdrhistogram::Histogram;
 use memchr::{memchr, memchr_iter};
 
-use crate::requests::{FIRST_ID, Template, check};
+use crate::requests::{FIRST_ID, Template};
 
 /// One arrival in so many is read in full: a prime, so that every connection has its turn.
 const SAMPLE_EVERY: u64 = 509;
@@ -26,6 +26,8 @@ pub(crate) struct Dialogue {
     timed: Option<(Moment, u64)>,
     /// The last arrival ended within a line.
     inside_line: bool,
+    /// The beginning of the first answer, until any answer has been read in full.
+    first: Vec<u8>,
 }
 
 /// What all streams of one load came to.
@@ -43,7 +45,14 @@ pub(crate) struct Sums {
 impl Dialogue {
     /// The books of a stream that may have `depth` calls in flight.
     pub(crate) const fn new(depth: usize) -> Self {
-        Self { asked: 0, answered: 0, owed: depth, timed: None, inside_line: false }
+        Self {
+            asked: 0,
+            answered: 0,
+            owed: depth,
+            timed: None,
+            inside_line: false,
+            first: Vec::new(),
+        }
     }
 
     /// Calls so far.
@@ -76,15 +85,27 @@ impl Dialogue {
 
     /// Counts the answers in what arrived, and reads one where its turn has come.
     #[inline]
-    pub(crate) fn hear(&mut self, arrived: &[u8], now: Moment, sums: &mut Sums) -> io::Result<()> {
+    pub(crate) fn hear(
+        &mut self,
+        template: &Template,
+        arrived: &[u8],
+        now: Moment,
+        sums: &mut Sums,
+    ) -> io::Result<()> {
         let answers = memchr_iter(b'\n', arrived).count();
         sums.arrivals += 1;
-        if (sums.answer_bytes == 0 || sums.arrivals.is_multiple_of(SAMPLE_EVERY))
+        if sums.answer_bytes == 0 {
+            self.first.extend_from_slice(arrived);
+            if let Some(end) = memchr(b'\n', &self.first) {
+                template.check(&self.first[..=end], FIRST_ID)?;
+                sums.answer_bytes = end as u64 + 1;
+                self.first = Vec::new();
+            }
+        } else if sums.arrivals.is_multiple_of(SAMPLE_EVERY)
             && !self.inside_line
             && let Some(end) = memchr(b'\n', arrived)
         {
-            check(&arrived[..=end], FIRST_ID + self.answered)?;
-            sums.answer_bytes = end as u64 + 1;
+            template.check(&arrived[..=end], FIRST_ID + self.answered)?;
         }
         self.inside_line = arrived.last() != Some(&b'\n');
         self.answered += answers as u64;

@@ -33,6 +33,7 @@ pub(crate) struct Load {
     /// Calls in flight on each connection.
     pub(crate) depth: usize,
     pub(crate) era: Era,
+    pub(crate) message_bytes: usize,
     /// Whether the server speaks MCP, so that a legacy session has to be opened.
     pub(crate) protocol: bool,
     pub(crate) warm_up: Duration,
@@ -144,7 +145,7 @@ impl Client {
             now: ring.park(Patience::None),
             ring,
             load,
-            template: Template::echo(load.era),
+            template: Template::echo(load.era, load.message_bytes),
             lanes: std::iter::repeat_with(lane).take(load.connections).collect(),
             places: Vec::new(),
             open: 0,
@@ -264,7 +265,7 @@ impl Client {
         let lane = &mut self.lanes[index];
         let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
         if lane.phase == Phase::Open {
-            lane.dialogue.hear(bytes, self.now, &mut self.sums)?;
+            lane.dialogue.hear(&self.template, bytes, self.now, &mut self.sums)?;
         } else if bytes.last() == Some(&b'\n') {
             lane.phase = Phase::Open;
             self.open += 1;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo bench --bench floor -- [--conns 64,1000] [--depth 1,16] [--eras legacy,modern]
-//!     [--servers "ring echo,corelane"] [--rounds 5] [--seconds 1] [--stdio]
+//!     [--bytes 32] [--servers "ring echo,corelane"] [--with "--ring-receive-buffers 64"]
+//!     [--rounds 5] [--seconds 1] [--stdio]
 //! ```
 //!
 //! Each server is a process of its own on core 0 and is driven over loopback from core 1 by a
@@ -43,9 +44,12 @@ fn main() -> io::Result<()> {
     }
     let plan = Plan::read(arguments.into_iter())?;
     process::pin(&[LOAD_CORE])?;
-    let mut contenders = if plan.stdio { contender::over_stdio() } else { contender::over_tcp() };
+    let mut contenders =
+        if plan.stdio { contender::over_stdio() } else { contender::over_tcp(&plan.variants) };
     if let Some(wanted) = &plan.servers {
-        contenders.retain(|contender| wanted.iter().any(|name| name == contender.name));
+        contenders.retain(|contender| {
+            wanted.contains(&contender.name) || plan.variants.contains(&contender.name)
+        });
     }
     contenders.retain(|contender| {
         let obstacle = contender.obstacle();
@@ -61,6 +65,7 @@ fn main() -> io::Result<()> {
                     connections,
                     depth,
                     era,
+                    message_bytes: plan.message_bytes,
                     protocol: false,
                     warm_up: WARM_UP,
                     span: Duration::from_secs_f64(plan.seconds),
@@ -74,18 +79,21 @@ fn main() -> io::Result<()> {
 
 /// One condition: every contender once a round, in turn, then their table.
 fn compare(contenders: &[Contender], load: Load, plan: &Plan) -> io::Result<()> {
-    let row = |contender: &Contender| Row { name: contender.name, outcomes: Vec::new() };
+    let row = |contender: &Contender| Row { name: contender.name.clone(), outcomes: Vec::new() };
     let mut rows: Vec<Row> = contenders.iter().map(row).collect();
     for _ in 0..plan.rounds {
         for (contender, row) in contenders.iter().zip(&mut rows) {
             row.outcomes.push(contender.measure(load)?);
         }
     }
-    let (depth, era) = (load.depth, load.era.name());
+    let (depth, era, bytes) = (load.depth, load.era.name(), load.message_bytes);
     let title = if plan.stdio {
-        format!("stdio, {depth} in flight, {era} calls")
+        format!("stdio, {depth} in flight, {era} calls of {bytes} bytes")
     } else {
-        format!("{} connections, {depth} in flight on each, {era} calls", load.connections)
+        let connections = load.connections;
+        format!(
+            "{connections} connections, {depth} in flight on each, {era} calls of {bytes} bytes"
+        )
     };
     table::print(&title, &rows)
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::requests::Era;
+use crate::requests::{Era, MESSAGE_BYTES};
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -10,8 +10,11 @@ pub(crate) struct Plan {
     pub(crate) connections: Vec<usize>,
     pub(crate) depths: Vec<usize>,
     pub(crate) eras: Vec<Era>,
+    pub(crate) message_bytes: usize,
     /// Only these servers; `None` is all of them.
     pub(crate) servers: Option<Vec<String>>,
+    /// Further flags of `corelane`, each a contender of its own.
+    pub(crate) variants: Vec<String>,
     pub(crate) rounds: usize,
     pub(crate) seconds: f64,
     /// Over pipes instead of TCP.
@@ -25,7 +28,9 @@ impl Plan {
             connections: vec![64, 1000],
             depths: Vec::new(),
             eras: vec![Era::Legacy, Era::Modern],
+            message_bytes: MESSAGE_BYTES,
             servers: None,
+            variants: Vec::new(),
             rounds: 5,
             seconds: 1.0,
             stdio: false,
@@ -58,7 +63,9 @@ impl Plan {
             "--conns" => self.connections = numbers(&list)?,
             "--depth" => self.depths = numbers(&list)?,
             "--eras" => self.eras.retain(|era| list.contains(&era.name())),
+            "--bytes" => self.message_bytes = value.parse().map_err(io::Error::other)?,
             "--servers" => self.servers = Some(list.into_iter().map(str::to_owned).collect()),
+            "--with" => self.variants.push(value.to_owned()),
             "--rounds" => self.rounds = value.parse().map_err(io::Error::other)?,
             "--seconds" => self.seconds = value.parse().map_err(io::Error::other)?,
             _ => {

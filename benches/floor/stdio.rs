@@ -30,7 +30,7 @@ struct Client {
 /// Starts a server with pipes, drives it with `load.depth` calls in flight and measures it.
 pub(crate) fn run(arguments: &[String], load: Load) -> io::Result<Outcome> {
     let (server, input, output) = Server::start_piped(arguments)?;
-    let template = Template::echo(load.era);
+    let template = Template::echo(load.era, load.message_bytes);
     let clock = Clock::start();
     let mut client = Client {
         input,
@@ -85,7 +85,8 @@ impl Client {
     fn hear(&mut self) -> io::Result<()> {
         let length = self.read()?.len();
         self.now = self.clock.now();
-        self.dialogue.hear(&self.arrival[..length], self.now, &mut self.sums)
+        let Self { dialogue, template, arrival, now, sums, .. } = self;
+        dialogue.hear(template, &arrival[..length], *now, sums)
     }
 
     fn read(&mut self) -> io::Result<&[u8]> {

@@ -6,7 +6,7 @@ use crate::load::Outcome;
 
 /// One line's worth of rounds.
 pub(crate) struct Row {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) outcomes: Vec<Outcome>,
 }
 

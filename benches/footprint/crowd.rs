@@ -11,7 +11,7 @@ use corelane::engine::clock::Clock;
 use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{Completion, Operation, Patience, Ring, RingOptions, Socket};
 
-use crate::requests::{Era, FIRST_ID, INITIALIZE, INITIALIZED, Template, check};
+use crate::requests::{Era, FIRST_ID, INITIALIZE, INITIALIZED, MESSAGE_BYTES, Template};
 
 /// Sessions that are being opened at one time.
 const OPENING_MAX: usize = 64;
@@ -39,6 +39,7 @@ struct Session {
 /// Open sessions of one ring.
 pub(crate) struct Crowd {
     ring: UringRing,
+    template: Template,
     sessions: Vec<Session>,
     /// From socket to session.
     places: Vec<usize>,
@@ -57,6 +58,7 @@ impl Crowd {
         };
         let mut crowd = Self {
             ring: UringRing::new(&options, Clock::start())?,
+            template: Template::echo(Era::Legacy, MESSAGE_BYTES),
             sessions: Vec::with_capacity(count),
             places: Vec::new(),
             open: 0,
@@ -77,12 +79,11 @@ impl Crowd {
     /// Calls the echo tool on every session whose number in the whole crowd, counted from `first`,
     /// is a multiple of `every`; returns how many answered, which is all of them.
     pub(crate) fn ask(&mut self, first: usize, every: usize) -> io::Result<usize> {
-        let template = Template::echo(Era::Legacy);
         let mut asked = 0;
         self.heard_at = self.ring.park(Patience::None);
         for (number, session) in (first..).zip(&self.sessions) {
             if number.is_multiple_of(every) {
-                let (socket, buffer) = (session.socket, template.repeat(1));
+                let (socket, buffer) = (session.socket, self.template.repeat(1));
                 self.ring.submit(Operation::Send { socket, buffer, from: 0 });
                 asked += 1;
             }
@@ -153,7 +154,7 @@ impl Crowd {
                 self.open += 1;
             }
             Stage::Open => {
-                check(&heard, FIRST_ID)?;
+                self.template.check(&heard, FIRST_ID)?;
                 self.answered += 1;
             }
         }

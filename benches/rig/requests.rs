@@ -8,8 +8,8 @@ use std::io;
 
 use serde_json::Value;
 
-/// What the demo tool is asked to say back: 32 bytes.
-pub(crate) const MESSAGE: &str = "0123456789abcdef0123456789abcdef";
+/// Bytes that the echo tool is asked to say back, where nothing else is said.
+pub(crate) const MESSAGE_BYTES: usize = 32;
 
 /// The first id of a connection; nine digits, and so are all that follow it in one run.
 pub(crate) const FIRST_ID: u64 = 100_000_000;
@@ -58,11 +58,13 @@ impl Era {
 pub(crate) struct Template {
     line: Vec<u8>,
     id_at: usize,
+    message: String,
 }
 
 impl Template {
-    /// The call of the echo tool, in `era`, with its newline.
-    pub(crate) fn echo(era: Era) -> Self {
+    /// The call of the echo tool, in `era`, with its newline, and with a message of this length.
+    pub(crate) fn echo(era: Era, message_bytes: usize) -> Self {
+        let message: String = ('a'..='z').cycle().take(message_bytes).collect();
         let head = r#"{"jsonrpc":"2.0","id":"#;
         let meta = match era {
             Era::Legacy => "",
@@ -70,9 +72,9 @@ impl Template {
         };
         let line = format!(
             "{head}{FIRST_ID},\"method\":\"tools/call\",\"params\":{{\"name\":\"echo\",\
-             \"arguments\":{{\"message\":\"{MESSAGE}\"}}{meta}}}}}\n"
+             \"arguments\":{{\"message\":\"{message}\"}}{meta}}}}}\n"
         );
-        Self { line: line.into_bytes(), id_at: head.len() }
+        Self { line: line.into_bytes(), id_at: head.len(), message }
     }
 
     /// Bytes of one line with its newline.
@@ -95,18 +97,19 @@ impl Template {
             rest /= 10;
         }
     }
-}
 
-/// Reads one answer line: it must be JSON with this id, and either say [`MESSAGE`] back as the
-/// result of the tool or, where a bare echo answered, be the call itself.
-pub(crate) fn check(line: &[u8], id: u64) -> io::Result<()> {
-    let answer: Value = serde_json::from_slice(line)?;
-    let said = answer
-        .pointer("/result/content/0/text")
-        .or_else(|| answer.pointer("/params/arguments/message"));
-    if answer["id"].as_u64() == Some(id) && said.and_then(Value::as_str) == Some(MESSAGE) {
-        return Ok(());
+    /// Reads one answer line: it must be JSON with this id, and either say the message back as the
+    /// result of the tool or, where a bare echo answered, be the call itself.
+    pub(crate) fn check(&self, line: &[u8], id: u64) -> io::Result<()> {
+        let answer: Value = serde_json::from_slice(line)?;
+        let said = answer
+            .pointer("/result/content/0/text")
+            .or_else(|| answer.pointer("/params/arguments/message"));
+        if answer["id"].as_u64() == Some(id) && said.and_then(Value::as_str) == Some(&self.message)
+        {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(line);
+        Err(io::Error::other(format!("the call {id} got a wrong answer: {line}")))
     }
-    let line = String::from_utf8_lossy(line);
-    Err(io::Error::other(format!("the call {id} got a wrong answer: {line}")))
 }
