@@ -87,7 +87,6 @@ impl<'a> Speaker<'a> {
     /// A message of any kind; two where the second is about the first.
     pub(crate) fn any(&mut self) -> Vec<Said> {
         let said = match self.random.below(16) {
-            0..=6 => self.request(),
             7..=9 if self.is_served() => self.slow(),
             10 if self.is_served() => return self.slow_and_its_rival(),
             11 if !self.running.is_empty() => self.cancel(),
