@@ -14,6 +14,7 @@ use crate::wire::Wire;
 
 /// What decides whether a connection may end without its client.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Climate {
     /// Connections may be reset or lost.
     pub(crate) has_resets: bool,
@@ -40,7 +41,6 @@ pub(crate) struct Habits {
 
 /// One client on one connection.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub(crate) struct Client {
     number: usize,
     wire: Wire,

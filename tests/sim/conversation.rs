@@ -240,7 +240,8 @@ impl Conversation {
             return Err(format!("progress of nothing in flight: {params}"));
         };
         let (last, steps) = (running.told, running.call.steps);
-        let next = if self.may_miss_progress { last + 1..=steps } else { last + 1..=last + 1 };
+        let furthest = if self.may_miss_progress { steps } else { steps.min(last + 1) };
+        let next = last + 1..=furthest;
         let told = next.clone().find(|&step| params["progress"].as_f64() == Some(step.into()));
         let Some(told) = told.filter(|_| params["total"].as_f64() == Some(steps.into())) else {
             return Err(format!("step {next:?} of {steps} is due, not {params}"));

@@ -27,6 +27,16 @@ impl Chapter {
     /// Every chapter.
     pub(crate) const ALL: [Self; 4] = [Self::Calm, Self::Drained, Self::Piped, Self::Tight];
 
+    /// What its runs must reach besides answers, calls and full queues.
+    pub(crate) const fn reaches(self) -> &'static [&'static str] {
+        match self {
+            Self::Calm => &["silences", "resets", "accepts_failed", "letters"],
+            Self::Drained => &["drained", "resets", "refused"],
+            Self::Piped => &["drained", "letters"],
+            Self::Tight => &["silences", "refused", "short_of_memory", "drained", "resets"],
+        }
+    }
+
     /// A word that only the test of this chapter has in its name.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -37,6 +47,19 @@ impl Chapter {
         }
     }
 }
+
+/// What every chapter reaches.
+pub(crate) const ALWAYS: [&str; 9] = [
+    "answers",
+    "batches",
+    "progress",
+    "overdue",
+    "silenced",
+    "duplicates",
+    "too_large",
+    "pauses",
+    "starved",
+];
 
 /// Everything about one run but the order of its shards.
 #[derive(Debug)]

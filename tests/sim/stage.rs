@@ -68,6 +68,8 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
     let mut stage = Stage::set(scenario).map_err(|error| error.to_string())?;
     for round in 0..ROUNDS_MAX {
         let now = stage.world.now();
+        // First of all, so that a shard knows the present moment when something happens in it.
+        stage.turn_lanes(now)?;
         stage.happen(now);
         for client in &mut stage.clients {
             client.turn(now, &stage.climate)?;
@@ -75,7 +77,6 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
         if stage.has_no_more_clients() && stage.climate.drain.is_none() {
             stage.drain(now);
         }
-        stage.turn_lanes(now)?;
         if stage.has_no_more_clients() && stage.has_drained() {
             return stage.close(round);
         }

@@ -16,8 +16,14 @@ macro_rules! tally {
             }
 
             /// Each count with its name.
-            pub(crate) fn rows(&self) -> Vec<(&'static str, u64)> {
+            fn rows(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)+]
+            }
+
+            /// The count of this name.
+            pub(crate) fn count(&self, name: &str) -> u64 {
+                let row = self.rows().into_iter().find(|row| row.0 == name);
+                row.map_or_else(|| panic!("nothing is called {name}"), |row| row.1)
             }
         }
     };

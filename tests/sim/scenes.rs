@@ -1,0 +1,156 @@
+//! Runs written by hand: what happens when, to the millisecond of simulated time.
+
+use std::time::Duration;
+
+use corelane::base::time::Moment;
+use corelane::engine::ring::sim::Faults;
+use corelane::protocol::revision::Revision;
+use corelane::server::Options;
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::conversation::{Deferred, Ending, Note, Owed};
+use crate::dialogue::Act;
+use crate::message;
+use crate::scenario::Scenario;
+use crate::stage::{self, Report};
+
+/// How much later than its time something may be: a tick, a turn, the way there and back.
+const LATE_MAX: Duration = Duration::from_millis(3);
+
+/// One shard, nothing that goes wrong, and clients that all connect at once.
+fn scene(options: Options, clients: Vec<Vec<Act>>) -> Scenario {
+    Scenario {
+        seed: 1,
+        shards: 1,
+        is_piped: false,
+        options,
+        faults: Faults::NONE,
+        clients: clients.into_iter().map(|acts| (Duration::ZERO, acts)).collect(),
+        letters: Vec::new(),
+        drain: None,
+        naps: None,
+    }
+}
+
+/// Every limit small, but for the number of connections.
+fn options() -> Options {
+    let mut options = Options::tiny();
+    options.engine.ring_sizes.receive_buffers = 64;
+    options.limits.outgoing_bytes_max = 1 << 20;
+    options
+}
+
+fn play(scenario: &Scenario) -> Report {
+    stage::run(scenario).unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+/// Asks for an echo.
+fn echo(id: u64) -> Act {
+    let (id, words) = (json!(id), format!("words of {id}"));
+    let text = message::call(&id, "echo", &json!({"message": words}), None, Revision::LATEST);
+    say(text, Note::Owed(Owed::to(id, Answer::Echo(words))))
+}
+
+/// Asks for a call of one step.
+fn slow(id: u64, step_ms: u32, ending: Ending) -> Act {
+    let id = json!(id);
+    let arguments = json!({"steps": 1, "step_ms": step_ms});
+    let text = message::call(&id, "slow", &arguments, None, Revision::LATEST);
+    let answer = Answer::Took { steps: 1, step_ms };
+    say(text, Note::Deferred(Deferred { id, answer, token: None, steps: 1, ending }))
+}
+
+fn say(text: String, note: Note) -> Act {
+    Act::Say { bytes: (text + "\n").into(), notes: vec![vec![note]] }
+}
+
+#[track_caller]
+fn assert_about(moment: Moment, expected: Duration) {
+    let elapsed = moment.since(Moment::ORIGIN);
+    let is_about = expected <= elapsed && elapsed <= expected + LATE_MAX;
+    assert!(is_about, "{elapsed:?} is not about {expected:?}");
+}
+
+#[test]
+fn a_client_that_says_nothing_is_ended_with_its_lease() {
+    let half_a_message = Act::Say { bytes: b"{\"jsonrpc\"".to_vec(), notes: vec![] };
+    let scenario = scene(options(), vec![vec![Act::Stay], vec![half_a_message, Act::Stay]]);
+    let report = play(&scenario);
+    for ended in report.ends {
+        assert_about(ended, scenario.options.tcp.lease_max);
+    }
+}
+
+#[test]
+fn a_client_that_falls_silent_is_ended_after_the_idle_time() {
+    let acts = vec![Act::Wait(Duration::from_millis(50)), echo(1), Act::AwaitAnswers, Act::Stay];
+    let scenario = scene(options(), vec![acts]);
+    let report = play(&scenario);
+    assert_eq!((report.tally.answers, report.tally.silences), (1, 1));
+    assert_about(report.ends[0], Duration::from_millis(50) + scenario.options.tcp.idle_max);
+}
+
+#[test]
+fn a_client_that_waits_longer_than_the_idle_time_gets_its_answer() {
+    for step_ms in 190..=210 {
+        let scenario = scene(options(), vec![vec![slow(1, step_ms, Ending::Result), Act::Stay]]);
+        let idle_max = scenario.options.tcp.idle_max;
+        let report = play(&scenario);
+        assert_eq!(report.tally.answers, 1, "{step_ms} ms");
+        let ended = report.ends[0].since(Moment::ORIGIN);
+        assert!(ended >= Duration::from_millis(step_ms.into()) + idle_max, "{ended:?}");
+    }
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_answered_when_its_time_is_over() {
+    let overdue = vec![slow(1, 2_000, Ending::Overdue), Act::AwaitAnswers, Act::Close];
+    let scenario = scene(options(), vec![overdue]);
+    let report = play(&scenario);
+    assert_eq!(report.tally.overdue, 1);
+    assert_about(report.ends[0], scenario.options.limits.request_max);
+}
+
+#[test]
+fn one_client_too_many_is_told_so_and_a_place_is_used_again() {
+    let mut options = options();
+    options.tcp.connections_max = 1;
+    let stays = vec![echo(1), Act::AwaitAnswers, Act::Wait(Duration::from_millis(20)), Act::Close];
+    let mut scenario = scene(options, vec![stays.clone(), stays.clone(), stays]);
+    scenario.clients[2].0 = Duration::from_millis(40);
+    let report = play(&scenario);
+    assert_eq!((report.tally.answers, report.tally.refused), (2, 1));
+}
+
+#[test]
+fn a_drain_waits_for_the_calls_in_flight_and_no_longer() {
+    let acts = vec![slow(1, 100, Ending::Result), Act::Stay];
+    let mut scenario = scene(options(), vec![acts]);
+    scenario.drain = Some(Duration::from_millis(20));
+    let report = play(&scenario);
+    assert_eq!(report.tally.answers, 1);
+    assert_about(report.ended, Duration::from_millis(100));
+}
+
+#[test]
+fn a_drain_cuts_what_takes_longer_than_it_may() {
+    let mut options = options();
+    options.engine.drain_max = Duration::from_millis(60);
+    let acts = vec![slow(1, 400, Ending::Result), Act::Stay];
+    let mut scenario = scene(options, vec![acts]);
+    scenario.drain = Some(Duration::from_millis(20));
+    let report = play(&scenario);
+    assert_eq!(report.tally.answers, 0);
+    assert_about(report.ended, Duration::from_millis(80));
+}
+
+#[test]
+fn a_flood_of_letters_stops_nobody() {
+    let acts = vec![slow(1, 5, Ending::Result), echo(2), Act::AwaitAnswers, Act::Close];
+    let mut scenario = scene(options(), vec![acts]);
+    scenario.letters = vec![(Duration::ZERO, 1_500), (Duration::from_millis(1), 1_500)];
+    let report = play(&scenario);
+    assert_eq!(report.tally.answers, 2);
+    assert_about(report.ends[0], Duration::from_millis(5));
+}
