@@ -96,14 +96,9 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
 
     /// How long to park: until the driver's next deadline, bounded by the host's patience.
     fn patience(&self, patience_max: Patience) -> Patience {
-        let Some(deadline) = self.driver.deadline() else {
-            return patience_max;
-        };
-        let span = deadline.since(self.now);
-        match patience_max {
-            Patience::None => Patience::None,
-            Patience::For(longest) => Patience::For(span.min(longest)),
-            Patience::Forever => Patience::For(span),
+        match self.driver.deadline() {
+            Some(deadline) => patience_max.at_most(deadline.since(self.now)),
+            None => patience_max,
         }
     }
 

@@ -101,7 +101,7 @@ fn ring_sizes(options: &Options) -> RingOptions {
 /// The sizes of a ring that serves two pipes: few buffers, but long ones.
 fn pipe_sizes(options: &Options) -> RingOptions {
     RingOptions {
-        sockets_max: 1,
+        sockets_max: 2,
         submissions_max: 64,
         completions_max: 256,
         receive_buffers: 16,

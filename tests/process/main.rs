@@ -13,6 +13,7 @@ mod peer;
 mod process;
 mod session;
 mod signals;
+mod standard_streams;
 mod start;
 mod stdio;
 

@@ -15,14 +15,27 @@ fn start(arguments: &[&str]) -> Process {
 #[test]
 fn every_revision_completes_a_session_over_pipes() {
     for revision in LEGACY.into_iter().chain([MODERN]) {
-        let mut process = start(&[]);
-        let mut session = Session::of(process.pipes(), revision);
-        session.try_everything();
-        session.peer.finish();
-        session.peer.hear_end();
-        let ended = process.end();
-        assert_eq!(ended.code, Some(0), "{revision}: {}", ended.stderr);
+        complete_a_session(&[], revision);
     }
+}
+
+#[test]
+fn every_ring_and_executor_serves_pipes() {
+    complete_a_session(&["--ring", "poll"], MODERN);
+    complete_a_session(&["--ring", "uring"], MODERN);
+    if cfg!(feature = "glommio") {
+        complete_a_session(&["--ring", "uring", "--executor", "glommio"], MODERN);
+    }
+}
+
+fn complete_a_session(arguments: &[&str], revision: &'static str) {
+    let mut process = start(arguments);
+    let mut session = Session::of(process.pipes(), revision);
+    session.try_everything();
+    session.peer.finish();
+    session.peer.hear_end();
+    let ended = process.end();
+    assert_eq!(ended.code, Some(0), "{arguments:?} {revision}: {}", ended.stderr);
 }
 
 #[test]

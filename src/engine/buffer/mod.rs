@@ -25,6 +25,7 @@ pub struct ReceiveBuffers {
     count: u16,
     buffer_bytes: u32,
     stride: usize,
+    is_leaked: bool,
 }
 
 impl ReceiveBuffers {
@@ -43,7 +44,7 @@ impl ReceiveBuffers {
         // SAFETY: the layout is not empty, both factors being at least one.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        Self { memory, layout, count, buffer_bytes, stride }
+        Self { memory, layout, count, buffer_bytes, stride, is_leaked: false }
     }
 
     /// How many buffers there are.
@@ -77,10 +78,22 @@ impl ReceiveBuffers {
     }
 }
 
+impl ReceiveBuffers {
+    /// Gives the memory up: whoever it was lent to has not let go of it.
+    #[cfg(target_os = "linux")]
+    pub(super) fn leak(&mut self) {
+        self.is_leaked = true;
+    }
+}
+
 impl Drop for ReceiveBuffers {
     fn drop(&mut self) {
+        if self.is_leaked {
+            return;
+        }
         // SAFETY: allocated in `new` with this very layout, freed once. The ring that hands the
-        // memory to the kernel is dropped first (field order in the backend).
+        // memory to the kernel is dropped first (field order in the backend), with nothing of it
+        // in flight.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) }
     }
 }

@@ -28,6 +28,7 @@ pub struct ProvidedBuffers {
     tail: u16,
     published: u16,
     buffers: ReceiveBuffers,
+    is_leaked: bool,
 }
 
 impl ProvidedBuffers {
@@ -44,8 +45,9 @@ impl ProvidedBuffers {
         #[expect(clippy::cast_ptr_alignment, reason = "the layout is aligned to a page")]
         let entries = memory.cast::<BufRingEntry>();
         let Some(entries) = NonNull::new(entries) else { handle_alloc_error(layout) };
-        let mut provided =
-            Self { entries, layout, mask: count - 1, tail: 0, published: 0, buffers };
+        let mask = count - 1;
+        let (tail, published, is_leaked) = (0, 0, false);
+        let mut provided = Self { entries, layout, mask, tail, published, buffers, is_leaked };
         let address = entries.as_ptr() as u64;
         // SAFETY: the memory holds `count` entries and lives as long as `provided`, which the
         // backend drops after its ring.
@@ -84,6 +86,13 @@ impl ProvidedBuffers {
         true
     }
 
+    /// Gives all of the memory up, entries and buffers: a kernel that has not let go of it in time
+    /// may still write to it.
+    pub fn leak(&mut self) {
+        self.is_leaked = true;
+        self.buffers.leak();
+    }
+
     /// The bytes of a leased buffer and its padding.
     pub fn bytes(&mut self, index: u16) -> &mut [u8] {
         self.buffers.bytes(index)
@@ -92,8 +101,11 @@ impl ProvidedBuffers {
 
 impl Drop for ProvidedBuffers {
     fn drop(&mut self) {
+        if self.is_leaked {
+            return;
+        }
         // SAFETY: allocated in `register` with this layout; the ring that knows the address is
-        // dropped before (field order in the backend).
+        // dropped before (field order in the backend), with nothing of it in flight.
         unsafe { dealloc(self.entries.as_ptr().cast(), self.layout) }
     }
 }

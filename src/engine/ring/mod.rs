@@ -144,7 +144,8 @@ pub enum Completion {
     Sent {
         /// Which socket.
         socket: Socket,
-        /// The buffer of the operation, unchanged.
+        /// The buffer of the operation, unchanged; an empty one where the socket was closed before
+        /// the kernel let go of it (a send without a copy).
         buffer: Vec<u8>,
         /// Bytes sent from its `from` on (fewer than asked where the kernel took fewer), or why
         /// the socket failed.
@@ -171,14 +172,14 @@ pub struct Lease {
 #[derive(Clone)]
 pub struct Waker {
     wake: Arc<dyn Fn() + Send + Sync>,
-    /// The descriptor of an `io_uring` that takes `MSG_RING`, while its ring lives.
-    pub(crate) ring_descriptor: Option<i32>,
+    /// The file of an `io_uring` that takes `MSG_RING`, held so that its number stays its own.
+    ring: Option<Arc<OwnedFd>>,
 }
 
 impl Waker {
     /// A waker that calls `wake` from whatever thread wakes.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { wake: Arc::new(wake), ring_descriptor: None }
+        Self { wake: Arc::new(wake), ring: None }
     }
 
     /// Ends the present or the next [`Ring::park`] of the ring behind this waker. Callable from
@@ -203,6 +204,18 @@ pub enum Patience {
     For(Duration),
     /// Until something happens.
     Forever,
+}
+
+impl Patience {
+    /// This patience, or `span` where that is shorter.
+    #[must_use]
+    pub fn at_most(self, span: Duration) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::For(longest) => Self::For(longest.min(span)),
+            Self::Forever => Self::For(span),
+        }
+    }
 }
 
 /// One backend. See the module's first page for what all of them keep true.

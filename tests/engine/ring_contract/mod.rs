@@ -50,6 +50,18 @@ fn uring(options: &RingOptions) -> Option<corelane::engine::ring::uring::UringRi
     }
 }
 
+/// The same with queues that hold next to nothing: completions overflow all the time.
+#[cfg(target_os = "linux")]
+fn cramped(options: &RingOptions) -> Option<corelane::engine::ring::uring::UringRing> {
+    uring(&RingOptions { submissions_max: 1, completions_max: 2, ..*options })
+}
+
+/// The same without copies of what is sent: every send completes twice.
+#[cfg(target_os = "linux")]
+fn uncopied(options: &RingOptions) -> Option<corelane::engine::ring::uring::UringRing> {
+    uring(&RingOptions { zero_copy_bytes_min: 1, ..*options })
+}
+
 /// Runs each promise against one backend.
 macro_rules! promises {
     ($backend:ident: $($room:ident::{$($promise:ident),* $(,)?}),* $(,)?) => {
@@ -78,6 +90,7 @@ macro_rules! all_promises {
                 a_closed_listener_refuses_connections,
                 a_closed_socket_brings_its_send_and_then_its_end,
                 a_dropped_ring_closes_its_sockets,
+                a_ring_dropped_in_the_middle_of_everything_ends_it,
                 a_name_is_free_again_after_its_end,
                 bytes_that_nobody_reaped_are_dropped_by_a_close,
                 every_socket_of_a_crowd_is_closed_once,
@@ -91,6 +104,7 @@ macro_rules! all_promises {
                 more_connections_than_one_visit_takes_are_all_accepted,
             },
             pipes::{
+                a_pipe_that_was_set_not_to_block_is_waited_for,
                 a_file_is_read_to_its_end,
                 a_file_is_written,
                 a_pipe_is_read_until_its_writer_is_gone,
@@ -134,6 +148,49 @@ macro_rules! all_promises {
 all_promises!(poll);
 #[cfg(target_os = "linux")]
 all_promises!(uring);
+#[cfg(target_os = "linux")]
+all_promises!(cramped);
+#[cfg(target_os = "linux")]
+all_promises!(uncopied);
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rings_wake_each_other_by_messages() {
+    waking::rings_wake_each_other(|| uring(&small()), |ring, other| ring.wake(other));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rings_wake_each_other_by_messages_whose_queues_hold_next_to_nothing() {
+    waking::rings_wake_each_other(|| cramped(&small()), |ring, other| ring.wake(other));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rings_wake_each_other_by_events() {
+    // What is left where the kernel has no messages.
+    waking::rings_wake_each_other(|| uring(&small()), |_, other| other.wake());
+}
+
+#[test]
+fn readiness_rings_wake_each_other() {
+    waking::rings_wake_each_other(|| poll(&small()), |ring, other| ring.wake(other));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ring_that_is_gone_is_woken_in_vain() {
+    waking::a_ring_that_is_gone_is_woken_in_vain(|| uring(&small()));
+    waking::a_ring_that_is_gone_is_woken_in_vain(|| poll(&small()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn waking_another_does_not_wake_oneself() {
+    if let Some(ring) = uring(&small()) {
+        waking::waking_another_does_not_wake_oneself(ring, || uring(&small()));
+    }
+}
 
 #[test]
 fn readiness_finishes_after_the_send_under_way() {

@@ -1,7 +1,7 @@
 //! What stands in for sockets on standard input and output.
 
 use std::fs::OpenOptions;
-use std::io::{Read, Seek};
+use std::io::{PipeReader, PipeWriter, Read, Seek};
 use std::os::unix::net::UnixStream;
 
 use corelane::engine::ring::{Operation, Ring, RingOptions, Source};
@@ -26,8 +26,31 @@ pub(super) fn a_pipe_is_read_until_its_writer_is_gone<R: Ring>(mut bench: Bench<
     bench.close(socket);
 }
 
+pub(super) fn a_pipe_that_was_set_not_to_block_is_waited_for<R: Ring>(mut bench: Bench<R>) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&reader, true).unwrap();
+    let socket = bench.adopt(Source::Pipe(reader.into()));
+    bench.submit(Operation::Receive(socket));
+    bench.settle();
+    assert!(bench.told.is_empty(), "{:?}", bench.told);
+    write(&mut writer, b"late");
+    assert_eq!(bench.await_bytes(socket, 4), b"late");
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    write_at_the_pace_of_its_reader(&mut bench, reader, writer);
+}
+
 pub(super) fn a_pipe_is_written_at_the_pace_of_its_reader<R: Ring>(mut bench: Bench<R>) {
-    let (mut reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    write_at_the_pace_of_its_reader(&mut bench, reader, writer);
+}
+
+fn write_at_the_pace_of_its_reader<R: Ring>(
+    bench: &mut Bench<R>,
+    mut reader: PipeReader,
+    writer: PipeWriter,
+) {
     let socket = bench.adopt(Source::Pipe(writer.into()));
     let bytes = pattern(300_000);
     let reader = std::thread::spawn(move || {

@@ -111,11 +111,11 @@ impl PollRing {
     /// answers them.
     fn wait(&mut self, patience: Patience) {
         let rest = self.listeners.deadline().map(|deadline| deadline.since(self.now));
-        let timeout = match (patience, rest) {
-            (Patience::None, _) => Some(Duration::ZERO),
-            (Patience::For(longest), Some(rest)) => Some(longest.min(rest)),
-            (Patience::For(longest), None) => Some(longest),
-            (Patience::Forever, rest) => rest,
+        let patience = rest.map_or(patience, |rest| patience.at_most(rest));
+        let timeout = match patience {
+            Patience::None => Some(Duration::ZERO),
+            Patience::For(longest) => Some(longest),
+            Patience::Forever => None,
         };
         self.events.clear();
         if let Err(error) = self.poller.wait(&mut self.events, timeout) {

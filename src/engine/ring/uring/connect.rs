@@ -8,7 +8,8 @@ use io_uring::opcode;
 use io_uring::types::{DestinationSlot, Fixed};
 
 use super::UringRing;
-use super::address::AddressRoom;
+use super::kernel::{AddressRoom, set_option};
+use super::places::Places;
 use super::token::{Purpose, token};
 use crate::engine::ring::{Completion, Socket};
 
@@ -21,8 +22,7 @@ struct Attempt {
 /// All attempts in flight.
 #[derive(Default)]
 pub(super) struct Attempts {
-    places: Vec<Option<Attempt>>,
-    vacant: Vec<u32>,
+    places: Places<Attempt>,
     /// Slots whose attempt failed and that are being closed: the shard never heard their names.
     refused: Vec<Socket>,
 }
@@ -33,12 +33,6 @@ impl Attempts {
         let place = self.refused.iter().position(|refused| *refused == socket);
         place.map(|place| self.refused.swap_remove(place)).is_some()
     }
-
-    fn remove(&mut self, place: u32) -> Option<Attempt> {
-        let attempt = self.places.get_mut(place as usize)?.take()?;
-        self.vacant.push(place);
-        Some(attempt)
-    }
 }
 
 /// The value of `TCP_NODELAY`, at a place that the kernel may read at any time.
@@ -48,14 +42,7 @@ impl UringRing {
     pub(super) fn submit_open(&mut self, address: SocketAddr, word: u64) {
         let room = Box::new(AddressRoom::holding(address));
         let family = room.family();
-        let attempt = Some(Attempt { token: word, room, slot: 0 });
-        let place = if let Some(place) = self.attempts.vacant.pop() {
-            self.attempts.places[place as usize] = attempt;
-            place
-        } else {
-            self.attempts.places.push(attempt);
-            u32::try_from(self.attempts.places.len() - 1).unwrap_or(u32::MAX)
-        };
+        let place = self.attempts.places.insert(Attempt { token: word, room, slot: 0 });
         let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
             .file_index(Some(DestinationSlot::auto_target()))
             .build();
@@ -63,34 +50,27 @@ impl UringRing {
     }
 
     pub(super) fn complete_open(&mut self, place: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(Some(attempt)) = self.attempts.places.get_mut(place as usize) else {
+        let Some(attempt) = self.attempts.places.get_mut(place) else {
             return;
         };
         let Ok(slot) = u32::try_from(result) else {
             let word = attempt.token;
-            self.attempts.remove(place);
+            self.attempts.places.remove(place);
             let result = Err(io::Error::from_raw_os_error(-result));
             into.push(Completion::Connected { token: word, result });
             return;
         };
         attempt.slot = slot;
         let (address, length) = attempt.room.parts();
-        let value = (&raw const NODELAY).cast();
-        let nodelay = opcode::SetSockOpt::new(
-            Fixed(slot),
-            libc::IPPROTO_TCP as u32,
-            libc::TCP_NODELAY as u32,
-            value,
-            4,
-        );
+        let nodelay = set_option(slot, libc::IPPROTO_TCP, libc::TCP_NODELAY, &NODELAY);
         // A kernel before 6.7 refuses; the connection then keeps Nagle's algorithm.
-        self.push(nodelay.build().user_data(token(Purpose::Option, place)));
+        self.push(nodelay.user_data(token(Purpose::Option, place)));
         let connect = opcode::Connect::new(Fixed(slot), address, length).build();
         self.push(connect.user_data(token(Purpose::Connect, place)));
     }
 
     pub(super) fn complete_connect(&mut self, place: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(attempt) = self.attempts.remove(place) else {
+        let Some(attempt) = self.attempts.places.remove(place) else {
             return;
         };
         let socket = self.table.open_slot(attempt.slot);

@@ -6,12 +6,14 @@
 //!
 //! What it keeps true: memory that the kernel may still read or write (send buffers, address
 //! rooms, the word of the event descriptor) stays where it is until the completion that ends the
-//! kernel's interest has been reaped. A ring that is dropped cancels all its requests and waits for
-//! that, then closes the ring's descriptor, then the memory goes (field order below).
+//! kernel's interest has been reaped. A ring that is dropped cancels what is in flight and reaps
+//! it first (`closing`).
 //!
 //! It must be built on the thread that uses it (`SINGLE_ISSUER`).
 
-mod address;
+mod kernel;
+mod places;
+mod setup;
 mod table;
 mod token;
 
@@ -19,23 +21,25 @@ mod accept;
 mod connect;
 mod receive;
 mod send;
-mod setup;
+mod waking;
+
+mod closing;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode, squeue};
-use rustix::event::{EventfdFlags, eventfd};
+use io_uring::{IoUring, squeue};
 
 use self::accept::Accepts;
 use self::connect::Attempts;
-use self::send::Sends;
+use self::kernel::Entrance;
+use self::places::Places;
+use self::send::Send;
 use self::setup::Granted;
-use self::table::{Table, Target};
-use self::token::{Purpose, token};
+use self::table::Table;
+use self::token::Purpose;
+use self::waking::Wakes;
 use super::{
     Completion, Lease, Operation, Patience, Registered, Ring, RingOptions, Socket, Source, Waker,
 };
@@ -46,17 +50,18 @@ use crate::engine::clock::Clock;
 
 /// A shard's `io_uring`.
 pub struct UringRing {
-    // Dropped first: the kernel lets go of everything below.
+    // Dropped first: the kernel forgets everything below.
     ring: IoUring,
+    entrance: Entrance,
     provided: ProvidedBuffers,
     accepts: Accepts,
     attempts: Attempts,
-    sends: Sends,
-    wake_word: Box<u64>,
-    wake_events: Arc<WakeEvents>,
+    sends: Places<Send>,
+    wakes: Wakes,
     table: Table,
-    /// Sockets that want to receive and wait for a buffer to come back.
-    starved: VecDeque<Socket>,
+    /// Sockets that want to receive and have no receive with the kernel: it has ended, most often
+    /// for want of buffers. Armed at the next park where a buffer is free.
+    hungry: VecDeque<Socket>,
     /// Buffers in the hands of the shard.
     leased: u16,
     /// Counts reaps, so that a socket's burst is counted for each anew.
@@ -65,9 +70,14 @@ pub struct UringRing {
     ready: Vec<Completion>,
     /// Submissions that found the queue full while the kernel was busy.
     backlog: VecDeque<squeue::Entry>,
+    /// Submissions whose last completion has not been reaped, the backlog included and messages
+    /// left out, which are answered only where they fail.
+    in_flight: usize,
     /// Completions copied out of the shared queue, so that handling them may submit.
     reaped: Vec<(u64, i32, u32)>,
     clock: Clock,
+    /// The last reading of the clock.
+    now: Moment,
     granted: Granted,
     options: RingOptions,
 }
@@ -79,26 +89,30 @@ impl UringRing {
     ///
     /// Where the kernel refuses; the text names the cause and the remedy.
     pub fn new(options: &RingOptions, clock: Clock) -> io::Result<Self> {
-        let (ring, granted) = setup::build(options)?;
+        let (ring, entrance, granted) = setup::build(options)?;
         let buffers = ReceiveBuffers::new(options.receive_buffers, options.receive_buffer_bytes);
         let provided = ProvidedBuffers::register(buffers, &ring.submitter())?;
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // SAFETY: the ring's descriptor is open as long as the ring, which outlives this borrow.
+        let file = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
+        let wakes = Wakes::new(file, granted.message)?;
         let mut built = Self {
             ring,
+            entrance,
             provided,
             accepts: Accepts::default(),
             attempts: Attempts::default(),
-            sends: Sends::default(),
-            wake_word: Box::new(0),
-            wake_events: Arc::new(WakeEvents { own: event, host: OnceLock::new() }),
+            sends: Places::default(),
+            wakes,
             table: Table::new(granted.slots),
-            starved: VecDeque::new(),
+            hungry: VecDeque::new(),
             leased: 0,
             turn: 0,
             ready: Vec::new(),
             backlog: VecDeque::new(),
+            in_flight: 0,
             reaped: Vec::with_capacity(1024),
             clock,
+            now: clock.now(),
             granted,
             options: *options,
         };
@@ -114,6 +128,7 @@ impl UringRing {
     /// Queues one submission. When the queue is full it is flushed; when even that is refused the
     /// entry waits in the backlog and goes first at the next park.
     fn push(&mut self, entry: squeue::Entry) {
+        self.in_flight += 1;
         if !self.backlog.is_empty() || self.try_push(&entry).is_err() {
             self.backlog.push_back(entry);
         }
@@ -125,7 +140,7 @@ impl UringRing {
         if unsafe { self.ring.submission().push(entry) }.is_ok() {
             return Ok(());
         }
-        if self.ring.submit().is_err() {
+        if self.enter(Patience::None).is_err() {
             return Err(());
         }
         // SAFETY: as above.
@@ -141,125 +156,40 @@ impl UringRing {
         }
     }
 
-    fn arm_wake(&mut self) {
-        let word = (&raw mut *self.wake_word).cast::<u8>();
-        let entry = opcode::Read::new(Fd(self.wake_events.own.as_raw_fd()), word, 8).build();
-        self.push(entry.user_data(token(Purpose::Wake, 0)));
-    }
-
-    fn submit_close(&mut self, socket: Socket) {
-        let Some(state) = self.table.state(socket) else {
-            return;
-        };
-        if state.closing {
-            return;
-        }
-        state.closing = true;
-        state.wanted = false;
-        let (armed, send) = (state.armed, state.send);
-        if armed {
-            self.cancel(token(Purpose::Receive, socket.0));
-        }
-        if send != 0 {
-            self.cancel(token(Purpose::Send, send - 1));
-        }
-        self.close_when_quiet(socket);
-    }
-
-    /// Closes a socket that is to be closed once nothing of it is with the kernel.
-    fn close_when_quiet(&mut self, socket: Socket) {
-        let Some(state) = self.table.state(socket) else {
-            return;
-        };
-        if !state.closing || state.outstanding > 0 {
-            return;
-        }
-        if let Target::Slot(slot) = self.table.target(socket) {
-            let fixed = io_uring::types::Fixed(slot);
-            let entry = opcode::Close::new(fixed).build();
-            self.push(entry.user_data(token(Purpose::Close, socket.0)));
-        } else {
-            self.table.forget(socket);
-            self.ready.push(Completion::Closed { socket });
-        }
-    }
-
-    fn cancel(&mut self, target: u64) {
-        let entry = opcode::AsyncCancel::new(target).build();
-        self.push(entry.user_data(token(Purpose::Cancel, 0)));
-    }
-
-    fn submit_finish(&mut self, socket: Socket) {
-        if self.table.state(socket).is_none_or(|state| state.closing) {
-            return;
-        }
-        let entry = match self.table.target(socket) {
-            Target::Slot(slot) => {
-                opcode::Shutdown::new(io_uring::types::Fixed(slot), libc::SHUT_WR).build()
-            }
-            Target::Stream(raw) => opcode::Shutdown::new(Fd(raw), libc::SHUT_WR).build(),
-            // A pipe has one direction: it is finished by closing it.
-            Target::Pipe(_) => return,
-        };
-        // The kernel looks the slot up on a thread of its own, some time later: until it has, the
-        // slot must not go to another connection, which would be finished instead.
-        if let Some(state) = self.table.state(socket) {
-            state.outstanding += 1;
-        }
-        self.push(entry.user_data(token(Purpose::Finish, socket.0)));
-    }
-
     /// Sorts one completion to its purpose.
     fn complete(&mut self, word: u64, result: i32, flags: u32, into: &mut Vec<Completion>) {
-        let Some((purpose, index)) = token::read(word) else {
-            return;
-        };
+        self.in_flight -= usize::from(token::is_last(word, flags));
+        let Some((purpose, index)) = token::read(word) else { return };
         match purpose {
             Purpose::Receive => self.complete_receive(Socket(index), result, flags, into),
             Purpose::Send => self.complete_send(index, result, flags, into),
             Purpose::Accept => self.complete_accept(index, result, into),
             Purpose::Open => self.complete_open(index, result, into),
             Purpose::Connect => self.complete_connect(index, result, into),
-            Purpose::Close => {
-                let socket = Socket(index);
-                self.table.forget(socket);
-                if !self.attempts.was_refused(socket) {
-                    into.push(Completion::Closed { socket });
-                }
-                self.resume_accepts();
-            }
+            Purpose::Close => self.complete_close(Socket(index), result, into),
             Purpose::Wake => self.arm_wake(),
-            Purpose::Finish => {
-                let socket = Socket(index);
-                if let Some(state) = self.table.state(socket) {
-                    state.outstanding -= 1;
-                }
-                self.close_when_quiet(socket);
-            }
-            Purpose::Cancel | Purpose::Message | Purpose::Option => {}
+            Purpose::Message => self.complete_message(index, result),
+            Purpose::Finish => self.complete_finish(Socket(index)),
+            Purpose::Cancel | Purpose::Option | Purpose::Woken => {}
         }
     }
 
-    /// One enter: submits, runs deferred work and waits for at least one completion or the end of
-    /// patience.
-    fn enter(&self, patience: Patience) {
-        let submitter = self.ring.submitter();
-        let result = match patience {
-            Patience::None => submitter.submit_and_wait(0),
-            Patience::Forever => submitter.submit_and_wait(1),
-            Patience::For(span) => {
-                let span = Timespec::from(span);
-                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&span))
-            }
-        };
-        let Err(error) = result else { return };
-        match error.raw_os_error() {
-            // Patience ended; a signal came; completions must be reaped first; memory is short for
-            // the moment. All of them are mended by the next turn.
-            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN | libc::ENOMEM) => {}
-            _ => panic!("the ring itself failed: {error}"),
+    /// Enters the kernel with what is queued. What the next turn mends is no error.
+    #[inline]
+    fn enter(&mut self, patience: Patience) -> io::Result<()> {
+        let queued = self.ring.submission().len();
+        match self.entrance.enter(queued, patience) {
+            Err(error) if is_passing(&error) => Ok(()),
+            entered => entered,
         }
     }
+}
+
+/// Whether patience ended, a signal came, completions must be reaped first or memory is short for
+/// the moment.
+fn is_passing(error: &io::Error) -> bool {
+    let codes = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 impl Ring for UringRing {
@@ -300,34 +230,35 @@ impl Ring for UringRing {
     }
 
     fn park(&mut self, patience: Patience) -> Moment {
+        self.resume_accepts();
         self.provided.publish();
         // Asked even where none came back just now: a socket may have found no buffer while all of
         // them were on their way back, and its hunger was only heard of in this turn.
         if self.leased < self.options.receive_buffers {
-            self.feed_starved();
+            self.arm_hungry();
         }
         self.flush_backlog();
         let idle = self.ready.is_empty() && self.backlog.is_empty();
-        self.enter(if idle { patience } else { Patience::None });
-        self.clock.now()
+        let patience = match self.accepts.rest_end() {
+            _ if !idle => Patience::None,
+            Some(end) => patience.at_most(end.since(self.now)),
+            None => patience,
+        };
+        if let Err(error) = self.enter(patience) {
+            // A completion that the kernel dropped for want of memory is among these: a socket
+            // whose state is not known any more.
+            panic!("the ring itself failed: {error}");
+        }
+        self.now = self.clock.now();
+        self.now
     }
 
     fn waker(&self) -> Waker {
-        let events = Arc::clone(&self.wake_events);
-        let mut waker = Waker::new(move || events.raise());
-        waker.ring_descriptor = self.granted.message.then(|| self.ring.as_raw_fd());
-        waker
+        self.wakes.waker()
     }
 
     fn wake(&mut self, other: &Waker) {
-        match other.ring_descriptor {
-            Some(descriptor) if self.granted.message => {
-                let word = token(Purpose::Message, 0);
-                let entry = opcode::MsgRingData::new(Fd(descriptor), 0, word, None).build();
-                self.push(entry.user_data(word));
-            }
-            _ => other.wake(),
-        }
+        self.submit_message(other);
     }
 
     fn bytes(&mut self, lease: &Lease) -> &mut [u8] {
@@ -341,40 +272,11 @@ impl Ring for UringRing {
 
     fn signal_through(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
-        let host = eventfd.try_clone_to_owned()?;
-        self.wake_events.host.set(host).map_err(|_| io::ErrorKind::AlreadyExists.into())
+        self.wakes.raise_too(eventfd.try_clone_to_owned()?)
     }
 
     fn describe(&self) -> String {
         self.granted.describe()
-    }
-}
-
-impl Drop for UringRing {
-    /// Ends every request and waits for that, before the memory goes that requests may touch.
-    fn drop(&mut self) {
-        // Refused where nothing is in flight, and on a thread that may not use this ring; closing
-        // the ring's descriptor then ends the requests.
-        self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()).unwrap_or(());
-    }
-}
-
-/// What a waker writes to.
-struct WakeEvents {
-    /// Read by the ring itself.
-    own: OwnedFd,
-    /// The event of a host that waits elsewhere. The kernel does not pass a write to one event on
-    /// to another event that is told of completions, not reliably (Linux 6.18 does it once), so
-    /// the waker writes to both.
-    host: OnceLock<OwnedFd>,
-}
-
-impl WakeEvents {
-    fn raise(&self) {
-        for event in [Some(&self.own), self.host.get()].into_iter().flatten() {
-            // A full counter means that a wake is under way already; nothing else can fail.
-            rustix::io::write(event, &1_u64.to_ne_bytes()).unwrap_or(0);
-        }
     }
 }
 

@@ -86,7 +86,7 @@ impl UringRing {
                 let is_burst = state.is_burst(self.turn, self.options.burst_buffers_max);
                 into.push(Completion::Received { socket, lease: Lease { buffer, length } });
                 if !more && wanted {
-                    self.arm_receive(socket);
+                    self.hungry.push_back(socket);
                 } else if more && is_burst {
                     // Ends the multishot; it is armed again behind everybody else's.
                     self.cancel(token(Purpose::Receive, socket.0));
@@ -115,10 +115,9 @@ impl UringRing {
         into: &mut Vec<Completion>,
     ) {
         match -result {
-            libc::ENOBUFS => self.starved.push_back(socket),
-            libc::ECANCELED | libc::EINTR | libc::EAGAIN => {
+            libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => {
                 if wanted {
-                    self.arm_receive(socket);
+                    self.hungry.push_back(socket);
                 }
             }
             error => {
@@ -135,18 +134,28 @@ impl UringRing {
         }
     }
 
-    /// Buffers have come back: the sockets that waited for them receive again.
-    pub(super) fn feed_starved(&mut self) {
-        for _ in 0..self.starved.len() {
-            let Some(socket) = self.starved.pop_front() else {
-                return;
-            };
-            let Some(state) = self.table.state(socket) else {
-                continue;
-            };
-            if state.wanted && !state.armed && !state.closing {
-                self.arm_receive(socket);
+    /// Arms the sockets that want to receive and are not armed. Those that got nothing in this turn
+    /// come first: the kernel serves them as they are armed, and a sender that is always ahead
+    /// would otherwise take every buffer again.
+    pub(super) fn arm_hungry(&mut self) {
+        for _ in 0..self.hungry.len() {
+            let Some(socket) = self.hungry.pop_front() else { return };
+            let turn = self.turn;
+            if self.table.state(socket).is_some_and(|state| state.burst_turn == turn) {
+                self.hungry.push_back(socket);
+            } else {
+                self.feed(socket);
             }
+        }
+        while let Some(socket) = self.hungry.pop_front() {
+            self.feed(socket);
+        }
+    }
+
+    fn feed(&mut self, socket: Socket) {
+        let Some(state) = self.table.state(socket) else { return };
+        if state.wanted && !state.armed && !state.closing {
+            self.arm_receive(socket);
         }
     }
 }

@@ -10,37 +10,15 @@ use super::table::Target;
 use super::token::{Purpose, token};
 use crate::engine::ring::{Completion, Socket};
 
-/// A buffer on its way.
+/// A buffer on its way: it stands in its place from submission to last completion.
 #[derive(Debug)]
-struct Send {
+pub(super) struct Send {
     socket: Socket,
     buffer: Vec<u8>,
     /// What the first of two completions said (a send without a copy has two).
     result: Option<i32>,
-}
-
-/// All sends in flight. A place names one from submission to last completion.
-#[derive(Debug, Default)]
-pub(super) struct Sends {
-    places: Vec<Option<Send>>,
-    vacant: Vec<u32>,
-}
-
-impl Sends {
-    fn insert(&mut self, send: Send) -> u32 {
-        if let Some(place) = self.vacant.pop() {
-            self.places[place as usize] = Some(send);
-            return place;
-        }
-        self.places.push(Some(send));
-        u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
-    }
-
-    fn remove(&mut self, place: u32) -> Option<Send> {
-        let send = self.places.get_mut(place as usize)?.take()?;
-        self.vacant.push(place);
-        Some(send)
-    }
+    /// Its end has been told already, without the buffer.
+    is_abandoned: bool,
 }
 
 impl UringRing {
@@ -55,7 +33,7 @@ impl UringRing {
         // The heap part of the vector stays where it is while the vector itself moves.
         let start = buffer[from..].as_ptr();
         let length = u32::try_from(buffer.len() - from).unwrap_or(u32::MAX);
-        let place = self.sends.insert(Send { socket, buffer, result: None });
+        let place = self.sends.insert(Send { socket, buffer, result: None, is_abandoned: false });
         if let Some(state) = self.table.state(socket) {
             debug_assert_eq!(state.send, 0, "one send a socket at a time");
             state.send = place + 1;
@@ -92,25 +70,50 @@ impl UringRing {
     ) {
         if cqueue::more(flags) {
             // The kernel still reads the buffer; a second completion follows.
-            if let Some(Some(send)) = self.sends.places.get_mut(place as usize) {
+            if let Some(send) = self.sends.get_mut(place) {
                 send.result = Some(result);
             }
+            self.abandon_send(place);
             return;
         }
         let Some(send) = self.sends.remove(place) else {
             debug_assert!(false, "a send completed twice");
             return;
         };
-        let Send { socket, buffer, result: first } = send;
+        let Send { socket, buffer, result: first, is_abandoned } = send;
+        if is_abandoned {
+            return;
+        }
         if let Some(state) = self.table.state(socket) {
             state.send = 0;
             state.outstanding -= 1;
         }
-        let result = first.unwrap_or(result);
-        let result = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+        let result = outcome(first.unwrap_or(result));
         into.push(Completion::Sent { socket, buffer, result });
         // `Closed` must follow `Sent`, so what is ready moves over first.
         self.close_when_quiet(socket);
         into.append(&mut self.ready);
     }
+
+    /// Tells the end of a send without a copy whose socket is to be closed: the kernel holds the
+    /// buffer until the peer has acknowledged it, which a peer that does not read never does. The
+    /// buffer stays here until the kernel has let go.
+    pub(super) fn abandon_send(&mut self, place: u32) {
+        let Some(send) = self.sends.get_mut(place) else { return };
+        let Some(result) = send.result.filter(|_| !send.is_abandoned) else { return };
+        let socket = send.socket;
+        let Some(state) = self.table.state(socket).filter(|state| state.closing) else { return };
+        send.is_abandoned = true;
+        state.send = 0;
+        state.outstanding -= 1;
+        state.resets = true;
+        let result = outcome(result);
+        self.ready.push(Completion::Sent { socket, buffer: Vec::new(), result });
+        self.close_when_quiet(socket);
+    }
+}
+
+/// What a completion says of a send.
+fn outcome(result: i32) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use io_uring::{IoUring, Probe, opcode};
 
+use super::kernel::Entrance;
 use crate::engine::capacity::descriptors_max;
 use crate::engine::ring::RingOptions;
 
@@ -13,21 +14,21 @@ use crate::engine::ring::RingOptions;
 pub(super) struct Granted {
     /// `SINGLE_ISSUER` and `DEFER_TASKRUN` (6.1): completions are made on our own enter.
     pub(super) deferred: bool,
-    /// `COOP_TASKRUN` and `TASKRUN_FLAG` (5.19), the set to fall back to.
+    /// `COOP_TASKRUN` (5.19), to fall back to. Its flag is not asked for: every turn enters.
     pub(super) cooperative: bool,
     /// `NO_SQARRAY` (6.6): one indirection less a submission.
     pub(super) no_array: bool,
     /// `MSG_RING` (5.18): shards wake each other without a descriptor.
     pub(super) message: bool,
-    /// `READ_MULTISHOT` (6.7): pipes are read like sockets.
-    pub(super) read_multishot: bool,
+    /// The ring's own descriptor is registered (5.18): one look-up less an enter.
+    pub(super) ring_registered: bool,
     /// Slots for direct descriptors.
     pub(super) slots: u32,
 }
 
 /// Builds the ring with the best set of flags that this kernel takes. It must be called on the
 /// thread that will use the ring.
-pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Granted)> {
+pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Entrance, Granted)> {
     let (ring, deferred, cooperative, no_array) = build_within(options).map_err(explain)?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).map_err(explain)?;
@@ -40,17 +41,16 @@ pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Granted)> {
         ));
     }
     let slots = register_slots(&ring, options.sockets_max)?;
-    // The ring's own descriptor is not registered: the registration would hold the ring, and with
-    // it every connection, until the thread ends, and saves one look-up a turn.
+    let entrance = Entrance::of(&ring);
     let granted = Granted {
         deferred,
         cooperative,
         no_array,
         message: has(opcode::MsgRingData::CODE),
-        read_multishot: has(opcode::ReadMulti::CODE),
+        ring_registered: entrance.is_registered(),
         slots,
     };
-    Ok((ring, granted))
+    Ok((ring, entrance, granted))
 }
 
 /// The smallest completion queue worth having: below it, the refusal is told.
@@ -86,11 +86,10 @@ fn build_ring(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> 
             builder.setup_no_sqarray();
         }
         if deferred {
-            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
-            builder.setup_submit_all();
+            builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
         }
         if cooperative {
-            builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
+            builder.setup_coop_taskrun().setup_submit_all();
         }
         match builder.build(options.submissions_max) {
             Ok(ring) => return Ok((ring, deferred, cooperative, no_array)),
@@ -140,7 +139,7 @@ impl Granted {
         }
         list(self.no_array, "no_sqarray");
         list(self.message, "msg_ring");
-        list(self.read_multishot, "read_multishot");
+        list(self.ring_registered, "registered_ring");
         list(true, "direct_descriptors");
         list(true, "buffer_ring");
         text

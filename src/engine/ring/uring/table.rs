@@ -21,7 +21,7 @@ pub(super) enum Target {
 
 /// One socket's part of the table.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "six independent facts in six bytes")]
+#[expect(clippy::struct_excessive_bools, reason = "seven independent facts in as many bytes")]
 pub(super) struct State {
     /// The socket is open.
     pub(super) open: bool,
@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) ended: bool,
     /// A close was asked for.
     pub(super) closing: bool,
+    /// It closes with a reset: what was sent without a copy is taken back from the kernel.
+    pub(super) resets: bool,
     /// The send in flight, as its place plus one.
     pub(super) send: u32,
     /// Submissions whose last completion has not come.
@@ -68,6 +70,8 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Table {
     slots_max: u32,
+    /// Slots that are open.
+    taken: u32,
     slots: Vec<State>,
     adopted: Vec<Adopted>,
 }
@@ -75,7 +79,7 @@ pub(super) struct Table {
 impl Table {
     /// An empty table over `slots_max` direct descriptors.
     pub(super) const fn new(slots_max: u32) -> Self {
-        Self { slots_max, slots: Vec::new(), adopted: Vec::new() }
+        Self { slots_max, taken: 0, slots: Vec::new(), adopted: Vec::new() }
     }
 
     /// Enters the slot that the kernel chose for a new connection.
@@ -86,6 +90,7 @@ impl Table {
         }
         debug_assert!(!self.slots[index].open, "slot {slot} is given out twice");
         self.slots[index] = State { open: true, ..State::default() };
+        self.taken += 1;
         Socket(slot)
     }
 
@@ -131,6 +136,12 @@ impl Table {
             adopted.state = State::default();
         } else {
             self.slots[socket.index()] = State::default();
+            self.taken -= 1;
         }
+    }
+
+    /// Whether every slot is open.
+    pub(super) const fn is_full(&self) -> bool {
+        self.taken >= self.slots_max
     }
 }

@@ -1,5 +1,7 @@
 //! What a completion belongs to, in the 64 bits that the kernel carries for us.
 
+use io_uring::cqueue;
+
 /// The purpose of a submission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Purpose {
@@ -13,7 +15,7 @@ pub(super) enum Purpose {
     Connect,
     /// Half-close; the answer is not looked at.
     Finish,
-    /// A message from another ring: it only ends the wait.
+    /// A message to the ring `index` of those that messages were sent to.
     Message,
     /// Receive on the socket `index`.
     Receive,
@@ -25,9 +27,11 @@ pub(super) enum Purpose {
     Option,
     /// The read of the event descriptor that wakers write to.
     Wake,
+    /// A message from another ring: it only ends the wait, and answers no submission of ours.
+    Woken,
 }
 
-const ALL: [Purpose; 11] = [
+const ALL: [Purpose; 12] = [
     Purpose::Accept,
     Purpose::Cancel,
     Purpose::Close,
@@ -39,6 +43,7 @@ const ALL: [Purpose; 11] = [
     Purpose::Open,
     Purpose::Option,
     Purpose::Wake,
+    Purpose::Woken,
 ];
 
 /// The word of a submission: its purpose and the place it concerns.
@@ -51,6 +56,13 @@ pub(super) const fn token(purpose: Purpose, index: u32) -> u64 {
 pub(super) fn read(token: u64) -> Option<(Purpose, u32)> {
     let purpose = *ALL.get(usize::try_from(token >> 32).ok()?)?;
     Some((purpose, token as u32))
+}
+
+/// Whether a completion with this word and these flags is the last one of a submission that is
+/// always answered. Messages are not: neither those of others to us, nor ours that were delivered.
+pub(super) fn is_last(token: u64, flags: u32) -> bool {
+    let purpose = token >> 32;
+    !cqueue::more(flags) && purpose != Purpose::Woken as u64 && purpose != Purpose::Message as u64
 }
 
 #[cfg(test)]

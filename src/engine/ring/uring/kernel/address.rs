@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Room for one address of either family, at a place that the kernel may write to.
 #[derive(Clone, Copy)]
-pub(super) struct AddressRoom {
+pub(in crate::engine::ring::uring) struct AddressRoom {
     storage: libc::sockaddr_storage,
     length: libc::socklen_t,
 }
@@ -15,14 +15,14 @@ const ROOM_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc:
 
 impl AddressRoom {
     /// Room with nothing in it.
-    pub(super) const fn empty() -> Self {
+    pub(in crate::engine::ring::uring) const fn empty() -> Self {
         // SAFETY: all-zero bytes are a valid sockaddr_storage (family AF_UNSPEC).
         let storage = unsafe { MaybeUninit::zeroed().assume_init() };
         Self { storage, length: ROOM_BYTES }
     }
 
     /// Room that holds `address`.
-    pub(super) fn holding(address: SocketAddr) -> Self {
+    pub(in crate::engine::ring::uring) fn holding(address: SocketAddr) -> Self {
         let raw = socket2::SockAddr::from(address);
         let mut room = Self::empty();
         // SAFETY: both point to valid memory of at least `raw.len()` bytes, which is at most the
@@ -39,23 +39,27 @@ impl AddressRoom {
     }
 
     /// Where the address stands and where its length does, for an accept.
-    pub(super) fn pointers(&mut self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
+    pub(in crate::engine::ring::uring) fn pointers(
+        &mut self,
+    ) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
         self.length = ROOM_BYTES;
         ((&raw mut self.storage).cast(), &raw mut self.length)
     }
 
     /// Where the address stands and its length, for a connect.
-    pub(super) const fn parts(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+    pub(in crate::engine::ring::uring) const fn parts(
+        &self,
+    ) -> (*const libc::sockaddr, libc::socklen_t) {
         ((&raw const self.storage).cast(), self.length)
     }
 
     /// The family of the address.
-    pub(super) fn family(&self) -> i32 {
+    pub(in crate::engine::ring::uring) fn family(&self) -> i32 {
         i32::from(self.storage.ss_family)
     }
 
     /// The address that the kernel wrote, where it is one of ours.
-    pub(super) fn read(&self) -> Option<SocketAddr> {
+    pub(in crate::engine::ring::uring) fn read(&self) -> Option<SocketAddr> {
         match self.family() {
             libc::AF_INET => {
                 // SAFETY: the family says that a sockaddr_in stands here.
