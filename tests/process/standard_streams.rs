@@ -35,9 +35,9 @@ fn echo(id: u32, message: &str) -> String {
 
 /// A file of no name with these bytes, at its beginning.
 fn file_with(text: &str) -> File {
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    file.rewind().unwrap();
+    let mut file = tempfile::tempfile().expect("the stage of a test stands");
+    file.write_all(text.as_bytes()).expect("the stage of a test stands");
+    file.rewind().expect("the stage of a test stands");
     file
 }
 
@@ -46,19 +46,19 @@ fn end(mut child: Child) -> ExitStatus {
     let id = rustix::process::Pid::from_child(&child);
     let (tell, told) = channel();
     let waiter = thread::spawn(move || {
-        tell.send(child.wait().unwrap()).unwrap();
+        tell.send(child.wait().expect("the stage of a test stands")).unwrap();
     });
     let status = told.recv_timeout(PATIENCE);
     if status.is_err() {
-        rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+        rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("the stage of a test stands");
     }
-    waiter.join().unwrap();
+    waiter.join().expect("the stage of a test stands");
     status.expect("it ends by itself")
 }
 
 fn ids(answers: &str) -> Vec<u64> {
-    let answers = answers.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    answers.map(|answer| answer["id"].as_u64().unwrap()).collect()
+    let answers = answers.lines().map(|line| serde_json::from_str::<Value>(line).expect("the stage of a test stands"));
+    answers.map(|answer| answer["id"].as_u64().expect("the stage of a test stands")).collect()
 }
 
 #[test]
