@@ -161,6 +161,9 @@ fn roomy(random: &mut Random) -> Options {
     options.limits.requests_in_flight_max =
         if random.chance(1, 2) { 256 } else { below(random, 6) };
     options.engine.blocking_threads = 1;
+    if random.chance(1, 3) {
+        options.engine.drain_max = Duration::from_millis(random.below(200) as u64);
+    }
     options.engine.ring_sizes = RingOptions {
         sockets_max: if random.chance(1, 4) { below(random, 4) } else { 64 },
         receive_buffers: 1 << random.below(6),

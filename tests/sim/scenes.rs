@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use corelane::base::time::Moment;
-use corelane::engine::ring::sim::Faults;
+use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use serde_json::json;
@@ -52,6 +52,15 @@ fn echo(id: u64) -> Act {
     say(text, Note::Owed(Owed::to(id, Answer::Echo(words))))
 }
 
+/// Asks for a large echo.
+fn echo_much(id: u64) -> Act {
+    let (id, words) = (json!(id), "x".repeat(MUCH_BYTES));
+    let text = message::call(&id, "echo", &json!({"message": words}), None, Revision::LATEST);
+    say(text, Note::Owed(Owed::to(id, Answer::Echo(words))))
+}
+
+const MUCH_BYTES: usize = 2_000;
+
 /// Asks for a call of one step.
 fn slow(id: u64, step_ms: u32, ending: Ending) -> Act {
     let id = json!(id);
@@ -92,15 +101,37 @@ fn a_client_that_falls_silent_is_ended_after_the_idle_time() {
 }
 
 #[test]
-fn a_client_that_waits_longer_than_the_idle_time_gets_its_answer() {
-    for step_ms in 190..=210 {
-        let scenario = scene(options(), vec![vec![slow(1, step_ms, Ending::Result), Act::Stay]]);
-        let idle_max = scenario.options.tcp.idle_max;
+fn a_client_that_waits_longer_than_the_idle_time_gets_its_whole_answer() {
+    let mut options = options();
+    options.limits.request_max = Duration::from_secs(2);
+    // Whoever has waited since the lease was looked at is looked at again every idle time.
+    let looked_at = options.tcp.lease_max + options.tcp.idle_max;
+    let looked_at = u32::try_from(looked_at.as_millis()).unwrap();
+    for seed in 0..60 {
+        let step_ms = looked_at - 2 + u32::try_from(seed % 3).unwrap();
+        let acts = vec![slow(1, step_ms, Ending::Result), Act::Stay];
+        let mut scenario = scene(options.clone(), vec![acts]);
+        scenario.seed = seed;
+        scenario.faults = Faults::NONE.with(Fault::PartialSend);
         let report = play(&scenario);
-        assert_eq!(report.tally.answers, 1, "{step_ms} ms");
+        assert_eq!(report.tally.answers, 1, "{step_ms} ms, seed {seed}");
         let ended = report.ends[0].since(Moment::ORIGIN);
-        assert!(ended >= Duration::from_millis(step_ms.into()) + idle_max, "{ended:?}");
+        assert!(ended >= Duration::from_millis(step_ms.into()) + options.tcp.idle_max);
     }
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_either() {
+    let mut options = options();
+    options.limits.outgoing_bytes_max = 4096;
+    let mut acts = vec![Act::StopReading];
+    acts.extend((0..400).map(echo_much));
+    acts.extend([Act::Wait(Duration::from_millis(100)), Act::Reset]);
+    let report = play(&scene(options, vec![acts]));
+    // What fits into the client's window, into the bound and into one arrival more.
+    let fit = (64 * 1024 + 4096 + 256) / MUCH_BYTES as u64 + 2;
+    let read = report.tally.messages;
+    assert!(fit / 2 < read && read <= fit, "{read} of {fit}");
 }
 
 #[test]

@@ -219,7 +219,8 @@ impl<'a> Speaker<'a> {
             Ending::Either
         };
         let arguments = json!({"steps": steps, "step_ms": step_ms});
-        let text = message::call(&id, "slow", &arguments, token.as_ref(), self.revision);
+        let tool = if self.random.chance(1, 4) { "stutter" } else { "slow" };
+        let text = message::call(&id, tool, &arguments, token.as_ref(), self.revision);
         (text, Deferred { id, answer: Answer::Took { steps, step_ms }, token, steps, ending })
     }
 

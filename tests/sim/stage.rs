@@ -15,7 +15,9 @@ use corelane::engine::ring::sim::{Fault, SimRing, World};
 use corelane::engine::ring::{Patience, Ring, RingOptions};
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Handle, Server};
-use corelane::service::demo;
+use corelane::service::{Catalog, CatalogError, Live, Outcome, Tool, demo};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::client::{Client, Climate, Habits};
 use crate::lane::Lane;
@@ -54,6 +56,8 @@ struct Stage<'a> {
     letters: VecDeque<(Duration, usize)>,
     clients: Vec<Client>,
     climate: Climate,
+    /// Rounds since anything was left to happen.
+    still_rounds: usize,
     /// How long the drain may take, once it has begun.
     drain_max: Duration,
     tally: Tally,
@@ -70,13 +74,10 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
         let now = stage.world.now();
         // First of all, so that a shard knows the present moment when something happens in it.
         stage.turn_lanes(now)?;
-        stage.happen(now);
         for client in &mut stage.clients {
             client.turn(now, &stage.climate)?;
         }
-        if stage.has_no_more_clients() && stage.climate.drain.is_none() {
-            stage.drain(now);
-        }
+        stage.happen(now);
         if stage.has_no_more_clients() && stage.has_drained() {
             return stage.close(round);
         }
@@ -89,7 +90,7 @@ impl<'a> Stage<'a> {
     fn set(scenario: &'a Scenario) -> Result<Self, Box<dyn Error>> {
         let mut random = Random::seeded(scenario.seed.wrapping_mul(3) ^ ORDER);
         let world = World::with_faults(random.next_u64(), scenario.faults);
-        let catalog = demo::catalog(info())?;
+        let catalog = offered()?;
         let server = Server::new(catalog).options(scenario.options.clone());
         let (seeds, handle) = server.seeds(scenario.shards)?;
         let places = Places::default();
@@ -133,13 +134,18 @@ impl<'a> Stage<'a> {
             letters: letters.into(),
             clients: Vec::new(),
             climate,
+            still_rounds: 0,
             drain_max: Duration::MAX,
             tally: Tally::default(),
         })
     }
 
-    /// Lets happen what is due from outside: clients, letters, the drain.
+    /// Lets happen what is due from outside: clients, letters, the drain. Not while a shard is late:
+    /// it would take a letter for older than it is, as one that waits in the kernel never does.
     fn happen(&mut self, now: Moment) {
+        if self.is_somebody_late(now) {
+            return;
+        }
         let elapsed = now.since(Moment::ORIGIN);
         while let Some(&(at, index)) = self.arrivals.front()
             && at <= elapsed
@@ -161,7 +167,8 @@ impl<'a> Stage<'a> {
             self.letters.pop_front();
             self.leave_letters(count);
         }
-        if self.climate.drain.is_none() && self.scenario.drain.is_some_and(|at| at <= elapsed) {
+        let is_due = self.scenario.drain.is_some_and(|at| at <= elapsed);
+        if self.climate.drain.is_none() && (is_due || self.has_no_more_clients()) {
             self.drain(now);
         }
     }
@@ -170,7 +177,7 @@ impl<'a> Stage<'a> {
     fn leave_letters(&mut self, count: usize) {
         self.tally.letters += count as u64;
         if count == 1
-            && let Ok(catalog) = demo::catalog(info())
+            && let Ok(catalog) = offered()
         {
             return self.handle.offer(catalog);
         }
@@ -185,7 +192,8 @@ impl<'a> Stage<'a> {
         let drain_max = self.scenario.options.engine.drain_max;
         self.climate.drain = Some((now, drain_max));
         let is_prompt = self.has_no_more_clients() || !self.scenario.faults.has(Fault::SlowReader);
-        self.drain_max = LATE_MAX + if is_prompt { GOODBYE_MAX } else { drain_max };
+        let goodbye_max = if is_prompt { GOODBYE_MAX } else { drain_max };
+        self.drain_max = LATE_MAX + drain_max.min(goodbye_max);
         self.handle.drain();
         if self.random.chance(1, 4) {
             self.handle.drain();
@@ -221,12 +229,17 @@ impl<'a> Stage<'a> {
             // The last ring moves time by itself.
             return Ok(());
         }
-        let is_somebody_late = self.lanes.iter().any(|lane| lane.is_napping(now));
-        if !self.world.is_calm() && !is_somebody_late {
+        if !self.world.is_calm() && !self.is_somebody_late(now) {
             return Ok(());
         }
-        if !self.world.step() {
-            return Err(self.describe("nothing will ever happen"));
+        if self.world.step() {
+            self.still_rounds = 0;
+        } else {
+            // Somebody may not have looked at what happened last.
+            self.still_rounds += 1;
+            if self.still_rounds > 2 {
+                return Err(self.describe("nothing will ever happen"));
+            }
         }
         match self.climate.drain {
             Some((since, _)) if now > since.after(self.drain_max) && !self.has_drained() => {
@@ -246,9 +259,14 @@ impl<'a> Stage<'a> {
         let drain = self.scenario.drain.filter(|_| self.climate.drain.is_none());
         let outside = [arrival, letter, drain].into_iter().flatten();
         let outside = outside.map(|at| Moment::ORIGIN.after(at));
+        let outside = outside.filter(|_| !self.is_somebody_late(now));
         let clients = self.clients.iter().filter_map(Client::next);
         let naps = self.lanes.iter().filter_map(|lane| lane.naps_until(now));
         outside.chain(clients).chain(naps).min()
+    }
+
+    fn is_somebody_late(&self, now: Moment) -> bool {
+        self.lanes.iter().any(|lane| lane.is_napping(now))
     }
 
     fn has_drained(&self) -> bool {
@@ -305,8 +323,25 @@ fn address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 8888).into()
 }
 
-fn info() -> ServerInfo {
-    ServerInfo::new("sim", "1.0.0")
+/// The demo tools and one that tells its progress badly.
+fn offered() -> Result<Catalog, CatalogError> {
+    let stutter = Tool::new("stutter").local(|Stutter { steps, step_ms }, live: Live| async move {
+        for done in 1..=steps {
+            live.sleep(Duration::from_millis(step_ms.into())).await?;
+            // What does not grow is not passed on.
+            for progress in [done, done, done - 1] {
+                live.progress(progress.into(), Some(steps.into()), None);
+            }
+        }
+        Ok(Outcome::text(format!("took {steps} steps of {step_ms} ms")))
+    });
+    Catalog::builder(ServerInfo::new("sim", "1.0.0")).tools(demo::tools()).tool(stutter).build()
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Stutter {
+    steps: u32,
+    step_ms: u32,
 }
 
 /// Keeps the order of the shards apart from other draws of the same seed.
