@@ -85,7 +85,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
     Closed,
-    /// Waiting for the answer to `initialize`.
+    /// Waiting for the first answer: to `initialize`, or to a first call.
     Opening,
     Open,
 }
@@ -109,7 +109,8 @@ struct Client {
     places: Vec<u32>,
     now: Moment,
     open: usize,
-    stopping: bool,
+    /// Calls are made: all connections are open, and the end has not come.
+    asking: bool,
     sums: Sums,
 }
 
@@ -149,13 +150,13 @@ impl Client {
             lanes: std::iter::repeat_with(lane).take(load.connections).collect(),
             places: Vec::new(),
             open: 0,
-            stopping: false,
+            asking: false,
             sums: Sums::new()?,
         })
     }
 
-    /// Opens every connection, and every session where there are sessions; calls begin as soon as
-    /// their connection is open.
+    /// Opens every connection, and every session where there are sessions. Calls begin when the
+    /// server has answered on all of them: one that still waited to be accepted would look slow.
     fn connect(
         &mut self,
         address: SocketAddr,
@@ -175,6 +176,10 @@ impl Client {
                 return Err(io::Error::other(format!("only {open} connections opened")));
             }
         }
+        self.asking = true;
+        for index in 0..self.lanes.len() {
+            self.ask(index);
+        }
         Ok(())
     }
 
@@ -187,7 +192,7 @@ impl Client {
 
     /// Asks no more, waits for the answers that are due and compares the sums.
     fn finish(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.stopping = true;
+        self.asking = false;
         let deadline = self.now.after(PATIENCE);
         let asked: u64 = self.lanes.iter().map(|lane| lane.dialogue.asked()).sum();
         while self.sums.answered < asked && self.now < deadline {
@@ -229,23 +234,21 @@ impl Client {
         self.ring.submit(Operation::Receive(socket));
         let lane = &mut self.lanes[index];
         lane.socket = socket;
-        if self.load.protocol && self.load.era == Era::Legacy {
-            lane.phase = Phase::Opening;
-            let buffer = INITIALIZE.into();
-            self.ring.submit(Operation::Send { socket, buffer, from: 0 });
-        } else {
-            lane.phase = Phase::Open;
-            lane.calls = Some(Vec::new());
-            self.open += 1;
-            self.ask(index);
-        }
+        lane.phase = Phase::Opening;
+        let buffer = if self.has_session() { INITIALIZE.into() } else { self.template.repeat(1) };
+        self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+    }
+
+    /// Whether a session has to be opened before the first call.
+    const fn has_session(&self) -> bool {
+        self.load.protocol && matches!(self.load.era, Era::Legacy)
     }
 
     /// Asks again for every answer that came, where the connection is open and sends nothing.
     #[inline]
     fn ask(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
-        if !lane.dialogue.may_ask() || lane.phase != Phase::Open || self.stopping {
+        if !lane.dialogue.may_ask() || !self.asking {
             return;
         }
         let Some(mut buffer) = lane.calls.take() else {
@@ -269,10 +272,12 @@ impl Client {
         } else if bytes.last() == Some(&b'\n') {
             lane.phase = Phase::Open;
             self.open += 1;
-            // The calls follow when this send has given its buffer back.
-            lane.calls = None;
-            let buffer = INITIALIZED.into();
-            self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+            if self.has_session() {
+                // The calls follow when this send has given its buffer back.
+                self.lanes[index].calls = None;
+                let buffer = INITIALIZED.into();
+                self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+            }
         }
         self.ring.release(lease);
         self.ask(index);
