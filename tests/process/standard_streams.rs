@@ -50,14 +50,17 @@ fn end(mut child: Child) -> ExitStatus {
     });
     let status = told.recv_timeout(PATIENCE);
     if status.is_err() {
-        rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("the stage of a test stands");
+        rustix::process::kill_process(id, rustix::process::Signal::KILL)
+            .expect("the stage of a test stands");
     }
     waiter.join().expect("the stage of a test stands");
     status.expect("it ends by itself")
 }
 
 fn ids(answers: &str) -> Vec<u64> {
-    let answers = answers.lines().map(|line| serde_json::from_str::<Value>(line).expect("the stage of a test stands"));
+    let answers = answers
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("the stage of a test stands"));
     answers.map(|answer| answer["id"].as_u64().expect("the stage of a test stands")).collect()
 }
 
