@@ -46,7 +46,8 @@ fn end(mut child: Child) -> ExitStatus {
     let id = rustix::process::Pid::from_child(&child);
     let (tell, told) = channel();
     let waiter = thread::spawn(move || {
-        tell.send(child.wait().expect("the stage of a test stands")).unwrap();
+        tell.send(child.wait().expect("the stage of a test stands"))
+            .expect("the stage of a test stands");
     });
     let status = told.recv_timeout(PATIENCE);
     if status.is_err() {

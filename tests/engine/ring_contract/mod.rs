@@ -156,13 +156,13 @@ all_promises!(uncopied);
 #[cfg(target_os = "linux")]
 #[test]
 fn rings_wake_each_other_by_messages() {
-    waking::rings_wake_each_other(|| uring(&small()), |ring, other| ring.wake(other));
+    waking::rings_wake_each_other(|| uring(&small()), Ring::wake);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn rings_wake_each_other_by_messages_whose_queues_hold_next_to_nothing() {
-    waking::rings_wake_each_other(|| cramped(&small()), |ring, other| ring.wake(other));
+    waking::rings_wake_each_other(|| cramped(&small()), Ring::wake);
 }
 
 #[cfg(target_os = "linux")]
@@ -174,7 +174,7 @@ fn rings_wake_each_other_by_events() {
 
 #[test]
 fn readiness_rings_wake_each_other() {
-    waking::rings_wake_each_other(|| poll(&small()), |ring, other| ring.wake(other));
+    waking::rings_wake_each_other(|| poll(&small()), Ring::wake);
 }
 
 #[cfg(target_os = "linux")]
