@@ -140,8 +140,9 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Lets happen what is due from outside: clients, letters, the drain. Not while a shard is late:
-    /// it would take a letter for older than it is, as one that waits in the kernel never does.
+    /// Lets happen what is due from outside: clients, letters, the drain. Not while a shard is
+    /// late: it would take a letter for older than it is, as one that waits in the kernel never
+    /// does.
     fn happen(&mut self, now: Moment) {
         if self.is_somebody_late(now) {
             return;
