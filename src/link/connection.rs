@@ -33,7 +33,8 @@ pub struct Connection<S> {
     pub(super) stash: Vec<u8>,
     /// Bytes with the ring.
     pub(super) sending_bytes: usize,
-    /// The last complete message, answer or progress of a send; until there is one, the opening.
+    /// The last complete message, answer, progress of a send or goodbye; until there is one, the
+    /// opening.
     pub(super) active: Moment,
     /// What this connection last weighed, see [`super::Link::weigh`].
     pub(super) weight: usize,

@@ -204,6 +204,7 @@ impl<S> Link<S> {
         // Closing now, with bytes of the peer unread, would reset the connection and could take
         // the last answer with it: say that we are done and wait for the peer to see it.
         connection.phase = Phase::Lingering;
+        connection.active = now;
         ring.submit(Operation::Finish(connection.send));
         ring.submit(Operation::Receive(connection.receive));
         self.wheel.insert(now.after(linger_max), key);

@@ -30,7 +30,10 @@ impl<S> Link<S> {
         let (due, counter) = match connection.phase {
             Phase::Closing => return,
             Phase::Lingering => {
-                self.close(ring, key);
+                // An entry from before the goodbye may come first: the goodbye has its own.
+                if connection.active.after(options.linger_max) <= now {
+                    self.close(ring, key);
+                }
                 return;
             }
             Phase::Open | Phase::Draining if !connection.spoke => {
