@@ -150,7 +150,7 @@ impl Road {
                 continue;
             }
             out.clear();
-            let Reply::Ready = catalog.call(&call, id, out) else {
+            let Reply::Ready { .. } = catalog.call(&call, id, out) else {
                 return Err("the tool did not answer at once".into());
             };
             ndjson::end_line(out);

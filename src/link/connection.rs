@@ -29,8 +29,9 @@ pub struct Connection<S> {
     pub(super) receive: Socket,
     pub(super) send: Socket,
     pub(super) reader: LineReader,
-    /// Bytes that arrived while the connection was not to be read.
+    /// Bytes that arrived while the connection was not to be read, from `stash_from` on.
     pub(super) stash: Vec<u8>,
+    pub(super) stash_from: usize,
     /// Bytes with the ring.
     pub(super) sending_bytes: usize,
     /// The last complete message, answer, progress of a send or goodbye; until there is one, the
@@ -43,8 +44,29 @@ pub struct Connection<S> {
     pub(super) paused: bool,
     /// The peer will send nothing more.
     pub(super) input_ended: bool,
+    /// Why it ends, from the moment that this is known.
+    pub(super) ending: Option<Ending>,
     /// A complete message has come.
     pub(super) spoke: bool,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ending {
+    /// The server drains.
+    Drain,
+    /// The socket failed: reset, unreachable.
+    Failure,
+    /// The peer broke the framing or passed a limit.
+    Fault,
+    /// Nothing was said for the idle time.
+    Idle,
+    /// No message was complete within the lease.
+    Lease,
+    /// The peer has said its last.
+    Peer,
+    /// It was one too many and never served.
+    Refusal,
 }
 
 /// How far a connection has come.
@@ -71,6 +93,7 @@ impl<S> Connection<S> {
             send: stream.send,
             reader: LineReader::new(),
             stash: Vec::new(),
+            stash_from: 0,
             sending_bytes: 0,
             active: now,
             weight: 0,
@@ -78,6 +101,7 @@ impl<S> Connection<S> {
             corked: false,
             paused: false,
             input_ended: false,
+            ending: None,
             spoke: false,
         }
     }
@@ -114,8 +138,14 @@ impl<S> Connection<S> {
         self.owed > 0 || self.queued_bytes() > 0
     }
 
-    pub(super) fn release_buffers(&mut self) -> [Vec<u8>; 3] {
-        let line = self.reader.finish().map(|(line, _)| line).unwrap_or_default();
-        [std::mem::take(&mut self.outgoing), std::mem::take(&mut self.stash), line]
+    /// Gives up what was to be read.
+    pub(super) fn release_input(&mut self) -> [Vec<u8>; 2] {
+        self.stash_from = 0;
+        [std::mem::take(&mut self.stash), self.reader.skip().unwrap_or_default()]
+    }
+
+    /// Notes why it ends, unless that is known already.
+    pub(super) fn end(&mut self, ending: Ending) {
+        self.ending.get_or_insert(ending);
     }
 }

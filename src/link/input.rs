@@ -1,8 +1,9 @@
 //! What arrives: from bytes to lines, and what becomes of bytes that must wait.
 
 use std::io;
+use std::mem::take;
 
-use super::connection::Phase;
+use super::connection::{Ending, Phase};
 use super::{Link, Next};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -60,6 +61,9 @@ impl<S> Link<S> {
         if connection.stash.capacity() == 0 {
             connection.stash = self.pool.take();
         }
+        if connection.stash_from > connection.stash.len() / 2 {
+            connection.stash.drain(..take(&mut connection.stash_from));
+        }
         connection.stash.extend_from_slice(rest);
     }
 
@@ -69,13 +73,30 @@ impl<S> Link<S> {
         self.connections.get(key).is_some_and(|connection| !connection.stash.is_empty())
     }
 
-    /// Takes the bytes that waited, to be carried down the road now. Give the buffer back to the
-    /// pool, and what could not be carried to [`Link::stash`].
-    pub fn unstash(&mut self, key: Key) -> Vec<u8> {
+    /// Takes the bytes that waited, to be carried down the road now, and where they begin. Put the
+    /// buffer back by [`Link::restash`].
+    pub fn unstash(&mut self, key: Key) -> (Vec<u8>, usize) {
         self.connections
             .get_mut(key)
-            .map(|connection| std::mem::take(&mut connection.stash))
+            .map(|connection| (take(&mut connection.stash), take(&mut connection.stash_from)))
             .unwrap_or_default()
+    }
+
+    /// Puts the bytes that waited back, of which those before `from` have been carried: what could
+    /// not be waits on where it is, and is not copied each time that one line more goes.
+    pub fn restash(&mut self, key: Key, bytes: Vec<u8>, from: usize) {
+        let connection = self.connections.get_mut(key);
+        match connection.filter(|connection| !connection.is_discarding() && from < bytes.len()) {
+            Some(connection) => (connection.stash, connection.stash_from) = (bytes, from),
+            None => self.pool.give(bytes),
+        }
+    }
+
+    /// Gives up the message that has begun to arrive, the rest of it included; `false` where none
+    /// has.
+    pub fn skip_line(&mut self, key: Key) -> bool {
+        let line = self.connections.get_mut(key).and_then(|connection| connection.reader.skip());
+        line.map(|line| self.pool.give(line)).is_some()
     }
 
     /// Whether the queues of a connection let another line down the road. Ask after each line:
@@ -139,15 +160,14 @@ impl<S> Link<S> {
         let Some(connection) = self.connections.get_mut(key) else { return Next::Nothing };
         connection.input_ended = true;
         if result.is_err() {
-            self.statistics.failed += 1;
-            self.close(ring, key);
+            self.close(ring, key, Ending::Failure);
             return Next::Abandon(key);
         }
         match connection.phase {
             // A peer that finished may still wait for its answers.
             Phase::Open | Phase::Draining => Next::LastLine(key),
             Phase::Lingering => {
-                self.close(ring, key);
+                self.close(ring, key, Ending::Peer);
                 Next::Nothing
             }
             Phase::Closing => Next::Nothing,

@@ -27,14 +27,13 @@ mod timers;
 
 use std::net::SocketAddr;
 
-pub use self::connection::Connection;
+pub use self::connection::{Connection, Ending};
 pub use self::options::LinkOptions;
 use crate::base::pool::BufferPool;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::engine::timer::Wheel;
-use crate::transport::ndjson::LineReader;
 
 use self::connection::Phase;
 
@@ -58,18 +57,11 @@ pub struct Link<S> {
 /// What has happened to the connections of a link.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Statistics {
-    /// Connections opened.
-    pub opened: u64,
-    /// Connections whose sockets the ring has closed.
-    pub closed: u64,
-    /// Of those, ended for silence.
-    pub idle: u64,
-    /// Of those, ended because no message was complete in time.
-    pub lease: u64,
-    /// Of those, ended by a failure of the socket.
-    pub failed: u64,
-    /// Times a connection was not read because its peer did not read.
+    /// Times a connection was not read because its peer did not read, or waited for as many
+    /// answers as it may.
     pub paused: u64,
+    /// Sends handed to the ring.
+    pub sends: u64,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -136,7 +128,6 @@ impl<S> Link<S> {
             }
             self.keys[index] = Some(key);
         }
-        self.statistics.opened += 1;
         if stream.receive == stream.send {
             let first = self.options.lease_max.min(self.options.idle_max);
             self.wheel.shed(self.connections.len(), |key| self.connections.get(*key).is_some());
@@ -165,21 +156,24 @@ impl<S> Link<S> {
     }
 
     /// Lets a connection end once everything owed to its peer has been sent: nothing more is read.
-    pub fn finish<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+    pub fn finish<R: Ring>(&mut self, ring: &mut R, key: Key, ending: Ending, now: Moment) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.end(ending);
         if connection.phase == Phase::Open {
             connection.phase = Phase::Draining;
             // What waited to be read never will be: it must not hold the end back, nor memory.
-            connection.reader = LineReader::new();
-            self.pool.give(std::mem::take(&mut connection.stash));
+            for buffer in connection.release_input() {
+                self.pool.give(buffer);
+            }
             self.weigh(key);
         }
         self.advance(ring, key, now);
     }
 
     /// Ends a connection at once; what was not sent is lost.
-    pub fn close<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    pub fn close<R: Ring>(&mut self, ring: &mut R, key: Key, ending: Ending) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.end(ending);
         if connection.phase == Phase::Closing {
             return;
         }
@@ -198,7 +192,7 @@ impl<S> Link<S> {
             return;
         }
         if connection.input_ended || connection.send != connection.receive {
-            self.close(ring, key);
+            self.close(ring, key, Ending::Peer);
             return;
         }
         // Closing now, with bytes of the peer unread, would reset the connection and could take
@@ -211,8 +205,8 @@ impl<S> Link<S> {
     }
 
     /// The ring has closed a socket; forgets its connection once both directions are gone.
-    /// Returns the session of a connection that has left.
-    pub fn closed(&mut self, socket: Socket) -> Option<(Key, S)> {
+    /// Returns the session of a connection that has left, and why it has.
+    pub fn closed(&mut self, socket: Socket) -> Option<(S, Ending)> {
         let key = self.keys.get_mut(socket.index())?.take()?;
         let connection = self.connections.get_mut(key)?;
         let (receive, send) = (connection.receive, connection.send);
@@ -220,11 +214,11 @@ impl<S> Link<S> {
             return None;
         }
         let mut connection = self.connections.remove(key)?;
-        for buffer in connection.release_buffers() {
+        self.pool.give(std::mem::take(&mut connection.outgoing));
+        for buffer in connection.release_input() {
             self.pool.give(buffer);
         }
         self.held_bytes -= connection.weight;
-        self.statistics.closed += 1;
-        Some((key, connection.session))
+        Some((connection.session, connection.ending.unwrap_or(Ending::Failure)))
     }
 }

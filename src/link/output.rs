@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::connection::Phase;
+use super::connection::{Ending, Phase};
 use super::{Link, Next};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -51,6 +51,7 @@ impl<S> Link<S> {
             return;
         }
         connection.sending_bytes = buffer.len();
+        self.statistics.sends += 1;
         ring.submit(Operation::Send { socket: connection.send, buffer, from: 0 });
     }
 
@@ -72,24 +73,23 @@ impl<S> Link<S> {
         };
         let pending = connection.sending_bytes;
         match *result {
+            // Nothing went and nothing failed: asking again would go on like that for ever.
+            Ok(0) if pending > 0 && connection.phase != Phase::Closing => {
+                return self.send_failed(ring, key, buffer);
+            }
             Ok(bytes) if bytes < pending && connection.phase != Phase::Closing => {
                 // The kernel took a part: the rest goes at once, in front of everything else.
                 self.statistics.bytes_out += bytes as u64;
                 connection.sending_bytes = pending - bytes;
                 connection.active = now;
                 let from = buffer.len() - (pending - bytes);
+                self.statistics.sends += 1;
                 ring.submit(Operation::Send { socket, buffer, from });
                 return Next::Nothing;
             }
             Ok(bytes) => self.statistics.bytes_out += bytes as u64,
             Err(_) if connection.phase == Phase::Closing => {}
-            Err(_) => {
-                connection.sending_bytes = 0;
-                self.statistics.failed += 1;
-                self.pool.give(buffer);
-                self.close(ring, key);
-                return Next::Abandon(key);
-            }
+            Err(_) => return self.send_failed(ring, key, buffer),
         }
         connection.sending_bytes = 0;
         connection.active = now;
@@ -101,5 +101,14 @@ impl<S> Link<S> {
         self.weigh(key);
         self.advance(ring, key, now);
         self.try_resume(key)
+    }
+
+    fn send_failed<R: Ring>(&mut self, ring: &mut R, key: Key, buffer: Vec<u8>) -> Next {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.sending_bytes = 0;
+        }
+        self.pool.give(buffer);
+        self.close(ring, key, Ending::Failure);
+        Next::Abandon(key)
     }
 }

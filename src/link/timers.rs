@@ -1,7 +1,7 @@
 //! What ends by time: silence, leases that were not used, goodbyes that were not answered.
 
-use super::Link;
-use super::connection::Phase;
+use super::connection::{Ending, Phase};
+use super::{Link, LinkOptions};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::Ring;
@@ -15,8 +15,7 @@ impl<S> Link<S> {
         self.wheel.next_deadline()
     }
 
-    /// Ends the connections whose time is over; names those that fell silent, so that the driver
-    /// can say so.
+    /// Ends the connections whose time is over.
     pub fn expire<R: Ring>(&mut self, ring: &mut R, now: Moment) {
         for _ in 0..EXPIRED_MAX {
             let Some(key) = self.wheel.pop_expired(now) else { return };
@@ -25,33 +24,26 @@ impl<S> Link<S> {
     }
 
     fn expire_one<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
-        let options = self.options;
+        let LinkOptions { idle_max, lease_max, linger_max, .. } = self.options;
         let Some(connection) = self.connections.get(key) else { return };
-        let (due, counter) = match connection.phase {
+        let active = connection.active;
+        let (due, ending) = match connection.phase {
             Phase::Closing => return,
-            Phase::Lingering => {
-                // An entry from before the goodbye may come first: the goodbye has its own.
-                if connection.active.after(options.linger_max) <= now {
-                    self.close(ring, key);
-                }
-                return;
-            }
+            // An entry from before the goodbye may come earlier than its own.
+            Phase::Lingering => (active.after(linger_max), Ending::Peer),
             Phase::Open | Phase::Draining if !connection.spoke => {
-                (connection.active.after(options.lease_max), &mut self.statistics.lease)
+                (active.after(lease_max), Ending::Lease)
             }
             // Whoever waits for an answer is not silent; the answer has a deadline of its own.
             Phase::Open | Phase::Draining if connection.owed > 0 => {
-                (now.after(options.idle_max), &mut self.statistics.idle)
+                (now.after(idle_max), Ending::Idle)
             }
-            Phase::Open | Phase::Draining => {
-                (connection.active.after(options.idle_max), &mut self.statistics.idle)
-            }
+            Phase::Open | Phase::Draining => (active.after(idle_max), Ending::Idle),
         };
         if due > now {
             self.wheel.insert(due, key);
-            return;
+        } else {
+            self.close(ring, key, ending);
         }
-        *counter += 1;
-        self.close(ring, key);
     }
 }

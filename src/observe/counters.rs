@@ -59,15 +59,16 @@ group! {
     Traffic {
         /// JSON texts that arrived whole.
         messages_in,
-        /// JSON texts that were handed to the kernel.
+        /// JSON texts said to peers.
         messages_out,
         /// Bytes received, framing included.
         bytes_in,
         /// Bytes the kernel took, framing included.
         bytes_out,
-        /// Sends: `messages_out` over this is the size of a batch.
+        /// Sends handed to the kernel: `messages_out` over this is what one carries.
         sends,
-        /// Times a connection was not read because its peer did not read.
+        /// Times a connection was not read because its peer did not read, or waited for as many
+        /// answers as it may.
         pauses,
     }
 }

@@ -46,6 +46,8 @@ pub enum Kind {
     Busy,
     /// More connections than the server may have (seed 001, section 2: code 1001).
     ConnectionLimit,
+    /// A handler panicked. To the caller the same as [`Kind::Internal`].
+    Crashed,
     /// A header disagrees with the body, or is missing (2026-07-28, `basic/transports`).
     HeaderMismatch,
     /// Something broke on this side.
@@ -100,6 +102,7 @@ impl Kind {
             Self::Application(code) => (Us, Request, code, 200, 200, None, false),
             Self::Busy => (Us, Request, -32603, 503, 503, None, true),
             Self::ConnectionLimit => (Us, Connection, 1001, 503, 503, Some(1013), true),
+            Self::Crashed => (Us, Request, -32603, 200, 200, None, false),
             Self::HeaderMismatch => (Peer, Request, -32020, 400, 400, None, false),
             Self::Internal => (Us, Request, -32603, 200, 200, None, false),
             Self::InvalidParams => (Caller, Request, -32602, 400, 200, None, false),
@@ -171,6 +174,11 @@ impl Error {
     /// More connections than the server may have.
     pub fn connection_limit() -> Self {
         Self::new(Kind::ConnectionLimit, "the server has no room for another connection; try later")
+    }
+
+    /// A handler panicked. The caller learns nothing of it but that.
+    pub fn crashed() -> Self {
+        Self::new(Kind::Crashed, "the tool crashed")
     }
 
     /// A header that disagrees with the body.
@@ -290,10 +298,11 @@ mod tests {
     use super::*;
 
     /// (kind, JSON-RPC code, HTTP modern, HTTP legacy, close code): the table said once more.
-    const EXPECTED: [(Kind, i32, u16, u16, Option<u16>); 14] = [
+    const EXPECTED: [(Kind, i32, u16, u16, Option<u16>); 15] = [
         (Kind::Application(7), 7, 200, 200, None),
         (Kind::Busy, -32603, 503, 503, None),
         (Kind::ConnectionLimit, 1001, 503, 503, Some(1013)),
+        (Kind::Crashed, -32603, 200, 200, None),
         (Kind::HeaderMismatch, -32020, 400, 400, None),
         (Kind::Internal, -32603, 200, 200, None),
         (Kind::InvalidParams, -32602, 400, 200, None),

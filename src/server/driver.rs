@@ -19,7 +19,7 @@ use crate::base::time::Moment;
 use crate::engine::mesh::{Mailbox, ShardId, Tally};
 use crate::engine::ring::{Completion, Listener, Operation, Ring};
 use crate::engine::shard::Driver;
-use crate::link::Link;
+use crate::link::{Ending, Link, Statistics};
 use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
 use crate::observe::throttle::Throttle;
@@ -102,13 +102,15 @@ impl ShardDriver {
     /// What this shard has counted so far.
     pub fn counters(&self) -> Counters {
         let mut counters = self.road.counters.clone();
-        let statistics = self.link.statistics;
-        counters.connections.closed_idle = statistics.idle;
-        counters.connections.closed_lease = statistics.lease;
-        counters.connections.closed_by_failure = statistics.failed;
-        counters.traffic.bytes_in = statistics.bytes_in;
-        counters.traffic.bytes_out = statistics.bytes_out;
-        counters.traffic.pauses = statistics.paused;
+        let Statistics { paused, sends, bytes_in, bytes_out } = self.link.statistics;
+        let traffic = &mut counters.traffic;
+        (traffic.bytes_in, traffic.bytes_out) = (bytes_in, bytes_out);
+        (traffic.sends, traffic.pauses) = (sends, paused);
+        let letters = self.mailbox.counts();
+        let shard = &mut counters.shard;
+        (shard.letters_in, shard.letters_out) = (letters.received, letters.sent);
+        shard.letters_refused = letters.refused + letters.refused_post;
+        shard.events_withheld = self.throttle.withheld_total();
         counters
     }
 
@@ -140,7 +142,7 @@ impl ShardDriver {
             ring.submit(Operation::CloseListener(door.listener));
         }
         for key in self.open_keys() {
-            self.link.finish(ring, key, now);
+            self.link.finish(ring, key, Ending::Drain, now);
         }
     }
 
@@ -149,7 +151,7 @@ impl ShardDriver {
         self.stage = Stage::Cut;
         for key in self.open_keys() {
             self.abandon(key);
-            self.link.close(ring, key);
+            self.link.close(ring, key, Ending::Drain);
         }
     }
 
@@ -255,6 +257,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
     fn flush(&mut self, ring: &mut R, now: Moment) {
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
+        self.road.counters.shard.turns += 1;
     }
 
     fn deadline(&self) -> Option<Moment> {

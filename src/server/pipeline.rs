@@ -30,9 +30,9 @@ use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
 use crate::engine::mesh::{Post, ShardId};
 use crate::link::Connection;
-use crate::observe::counters::Counters;
+use crate::observe::counters::{Counters, Requests};
 use crate::protocol::era::{Initialize, Method, Notice};
-use crate::protocol::error::Error;
+use crate::protocol::error::{Error, Kind};
 use crate::protocol::json::{Array, Value};
 use crate::protocol::message;
 use crate::protocol::params::{Cancelled, List};
@@ -88,7 +88,7 @@ impl Road {
             Some(batch) => self.batch(passage, connection, batch),
         };
         if said {
-            ndjson::end_line(&mut connection.outgoing);
+            self.end_text(&mut connection.outgoing);
         }
     }
 
@@ -100,8 +100,8 @@ impl Road {
         error: &Error,
     ) {
         let revision = connection.session.lifecycle.revision();
-        say_error(&mut self.counters, connection, id, error, revision);
-        ndjson::end_line(&mut connection.outgoing);
+        self.say_error(connection, id, error, revision);
+        self.end_text(&mut connection.outgoing);
     }
 
     /// One message; `true` where something was said.
@@ -128,8 +128,7 @@ impl Road {
             }
             Err(refused) => {
                 let revision = connection.session.lifecycle.revision();
-                let counters = &mut self.counters;
-                say_error(counters, connection, refused.id, &refused.error, revision);
+                self.say_error(connection, refused.id, &refused.error, revision);
                 true
             }
         }
@@ -158,7 +157,7 @@ impl Road {
         };
         if let Some(refusal) = refusal {
             let error = Error::invalid_request(refusal);
-            say_error(&mut self.counters, connection, None, &error, revision);
+            self.say_error(connection, None, &error, revision);
             return true;
         }
         let start = connection.outgoing.len();
@@ -190,19 +189,19 @@ impl Road {
             Ok(admitted) => admitted,
             Err(error) => {
                 let revision = session.lifecycle.revision();
-                say_error(&mut self.counters, connection, Some(asked.id), &error, revision);
+                count(&mut self.counters.requests, Method::parse(asked.method));
+                self.say_error(connection, Some(asked.id), &error, revision);
                 return true;
             }
         };
+        count(&mut self.counters.requests, Some(admitted.method));
         match admitted.method {
             Method::ToolsCall => return self.tools_call(passage, connection, &admitted),
             Method::ToolsList => self.tools_list(connection, &admitted),
             Method::Ping => {
-                self.counters.requests.ping += 1;
                 message::result(&mut connection.outgoing, admitted.id, b"{}");
             }
             Method::Discover => {
-                self.counters.requests.discover += 1;
                 let body = self.catalog.discover_body();
                 message::result(&mut connection.outgoing, admitted.id, body);
             }
@@ -212,7 +211,6 @@ impl Road {
     }
 
     fn initialize(&mut self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) {
-        self.counters.requests.initialize += 1;
         let lifecycle = &mut connection.session.lifecycle;
         let agreed =
             Initialize::read(admitted.params).and_then(|asked| lifecycle.initialize(&asked));
@@ -223,7 +221,7 @@ impl Road {
             }
             Err(error) => {
                 let id = Some(admitted.id);
-                say_error(&mut self.counters, connection, id, &error, Some(admitted.revision));
+                self.say_error(connection, id, &error, Some(admitted.revision));
             }
         }
     }
@@ -257,27 +255,53 @@ impl Road {
     }
 
     fn tools_list(&mut self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) {
-        self.counters.requests.tools_list += 1;
         let page = List::read(admitted.params)
             .and_then(|list| self.catalog.tools_page(admitted.revision, list.cursor));
         match page {
             Ok(page) => message::result(&mut connection.outgoing, admitted.id, page),
             Err(error) => {
                 let revision = Some(admitted.revision);
-                say_error(&mut self.counters, connection, Some(admitted.id), &error, revision);
+                self.say_error(connection, Some(admitted.id), &error, revision);
             }
         }
     }
+
+    /// Appends an error and counts it.
+    fn say_error(
+        &mut self,
+        connection: &mut Connection<Session>,
+        id: Option<Id<'_>>,
+        error: &Error,
+        revision: Option<Revision>,
+    ) {
+        self.count_error(error);
+        message::error(&mut connection.outgoing, id, error, revision);
+    }
+
+    /// Counts an error by its code.
+    pub(super) fn count_error(&mut self, error: &Error) {
+        self.counters.errors.count(error.code);
+        self.counters.requests.handlers_panicked += u64::from(error.kind == Kind::Crashed);
+    }
+
+    /// Ends one text for a peer.
+    #[inline]
+    pub(super) fn end_text(&mut self, out: &mut Vec<u8>) {
+        ndjson::end_line(out);
+        self.counters.traffic.messages_out += 1;
+    }
 }
 
-/// Appends an error and counts it by its code.
-fn say_error(
-    counters: &mut Counters,
-    connection: &mut Connection<Session>,
-    id: Option<Id<'_>>,
-    error: &Error,
-    revision: Option<Revision>,
-) {
-    counters.errors.count(error.code);
-    message::error(&mut connection.outgoing, id, error, revision);
+/// Counts a request by its method.
+#[inline]
+fn count(requests: &mut Requests, method: Option<Method>) {
+    let counter = match method {
+        Some(Method::ToolsCall) => &mut requests.tools_call,
+        Some(Method::ToolsList) => &mut requests.tools_list,
+        Some(Method::Ping) => &mut requests.ping,
+        Some(Method::Discover) => &mut requests.discover,
+        Some(Method::Initialize) => &mut requests.initialize,
+        None => &mut requests.other,
+    };
+    *counter += 1;
 }

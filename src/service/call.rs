@@ -96,7 +96,10 @@ pub struct NoArguments {}
 /// What comes of a call at once.
 pub enum Reply {
     /// The answer is written; it needs closing and sending.
-    Ready,
+    Ready {
+        /// It says that the tool failed (`isError`).
+        is_failed: bool,
+    },
     /// The call failed with a JSON-RPC error; what stands in the answer is void.
     Failed(Error),
     /// A future has to run on this shard; the answer comes later.
@@ -108,7 +111,9 @@ pub enum Reply {
 impl std::fmt::Debug for Reply {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Ready => formatter.write_str("Ready"),
+            Self::Ready { is_failed } => {
+                formatter.debug_struct("Ready").field("is_failed", is_failed).finish()
+            }
             Self::Failed(error) => formatter.debug_tuple("Failed").field(error).finish(),
             Self::Local(_) => formatter.write_str("Local(..)"),
             Self::Blocking(_) => formatter.write_str("Blocking(..)"),

@@ -121,6 +121,16 @@ impl LineReader {
         (!self.partial.is_empty()).then(|| self.take())
     }
 
+    /// Forgets the line that has begun and skips what is still to come of it; hands its memory
+    /// back. `None` where none has begun.
+    pub fn skip(&mut self) -> Option<Vec<u8>> {
+        if self.partial.is_empty() {
+            return None;
+        }
+        self.skipping = true;
+        Some(std::mem::take(&mut self.partial))
+    }
+
     /// Whether the stream stands inside a line.
     pub const fn is_inside_line(&self) -> bool {
         !self.partial.is_empty() || self.skipping

@@ -51,7 +51,11 @@ pub(crate) fn call_watched(
         Ok::<_, Error>(catalog.call(&call, id, &mut out))
     })?;
     let result = match reply {
-        Reply::Ready => return Ok(response(revision, &out)),
+        Reply::Ready { is_failed } => {
+            let response = response(revision, &out);
+            assert_eq!(response.get("isError").is_some(), is_failed);
+            return Ok(response);
+        }
         Reply::Failed(error) => {
             assert_eq!(out, b"before", "a call that failed leaves nothing behind");
             return Err(error);
@@ -74,7 +78,11 @@ pub(crate) fn settle(
     if settled.is_err() {
         assert_eq!(out, b"before");
     }
-    settled.map(|()| response(revision, &out))
+    settled.map(|is_failed| {
+        let response = response(revision, &out);
+        assert_eq!(response.get("isError").is_some(), is_failed);
+        response
+    })
 }
 
 /// The result of the one response in `out`, which its revision must know.

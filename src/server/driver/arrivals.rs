@@ -9,11 +9,12 @@ use crate::base::time::Moment;
 use crate::engine::ring::{Lease, Listener, Operation, Ring, Socket};
 use crate::guard::door::{self, Refusal};
 use crate::guard::memory;
-use crate::link::{Connection, Next, Stream};
+use crate::link::{Ending, Next, Stream};
 use crate::observe::event::Event;
 use crate::observe::label::{RefusalReason, Transport};
 use crate::protocol::error::Error;
 use crate::protocol::json::ParseError;
+use crate::protocol::message;
 use crate::server::pipeline::Passage;
 use crate::server::session::Session;
 use crate::transport::ndjson::{self, Line};
@@ -64,12 +65,12 @@ impl ShardDriver {
         Event::ConnectionRefused { shard: self.shard.0, transport, reason, peer }
             .emit_within(&mut self.throttle, now);
         let error = Error::connection_limit();
-        counters.errors.count(error.code);
+        self.road.count_error(&error);
         if let Some(out) = self.link.outgoing(key) {
-            crate::protocol::message::error(out, None, &error, None);
-            ndjson::end_line(out);
+            message::error(out, None, &error, None);
+            self.road.end_text(out);
         }
-        self.link.finish(ring, key, now);
+        self.link.finish(ring, key, Ending::Refusal, now);
     }
 
     pub(super) fn accept_failed(&mut self, listener: Listener, error: &io::Error, now: Moment) {
@@ -172,33 +173,37 @@ impl ShardDriver {
     /// that passes it is told and ended, so that the others keep their memory (seed 001, section 2,
     /// "Memory exhausted").
     #[inline]
-    fn weigh(&mut self, key: Key) {
+    pub(super) fn weigh(&mut self, key: Key) {
         if memory::admit(self.link.weigh(key), self.link.options.held_bytes_max) {
             return;
         }
-        let connection = self.link.connections.get(key);
-        if connection.is_none_or(Connection::is_discarding) {
+        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        if connection.is_discarding() || connection.session.broken {
             return;
         }
-        // Corks it: half a message has not.
-        let listens = self.link.outgoing(key).is_some();
-        let Some(connection) = self.link.connections.get_mut(key).filter(|_| listens) else {
+        // The one peer of a process is not ended for it: it loses the message that it is in.
+        let ends = connection.session.transport != Transport::Stdio;
+        connection.session.broken = ends;
+        if !ends && !self.link.skip_line(key) {
             return;
-        };
-        if !connection.session.broken {
-            connection.session.broken = connection.session.transport != Transport::Stdio;
-            self.road.counters.faults.memory += 1;
-            let error = Error::internal("the server is short of memory; try again later");
+        }
+        self.road.counters.faults.memory += 1;
+        let error = Error::internal("the server is short of memory; try again later");
+        // Corks it: half a message has not.
+        if self.link.outgoing(key).is_some()
+            && let Some(connection) = self.link.connections.get_mut(key)
+        {
             self.road.refuse(connection, None, &error);
         }
+        self.link.weigh(key);
     }
 
     /// Ends a connection whose peer broke a limit, after it has been told.
-    fn close_broken<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+    pub(super) fn close_broken<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
         let connection = self.link.connections.get(key);
         if connection.is_some_and(|connection| connection.session.broken) {
             self.cancel_all(key);
-            self.link.finish(ring, key, now);
+            self.link.finish(ring, key, Ending::Fault, now);
         }
     }
 
@@ -214,15 +219,13 @@ impl ShardDriver {
 
     /// Carries what waited while a connection was not read, then reads on.
     fn resume<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
-        let mut bytes = self.link.unstash(key);
+        let (mut bytes, from) = self.link.unstash(key);
         let length = bytes.len();
         bytes.resize(length + ndjson::PADDING, 0);
-        let read = self.read(key, &mut bytes, length, now);
-        if read < length {
-            self.link.stash(key, &bytes[read..length]);
-            self.link.pause(ring, key);
-        }
-        self.link.pool.give(bytes);
+        let read = self.read(key, &mut bytes[from..], length - from, now);
+        bytes.truncate(length);
+        self.link.restash(key, bytes, from + read);
+        self.weigh(key);
         self.close_broken(ring, key, now);
         self.link.receive_again(ring, key);
         self.end_input(ring, key, now);
@@ -241,18 +244,35 @@ impl ShardDriver {
             }
             self.link.pool.give(line);
         }
-        self.link.finish(ring, key, now);
+        self.link.finish(ring, key, Ending::Peer, now);
     }
 
     /// The ring has closed a socket.
     pub(super) fn closed(&mut self, socket: Socket) {
-        if let Some((_, mut session)) = self.link.closed(socket) {
+        if let Some((mut session, ending)) = self.link.closed(socket) {
             // Those that were refused were never let in.
-            self.road.counters.connections.closed += u64::from(session.counted);
+            if session.counted {
+                self.count_closed(ending);
+            }
             self.forget_served(session.counted);
             for (_, ticket) in session.in_flight.drain() {
                 self.road.calls.cancel(Key::from_bits(ticket.0));
             }
+        }
+    }
+
+    fn count_closed(&mut self, ending: Ending) {
+        let connections = &mut self.road.counters.connections;
+        connections.closed += 1;
+        match ending {
+            Ending::Drain => connections.closed_draining += 1,
+            Ending::Failure => connections.closed_by_failure += 1,
+            Ending::Fault => connections.closed_by_fault += 1,
+            Ending::Idle => connections.closed_idle += 1,
+            Ending::Lease => connections.closed_lease += 1,
+            Ending::Peer => connections.closed_by_peer += 1,
+            // Told from those that were let in before.
+            Ending::Refusal => {}
         }
     }
 

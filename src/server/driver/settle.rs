@@ -9,7 +9,6 @@ use crate::protocol::message;
 use crate::server::calls::Call;
 use crate::server::desk::Progress;
 use crate::service::{Outcome, ToolError};
-use crate::transport::ndjson;
 
 impl ShardDriver {
     /// A handler has ended: its answer is written, where somebody waits for it.
@@ -24,11 +23,16 @@ impl ShardDriver {
         self.forget_in_flight(&call, now);
         if let Some(out) = self.link.outgoing(call.connection) {
             let id = call.id.as_id();
-            if let Err(error) = self.road.catalog.settle(call.revision, id, result, out) {
-                self.road.counters.errors.count(error.code);
-                message::error(out, Some(id), &error, Some(call.revision));
+            match self.road.catalog.settle(call.revision, id, result, out) {
+                Ok(is_failed) => {
+                    self.road.counters.requests.tools_failed += u64::from(is_failed);
+                }
+                Err(error) => {
+                    self.road.count_error(&error);
+                    message::error(out, Some(id), &error, Some(call.revision));
+                }
             }
-            ndjson::end_line(out);
+            self.road.end_text(out);
         }
         self.after_answer(ring, call.connection, now);
     }
@@ -42,14 +46,14 @@ impl ShardDriver {
         let span = self.road.request_max;
         let error =
             Error::internal(format!("the call took longer than {span:?} and was cancelled"));
-        self.road.counters.errors.count(error.code);
+        self.road.count_error(&error);
         if let Some(open) = self.link.connections.get_mut(connection) {
             open.session.in_flight.remove(id.as_id());
             open.repay(now);
         }
         if let Some(out) = self.link.outgoing(connection) {
             message::error(out, Some(id.as_id()), &error, Some(revision));
-            ndjson::end_line(out);
+            self.road.end_text(out);
         }
         self.after_answer(ring, connection, now);
     }
@@ -73,7 +77,7 @@ impl ShardDriver {
         let message = progress.message.as_deref();
         let (total, revision) = (progress.total, call.revision);
         message::progress(out, token.as_id(), progress.done, total, message, revision);
-        ndjson::end_line(out);
+        self.road.end_text(out);
         self.road.counters.requests.progress += 1;
     }
 
@@ -102,6 +106,8 @@ impl ShardDriver {
 
     /// An answer more, a debt less: a connection that waited for that is read again or ends.
     fn after_answer<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        self.weigh(key);
+        self.close_broken(ring, key, now);
         let next = self.link.try_resume(key);
         self.follow(ring, next, now);
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::admission::Admitted;
-use super::{Passage, Road, say_error};
+use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::link::Connection;
 use crate::protocol::error::{Error, Kind};
@@ -25,20 +25,22 @@ impl Road {
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
     ) -> bool {
-        self.counters.requests.tools_call += 1;
         let reply = match Call::read(admitted.revision, admitted.params) {
             Ok(call) => self.catalog.call(&call, admitted.id, &mut connection.outgoing),
             Err(error) => Reply::Failed(error),
         };
         let handed_over = match reply {
-            Reply::Ready => return true,
+            Reply::Ready { is_failed } => {
+                self.counters.requests.tools_failed += u64::from(is_failed);
+                return true;
+            }
             Reply::Failed(error) => Err(error),
             Reply::Local(work) => self.hand_to_shard(passage, connection, admitted, work),
             Reply::Blocking(work) => self.hand_to_pool(passage, connection, admitted, work),
         };
         let Err(error) = handed_over else { return false };
         let revision = Some(admitted.revision);
-        say_error(&mut self.counters, connection, Some(admitted.id), &error, revision);
+        self.say_error(connection, Some(admitted.id), &error, revision);
         true
     }
 

@@ -87,7 +87,7 @@ impl Catalog {
         message::result_open(out, id);
         let mut answer = Answer::open(out, call.revision(), self.result_suffix(call.revision()));
         let reply = tool.call(call, &mut answer);
-        if matches!(reply, Reply::Ready) {
+        if matches!(reply, Reply::Ready { .. }) {
             answer.finish();
             message::result_close(out);
         } else {
@@ -96,15 +96,16 @@ impl Catalog {
         reply
     }
 
-    /// Appends the whole response for what a local or blocking handler returned. `Err` is to be
-    /// sent as an error response instead; `out` is as it was then.
+    /// Appends the whole response for what a local or blocking handler returned, and tells whether
+    /// it says that the tool failed. `Err` is to be sent as an error response instead; `out` is as
+    /// it was then.
     pub fn settle(
         &self,
         revision: Revision,
         id: Id<'_>,
         result: Result<Outcome, ToolError>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let start = out.len();
         message::result_open(out, id);
         let mut answer = Answer::open(out, revision, self.result_suffix(revision));
@@ -112,9 +113,10 @@ impl Catalog {
             out.truncate(start);
             return Err(error);
         }
+        let is_failed = answer.is_failed();
         answer.finish();
         message::result_close(out);
-        Ok(())
+        Ok(is_failed)
     }
 
     /// The result of `initialize` that agrees on `revision`. The modern revision has no

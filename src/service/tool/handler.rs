@@ -92,7 +92,10 @@ impl Handler {
         answer: &mut Answer<'_>,
     ) -> Result<Reply, ToolError> {
         wall(|| match self {
-            Self::Inline(handler) => handler(call, answer).map(|()| Reply::Ready),
+            Self::Inline(handler) => {
+                handler(call, answer)?;
+                Ok(Reply::Ready { is_failed: answer.is_failed() })
+            }
             Self::Local(handler) => handler(call).map(Reply::Local),
             Self::Blocking(handler) => handler(call).map(Reply::Blocking),
         })
@@ -106,10 +109,6 @@ impl Handler {
 /// the handler's own to protect, as under any server that outlives a panic.
 #[inline]
 fn wall<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(ToolError::Refused(crashed())))
-}
-
-#[cold]
-fn crashed() -> Error {
-    Error::internal("the tool crashed")
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(ToolError::Refused(Error::crashed())))
 }

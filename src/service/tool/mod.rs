@@ -75,14 +75,14 @@ impl Tool {
 
     /// Runs the tool, or hands out its work.
     ///
-    /// After [`Reply::Ready`] `answer` holds the whole content; after any other reply what stands
+    /// After [`Reply::Ready`], `answer` holds the whole content; after any other reply what stands
     /// in it is void and the caller takes it back. Errors of the tool itself have found their form
     /// already: in the answer, or as [`Reply::Failed`].
     pub fn call(&self, call: &Call<'_>, answer: &mut Answer<'_>) -> Reply {
         match self.handler.start(call, answer) {
             Ok(reply) => reply,
             Err(error) => match error.settle(answer) {
-                Ok(()) => Reply::Ready,
+                Ok(()) => Reply::Ready { is_failed: true },
                 Err(error) => Reply::Failed(error),
             },
         }
