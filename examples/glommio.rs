@@ -14,7 +14,7 @@ use corelane::link::listener::{self, ListenerOptions};
 use corelane::observe::Transport;
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Inlet, Server};
-use corelane::service::{Catalog, Live, Outcome, Tool, ToolError};
+use corelane::service::{Catalog, HandlerError, Live, Outcome, Tool};
 use glommio::io::BufferedFile;
 use glommio::{LocalExecutorBuilder, Placement};
 use schemars::JsonSchema;
@@ -27,10 +27,10 @@ struct Size {
 }
 
 /// The length of a file, asked through the executor's own ring: the shard goes on meanwhile.
-async fn size(Size { path }: Size, _: Live) -> Result<Outcome, ToolError> {
-    let file = BufferedFile::open(&path).await.map_err(ToolError::failed)?;
-    let bytes = file.file_size().await.map_err(ToolError::failed)?;
-    file.close().await.map_err(ToolError::failed)?;
+async fn size(Size { path }: Size, _: Live) -> Result<Outcome, HandlerError> {
+    let file = BufferedFile::open(&path).await.map_err(HandlerError::failed)?;
+    let bytes = file.file_size().await.map_err(HandlerError::failed)?;
+    file.close().await.map_err(HandlerError::failed)?;
     Ok(Outcome::text(format!("{bytes} bytes")))
 }
 

@@ -14,7 +14,7 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::ring::Waker;
 use crate::engine::timer::Wheel;
-use crate::service::{HostFuture, LiveHost, Outcome, ToolError};
+use crate::service::{HandlerError, HostFuture, LiveHost, Outcome};
 
 /// What a handler has to say. `ticket` names its call in the shard's table.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) enum Note {
         /// Which call.
         ticket: Key,
         /// How.
-        result: Result<Outcome, ToolError>,
+        result: Result<Outcome, HandlerError>,
     },
 }
 

@@ -7,7 +7,7 @@ use super::desk::Progress;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Post, ShardId};
 use crate::link::LinkOptions;
-use crate::service::{Catalog, Outcome, ToolError, WorkerHost};
+use crate::service::{Catalog, HandlerError, Outcome, WorkerHost};
 
 /// One letter to a shard.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) enum Letter {
         /// Which call.
         ticket: Key,
         /// How.
-        result: Result<Outcome, ToolError>,
+        result: Result<Outcome, HandlerError>,
     },
 }
 

@@ -14,7 +14,7 @@ use crate::protocol::error::Error;
 use crate::protocol::json::{Kind, Value};
 use crate::protocol::revision::Revision;
 use crate::service::live::Live;
-use crate::service::outcome::{Outcome, ToolError};
+use crate::service::outcome::{HandlerError, Outcome};
 use crate::service::worker::Worker;
 
 /// A request to run one tool.
@@ -78,13 +78,13 @@ impl<'a> Call<'a> {
     /// Reads the arguments into `T`, which may borrow its strings from the message; missing
     /// arguments read as an empty object, a repeated key is refused. Allocates only what `T` does.
     ///
-    /// Fails with [`ToolError::Arguments`].
-    pub fn decode<T: Deserialize<'a>>(&self) -> Result<T, ToolError> {
+    /// Fails with [`HandlerError::Arguments`].
+    pub fn decode<T: Deserialize<'a>>(&self) -> Result<T, HandlerError> {
         if let Some(arguments) = self.arguments {
-            return T::deserialize(arguments).map_err(ToolError::arguments);
+            return T::deserialize(arguments).map_err(HandlerError::arguments);
         }
         let nothing = MapDeserializer::<_, Nothing>::new(std::iter::empty::<(&str, &str)>());
-        T::deserialize(nothing).map_err(ToolError::arguments)
+        T::deserialize(nothing).map_err(HandlerError::arguments)
     }
 }
 
@@ -126,8 +126,8 @@ impl std::fmt::Debug for Reply {
 pub type LocalWork = Box<dyn FnOnce(Live) -> LocalFuture>;
 
 /// A local handler at work.
-pub type LocalFuture = Pin<Box<dyn Future<Output = Result<Outcome, ToolError>>>>;
+pub type LocalFuture = Pin<Box<dyn Future<Output = Result<Outcome, HandlerError>>>>;
 
 /// A blocking handler with its arguments, waiting for a thread. A panic inside becomes an internal
 /// error, never the thread's.
-pub type BlockingWork = Box<dyn FnOnce(Worker) -> Result<Outcome, ToolError> + Send>;
+pub type BlockingWork = Box<dyn FnOnce(Worker) -> Result<Outcome, HandlerError> + Send>;

@@ -22,7 +22,7 @@ use crate::service::call::Call;
 use crate::service::catalog::{Catalog, CatalogError};
 use crate::service::fnv::Fnv;
 use crate::service::live::Live;
-use crate::service::outcome::{Outcome, ToolError};
+use crate::service::outcome::{HandlerError, Outcome};
 use crate::service::tool::{Annotations, Tool};
 use crate::service::worker::Worker;
 
@@ -85,11 +85,11 @@ fn echo_schema() -> serde_json::Value {
     })
 }
 
-fn echo(call: &Call<'_>, answer: &mut Answer<'_>) -> Result<(), ToolError> {
+fn echo(call: &Call<'_>, answer: &mut Answer<'_>) -> Result<(), HandlerError> {
     let message = call
         .argument("message")
         .and_then(Value::as_str)
-        .ok_or_else(|| ToolError::Arguments("`message` must be a string".into()))?;
+        .ok_or_else(|| HandlerError::Arguments("`message` must be a string".into()))?;
     answer.text(message);
     Ok(())
 }
@@ -108,10 +108,10 @@ struct Sum {
     sum: f64,
 }
 
-fn add(Add { a, b }: Add, answer: &mut Answer<'_>) -> Result<(), ToolError> {
+fn add(Add { a, b }: Add, answer: &mut Answer<'_>) -> Result<(), HandlerError> {
     let sum = a + b;
     if !sum.is_finite() {
-        return Err(ToolError::Failed("the sum is too large for a number".into()));
+        return Err(HandlerError::Failed("the sum is too large for a number".into()));
     }
     answer.structured(&Sum { sum })?;
     Ok(())
@@ -144,7 +144,7 @@ struct Hashed {
     hash: String,
 }
 
-fn hash(bytes: u64, worker: &Worker) -> Result<Outcome, ToolError> {
+fn hash(bytes: u64, worker: &Worker) -> Result<Outcome, HandlerError> {
     within("bytes", bytes, 0..=HASH_BYTES_MAX)?;
     let block: Vec<u8> = (0..=250).cycle().take(HASH_BLOCK_BYTES).collect();
     let (mut state, mut done, mut told) = (Fnv::new(), 0, 0);
@@ -166,12 +166,16 @@ fn hash(bytes: u64, worker: &Worker) -> Result<Outcome, ToolError> {
 }
 
 /// Refuses an argument outside of its bounds, which its schema states.
-fn within(name: &str, value: u64, bounds: std::ops::RangeInclusive<u64>) -> Result<(), ToolError> {
+fn within(
+    name: &str,
+    value: u64,
+    bounds: std::ops::RangeInclusive<u64>,
+) -> Result<(), HandlerError> {
     if bounds.contains(&value) {
         return Ok(());
     }
     let (least, most) = bounds.into_inner();
-    Err(ToolError::arguments(format_args!("`{name}` must be between {least} and {most}")))
+    Err(HandlerError::arguments(format_args!("`{name}` must be between {least} and {most}")))
 }
 
 /// The most steps of one `slow`.

@@ -60,6 +60,6 @@ pub mod demo;
 pub use self::call::{BlockingWork, Call, LocalFuture, LocalWork, NoArguments, Reply};
 pub use self::catalog::{Catalog, CatalogBuilder, CatalogError};
 pub use self::live::{HostFuture, Live, LiveHost};
-pub use self::outcome::{Cancelled, Outcome, ToolError};
+pub use self::outcome::{Cancelled, HandlerError, Outcome};
 pub use self::tool::{Annotations, Icon, IconTheme, Tool, ToolBuilder};
 pub use self::worker::{Worker, WorkerHost};

@@ -40,7 +40,7 @@ impl Outcome {
     ///
     /// Fails with an internal error where `value` is not JSON, such as a map whose keys are not
     /// strings.
-    pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
+    pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, HandlerError> {
         let structured = serde_json::to_value(value)
             .map_err(|_| Error::internal("the result of the tool is not JSON"))?;
         Ok(Self { structured: Some(structured), ..Self::default() })
@@ -77,7 +77,10 @@ impl Outcome {
     /// local or blocking handler returned to what its caller reads.
     ///
     /// `Err` is to be sent as a JSON-RPC error; what stands in the answer is void then.
-    pub fn settle(result: Result<Self, ToolError>, answer: &mut Answer<'_>) -> Result<(), Error> {
+    pub fn settle(
+        result: Result<Self, HandlerError>,
+        answer: &mut Answer<'_>,
+    ) -> Result<(), Error> {
         match result {
             Ok(outcome) => outcome.write(answer),
             Err(error) => error.settle(answer),
@@ -87,7 +90,7 @@ impl Outcome {
 
 /// Why a tool did not do what it was asked.
 #[derive(Clone, Debug)]
-pub enum ToolError {
+pub enum HandlerError {
     /// The arguments are not what the tool takes. The model sees it from 2025-11-25 on (SEP-1303)
     /// and may correct itself; for earlier revisions it is invalid params (-32602).
     Arguments(Cow<'static, str>),
@@ -100,13 +103,13 @@ pub enum ToolError {
     Refused(Error),
 }
 
-impl ToolError {
-    /// [`ToolError::Arguments`] that says what is wrong with them.
+impl HandlerError {
+    /// [`HandlerError::Arguments`] that says what is wrong with them.
     pub fn arguments(reason: impl fmt::Display) -> Self {
         Self::Arguments(Cow::Owned(shorten(reason.to_string())))
     }
 
-    /// [`ToolError::Failed`] that says why: a text or any error. Callers read it, so it should
+    /// [`HandlerError::Failed`] that says why: a text or any error. Callers read it, so it should
     /// tell what they can use and nothing that is not theirs to know.
     pub fn failed(reason: impl fmt::Display) -> Self {
         Self::Failed(Cow::Owned(reason.to_string()))
@@ -127,7 +130,7 @@ impl ToolError {
     }
 }
 
-impl fmt::Display for ToolError {
+impl fmt::Display for HandlerError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments(text) => write!(formatter, "arguments: {text}"),
@@ -138,15 +141,15 @@ impl fmt::Display for ToolError {
     }
 }
 
-impl std::error::Error for ToolError {}
+impl std::error::Error for HandlerError {}
 
-impl From<Cancelled> for ToolError {
+impl From<Cancelled> for HandlerError {
     fn from(_: Cancelled) -> Self {
         Self::Cancelled
     }
 }
 
-impl From<Error> for ToolError {
+impl From<Error> for HandlerError {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }

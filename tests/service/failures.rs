@@ -4,7 +4,9 @@ use corelane::protocol::error::Error;
 use corelane::protocol::json::Value as Span;
 use corelane::protocol::message::{Answer, ServerInfo};
 use corelane::protocol::revision::Revision;
-use corelane::service::{Call, Catalog, Live, NoArguments, Outcome, Tool, ToolError, Worker, demo};
+use corelane::service::{
+    Call, Catalog, HandlerError, Live, NoArguments, Outcome, Tool, Worker, demo,
+};
 use serde_json::{Value, json};
 
 use crate::stage::{call, settle, with_document};
@@ -128,7 +130,7 @@ fn a_tool_without_arguments_takes_none() {
 }
 
 /// One tool of each kind that ends as `end` says.
-fn tools_that(end: fn() -> Result<Outcome, ToolError>) -> [Tool; 4] {
+fn tools_that(end: fn() -> Result<Outcome, HandlerError>) -> [Tool; 4] {
     [
         Tool::new("inline").inline(move |_: NoArguments, answer: &mut Answer<'_>| {
             answer.text("half a sent");
@@ -147,7 +149,7 @@ fn tools_that(end: fn() -> Result<Outcome, ToolError>) -> [Tool; 4] {
 }
 
 /// What comes of calling each tool of [`tools_that`].
-fn ends_of(end: fn() -> Result<Outcome, ToolError>) -> Vec<Result<Value, Error>> {
+fn ends_of(end: fn() -> Result<Outcome, HandlerError>) -> Vec<Result<Value, Error>> {
     let ends = tools_that(end).map(|tool| {
         let params = json!({ "name": tool.name() }).to_string();
         call(&catalog_of(tool), Revision::LATEST, &params)
@@ -185,7 +187,7 @@ fn a_refusal_becomes_the_error_of_the_request() {
 
 #[test]
 fn a_failure_is_content_that_a_model_reads() {
-    for end in ends_of(|| Err(ToolError::failed("no such file"))) {
+    for end in ends_of(|| Err(HandlerError::failed("no such file"))) {
         let result = end.unwrap();
         assert_eq!(result["isError"], true);
         let content = result["content"].as_array().unwrap();
@@ -210,5 +212,5 @@ fn an_outcome_says_all_it_was_given() {
 fn a_result_that_is_no_json_is_an_internal_error() {
     let nameless = std::collections::BTreeMap::from([((1, 2), 3)]);
     let error = Outcome::structured(&nameless).unwrap_err();
-    assert!(matches!(error, ToolError::Refused(Error { code: -32603, .. })), "{error}");
+    assert!(matches!(error, HandlerError::Refused(Error { code: -32603, .. })), "{error}");
 }

@@ -17,7 +17,7 @@ use corelane::protocol::json::{Document, Limits, PADDING_BYTES, Parser};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::Id;
 use corelane::service::{
-    Call, Catalog, Live, LiveHost, Outcome, Reply, ToolError, Worker, WorkerHost,
+    Call, Catalog, HandlerError, Live, LiveHost, Outcome, Reply, Worker, WorkerHost,
 };
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ pub(crate) fn call_watched(
 pub(crate) fn settle(
     catalog: &Catalog,
     revision: Revision,
-    result: Result<Outcome, ToolError>,
+    result: Result<Outcome, HandlerError>,
 ) -> Result<Value, Error> {
     let mut out = b"before".to_vec();
     let settled = catalog.settle(revision, Id::Signed(7), result, &mut out);

@@ -24,7 +24,7 @@ use crate::protocol::message::{self, Answer, ServerInfo};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
 use crate::service::call::{Call, Reply};
-use crate::service::outcome::{Outcome, ToolError};
+use crate::service::outcome::{HandlerError, Outcome};
 use crate::service::tool::Tool;
 
 /// What a server offers. Immutable: share it in an `Arc` between shards.
@@ -103,7 +103,7 @@ impl Catalog {
         &self,
         revision: Revision,
         id: Id<'_>,
-        result: Result<Outcome, ToolError>,
+        result: Result<Outcome, HandlerError>,
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
         let start = out.len();

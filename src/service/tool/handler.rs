@@ -16,7 +16,7 @@ use crate::protocol::error::Error;
 use crate::protocol::message::Answer;
 use crate::service::call::{BlockingWork, Call, LocalWork, Reply};
 use crate::service::live::Live;
-use crate::service::outcome::{Outcome, ToolError};
+use crate::service::outcome::{HandlerError, Outcome};
 use crate::service::worker::Worker;
 
 /// How a tool is run, with the types of its arguments forgotten.
@@ -29,22 +29,23 @@ pub(super) enum Handler {
     Blocking(BlockingHandler),
 }
 
-type InlineHandler = Box<dyn Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), ToolError> + Send + Sync>;
-type LocalHandler = Box<dyn Fn(&Call<'_>) -> Result<LocalWork, ToolError> + Send + Sync>;
-type BlockingHandler = Box<dyn Fn(&Call<'_>) -> Result<BlockingWork, ToolError> + Send + Sync>;
+type InlineHandler =
+    Box<dyn Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync>;
+type LocalHandler = Box<dyn Fn(&Call<'_>) -> Result<LocalWork, HandlerError> + Send + Sync>;
+type BlockingHandler = Box<dyn Fn(&Call<'_>) -> Result<BlockingWork, HandlerError> + Send + Sync>;
 
 impl Handler {
     pub(super) fn inline<T, F>(handler: F) -> Self
     where
         T: DeserializeOwned,
-        F: Fn(T, &mut Answer<'_>) -> Result<(), ToolError> + Send + Sync + 'static,
+        F: Fn(T, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
     {
         Self::Inline(Box::new(move |call, answer| handler(call.decode()?, answer)))
     }
 
     pub(super) fn inline_raw<F>(handler: F) -> Self
     where
-        F: Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), ToolError> + Send + Sync + 'static,
+        F: Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
     {
         Self::Inline(Box::new(handler))
     }
@@ -53,7 +54,7 @@ impl Handler {
     where
         T: DeserializeOwned + 'static,
         F: Fn(T, Live) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, ToolError>> + 'static,
+        R: Future<Output = Result<Outcome, HandlerError>> + 'static,
     {
         let handler = Arc::new(handler);
         Self::Local(Box::new(move |call| {
@@ -75,7 +76,7 @@ impl Handler {
     pub(super) fn blocking<T, F>(handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
-        F: Fn(T, Worker) -> Result<Outcome, ToolError> + Send + Sync + 'static,
+        F: Fn(T, Worker) -> Result<Outcome, HandlerError> + Send + Sync + 'static,
     {
         let handler = Arc::new(handler);
         Self::Blocking(Box::new(move |call| {
@@ -90,7 +91,7 @@ impl Handler {
         &self,
         call: &Call<'_>,
         answer: &mut Answer<'_>,
-    ) -> Result<Reply, ToolError> {
+    ) -> Result<Reply, HandlerError> {
         wall(|| match self {
             Self::Inline(handler) => {
                 handler(call, answer)?;
@@ -108,7 +109,7 @@ impl Handler {
 /// answer is rolled back and arguments are dropped. State that a handler shares between calls is
 /// the handler's own to protect, as under any server that outlives a panic.
 #[inline]
-fn wall<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
+fn wall<T>(work: impl FnOnce() -> Result<T, HandlerError>) -> Result<T, HandlerError> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(ToolError::Refused(Error::crashed())))
+        .unwrap_or_else(|_| Err(HandlerError::Refused(Error::crashed())))
 }

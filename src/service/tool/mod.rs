@@ -24,7 +24,7 @@ use crate::protocol::message::Answer;
 use crate::protocol::revision::Revision;
 use crate::service::call::{Call, Reply};
 use crate::service::live::Live;
-use crate::service::outcome::{Outcome, ToolError};
+use crate::service::outcome::{HandlerError, Outcome};
 use crate::service::worker::Worker;
 
 /// One tool of a catalog.
@@ -201,7 +201,7 @@ impl ToolBuilder {
     pub fn inline<T, F>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema,
-        F: Fn(T, &mut Answer<'_>) -> Result<(), ToolError> + Send + Sync + 'static,
+        F: Fn(T, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
     {
         self.typed::<T>().with(Handler::inline(handler))
     }
@@ -232,7 +232,7 @@ impl ToolBuilder {
     /// ```
     pub fn inline_raw<F>(self, schema: impl Into<Value>, handler: F) -> Tool
     where
-        F: Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), ToolError> + Send + Sync + 'static,
+        F: Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
     {
         self.accepts(schema).with(Handler::inline_raw(handler))
     }
@@ -254,7 +254,7 @@ impl ToolBuilder {
     where
         T: DeserializeOwned + JsonSchema + 'static,
         F: Fn(T, Live) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, ToolError>> + 'static,
+        R: Future<Output = Result<Outcome, HandlerError>> + 'static,
     {
         self.typed::<T>().with(Handler::local(handler))
     }
@@ -263,7 +263,7 @@ impl ToolBuilder {
     /// tells progress and asks for cancellation through its [`Worker`].
     ///
     /// ```
-    /// use corelane::service::{Outcome, Tool, ToolError, Worker};
+    /// use corelane::service::{Outcome, Tool, HandlerError, Worker};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Read {
@@ -271,14 +271,14 @@ impl ToolBuilder {
     /// }
     ///
     /// let tool = Tool::new("read").blocking(|Read { path }, _: Worker| {
-    ///     std::fs::read_to_string(path).map(Outcome::text).map_err(ToolError::failed)
+    ///     std::fs::read_to_string(path).map(Outcome::text).map_err(HandlerError::failed)
     /// });
     /// # drop(tool);
     /// ```
     pub fn blocking<T, F>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
-        F: Fn(T, Worker) -> Result<Outcome, ToolError> + Send + Sync + 'static,
+        F: Fn(T, Worker) -> Result<Outcome, HandlerError> + Send + Sync + 'static,
     {
         self.typed::<T>().with(Handler::blocking(handler))
     }
