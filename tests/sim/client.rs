@@ -74,11 +74,10 @@ impl Client {
         number: usize,
         wire: Wire,
         acts: Vec<Act>,
-        mut random: Random,
+        random: Random,
         now: Moment,
         habits: Habits,
     ) -> Self {
-        let lingers = random.chance(1, 5);
         let mut client = Self {
             number,
             wire,
@@ -93,7 +92,7 @@ impl Client {
             silence_max: Duration::ZERO,
             has_finished: false,
             is_slow: habits.is_slow,
-            lingers,
+            lingers: false,
             ended: None,
             digest: 0xCBF2_9CE4_8422_2325,
         };
@@ -166,6 +165,7 @@ impl Client {
             let is_explained = climate.has_resets
                 || standing != Standing::Open
                 || climate.drain.is_some()
+                || self.may_miss_the_last_word(climate)
                 || self.may_have_been_silent(climate);
             self.leave(now);
             return if is_explained { Ok(()) } else { Err(self.complain("was reset")) };
@@ -216,6 +216,12 @@ impl Client {
         Err(self.complain(if self.has_finished { "misses answers" } else { "was ended" }))
     }
 
+    /// Whether the server may have said its last word and waited in vain for it to be read.
+    fn may_miss_the_last_word(&self, climate: &Climate) -> bool {
+        let may_be_told = climate.has_shortage || climate.has_refusals;
+        self.is_slow && (may_be_told || self.conversation.awaits_last_word())
+    }
+
     fn may_be_broken(&self, climate: &Climate) -> bool {
         climate.has_shortage || self.conversation.tally.short_of_memory == 0
     }
@@ -258,6 +264,7 @@ impl Client {
             }
             Some(Act::StopReading) => self.wire.stop_reading(),
             Some(Act::ReadAgain) => self.read_as_it_does(),
+            Some(Act::Linger) => self.lingers = true,
             Some(Act::Finish) => {
                 self.has_finished = true;
                 self.wire.finish();

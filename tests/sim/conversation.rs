@@ -296,6 +296,11 @@ impl Conversation {
         self.standing
     }
 
+    /// Whether the server has been given reason to end the connection.
+    pub(crate) fn awaits_last_word(&self) -> bool {
+        self.ordered.iter().any(|due| due.owed.iter().any(|owed| owed.is_last))
+    }
+
     /// Whether everything was answered that must be; cancelled calls need not.
     pub(crate) fn is_settled(&self) -> bool {
         self.ordered.is_empty() && self.deferred.iter().all(|running| running.cancelled.is_some())

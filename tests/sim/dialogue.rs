@@ -20,6 +20,8 @@ pub(crate) enum Act {
     StopReading,
     /// Reads again.
     ReadAgain,
+    /// Will leave its side open when the server ends the connection.
+    Linger,
     /// Says its end and goes on reading.
     Finish,
     /// Waits for the server to end the connection.
@@ -57,6 +59,9 @@ impl<'a> Dialogue<'a> {
     pub(crate) fn write(random: &'a mut Random, facts: Facts) -> Vec<Act> {
         let speaker = Speaker::new(random, facts);
         let mut dialogue = Self { speaker, acts: Vec::new(), bytes: Vec::new(), notes: Vec::new() };
+        if dialogue.chance(1, 5) {
+            dialogue.acts.push(Act::Linger);
+        }
         match dialogue.below(14) {
             0 => dialogue.stay(),
             1 => dialogue.stop_in_the_middle_of_a_word(),

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use corelane::base::time::Moment;
 use corelane::engine::ring::sim::{Fault, Faults};
+use corelane::link::LinkOptions;
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::conversation::{Deferred, Ending, Note, Owed};
 use crate::dialogue::Act;
 use crate::message;
@@ -152,6 +153,25 @@ fn one_client_too_many_is_told_so_and_a_place_is_used_again() {
     scenario.clients[2].0 = Duration::from_millis(40);
     let report = play(&scenario);
     assert_eq!((report.tally.answers, report.tally.refused), (2, 1));
+}
+
+#[test]
+fn a_goodbye_is_given_its_time_whatever_the_lease_says() {
+    let mut options = options();
+    options.engine.drain_max = Duration::from_mins(1);
+    let too_much = "x".repeat(options.limits.message_bytes_max + 1);
+    let answer = Answer::Error(answer::TOO_LARGE);
+    let last = Owed { id: None, answer, is_rival: false, is_last: true };
+    let says = Duration::from_millis(60);
+    let acts = vec![Act::Linger, Act::Wait(says), say(too_much, Note::Owed(last)), Act::Stay];
+    let report = play(&scene(options, vec![acts]));
+    assert!(report.ends[0].since(Moment::ORIGIN) < says + 2 * LATE_MAX);
+    let closed = report.ended.since(Moment::ORIGIN);
+    let linger_max = LinkOptions::default().linger_max;
+    assert!(
+        closed >= says + linger_max && closed <= says + linger_max + 3 * LATE_MAX,
+        "{closed:?}"
+    );
 }
 
 #[test]
