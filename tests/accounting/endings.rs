@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use corelane::observe::counters::{Connections, Counters};
+use corelane::server::options::RingBackend;
 use corelane::service::{NoArguments, Tool};
 
 use crate::stage::{Client, Stage, options};
@@ -44,19 +45,19 @@ fn expect(
 }
 
 #[test]
-fn by_the_peer() {
+fn peers_that_leave_are_counted() {
     let stage = Stage::open(options(), [echo()]);
     expect(stage, |_, client| drop(client), |connections| connections.closed_by_peer);
 }
 
 #[test]
-fn by_a_failure() {
+fn connections_that_fail_are_counted() {
     let stage = Stage::open(options(), [echo()]);
     expect(stage, |_, client| client.reset(), |connections| connections.closed_by_failure);
 }
 
 #[test]
-fn by_silence() {
+fn peers_that_fall_silent_are_counted() {
     let mut options = options();
     options.tcp.idle_max = Duration::from_millis(30);
     let stage = Stage::open(options, [echo()]);
@@ -64,7 +65,7 @@ fn by_silence() {
 }
 
 #[test]
-fn by_a_lease_that_was_not_used() {
+fn leases_that_are_not_used_are_counted() {
     let mut options = options();
     options.tcp.lease_max = Duration::from_millis(30);
     let stage = Stage::open(options, [echo()]);
@@ -76,7 +77,7 @@ fn by_a_lease_that_was_not_used() {
 }
 
 #[test]
-fn by_a_fault() {
+fn peers_that_break_a_limit_are_counted() {
     let mut options = options();
     options.limits.message_bytes_max = 1_000;
     let stage = Stage::open(options, [echo()]);
@@ -90,7 +91,7 @@ fn by_a_fault() {
 }
 
 #[test]
-fn by_a_drain() {
+fn connections_that_a_drain_ends_are_counted() {
     let stage = Stage::open(options(), [echo()]);
     let mut clients: Vec<Client> = (0..3).map(|_| stage.connect()).collect();
     for client in &mut clients {
@@ -101,7 +102,7 @@ fn by_a_drain() {
 }
 
 #[test]
-fn one_that_was_refused_was_never_let_in() {
+fn a_connection_that_was_refused_was_never_let_in() {
     let mut options = options();
     options.tcp.connections_max = 1;
     let stage = Stage::open(options, [echo()]);
@@ -114,4 +115,39 @@ fn one_that_was_refused_was_never_let_in() {
     let connections = &counters.connections;
     assert_eq!((connections.accepted, connections.closed), (1, 1), "{counters}");
     assert_eq!(connections.refused_full, 1);
+}
+
+#[test]
+fn a_crowd_beyond_all_slots_is_served_refused_or_dropped_and_leaves_no_trace() {
+    for ring in [RingBackend::Uring, RingBackend::Poll] {
+        let mut options = options();
+        options.tcp.connections_max = 4;
+        options.engine.ring = ring;
+        options.engine.ring_sizes.sockets_max = 8;
+        let stage = Stage::open(options, [echo()]);
+        for _ in 0..3 {
+            let crowd: Vec<Client> = (0..40).map(|_| stage.connect()).collect();
+            // Those that are in nobody's way are told or dropped while the others stay.
+            let (mut served, mut refused) = (0, 0);
+            for mut client in crowd {
+                match client.try_call("echo") {
+                    Some(answer) if answer["error"]["code"] == 1001 => refused += 1,
+                    Some(answer) => served += u64::from(answer["result"].is_object()),
+                    None => {}
+                }
+            }
+            assert!(served >= 4 && refused >= 1, "{ring:?}: {served} {refused}");
+        }
+        // All places are free again: a whole set of connections is served at once.
+        let mut clients: Vec<Client> = Vec::new();
+        while clients.len() < 4 {
+            let mut client = stage.connect();
+            if client.try_call("echo").is_some_and(|answer| answer["result"].is_object()) {
+                clients.push(client);
+            }
+        }
+        drop(clients);
+        let counters = stage.close();
+        assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
+    }
 }

@@ -75,8 +75,8 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Sends a request and returns its id.
-    pub(crate) fn ask(&mut self, method: &str, mut params: Value) -> u64 {
+    /// A request, as a line, and its id.
+    fn request(&mut self, method: &str, mut params: Value) -> (u64, String) {
         self.requests += 1;
         let id = self.requests;
         params["_meta"] = json!({
@@ -85,7 +85,13 @@ impl Client {
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         });
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.say(format!("{request}\n").as_bytes());
+        (id, format!("{request}\n"))
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> u64 {
+        let (id, request) = self.request(method, params);
+        self.say(request.as_bytes());
         id
     }
 
@@ -107,6 +113,15 @@ impl Client {
         let answer = self.hear();
         assert_eq!(answer["id"], id, "{answer}");
         answer
+    }
+
+    /// Asks for a tool and returns what is said, if anything is before the end.
+    pub(crate) fn try_call(&mut self, tool: &str) -> Option<Value> {
+        let request = self.request("tools/call", json!({"name": tool, "arguments": {}})).1;
+        self.stream.write_all(request.as_bytes()).ok()?;
+        let mut line = String::new();
+        self.reader.read_line(&mut line).ok()?;
+        serde_json::from_str(&line).ok()
     }
 
     /// Waits until the server has ended the connection, in order or by a reset.
