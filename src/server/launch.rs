@@ -271,7 +271,8 @@ impl Handle {
     }
 
     /// Keeps to the limits of `options` from now on: connections, times, sizes. What was fixed at
-    /// start (addresses, shards, rings, threads) stays as it is.
+    /// start (addresses, shards, rings, threads) stays as it is: of more connections than were
+    /// asked for then, each shard holds 64 more than those.
     pub fn keep_to(&self, options: &Options) {
         let limits = shard::limits(options, self.post.shards().count());
         self.tell_all(|| Letter::Limits(limits));

@@ -123,11 +123,6 @@ impl UringRing {
         Ok(built)
     }
 
-    /// Connections that this ring can hold: what was asked for, bounded by the file limit.
-    pub const fn sockets_max(&self) -> u32 {
-        self.granted.slots
-    }
-
     /// Queues one submission. When the queue is full it is flushed; when even that is refused the
     /// entry waits in the backlog and goes first at the next park.
     fn push(&mut self, entry: squeue::Entry) {
