@@ -1,7 +1,8 @@
 //! `check`: is the configuration valid, what does it come to, and can this machine give it?
 //!
 //! What it keeps true: what it prints on standard output is itself a configuration file, with the
-//! source of every value as a comment; warnings go to standard error and change no exit code.
+//! source of every value as a comment; warnings go to standard error and change no exit code; a
+//! reader that leaves before the end is no failure.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ pub(crate) fn run(effective: &Effective) -> ExitCode {
     }
     match write(effective, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             complain("error", &format!("standard output: {error}"));
             ExitCode::FAILURE

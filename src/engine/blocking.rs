@@ -12,7 +12,6 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, TrySendError, bounded};
 
@@ -21,12 +20,13 @@ pub type Job = Box<dyn FnOnce() + Send>;
 
 /// A fixed set of threads with one queue. Shared by all shards behind an `Arc`.
 ///
-/// Dropping it drops the jobs that wait, lets those that run end, and joins the threads.
+/// Dropping it drops the jobs that wait. Those that run end by themselves, on threads that nobody
+/// waits for: a closure cannot be cut, and a server that ends must not wait for one that hangs.
 pub struct BlockingPool {
     /// Gone only while the pool is being dropped.
     queue: Option<Sender<Job>>,
     state: Arc<State>,
-    threads: Vec<JoinHandle<()>>,
+    threads: usize,
 }
 
 #[derive(Debug, Default)]
@@ -41,19 +41,15 @@ impl BlockingPool {
     /// job. The threads run on the cpus that the calling thread may run on.
     pub fn new(threads: usize, jobs_max: usize) -> io::Result<Self> {
         let (queue, jobs) = bounded(jobs_max);
-        let mut pool = Self { queue: Some(queue), state: Arc::default(), threads: Vec::new() };
-        for number in 0..threads.max(1) {
+        let threads = threads.max(1);
+        let pool = Self { queue: Some(queue), state: Arc::default(), threads };
+        for number in 0..threads {
             let (jobs, state) = (jobs.clone(), Arc::clone(&pool.state));
             let thread = std::thread::Builder::new().name(format!("blocking-{number}"));
-            pool.threads.push(thread.spawn(move || work(&jobs, &state))?);
+            // The thread is let go: it ends with the queue.
+            drop(thread.spawn(move || work(&jobs, &state))?);
         }
         Ok(pool)
-    }
-
-    /// As many threads as serve well where nothing is known of the jobs: one for each cpu of the
-    /// process, at least two, so that one long job does not stop all others.
-    pub fn threads_default() -> usize {
-        std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2))
     }
 
     /// Has a thread do `job`, or hands it back when as many wait as may.
@@ -81,13 +77,6 @@ impl Drop for BlockingPool {
         // another job after this sees it.
         self.state.ends.store(true, Ordering::Release);
         self.queue = None;
-        let own = std::thread::current().id();
-        for thread in self.threads.drain(..) {
-            // The last owner may be a job: its thread cannot wait for itself, and ends by itself.
-            if thread.thread().id() != own {
-                thread.join().unwrap_or_else(|_| unreachable!("jobs cannot unwind a worker"));
-            }
-        }
     }
 }
 
@@ -95,7 +84,7 @@ impl fmt::Debug for BlockingPool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("BlockingPool")
-            .field("threads", &self.threads.len())
+            .field("threads", &self.threads)
             .field("waiting", &self.waiting())
             .finish_non_exhaustive()
     }
@@ -172,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_dropped_ends_what_runs_and_drops_what_waits() {
+    fn a_pool_that_is_dropped_lets_what_runs_end_and_drops_what_waits() {
         let pool = BlockingPool::new(1, 10).unwrap();
         let (release, released) = bounded::<()>(0);
         let (tell, begun) = bounded(0);
@@ -188,13 +177,9 @@ mod tests {
         let waiting = answer.clone();
         assert!(pool.run(Box::new(move || waiting.send("began").unwrap())).is_ok());
         drop(answer);
-        let state = Arc::clone(&pool.state);
-        let dropper = std::thread::spawn(move || drop(pool));
-        while !state.ends.load(Ordering::Acquire) {
-            std::thread::yield_now();
-        }
+        // Comes back while the job still runs.
+        drop(pool);
         drop(release);
-        dropper.join().unwrap();
         assert_eq!(answers.iter().collect::<Vec<_>>(), ["ran"]);
     }
 

@@ -114,11 +114,6 @@ impl<R: Ring, D: Driver<R>> Shard<R, D> {
         &self.driver
     }
 
-    /// The driver, to change from outside a turn.
-    pub const fn driver_mut(&mut self) -> &mut D {
-        &mut self.driver
-    }
-
     /// Both halves, to change from outside a turn.
     pub const fn parts_mut(&mut self) -> (&mut R, &mut D) {
         (&mut self.ring, &mut self.driver)

@@ -153,18 +153,6 @@ impl<T: Copy> Wheel<T> {
         Some(payload)
     }
 
-    /// Moves what is due at `now`, at most `expired_max` entries, to the end of `expired`; `true`
-    /// where it stopped at that bound.
-    pub fn drain_expired(&mut self, now: Moment, expired: &mut Vec<T>, expired_max: usize) -> bool {
-        for _ in 0..expired_max {
-            match self.pop_expired(now) {
-                Some(payload) => expired.push(payload),
-                None => return false,
-            }
-        }
-        true
-    }
-
     /// The moment at which the earliest entry expires; `None` while the wheel is empty. At most
     /// eight comparisons.
     pub fn next_deadline(&self) -> Option<Moment> {
@@ -274,9 +262,7 @@ mod tests {
     }
 
     fn drain<T: Copy>(wheel: &mut Wheel<T>, now: Moment) -> Vec<T> {
-        let mut expired = Vec::new();
-        assert!(!wheel.drain_expired(now, &mut expired, usize::MAX));
-        expired
+        std::iter::from_fn(|| wheel.pop_expired(now)).collect()
     }
 
     #[test]
@@ -330,11 +316,10 @@ mod tests {
         for number in 0..10 {
             wheel.insert(at(5), number);
         }
-        let mut expired = Vec::new();
-        assert!(wheel.drain_expired(at(9), &mut expired, 4));
+        let mut expired: Vec<_> = (0..4).filter_map(|_| wheel.pop_expired(at(9))).collect();
         assert_eq!((expired.len(), wheel.len()), (4, 6));
         assert!(wheel.next_deadline().unwrap() <= at(9));
-        assert!(!wheel.drain_expired(at(9), &mut expired, 100));
+        expired.extend(drain(&mut wheel, at(9)));
         expired.sort_unstable();
         assert_eq!(expired, (0..10).collect::<Vec<_>>());
     }

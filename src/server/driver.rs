@@ -257,7 +257,11 @@ impl<R: Ring> Driver<R> for ShardDriver {
     fn flush(&mut self, ring: &mut R, now: Moment) {
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
-        self.road.counters.shard.turns += 1;
+        let shard = &mut self.road.counters.shard;
+        shard.turns += 1;
+        let shortages = ring.shortages();
+        shard.receive_buffers_exhausted = shortages.receive_buffers;
+        shard.completions_overflowed = shortages.completions;
     }
 
     fn deadline(&self) -> Option<Moment> {

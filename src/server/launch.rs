@@ -276,7 +276,8 @@ impl Handle {
     }
 
     /// Keeps to the limits of `options` from now on: connections, times, sizes. What was fixed at
-    /// start (addresses, shards, rings, threads) stays as it is.
+    /// start (addresses, shards, rings, threads) stays as it is: of more connections than were
+    /// asked for then, each shard holds 64 more than those.
     pub fn keep_to(&self, options: &Options) {
         self.circular.tell(&self.limits(options));
     }

@@ -108,7 +108,7 @@ impl ShardSeed {
     fn driver<R: Ring>(self, ring: &R, host: Rc<dyn Host>) -> ShardDriver {
         let limits = limits(&self.options, self.post.shards().count());
         let link = limits.link;
-        let calls_max = link.connections_max * link.requests_in_flight_max as usize;
+        let calls_max = link.connections_max.saturating_mul(link.requests_in_flight_max as usize);
         let road = Road {
             catalog: self.catalog,
             calls: Calls::new(calls_max),
@@ -137,7 +137,7 @@ impl ShardSeed {
 /// and not evenly); the memory that they hold is divided evenly.
 pub(super) fn limits(options: &Options, shards: usize) -> Limits {
     let link = LinkOptions {
-        connections_max: (options.tcp.connections_max + REFUSALS_MAX) as usize,
+        connections_max: options.tcp.connections_max.saturating_add(REFUSALS_MAX) as usize,
         idle_max: options.tcp.idle_max,
         lease_max: options.tcp.lease_max,
         message_bytes_max: options.limits.message_bytes_max,

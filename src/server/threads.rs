@@ -92,7 +92,8 @@ fn live(seed: ShardSeed, sources: Sources, berth: &Berth<Counters>) -> io::Resul
 /// them, because queues are locked memory, which the system bounds for each user.
 fn ring_sizes(options: &Options) -> RingOptions {
     let sizes = options.engine.ring_sizes;
-    let sockets_max = sizes.sockets_max.min(options.tcp.connections_max + REFUSALS_MAX);
+    let sockets_max =
+        sizes.sockets_max.min(options.tcp.connections_max.saturating_add(REFUSALS_MAX));
     let completions_max = sizes.completions_max.min((2 * sockets_max).next_power_of_two());
     let submissions_max = sizes.submissions_max.min(completions_max);
     RingOptions { sockets_max, submissions_max, completions_max, ..sizes }

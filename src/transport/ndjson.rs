@@ -131,11 +131,6 @@ impl LineReader {
         Some(std::mem::take(&mut self.partial))
     }
 
-    /// Whether the stream stands inside a line.
-    pub const fn is_inside_line(&self) -> bool {
-        !self.partial.is_empty() || self.skipping
-    }
-
     /// Bytes held for an unfinished line.
     pub const fn held_bytes(&self) -> usize {
         self.partial.len()
@@ -222,6 +217,5 @@ mod tests {
             assert_eq!(reader.next(&[b'x'; 100], &mut from, 10, Vec::new), Line::NeedMore);
         }
         assert_eq!(reader.held_bytes(), 0);
-        assert!(reader.is_inside_line());
     }
 }

@@ -11,6 +11,8 @@ mod backends;
 mod eras;
 mod peer;
 mod process;
+#[cfg(target_os = "linux")]
+mod refused_rings;
 mod session;
 mod signals;
 mod standard_streams;

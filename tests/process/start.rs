@@ -1,6 +1,7 @@
 //! Starting, or saying why not: lines, exit codes and remedies.
 
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 
 use crate::process::{Ended, Process, Server};
 
@@ -97,4 +98,16 @@ fn check_prints_a_configuration_that_it_accepts_itself() {
     std::fs::write(&file, &ended.stdout).expect("the folder is ours");
     let again = run(&["check", "--config", file.to_str().expect("the path is UTF-8")]);
     assert_eq!(again.code, Some(0), "{}\n{}", ended.stdout, again.stderr);
+}
+
+#[test]
+fn check_ends_quietly_where_its_reader_has_seen_enough() {
+    let (reader, writer) = std::io::pipe().expect("there is room for a pipe");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    let child = command.arg("check").env_clear().stdout(writer).stderr(Stdio::piped()).spawn();
+    let ended = child.and_then(std::process::Child::wait_with_output).expect("the program runs");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("error") && !stderr.contains("pipe"), "{stderr}");
 }

@@ -195,6 +195,16 @@ impl std::fmt::Debug for Waker {
     }
 }
 
+/// How often a ring ran short of something that it was given at the start. Each time costs a turn,
+/// nothing is lost; often is a reason for larger sizes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Shortages {
+    /// A socket had bytes and found no receive buffer.
+    pub receive_buffers: u64,
+    /// The completion queue was full at the end of a turn.
+    pub completions: u64,
+}
+
 /// How long [`Ring::park`] may wait for something to happen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Patience {
@@ -257,6 +267,11 @@ pub trait Ring {
     fn signal_through(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         let _ = eventfd;
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What this ring has run short of since the start; nothing where the backend does not know.
+    fn shortages(&self) -> Shortages {
+        Shortages::default()
     }
 
     /// What this backend is and which kernel features it was granted, for the line at start.

@@ -192,6 +192,23 @@ fn waking_another_does_not_wake_oneself() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_completion_queue_that_overflows_says_so() {
+    let roomy = uring(&RingOptions { sockets_max: 300, completions_max: 1024, ..small() });
+    let cramped = cramped(&RingOptions { sockets_max: 300, ..small() });
+    for (ring, overflows) in [(roomy, false), (cramped, true)] {
+        let Some(ring) = ring else { return };
+        let mut bench = bench::Bench::new(ring);
+        let (_, address) = bench.listen();
+        let clients: Vec<_> = (0..100).map(|_| bench::dial(address)).collect();
+        for _ in &clients {
+            bench.await_accepted();
+        }
+        assert_eq!(bench.ring.shortages().completions > 0, overflows);
+    }
+}
+
 #[test]
 fn readiness_finishes_after_the_send_under_way() {
     let ring = poll(&small()).unwrap();

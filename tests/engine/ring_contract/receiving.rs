@@ -135,6 +135,7 @@ pub(super) fn an_exhausted_set_of_buffers_loses_nothing<R: Ring>(mut bench: Benc
     write(&mut exhausted.other_client, b"me too");
     bench.settle();
     assert!(bench.told.is_empty(), "no buffer, no bytes");
+    assert!(bench.ring.shortages().receive_buffers > 0);
     bench.send(exhausted.other, b"sending goes on");
     bench.await_sent(exhausted.other).1.unwrap();
     assert_eq!(read(&mut exhausted.other_client, 15), b"sending goes on");

@@ -36,7 +36,8 @@ use self::streams::{Stream, Streams};
 use crate::base::time::Moment;
 use crate::engine::clock::Clock;
 use crate::engine::ring::{
-    Completion, Lease, Operation, Patience, Registered, Ring, RingOptions, Socket, Source, Waker,
+    Completion, Lease, Operation, Patience, Registered, Ring, RingOptions, Shortages, Socket,
+    Source, Waker,
 };
 
 /// A ring over readiness.
@@ -211,6 +212,10 @@ impl Ring for PollRing {
     #[inline]
     fn release(&mut self, lease: Lease) {
         self.streams.buffers.release(lease);
+    }
+
+    fn shortages(&self) -> Shortages {
+        Shortages { receive_buffers: self.streams.starvations, completions: 0 }
     }
 
     fn describe(&self) -> String {

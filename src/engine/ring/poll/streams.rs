@@ -30,6 +30,8 @@ pub(super) struct Streams {
     pub(super) share: usize,
     /// Found no buffer; the first to be read, in this order, when buffers are back.
     pub(super) starved: VecDeque<Socket>,
+    /// Times a stream became starved.
+    pub(super) starvations: u64,
     /// Receiving from what is always ready.
     pub(super) files: Vec<Socket>,
     /// What has happened and was not yet reaped.
@@ -102,6 +104,7 @@ impl Streams {
             share: usize::from(burst_buffers_max).min(buffers.count() / 4).max(1),
             buffers,
             starved: VecDeque::new(),
+            starvations: 0,
             files: Vec::new(),
             completed: Vec::new(),
         }

@@ -118,6 +118,7 @@ impl Streams {
                 // before the next wait, and an event before that ends the watching.
                 stream.intake = Intake::Starved;
                 self.starved.push_back(socket);
+                self.starvations += 1;
                 return;
             };
             let (length, is_empty) = match stream.descriptor.read(bytes) {

@@ -41,7 +41,8 @@ use self::table::Table;
 use self::token::Purpose;
 use self::waking::Wakes;
 use super::{
-    Completion, Lease, Operation, Patience, Registered, Ring, RingOptions, Socket, Source, Waker,
+    Completion, Lease, Operation, Patience, Registered, Ring, RingOptions, Shortages, Socket,
+    Source, Waker,
 };
 use crate::base::time::Moment;
 use crate::engine::buffer::ReceiveBuffers;
@@ -75,6 +76,7 @@ pub struct UringRing {
     in_flight: usize,
     /// Completions copied out of the shared queue, so that handling them may submit.
     reaped: Vec<(u64, i32, u32)>,
+    shortages: Shortages,
     clock: Clock,
     /// The last reading of the clock.
     now: Moment,
@@ -111,6 +113,7 @@ impl UringRing {
             backlog: VecDeque::new(),
             in_flight: 0,
             reaped: Vec::with_capacity(1024),
+            shortages: Shortages::default(),
             clock,
             now: clock.now(),
             granted,
@@ -118,11 +121,6 @@ impl UringRing {
         };
         built.arm_wake();
         Ok(built)
-    }
-
-    /// Connections that this ring can hold: what was asked for, bounded by the file limit.
-    pub const fn sockets_max(&self) -> u32 {
-        self.granted.slots
     }
 
     /// Queues one submission. When the queue is full it is flushed; when even that is refused the
@@ -219,6 +217,7 @@ impl Ring for UringRing {
     fn reap(&mut self, completions: &mut Vec<Completion>) {
         self.turn = self.turn.wrapping_add(1);
         completions.append(&mut self.ready);
+        self.shortages.completions += u64::from(self.ring.submission().cq_overflow());
         let mut reaped = std::mem::take(&mut self.reaped);
         reaped.extend(
             self.ring.completion().map(|entry| (entry.user_data(), entry.result(), entry.flags())),
@@ -273,6 +272,10 @@ impl Ring for UringRing {
     fn signal_through(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
         self.wakes.raise_too(eventfd.try_clone_to_owned()?)
+    }
+
+    fn shortages(&self) -> Shortages {
+        self.shortages
     }
 
     fn describe(&self) -> String {

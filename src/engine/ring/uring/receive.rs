@@ -114,6 +114,7 @@ impl UringRing {
         wanted: bool,
         into: &mut Vec<Completion>,
     ) {
+        self.shortages.receive_buffers += u64::from(-result == libc::ENOBUFS);
         match -result {
             libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => {
                 if wanted {
