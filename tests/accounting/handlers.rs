@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::service::{Live, NoArguments, Outcome, Tool, ToolError, Worker};
+use corelane::service::{HandlerError, Live, NoArguments, Outcome, Tool, Worker};
 use crossbeam::channel::bounded;
 
 use crate::stage::{Stage, options};
@@ -45,8 +45,8 @@ fn a_handler_that_crashes_answers_an_internal_error_and_is_counted() {
     assert_eq!(counters.requests.tools_failed, 0);
 }
 
-fn failed<T>() -> Result<T, ToolError> {
-    Err(ToolError::failed("not today"))
+fn failed<T>() -> Result<T, HandlerError> {
+    Err(HandlerError::failed("not today"))
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn a_blocking_handler_that_hangs_does_not_keep_the_server_from_ending() {
     let (release, hangs) = bounded::<()>(0);
     let (tell, begun) = bounded(0);
     let tool = Tool::new("hang").blocking(move |_: NoArguments, _: Worker| {
-        tell.send(()).map_err(ToolError::failed)?;
-        hangs.recv().map_err(ToolError::failed)?;
+        tell.send(()).map_err(HandlerError::failed)?;
+        hangs.recv().map_err(HandlerError::failed)?;
         Ok(Outcome::text("never heard"))
     });
     let stage = Stage::open(options, [tool]);
