@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::desk::Note;
-use super::letter::{Letter, Limits};
+use super::letter::{Letter, Limits, Notice};
 use super::pipeline::Road;
 use super::session::Session;
 use crate::base::slab::Key;
@@ -161,9 +161,9 @@ impl ShardDriver {
 
     fn take_letter<R: Ring>(&mut self, ring: &mut R, letter: Letter, now: Moment) {
         match letter {
-            Letter::Drain => self.drain(ring, now),
-            Letter::Catalog(catalog) => self.road.catalog = catalog,
-            Letter::Limits(limits) => self.keep_to(limits),
+            Letter::Notice(Notice::Drain) => self.drain(ring, now),
+            Letter::Notice(Notice::Catalog(catalog)) => self.road.catalog = catalog,
+            Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
             Letter::Progress(progress) => self.tell_progress(&progress),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
         }
@@ -278,6 +278,6 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn is_finished(&self) -> bool {
         let ends = self.stage != Stage::Serving || self.ends_with_input;
-        ends && self.link.connections.is_empty()
+        ends && self.link.connections.is_empty() && self.mailbox.waiting() == 0
     }
 }

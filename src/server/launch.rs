@@ -13,12 +13,12 @@ use std::sync::Arc;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::letter::Letter;
+use super::letter::{Busy, Circular, Notice};
 use super::options::Options;
 use super::shard::{self, ShardSeed};
 use super::threads::{self, Sources, StartError, Threads};
 use crate::engine::blocking::BlockingPool;
-use crate::engine::mesh::{MeshOptions, Post, Tally, mesh};
+use crate::engine::mesh::{Tally, mesh};
 use crate::engine::placement::Placement;
 use crate::link::listener::{self, ListenerOptions};
 use crate::observe::counters::Counters;
@@ -166,7 +166,7 @@ impl Server {
     pub fn seeds(&self, shards: usize) -> io::Result<(Vec<ShardSeed>, Handle)> {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
-        let (seats, post) = mesh(shards, &MeshOptions::default());
+        let (seats, post) = mesh(shards, &engine.mesh);
         let served = Arc::new(Tally::default());
         let threads = usize::from(engine.blocking_threads);
         let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
@@ -179,7 +179,8 @@ impl Server {
             served: Arc::clone(&served),
             blocking: Arc::clone(&blocking),
         };
-        Ok((seats.into_iter().map(seed).collect(), Handle { post: post.clone() }))
+        let handle = Handle { circular: Arc::new(Circular::new(post.clone())) };
+        Ok((seats.into_iter().map(seed).collect(), handle))
     }
 
     fn launch(
@@ -251,40 +252,74 @@ fn watched_signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP])
 }
 
-/// Steers a running server from any thread. Cheap to clone.
+/// Steers a running server from any thread. Cheap to clone; all clones have one order.
+///
+/// What is told here comes to every shard once, in the order in which it was taken. Inboxes are
+/// bounded ([`crate::engine::mesh::MeshOptions::post_letters_max`]), and a shard reads its own once
+/// a turn. The plain forms wait for room, which takes microseconds, and are for threads that are no
+/// shards; the `try_` forms never wait and may be called anywhere, a handler included.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    post: Post<Letter>,
+    circular: Arc<Circular>,
 }
 
 impl Handle {
     /// Stops accepting, lets what is in flight end within the drain time, then ends. Safe to call
     /// more than once.
     pub fn drain(&self) {
-        self.tell_all(|| Letter::Drain);
+        self.circular.tell(&Notice::Drain);
     }
 
     /// Offers `catalog` from now on. Calls in flight end with the tools they began with.
     pub fn offer(&self, catalog: Catalog) {
-        let catalog = Arc::new(catalog);
-        self.tell_all(|| Letter::Catalog(Arc::clone(&catalog)));
+        self.circular.tell(&Notice::Catalog(Arc::new(catalog)));
     }
 
     /// Keeps to the limits of `options` from now on: connections, times, sizes. What was fixed at
     /// start (addresses, shards, rings, threads) stays as it is.
     pub fn keep_to(&self, options: &Options) {
-        let limits = shard::limits(options, self.post.shards().count());
-        self.tell_all(|| Letter::Limits(limits));
+        self.circular.tell(&self.limits(options));
     }
 
-    /// One letter to each shard; waits where a box is full, which it is for microseconds.
-    fn tell_all(&self, letter: impl Fn() -> Letter) {
-        for shard in self.post.shards() {
-            let mut undelivered = letter();
-            while let Err(refused) = self.post.send(shard, undelivered) {
-                undelivered = refused;
-                std::thread::yield_now();
-            }
-        }
+    /// [`Handle::drain`] without waiting. What a shard has no room for follows with the next call
+    /// of any kind, [`Handle::try_deliver`] for one.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: what was told before has not come to every shard, or another thread is telling.
+    /// Nothing was taken.
+    pub fn try_drain(&self) -> Result<(), Busy> {
+        self.circular.try_tell(&Notice::Drain)
+    }
+
+    /// [`Handle::offer`] without waiting, as [`Handle::try_drain`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Handle::try_drain`].
+    pub fn try_offer(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
+        self.circular.try_tell(&Notice::Catalog(Arc::clone(catalog)))
+    }
+
+    /// [`Handle::keep_to`] without waiting, as [`Handle::try_drain`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Handle::try_drain`].
+    pub fn try_keep_to(&self, options: &Options) -> Result<(), Busy> {
+        self.circular.try_tell(&self.limits(options))
+    }
+
+    /// Tries again what found no room before, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: some shard still has none.
+    pub fn try_deliver(&self) -> Result<(), Busy> {
+        self.circular.try_deliver()
+    }
+
+    fn limits(&self, options: &Options) -> Notice {
+        Notice::Limits(Arc::new(shard::limits(options, self.circular.shards())))
     }
 }

@@ -1,23 +1,23 @@
 //! Letters: all that a shard hears from other threads.
+//!
+//! What it keeps true: a [`Notice`] reaches every shard that has not ended, once, and all shards
+//! get all notices in the same order, whichever threads they come from. A full inbox delays a
+//! notice and loses none.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
 
 use super::desk::Progress;
 use crate::base::slab::Key;
-use crate::engine::mesh::{Post, ShardId};
+use crate::engine::mesh::{Outbox, Post, ShardId};
 use crate::link::LinkOptions;
 use crate::service::{Catalog, Outcome, ToolError, WorkerHost};
 
 /// One letter to a shard.
 #[derive(Debug)]
 pub(super) enum Letter {
-    /// Serve what is in flight, accept nothing more, end.
-    Drain,
-    /// Offer this from now on; calls in flight end with what they began with.
-    Catalog(Arc<Catalog>),
-    /// Keep to these limits from now on.
-    Limits(Limits),
+    /// What every shard is told.
+    Notice(Notice),
     /// A blocking handler has come this far.
     Progress(Progress),
     /// A blocking handler has ended.
@@ -27,6 +27,18 @@ pub(super) enum Letter {
         /// How.
         result: Result<Outcome, ToolError>,
     },
+}
+
+/// What every shard of a server is told; each gets a copy.
+#[derive(Clone, Debug)]
+pub(super) enum Notice {
+    /// Serve what is in flight, accept nothing more, end.
+    Drain,
+    /// Offer this from now on; calls in flight end with what they began with.
+    Catalog(Arc<Catalog>),
+    /// Keep to these limits from now on. Shared, because an inbox holds many letters, and the
+    /// largest one makes the size of all.
+    Limits(Arc<Limits>),
 }
 
 /// The limits that can change while a shard runs.
@@ -54,7 +66,7 @@ impl WorkerHost for WorkerVoice {
             let message = message.map(str::to_owned);
             let progress = Progress { ticket: self.ticket, done: progress, total, message };
             // Progress is advice: where the box is full the next one will do.
-            drop(self.post.send(self.shard, Letter::Progress(progress)));
+            drop(self.post.try_send(self.shard, Letter::Progress(progress)));
         }
     }
 
@@ -67,12 +79,187 @@ impl WorkerHost for WorkerVoice {
 /// a turn, so a full one has room again within microseconds. Gives up where nobody waits any more,
 /// the shard itself included.
 pub(super) fn deliver(post: &Post<Letter>, shard: ShardId, letter: Letter, interest: &Weak<()>) {
-    let mut undelivered = letter;
-    while let Err(refused) = post.send(shard, undelivered) {
-        if interest.strong_count() == 0 {
-            return;
+    // What nobody waits for may be dropped.
+    drop(post.send_while(shard, letter, || interest.strong_count() > 0));
+}
+
+/// Refused: an earlier notice still waits for room in the inbox of a shard, or another thread is
+/// telling one at this moment. Nothing was taken; the same may be tried again, after a turn of the
+/// shards.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Busy;
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an earlier notice is still on its way to the shards")
+    }
+}
+
+impl std::error::Error for Busy {}
+
+/// Taken only for one pass over the shards, and never waited for.
+#[expect(clippy::disallowed_types, reason = "steering threads share it, and no shard's turn does")]
+type Mutex<T> = std::sync::Mutex<T>;
+
+/// The way of notices to all shards: one for each server, shared by whoever steers it.
+///
+/// At most one notice is under way at a time. So what waits for room is bounded by one letter a
+/// shard, and no two shards can hear two notices in different orders.
+#[derive(Debug)]
+pub(super) struct Circular {
+    post: Post<Letter>,
+    /// The copies of the notice under way that found their inbox full.
+    outbox: Mutex<Outbox<Letter>>,
+}
+
+impl Circular {
+    /// The way to every shard behind `post`.
+    pub(super) fn new(post: Post<Letter>) -> Self {
+        let outbox = Mutex::new(Outbox::new(post.shards().count()));
+        Self { post, outbox }
+    }
+
+    /// How many shards are told, those that have ended included.
+    pub(super) fn shards(&self) -> usize {
+        self.post.shards().count()
+    }
+
+    /// Takes a notice for every shard, where none is under way. A copy that finds its inbox full
+    /// waits here for the next call of any kind. Never waits itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: an earlier one is under way, and this one was not taken.
+    pub(super) fn try_tell(&self, notice: &Notice) -> Result<(), Busy> {
+        self.pass_on(|outbox| {
+            for shard in self.post.shards() {
+                outbox.put(shard, Letter::Notice(notice.clone()));
+            }
+        })
+    }
+
+    /// Tries again what found no room. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: there still is none somewhere.
+    pub(super) fn try_deliver(&self) -> Result<(), Busy> {
+        self.pass_on(|_| {})
+    }
+
+    /// Tells every shard, from a thread that may wait: never from a shard's own, which would wait
+    /// for itself. Returns when every shard has the notice in its inbox.
+    pub(super) fn tell(&self, notice: &Notice) {
+        while self.try_tell(notice).is_err() {
+            std::thread::yield_now();
         }
-        undelivered = refused;
-        std::thread::yield_now();
+        while self.try_deliver().is_err() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Passes on what waits; once nothing does has `fill` put more there, and passes on of that
+    /// what has room.
+    fn pass_on(&self, fill: impl FnOnce(&mut Outbox<Letter>)) -> Result<(), Busy> {
+        let mut outbox = match self.outbox.try_lock() {
+            Ok(outbox) => outbox,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread is passing on.
+            Err(TryLockError::WouldBlock) => return Err(Busy),
+        };
+        // Whoever has ended needs no notice.
+        let mut send = |shard, letter| self.post.try_send(shard, letter);
+        outbox.send_with(&mut send);
+        if !outbox.is_empty() {
+            return Err(Busy);
+        }
+        fill(&mut outbox);
+        outbox.send_with(&mut send);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::mesh::{Mailbox, MeshOptions, mesh};
+    use crate::engine::ring::Waker;
+
+    fn circular(shards: usize, post_letters_max: u32) -> (Circular, Vec<Mailbox<Letter>>) {
+        let options = MeshOptions { post_letters_max, ..MeshOptions::default() };
+        let (seats, post) = mesh(shards, &options);
+        let mailboxes = seats.into_iter().map(|seat| seat.open(Waker::new(|| {})));
+        (Circular::new(post), mailboxes.collect())
+    }
+
+    /// The limit of connections that each letter tells of.
+    fn heard(mailbox: &mut Mailbox<Letter>) -> Vec<usize> {
+        let mut letters = Vec::new();
+        mailbox.receive(&mut letters, usize::MAX);
+        let limits = letters.into_iter().map(|letter| match letter {
+            Letter::Notice(Notice::Limits(limits)) => limits.connections_max,
+            other => panic!("nobody said {other:?}"),
+        });
+        limits.collect()
+    }
+
+    fn notice(connections_max: usize) -> Notice {
+        Notice::Limits(Arc::new(Limits {
+            link: LinkOptions::default(),
+            connections_max,
+            request_max: Duration::ZERO,
+            drain_max: Duration::ZERO,
+        }))
+    }
+
+    #[test]
+    fn a_notice_that_finds_a_full_inbox_comes_later_and_once() {
+        let (circular, mut mailboxes) = circular(2, 1);
+        assert_eq!(circular.try_tell(&notice(1)), Ok(()));
+        assert_eq!(circular.try_deliver(), Ok(()));
+        assert_eq!(heard(&mut mailboxes[1]), [1]);
+        assert_eq!(circular.try_tell(&notice(2)), Ok(()));
+        assert_eq!(circular.try_deliver(), Err(Busy));
+        assert_eq!(circular.try_tell(&notice(3)), Err(Busy));
+        assert_eq!(heard(&mut mailboxes[1]), [2]);
+        assert_eq!(heard(&mut mailboxes[0]), [1]);
+        assert_eq!(circular.try_deliver(), Ok(()));
+        assert_eq!((heard(&mut mailboxes[0]), heard(&mut mailboxes[1])), (vec![2], vec![]));
+    }
+
+    #[test]
+    fn a_letter_is_small() {
+        // What the table of options says that a place costs.
+        assert!(size_of::<Letter>() <= 112, "{}", size_of::<Letter>());
+    }
+
+    #[test]
+    fn a_shard_that_has_ended_keeps_nobody_waiting() {
+        let (circular, mut mailboxes) = circular(2, 1);
+        circular.tell(&notice(1));
+        drop(mailboxes.remove(0));
+        assert_eq!(heard(&mut mailboxes[0]), [1]);
+        circular.tell(&notice(2));
+        assert_eq!(heard(&mut mailboxes[0]), [2]);
+    }
+
+    #[test]
+    fn shards_hear_the_notices_of_many_threads_in_one_order() {
+        let (circular, mut mailboxes) = circular(3, 2);
+        let heard = std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let circular = &circular;
+                scope.spawn(move || (0..50).for_each(|n| circular.tell(&notice(thread * 100 + n))));
+            }
+            let mut orders: Vec<Vec<usize>> = vec![Vec::new(); mailboxes.len()];
+            while orders.iter().any(|order| order.len() < 200) {
+                for (order, mailbox) in orders.iter_mut().zip(&mut mailboxes) {
+                    order.extend(heard(mailbox));
+                }
+                std::thread::yield_now();
+            }
+            orders
+        });
+        assert!(heard.iter().all(|order| *order == heard[0]));
     }
 }

@@ -29,6 +29,7 @@ mod launch;
 
 pub use self::driver::ShardDriver;
 pub use self::launch::{Handle, Running, Server};
+pub use self::letter::Busy;
 pub use self::options::Options;
 pub use self::shard::{Inlet, ShardSeed};
 pub use self::threads::StartError;

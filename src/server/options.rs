@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 
 /// Every option of the server, with its default.
@@ -116,6 +117,9 @@ pub struct EngineOptions {
     pub ring: RingBackend,
     /// The sizes of each shard's ring.
     pub ring_sizes: RingOptions,
+    /// The sizes of the queues between shards, and from other threads to a shard. Cost: each pair
+    /// of shards has two lanes, each shard an inbox.
+    pub mesh: MeshOptions,
     /// How long requests in flight may go on after SIGTERM or SIGINT. Default 10 s.
     pub drain_max: Duration,
     /// Threads that run blocking handlers, for the whole process. Default 4.
@@ -218,6 +222,7 @@ impl Options {
             engine: EngineOptions {
                 shards: Some(1),
                 ring_sizes: tiny_ring(),
+                mesh: tiny_mesh(),
                 drain_max: Duration::from_millis(500),
                 blocking_threads: 1,
                 blocking_queue_max: 2,
@@ -286,6 +291,7 @@ impl Default for EngineOptions {
             executor: Executor::default(),
             ring: RingBackend::default(),
             ring_sizes: RingOptions::default(),
+            mesh: MeshOptions::default(),
             drain_max: Duration::from_secs(10),
             blocking_threads: 4,
             blocking_queue_max: 1024,
@@ -311,6 +317,11 @@ fn tiny_ring() -> RingOptions {
         accepts_in_flight: 2,
         ..RingOptions::default()
     }
+}
+
+/// A mesh that is full after a few letters.
+fn tiny_mesh() -> MeshOptions {
+    MeshOptions { lane_letters_max: 2, post_letters_max: 4, ..MeshOptions::default() }
 }
 
 fn loopback(port: u16) -> SocketAddr {

@@ -234,7 +234,7 @@ impl Running {
 
     /// Leaves a letter.
     pub(crate) fn tell(&self, letter: Letter) {
-        assert!(self.post.send(ShardId(0), letter).is_ok(), "the inbox is full");
+        assert!(self.post.try_send(ShardId(0), letter).is_ok(), "the inbox is full");
     }
 
     /// Has the shard run a future.

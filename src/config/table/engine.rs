@@ -1,4 +1,4 @@
-//! Rows of the engine: shards, threads and the sizes of a ring.
+//! Rows of the engine: shards, threads, and the sizes of a ring and of the mesh.
 
 use crate::config::options::{Executor, LogLevel, Profile, RingBackend};
 use crate::config::table::{GIB, KIB, MIB, MINUTE, Row, Section};
@@ -164,6 +164,31 @@ pub(super) static RING: Section = Section {
             cost: "two completions a send, the second after the peer's acknowledgement",
             source: "io_uring_enter(2), IORING_OP_SEND_ZC",
             field: |options| &mut options.engine.ring_sizes.zero_copy_bytes_min,
+        },
+    ],
+};
+
+pub(super) static MESH: Section = Section {
+    heading: "Mesh between shards",
+    rows: &[
+        Row {
+            key: "mesh.lane_letters_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 65_536 },
+            about: "Letters that may wait from one shard to one other, rounded up to a power of \
+                    two.",
+            cost: "about 112 bytes each, for every ordered pair of shards",
+            source: "engine",
+            field: |options| &mut options.engine.mesh.lane_letters_max,
+        },
+        Row {
+            key: "mesh.post_letters_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 1_000_000 },
+            about: "Letters that may wait for one shard from threads that are none.",
+            cost: "about 120 bytes each, for every shard",
+            source: "engine",
+            field: |options| &mut options.engine.mesh.post_letters_max,
         },
     ],
 };

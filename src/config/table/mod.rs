@@ -44,13 +44,14 @@ pub struct Section {
 }
 
 /// Every section, in the order of help.
-pub static SECTIONS: [&Section; 6] = [
+pub static SECTIONS: [&Section; 7] = [
     &engine::SERVER,
     &listeners::TCP,
     &listeners::OTHERS,
     &limits::LIMITS,
     &engine::THREADS,
     &engine::RING,
+    &engine::MESH,
 ];
 
 /// Every row, in the order of help.

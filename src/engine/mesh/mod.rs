@@ -6,15 +6,21 @@
 //!
 //! What it keeps true:
 //!
-//! - Letters of one sender arrive once and in order, or the sender has them back: a full lane
-//!   refuses and counts, it never waits.
+//! - Letters of one sender to one shard arrive once and in order, or the sender has them back: a
+//!   full lane refuses and counts, it never waits.
+//! - A shard never blocks on another, and loses nothing to a full lane: what [`Mailbox::send`]
+//!   finds no room for waits in the shard's outbox and is tried again at the end of every turn.
+//!   Until it is gone the shard does not park, which takes no longer than a turn of its neighbour.
+//! - Threads that are no shards choose: [`Post::try_send`] refuses, and who may wait tries again.
+//! - Nobody waits for a shard that has ended: it refuses for good ([`Refusal::Ended`]). What had
+//!   reached it unread is dropped with the mesh.
 //! - A shard that parks with [`Mailbox::prepare_park`] is woken by the next letter, and a shard
 //!   that is awake costs its senders no wake (`parking` tells why).
 //! - A shard gathers its wakes over a turn: [`Mailbox::wake_targets`], called once at its end,
 //!   fences and wakes once a target however many letters went there.
 //!
 //! What it does not do: give credit to services, or answer. Whoever asks by letter puts into it
-//! what the answer needs, and bounds how many questions are out.
+//! what the answer needs, and bounds how many questions are out, and with them the outbox.
 //!
 //! Memory: shards × (shards − 1) × [`MeshOptions::lane_letters_max`] letters, and shards ×
 //! [`MeshOptions::post_letters_max`].
@@ -24,22 +30,29 @@ mod sync;
 pub(crate) mod parking;
 mod queue;
 
+mod outbox;
+mod reading;
+
 #[cfg(all(target_os = "linux", feature = "glommio"))]
 pub(crate) mod bell;
 mod mailbox;
 mod tally;
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crossbeam::queue::ArrayQueue;
 
 pub use self::mailbox::{Mailbox, MailboxCounts};
+pub use self::outbox::Outbox;
 use self::parking::Parking;
 use self::queue::{Consumer, Producer};
+pub use self::reading::Reading;
 use self::sync::{Arc, Ordering};
 pub use self::tally::Tally;
+use crate::base::random::Random;
 use crate::engine::ring::Waker;
+use crate::engine::ring::sim::{Fault, Faults};
 
 /// Names one shard of a process: shards are counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -61,18 +74,46 @@ impl std::fmt::Display for ShardId {
 /// The sizes of a mesh, fixed at start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MeshOptions {
-    /// Letters that may wait from one shard to one other, rounded up to a power of two. Cost: the
-    /// size of a letter each, for every ordered pair of shards. Default 1,024.
-    pub lane_letters_max: usize,
-    /// Letters that may wait for one shard from all threads that are none. Cost: the size of a
-    /// letter and 8 bytes each. Default 4,096.
-    pub post_letters_max: usize,
+    /// Letters that may wait from one shard to one other, rounded up to a power of two; at least
+    /// one. Cost: the size of a letter each, for every ordered pair of shards. Default 1,024.
+    pub lane_letters_max: u32,
+    /// Letters that may wait for one shard from all threads that are none; at least one. Cost: the
+    /// size of a letter and 8 bytes each. Default 4,096.
+    pub post_letters_max: u32,
+    /// Whose letters a shard reads first. Default [`Reading::InTurn`].
+    pub reading: Reading,
 }
 
 impl Default for MeshOptions {
     fn default() -> Self {
-        Self { lane_letters_max: 1_024, post_letters_max: 4_096 }
+        Self { lane_letters_max: 1_024, post_letters_max: 4_096, reading: Reading::InTurn }
     }
+}
+
+impl MeshOptions {
+    /// The mesh of a simulated world with these faults: a few letters where it is to be full, and
+    /// letters in an order of chance where they are to be mixed.
+    #[must_use]
+    pub fn simulated(faults: Faults, random: &mut Random) -> Self {
+        let mut options = Self::default();
+        if faults.has(Fault::FullMesh) {
+            options.lane_letters_max = [1, 2, 4][random.below(3)];
+            options.post_letters_max = [1, 2, 3, 4][random.below(4)];
+        }
+        if faults.has(Fault::MixedLetters) {
+            options.reading = Reading::Drawn(random.next_u64());
+        }
+        options
+    }
+}
+
+/// Why a letter comes back, with the letter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal<L> {
+    /// There is no room at the moment: the same letter may go later.
+    Full(L),
+    /// The shard has ended and will never read again.
+    Ended(L),
 }
 
 /// What everybody knows of one shard: how to leave it a letter and how to wake it.
@@ -85,6 +126,34 @@ struct Door<L> {
     inbox: ArrayQueue<L>,
     /// Letters that the full inbox refused.
     refused: AtomicU64,
+    /// Nobody reads here any more.
+    has_ended: AtomicBool,
+}
+
+impl<L> Door<L> {
+    fn has_ended(&self) -> bool {
+        // Relaxed: whoever sees it too late leaves a letter that is dropped with the mesh.
+        self.has_ended.load(Ordering::Relaxed)
+    }
+}
+
+/// A shard's hold on its place: once it is dropped the shard has ended, on whatever way.
+#[derive(Debug)]
+struct Tenure<L> {
+    shard: ShardId,
+    doors: Arc<[Door<L>]>,
+}
+
+impl<L> Tenure<L> {
+    fn door(&self) -> &Door<L> {
+        &self.doors[self.shard.index()]
+    }
+}
+
+impl<L> Drop for Tenure<L> {
+    fn drop(&mut self) {
+        self.door().has_ended.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Makes the mesh of `shards` shards: a seat for each, in order, and the post for everybody else.
@@ -98,22 +167,23 @@ pub fn mesh<L: Send>(shards: usize, options: &MeshOptions) -> (Vec<Seat<L>>, Pos
         .map(|_| Door {
             parking: Parking::new(),
             waker: OnceLock::new(),
-            inbox: ArrayQueue::new(options.post_letters_max.max(1)),
+            inbox: ArrayQueue::new(options.post_letters_max.max(1) as usize),
             refused: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
         })
         .collect();
     let mut seats: Vec<Seat<L>> = (0..u16::MAX)
         .take(shards)
         .map(|shard| Seat {
-            shard: ShardId(shard),
-            doors: Arc::clone(&doors),
+            tenure: Tenure { shard: ShardId(shard), doors: Arc::clone(&doors) },
+            reading: options.reading,
             lanes_out: Vec::with_capacity(shards),
             lanes_in: Vec::with_capacity(shards),
         })
         .collect();
     for source in 0..shards {
         for target in 0..shards {
-            let lane = (source != target).then(|| queue::lane(options.lane_letters_max));
+            let lane = (source != target).then(|| queue::lane(options.lane_letters_max as usize));
             let (producer, consumer) = lane.unzip();
             seats[source].lanes_out.push(producer);
             seats[target].lanes_in.extend(consumer);
@@ -126,8 +196,8 @@ pub fn mesh<L: Send>(shards: usize, options: &MeshOptions) -> (Vec<Seat<L>>, Pos
 /// opened on the shard's own.
 #[derive(Debug)]
 pub struct Seat<L> {
-    shard: ShardId,
-    doors: Arc<[Door<L>]>,
+    tenure: Tenure<L>,
+    reading: Reading,
     lanes_out: Vec<Option<Producer<L>>>,
     lanes_in: Vec<Consumer<L>>,
 }
@@ -135,12 +205,12 @@ pub struct Seat<L> {
 impl<L: Send> Seat<L> {
     /// Which shard sits here.
     pub const fn shard(&self) -> ShardId {
-        self.shard
+        self.tenure.shard
     }
 
     /// Takes the seat: from now on the others can wake the ring behind `waker`.
     pub fn open(self, waker: Waker) -> Mailbox<L> {
-        self.doors[self.shard.index()].waker.get_or_init(|| waker);
+        self.tenure.door().waker.get_or_init(|| waker);
         Mailbox::new(self)
     }
 }
@@ -159,16 +229,24 @@ impl<L> Clone for Post<L> {
 
 impl<L: Send> Post<L> {
     /// Leaves `letter` for a shard and wakes it where it has parked, or hands the letter back when
-    /// its inbox is full. Cost: a compare-and-swap and a fence; a system call where it wakes.
+    /// its inbox is full or the shard has ended. Never waits. Cost: a compare-and-swap and a fence;
+    /// a system call where it wakes.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`], with the letter.
     ///
     /// # Panics
     ///
     /// When there is no such shard.
-    pub fn send(&self, target: ShardId, letter: L) -> Result<(), L> {
+    pub fn try_send(&self, target: ShardId, letter: L) -> Result<(), Refusal<L>> {
         let door = &self.doors[target.index()];
+        if door.has_ended() {
+            return Err(Refusal::Ended(letter));
+        }
         if let Err(letter) = door.inbox.push(letter) {
             door.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(letter);
+            return Err(Refusal::Full(letter));
         }
         if door.parking.rouse()
             && let Some(waker) = door.waker.get()
@@ -176,6 +254,33 @@ impl<L: Send> Post<L> {
             waker.wake();
         }
         Ok(())
+    }
+
+    /// The same from a thread that may wait, which a shard's never may: gives its time away while
+    /// the inbox is full. A shard reads once a turn, so there is room again within microseconds.
+    ///
+    /// # Errors
+    ///
+    /// The letter, where the shard has ended, or where `waits` said no after a refusal.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such shard.
+    pub fn send_while(
+        &self,
+        target: ShardId,
+        letter: L,
+        mut waits: impl FnMut() -> bool,
+    ) -> Result<(), L> {
+        let mut unsent = letter;
+        loop {
+            match self.try_send(target, unsent) {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Full(letter)) if waits() => unsent = letter,
+                Err(Refusal::Full(letter) | Refusal::Ended(letter)) => return Err(letter),
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Every shard of the mesh, in order.
