@@ -163,7 +163,7 @@ impl ShardDriver {
         match letter {
             Letter::Notice(Notice::Drain) => self.drain(ring, now),
             Letter::Notice(Notice::Catalog(catalog)) => self.road.catalog = catalog,
-            Letter::Notice(Notice::Limits(limits)) => self.keep_to(limits),
+            Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
             Letter::Progress(progress) => self.tell_progress(&progress),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
         }
@@ -257,11 +257,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
     fn flush(&mut self, ring: &mut R, now: Moment) {
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
-        let shard = &mut self.road.counters.shard;
-        shard.turns += 1;
-        let shortages = ring.shortages();
-        shard.receive_buffers_exhausted = shortages.receive_buffers;
-        shard.completions_overflowed = shortages.completions;
+        self.road.counters.shard.turns += 1;
     }
 
     fn deadline(&self) -> Option<Moment> {

@@ -276,8 +276,7 @@ impl Handle {
     }
 
     /// Keeps to the limits of `options` from now on: connections, times, sizes. What was fixed at
-    /// start (addresses, shards, rings, threads) stays as it is: of more connections than were
-    /// asked for then, each shard holds 64 more than those.
+    /// start (addresses, shards, rings, threads) stays as it is.
     pub fn keep_to(&self, options: &Options) {
         self.circular.tell(&self.limits(options));
     }
@@ -287,7 +286,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`Busy`]: what was told before has not come to every shard. Nothing was taken.
+    /// [`Busy`]: what was told before has not come to every shard, or another thread is telling.
+    /// Nothing was taken.
     pub fn try_drain(&self) -> Result<(), Busy> {
         self.circular.try_tell(&Notice::Drain)
     }
@@ -320,6 +320,6 @@ impl Handle {
     }
 
     fn limits(&self, options: &Options) -> Notice {
-        Notice::Limits(shard::limits(options, self.circular.shards()))
+        Notice::Limits(Arc::new(shard::limits(options, self.circular.shards())))
     }
 }

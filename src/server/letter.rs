@@ -4,7 +4,7 @@
 //! get all notices in the same order, whichever threads they come from. A full inbox delays a
 //! notice and loses none.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
 
 use super::desk::Progress;
@@ -36,8 +36,9 @@ pub(super) enum Notice {
     Drain,
     /// Offer this from now on; calls in flight end with what they began with.
     Catalog(Arc<Catalog>),
-    /// Keep to these limits from now on.
-    Limits(Limits),
+    /// Keep to these limits from now on. Shared, because an inbox holds many letters, and the
+    /// largest one makes the size of all.
+    Limits(Arc<Limits>),
 }
 
 /// The limits that can change while a shard runs.
@@ -82,8 +83,9 @@ pub(super) fn deliver(post: &Post<Letter>, shard: ShardId, letter: Letter, inter
     drop(post.send_while(shard, letter, || interest.strong_count() > 0));
 }
 
-/// Refused: an earlier notice still waits for room in the inbox of a shard. Nothing was taken; the
-/// same may be tried again, after a turn of the shards.
+/// Refused: an earlier notice still waits for room in the inbox of a shard, or another thread is
+/// telling one at this moment. Nothing was taken; the same may be tried again, after a turn of the
+/// shards.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Busy;
 
@@ -94,6 +96,10 @@ impl std::fmt::Display for Busy {
 }
 
 impl std::error::Error for Busy {}
+
+/// Taken only for one pass over the shards, and never waited for.
+#[expect(clippy::disallowed_types, reason = "steering threads share it, and no shard's turn does")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// The way of notices to all shards: one for each server, shared by whoever steers it.
 ///
@@ -125,13 +131,11 @@ impl Circular {
     ///
     /// [`Busy`]: an earlier one is under way, and this one was not taken.
     pub(super) fn try_tell(&self, notice: &Notice) -> Result<(), Busy> {
-        let mut outbox = self.outbox();
-        self.pass_on(&mut outbox)?;
-        for shard in self.post.shards() {
-            outbox.put(shard, Letter::Notice(notice.clone()));
-        }
-        // Taken, whether or not it has come everywhere.
-        self.pass_on(&mut outbox).or(Ok(()))
+        self.pass_on(|outbox| {
+            for shard in self.post.shards() {
+                outbox.put(shard, Letter::Notice(notice.clone()));
+            }
+        })
     }
 
     /// Tries again what found no room. Never waits.
@@ -140,7 +144,7 @@ impl Circular {
     ///
     /// [`Busy`]: there still is none somewhere.
     pub(super) fn try_deliver(&self) -> Result<(), Busy> {
-        self.pass_on(&mut self.outbox())
+        self.pass_on(|_| {})
     }
 
     /// Tells every shard, from a thread that may wait: never from a shard's own, which would wait
@@ -154,15 +158,24 @@ impl Circular {
         }
     }
 
-    fn pass_on(&self, outbox: &mut Outbox<Letter>) -> Result<(), Busy> {
+    /// Passes on what waits; once nothing does has `fill` put more there, and passes on of that
+    /// what has room.
+    fn pass_on(&self, fill: impl FnOnce(&mut Outbox<Letter>)) -> Result<(), Busy> {
+        let mut outbox = match self.outbox.try_lock() {
+            Ok(outbox) => outbox,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread is passing on.
+            Err(TryLockError::WouldBlock) => return Err(Busy),
+        };
         // Whoever has ended needs no notice.
-        outbox.send_with(|shard, letter| self.post.try_send(shard, letter));
-        if outbox.is_empty() { Ok(()) } else { Err(Busy) }
-    }
-
-    /// Held for as long as letters are passed on, never while somebody waits.
-    fn outbox(&self) -> MutexGuard<'_, Outbox<Letter>> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut send = |shard, letter| self.post.try_send(shard, letter);
+        outbox.send_with(&mut send);
+        if !outbox.is_empty() {
+            return Err(Busy);
+        }
+        fill(&mut outbox);
+        outbox.send_with(&mut send);
+        Ok(())
     }
 }
 
@@ -191,12 +204,12 @@ mod tests {
     }
 
     fn notice(connections_max: usize) -> Notice {
-        Notice::Limits(Limits {
+        Notice::Limits(Arc::new(Limits {
             link: LinkOptions::default(),
             connections_max,
             request_max: Duration::ZERO,
             drain_max: Duration::ZERO,
-        })
+        }))
     }
 
     #[test]
@@ -212,6 +225,12 @@ mod tests {
         assert_eq!(heard(&mut mailboxes[0]), [1]);
         assert_eq!(circular.try_deliver(), Ok(()));
         assert_eq!((heard(&mut mailboxes[0]), heard(&mut mailboxes[1])), (vec![2], vec![]));
+    }
+
+    #[test]
+    fn a_letter_is_small() {
+        // What the table of options says that a place costs.
+        assert!(size_of::<Letter>() <= 112, "{}", size_of::<Letter>());
     }
 
     #[test]

@@ -1,10 +1,18 @@
 //! Proof that the checkers look: each is given what it must not let pass.
 
+use std::time::Duration;
+
+use corelane::base::time::Moment;
+use corelane::protocol::message::ServerInfo;
+use corelane::server::Server;
+use corelane::service::demo;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::conversation::{Conversation, Deferred, Ending, Note, Owed};
+use crate::correspondence::Correspondence;
 use crate::dialogue::Act;
+use crate::notices::{Notice, Notices};
 use crate::scenario::{Chapter, Scenario};
 use crate::stage;
 
@@ -136,6 +144,97 @@ fn a_word_after_the_last_one_is_noticed() {
     let no_room = json!({"jsonrpc": "2.0", "error": {"code": 1001, "message": "no room"}});
     assert!(last_heard(conversation(vec![echo(1)]), &[no_room.clone(), echoed(1)]).is_err());
     assert!(last_heard(conversation(vec![echo(1)]), &[echoed(1), no_room]).is_err());
+}
+
+#[test]
+fn a_call_that_ends_before_an_older_one_is_noticed() {
+    let notes = |id, ending| vec![vec![slow(id, ending)]];
+    let tell = |first: u64, apart: Duration| {
+        let mut conversation = Conversation::new(false);
+        conversation.say(notes(1, Ending::Overdue));
+        conversation.say(vec![vec![echo(2)]]);
+        assert_eq!(conversation.hear(echoed(2).to_string().as_bytes()), Ok(()));
+        conversation.at(Moment::ORIGIN.after(apart));
+        conversation.say(notes(3, Ending::Overdue));
+        conversation.hear(error(&json!(first), -32603).to_string().as_bytes())
+    };
+    let long = Duration::from_millis(5);
+    assert_eq!(tell(1, long), Ok(()));
+    assert!(tell(3, long).is_err());
+    // Within a tick of the timers nobody can tell.
+    assert_eq!(tell(3, Duration::from_millis(1)), Ok(()));
+}
+
+#[test]
+fn a_result_is_as_good_as_an_error_only_where_time_has_jumped() {
+    for jumps in [false, true] {
+        let mut conversation = conversation(vec![slow(1, Ending::Result)]);
+        if jumps {
+            assert_eq!(conversation.jump(), 1);
+        }
+        let heard = conversation.hear(error(&json!(1), -32603).to_string().as_bytes());
+        assert_eq!(heard.is_ok(), jumps);
+        assert!(conversation.hear(took(1).to_string().as_bytes()).is_err(), "a second answer");
+    }
+}
+
+#[test]
+fn a_letter_that_is_lost_doubled_misled_or_overtaken_in_its_lane_is_noticed() {
+    let books = || {
+        let mut books = Correspondence::new(2);
+        let first = books.write(0, 1);
+        books.sent(first);
+        let second = books.write(0, 1);
+        books.sent(second);
+        (books, first, second)
+    };
+    let (mut whole, first, second) = books();
+    assert!(!whole.is_settled());
+    assert_eq!((whole.arrive(1, first), whole.arrive(1, second)), (Ok(()), Ok(())));
+    assert!(whole.is_settled() && whole.arrive(1, second).is_err());
+    let (mut overtaken, _, second) = books();
+    assert!(overtaken.arrive(1, second).is_err());
+    let (mut misled, first, _) = books();
+    assert!(misled.arrive(0, first).is_err());
+    let (mut doubled, first, _) = books();
+    assert_eq!(doubled.arrive(1, first), Ok(()));
+    assert!(doubled.arrive(1, first).is_err());
+    let (mut lost, first, _) = books();
+    assert_eq!(lost.arrive(1, first), Ok(()));
+    assert!(!lost.is_settled() && lost.missing().is_some());
+    lost.end(1);
+    assert!(lost.is_settled(), "who has ended reads nothing");
+    let unsent = Correspondence::new(2);
+    assert!(Correspondence::new(2).arrive(1, unsent.write(0, 1)).is_err());
+}
+
+#[test]
+fn a_shard_that_read_a_notice_twice_or_not_at_all_is_noticed() {
+    let catalog = demo::catalog(ServerInfo::new("sim", "1.0.0")).unwrap();
+    let (_seeds, handle) = Server::new(catalog).seeds(1).unwrap();
+    let mut notices = Notices::new(handle);
+    for notice in [Notice::KeepTo(Box::default()), Notice::Drain, Notice::Drain] {
+        notices.say(notice);
+    }
+    assert!(notices.pass_on());
+    assert!((2..=3).all(|read| notices.check(read, false).is_ok()));
+    assert!([1, 4].into_iter().all(|read| notices.check(read, false).is_err()));
+    assert!(notices.check(1, true).is_ok());
+}
+
+#[test]
+fn a_catalog_that_comes_back_is_noticed() {
+    let versed = |id: u64, version: &str| {
+        let mut message = echoed(id);
+        message["result"]["_meta"] =
+            json!({"io.modelcontextprotocol/serverInfo": {"name": "sim", "version": version}});
+        message
+    };
+    let notes = || vec![echo(1), echo(2)];
+    let forth = [versed(1, "1.0.3"), versed(2, "1.0.4")];
+    assert_eq!(last_heard(conversation(notes()), &forth), Ok(()));
+    let back = [versed(1, "1.0.4"), versed(2, "1.0.3")];
+    assert!(last_heard(conversation(notes()), &back).is_err());
 }
 
 /// The runs of a chapter with one expectation changed in each; how many of them fail.

@@ -9,10 +9,14 @@
 //! - progress grows, step by step where nothing stands in its way, and stops at the result;
 //! - nothing is said of a call whose cancellation was certainly read;
 //! - a second request under an id is refused exactly while the first one is in flight;
-//! - after a last word (no room, a message too large) nothing follows.
+//! - after a last word (no room, a message too large) nothing follows;
+//! - of two calls that took too long the one that was read earlier is ended first;
+//! - of two catalogs the one that was offered later is not seen before the other.
 
 use std::collections::VecDeque;
 
+use corelane::base::time::Moment;
+use corelane::engine::timer::TICK;
 use serde_json::Value;
 
 use crate::answer::{Answer, CONNECTION_LIMIT, INTERNAL, INVALID_REQUEST, TOO_LARGE};
@@ -89,6 +93,11 @@ pub(crate) struct Conversation {
     read: u64,
     standing: Standing,
     lines: usize,
+    /// The newest catalog that an answer came from.
+    catalog: u64,
+    has_catalog: bool,
+    /// The present moment, as far as anybody has told.
+    now: Moment,
     /// Progress is left out where too much waits for the client.
     may_miss_progress: bool,
     pub(crate) tally: Tally,
@@ -108,6 +117,9 @@ struct Running {
     told: u32,
     /// The number of the message that cancels it.
     cancelled: Option<u64>,
+    said: Moment,
+    /// By when it was certainly read.
+    read: Option<Moment>,
 }
 
 impl Conversation {
@@ -121,8 +133,16 @@ impl Conversation {
             read: 0,
             standing: Standing::Open,
             lines: 0,
+            catalog: 0,
+            has_catalog: false,
+            now: Moment::ORIGIN,
             tally: Tally::default(),
         }
+    }
+
+    /// Tells the present moment.
+    pub(crate) const fn at(&mut self, now: Moment) {
+        self.now = now;
     }
 
     /// Notes what follows from messages that are about to be said, one note each.
@@ -143,7 +163,9 @@ impl Conversation {
             }
             Note::Batch(owed) => self.ordered.push_back(Due { number, owed, is_batch: true }),
             Note::Deferred(call) => {
-                self.deferred.push(Running { number, call, told: 0, cancelled: None });
+                let said = self.now;
+                let running = Running { number, call, told: 0, cancelled: None, said, read: None };
+                self.deferred.push(running);
             }
             Note::Cancelled(id) => {
                 let running = self.deferred.iter_mut().find(|running| running.call.id == id);
@@ -206,9 +228,12 @@ impl Conversation {
         let Some(found) = found else {
             return Err(format!("nobody expects {message}; {}", self.expectations()));
         };
-        let Running { number, call, told, .. } = self.deferred.remove(found);
+        let Running { number, call, told, said, .. } = self.deferred.remove(found);
         if message.get("error").is_some() {
             self.tally.overdue += 1;
+            if self.deferred.iter().any(|other| other.ends_before(said)) {
+                return Err(format!("{message} came too early; {}", self.expectations()));
+            }
         } else if call.token.is_some() && told != call.steps && !self.may_miss_progress {
             return Err(format!("{told} of {} steps were told before {message}", call.steps));
         }
@@ -254,6 +279,7 @@ impl Conversation {
 
     /// An answer has come in its turn.
     fn settle(&mut self, owed: &Owed, message: &Value) -> Result<(), String> {
+        self.look_at_catalog(&message["result"])?;
         self.tally.answers += 1;
         self.tally.too_large += u64::from(owed.answer == Answer::Error(TOO_LARGE));
         if owed.is_last {
@@ -272,6 +298,33 @@ impl Conversation {
         Err(format!("{message}, though its id was in flight: {is_in_flight}"))
     }
 
+    /// Checks that catalogs come in the order in which they were offered. Only answers given at
+    /// once tell: a call ends with what it began with.
+    fn look_at_catalog(&mut self, result: &Value) -> Result<(), String> {
+        let modern = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+        let server = result.get("serverInfo").unwrap_or(modern);
+        let version = server["version"].as_str().and_then(|version| version.strip_prefix("1.0."));
+        let Some(catalog) = version.and_then(|number| number.parse().ok()) else { return Ok(()) };
+        let last = std::mem::replace(&mut self.catalog, catalog);
+        self.tally.catalogs_changed += u64::from(last != catalog && self.has_catalog);
+        self.has_catalog = true;
+        if catalog < last {
+            return Err(format!("catalog {catalog} is offered after {last}"));
+        }
+        Ok(())
+    }
+
+    /// Time is about to jump: whatever was asked for may be late, through nobody's fault. Returns
+    /// how many calls are in flight.
+    pub(crate) fn jump(&mut self) -> usize {
+        for running in &mut self.deferred {
+            if running.call.ending == Ending::Result {
+                running.call.ending = Ending::Either;
+            }
+        }
+        self.deferred.len()
+    }
+
     /// Something was heard that follows from message `number`: so all before it were read, and
     /// what they asked for at once was answered.
     fn prove(&mut self, number: u64) -> Result<(), String> {
@@ -280,7 +333,10 @@ impl Conversation {
             return Err(format!("message {number} overtook; {}", self.expectations()));
         }
         let before = self.deferred.len();
-        let read = self.read;
+        let (read, now) = (self.read, self.now);
+        for running in self.deferred.iter_mut().filter(|running| running.number <= read) {
+            running.read.get_or_insert(now);
+        }
         self.deferred.retain(|running| running.cancelled.is_none_or(|cancelled| cancelled > read));
         self.tally.silenced += (before - self.deferred.len()) as u64;
         Ok(())
@@ -319,6 +375,13 @@ impl Conversation {
         let running: Vec<String> =
             self.deferred.iter().map(|running| format!("{running:?}")).collect();
         format!("next in order: {next:?}; later: [{}]", running.join(", "))
+    }
+}
+
+impl Running {
+    /// Whether its time is over before that of a call that was said at this moment.
+    fn ends_before(&self, said: Moment) -> bool {
+        self.cancelled.is_none() && self.read.is_some_and(|read| read.after(2 * TICK) <= said)
     }
 }
 

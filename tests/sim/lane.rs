@@ -26,8 +26,9 @@ pub(crate) struct Lane {
     host: Rc<Native>,
     /// It gets no turn before this moment.
     naps_until: Moment,
-    /// How many messages it had read when it ended.
+    /// How many messages and letters it had read when it ended.
     messages: u64,
+    letters: u64,
 }
 
 impl Lane {
@@ -61,7 +62,14 @@ impl Lane {
         let ring = Watched::new(ring, number, Rc::clone(places));
         let host = Rc::new(Native::new(ring.waker()));
         let shard = seed.build(ring, Rc::clone(&host) as Rc<dyn Host>, &[inlet])?;
-        Ok(Self { number, shard: Some(shard), host, naps_until: Moment::ORIGIN, messages: 0 })
+        Ok(Self {
+            number,
+            shard: Some(shard),
+            host,
+            naps_until: Moment::ORIGIN,
+            messages: 0,
+            letters: 0,
+        })
     }
 
     /// Which shard it is.
@@ -72,6 +80,11 @@ impl Lane {
     /// How many messages it had read when it ended.
     pub(crate) const fn messages(&self) -> u64 {
         self.messages
+    }
+
+    /// How many letters it had read when it ended.
+    pub(crate) const fn letters(&self) -> u64 {
+        self.letters
     }
 
     /// What it holds, for whoever reads a failure.
@@ -115,6 +128,7 @@ impl Lane {
         if shard.turn(Patience::Forever) == Turn::More {
             return Ok(None);
         }
+        self.letters = shard.driver().counters().shard.letters_in;
         let tally = self.audit(places)?;
         self.messages = tally.messages;
         self.shard = None;
@@ -152,6 +166,7 @@ impl Lane {
             starved: ledger.starved,
             accepts_failed: connections.accept_failed,
             messages: counters.traffic.messages_in,
+            letters_refused: counters.shard.letters_refused,
             ..Tally::default()
         })
     }

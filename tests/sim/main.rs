@@ -1,7 +1,9 @@
 //! The real server over simulated rings: many seeds, many faults, every answer checked.
 //!
 //! A seed decides everything: sizes, faults, clients, the order in which shards turn. A run that
-//! fails names its seed; `CORELANE_SEED=7 cargo test --test sim CHAPTER` runs that one alone.
+//! fails names its seed; `CORELANE_SEED=7 cargo test --test sim CHAPTER` runs that one alone, and
+//! `CORELANE_SEED=0..9000` as many as there is time for.
+//! The mesh, whose lanes carry more than a server says today, has runs of its own.
 
 mod tally;
 
@@ -25,7 +27,13 @@ mod client;
 
 mod lane;
 
+mod notices;
+
 mod stage;
+
+mod correspondence;
+
+mod courier;
 
 mod seeds;
 
@@ -34,7 +42,7 @@ mod canaries;
 mod scenes;
 
 use crate::scenario::{Chapter, Scenario};
-use crate::seeds::survey;
+use crate::seeds::{survey, survey_mesh};
 
 #[test]
 fn a_calm_server_answers_everything_once_and_in_order() {
@@ -44,6 +52,11 @@ fn a_calm_server_answers_everything_once_and_in_order() {
 #[test]
 fn a_drained_server_answers_what_it_has_read() {
     survey(Chapter::Drained, 0..80);
+}
+
+#[test]
+fn a_server_whose_time_jumps_answers_everything_once_or_too_late() {
+    survey(Chapter::Jumped, 0..80);
 }
 
 #[test]
@@ -57,9 +70,15 @@ fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
 }
 
 #[test]
+fn letters_between_shards_come_once_and_in_the_order_of_their_lane() {
+    survey_mesh(0..400);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     for chapter in Chapter::ALL {
         let run = || stage::run(&Scenario::draw(chapter, 1));
         assert_eq!(run(), run(), "{chapter:?}");
     }
+    assert_eq!(courier::run(1), courier::run(1));
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use corelane::base::random::Random;
+use corelane::engine::mesh::MeshOptions;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::Options;
@@ -17,6 +18,8 @@ pub(crate) enum Chapter {
     Calm,
     /// The same, drained while it works.
     Drained,
+    /// Time jumps ahead while calls are in flight.
+    Jumped,
     /// One client over two pipes.
     Piped,
     /// Every limit shrunk: too many clients, too little time, tables that are full.
@@ -25,15 +28,28 @@ pub(crate) enum Chapter {
 
 impl Chapter {
     /// Every chapter.
-    pub(crate) const ALL: [Self; 4] = [Self::Calm, Self::Drained, Self::Piped, Self::Tight];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Calm, Self::Drained, Self::Piped, Self::Tight, Self::Jumped];
 
     /// What its runs must reach besides answers, calls and full queues.
     pub(crate) const fn reaches(self) -> &'static [&'static str] {
         match self {
-            Self::Calm => &["silences", "resets", "accepts_failed", "letters"],
+            Self::Calm => &["silences", "resets", "accepts_failed", "letters", "catalogs_changed"],
             Self::Drained => &["drained", "resets"],
+            Self::Jumped => &["jumps", "silences", "drained"],
             Self::Piped => &["drained", "letters"],
             Self::Tight => &["silences", "refused", "short_of_memory", "drained", "resets"],
+        }
+    }
+
+    /// Keeps the seeds of chapters apart.
+    const fn salt(self) -> u64 {
+        match self {
+            Self::Calm => 1,
+            Self::Drained => 2,
+            Self::Piped => 3,
+            Self::Tight => 4,
+            Self::Jumped => 5,
         }
     }
 
@@ -42,6 +58,7 @@ impl Chapter {
         match self {
             Self::Calm => "calm",
             Self::Drained => "drained",
+            Self::Jumped => "jumps",
             Self::Piped => "piped",
             Self::Tight => "tight",
         }
@@ -49,7 +66,7 @@ impl Chapter {
 }
 
 /// What every chapter reaches.
-pub(crate) const ALWAYS: [&str; 9] = [
+pub(crate) const ALWAYS: [&str; 10] = [
     "answers",
     "batches",
     "progress",
@@ -59,6 +76,7 @@ pub(crate) const ALWAYS: [&str; 9] = [
     "too_large",
     "pauses",
     "starved",
+    "letters_refused",
 ];
 
 /// Everything about one run but the order of its shards.
@@ -74,6 +92,8 @@ pub(crate) struct Scenario {
     pub(crate) clients: Vec<(Duration, Vec<Act>)>,
     /// When letters are left, and how many with each shard.
     pub(crate) letters: Vec<(Duration, usize)>,
+    /// How long after the last one time jumps, and how far.
+    pub(crate) jumps: Vec<(Duration, Duration)>,
     /// When the server is told to drain, where that is not after the last client.
     pub(crate) drain: Option<Duration>,
     /// One turn of a shard in so many comes late.
@@ -86,10 +106,10 @@ pub(crate) const NAP_MAX: Duration = Duration::from_millis(2);
 impl Scenario {
     /// The run of this seed.
     pub(crate) fn draw(chapter: Chapter, seed: u64) -> Self {
-        let mut random = Random::seeded(seed ^ (chapter as u64 + 1) << 48);
+        let mut random = Random::seeded(seed ^ chapter.salt() << 48);
         let random = &mut random;
         let mut options = match chapter {
-            Chapter::Calm | Chapter::Drained | Chapter::Piped => roomy(random),
+            Chapter::Calm | Chapter::Drained | Chapter::Jumped | Chapter::Piped => roomy(random),
             Chapter::Tight => tight(random),
         };
         let mut faults = Faults::drawn(random);
@@ -97,6 +117,11 @@ impl Scenario {
             // With nothing lost, everything has to be answered.
             faults = faults.without(Fault::Reset).without(Fault::FailedAccept);
         }
+        faults = match chapter {
+            Chapter::Jumped => faults.with(Fault::ClockJump),
+            _ => faults.without(Fault::ClockJump),
+        };
+        options.engine.mesh = MeshOptions::simulated(faults, random);
         let naps = random.chance(1, 2).then(|| 4 + random.below(16));
         let is_piped = chapter == Chapter::Piped;
         if is_piped {
@@ -118,12 +143,16 @@ impl Scenario {
         let drain = match chapter {
             Chapter::Calm => None,
             Chapter::Drained => Some(Duration::from_micros(random.below(20_000) as u64)),
+            Chapter::Jumped => {
+                random.chance(1, 3).then(|| Duration::from_micros(random.below(60_000) as u64))
+            }
             Chapter::Piped | Chapter::Tight => {
                 random.chance(1, 4).then(|| Duration::from_micros(random.below(300_000) as u64))
             }
         };
         let shards = if is_piped { 1 } else { 1 + random.below(3) };
-        Self { seed, shards, is_piped, options, faults, clients, letters, drain, naps }
+        let jumps = if faults.has(Fault::ClockJump) { jumps(random, &options) } else { Vec::new() };
+        Self { seed, shards, is_piped, options, faults, clients, letters, jumps, drain, naps }
     }
 
     /// Whether more may wait for a client than is told of progress.
@@ -136,6 +165,18 @@ impl Scenario {
     pub(crate) fn is_crowded(&self) -> bool {
         self.clients.len() > self.options.tcp.connections_max as usize
     }
+}
+
+/// Up to four jumps: within a call's time, past it, past an idle time, past everything.
+fn jumps(random: &mut Random, options: &Options) -> Vec<(Duration, Duration)> {
+    let (request_max, idle_max) = (options.limits.request_max, options.tcp.idle_max);
+    let jumps = (0..=random.below(4)).map(|_| {
+        let after = Duration::from_micros(random.below(20_000) as u64);
+        let most = [request_max / 2, 2 * request_max, 2 * idle_max, Duration::from_hours(24)];
+        let most = most[random.below(4)];
+        (after, most * below(random, 100) / 100)
+    });
+    jumps.collect()
 }
 
 fn facts(client: usize, options: &Options, has_naps: bool) -> Facts {

@@ -29,6 +29,7 @@ fn scene(options: Options, clients: Vec<Vec<Act>>) -> Scenario {
         faults: Faults::NONE,
         clients: clients.into_iter().map(|acts| (Duration::ZERO, acts)).collect(),
         letters: Vec::new(),
+        jumps: Vec::new(),
         drain: None,
         naps: None,
     }
@@ -194,6 +195,38 @@ fn a_drain_cuts_what_takes_longer_than_it_may() {
     let report = play(&scenario);
     assert_eq!(report.tally.answers, 0);
     assert_about(report.ended, Duration::from_millis(80));
+}
+
+#[test]
+fn calls_that_time_jumps_over_are_ended_once_and_their_client_is_not_taken_for_silent() {
+    let mut acts = Vec::new();
+    for id in 0..3 {
+        acts.extend([slow(id, 5_000, Ending::Overdue), Act::Wait(Duration::from_millis(5))]);
+    }
+    acts.extend([Act::AwaitAnswers, echo(9), Act::AwaitAnswers, Act::Close]);
+    let silent = vec![echo(1), Act::AwaitAnswers, Act::Stay];
+    let mut scenario = scene(options(), vec![acts, silent]);
+    let far = Duration::from_hours(1);
+    scenario.jumps = vec![(Duration::from_millis(40), far)];
+    assert!(scenario.options.limits.request_max < far && scenario.options.tcp.idle_max < far);
+    let report = play(&scenario);
+    let tally = report.tally;
+    assert_eq!((tally.answers, tally.overdue, tally.silences, tally.jumps), (5, 3, 1, 1));
+    for ended in report.ends {
+        assert_about(ended, Duration::from_millis(40) + far);
+    }
+}
+
+#[test]
+fn a_flood_of_letters_through_a_tiny_mesh_is_read_to_its_end() {
+    let acts = vec![slow(1, 5, Ending::Result), echo(2), Act::AwaitAnswers, Act::Close];
+    let mut scenario = scene(options(), vec![acts]);
+    scenario.shards = 3;
+    scenario.options.engine.mesh.post_letters_max = 2;
+    scenario.letters = vec![(Duration::ZERO, 700), (Duration::from_millis(1), 1)];
+    let report = play(&scenario);
+    assert!(report.tally.letters_refused > 0, "{}", report.tally);
+    assert_eq!(report.tally.answers, 2);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use corelane::base::random::Random;
@@ -14,13 +15,14 @@ use corelane::base::time::Moment;
 use corelane::engine::ring::sim::{Fault, SimRing, World};
 use corelane::engine::ring::{Patience, Ring, RingOptions};
 use corelane::protocol::message::ServerInfo;
-use corelane::server::{Handle, Server};
+use corelane::server::Server;
 use corelane::service::{Catalog, CatalogError, Live, Outcome, Tool, demo};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::client::{Client, Climate, Habits};
 use crate::lane::Lane;
+use crate::notices::{Notice, Notices};
 use crate::scenario::Scenario;
 use crate::tally::Tally;
 use crate::watched::Places;
@@ -50,10 +52,18 @@ struct Stage<'a> {
     /// Where the one client is that does not connect.
     pipes: Option<Wire>,
     places: Places,
-    handle: Handle,
+    notices: Notices,
+    /// Catalogs offered so far: the number of the last one.
+    offers: u64,
     /// When which of the scenario's clients connects, the next one in front.
     arrivals: VecDeque<(Duration, usize)>,
     letters: VecDeque<(Duration, usize)>,
+    /// How long after the last one time jumps, and how far.
+    jumps: VecDeque<(Duration, Duration)>,
+    jumped: Moment,
+    /// All jumps together.
+    jumps_total: Duration,
+    has_to_drain: bool,
     clients: Vec<Client>,
     climate: Climate,
     /// Rounds since anything was left to happen.
@@ -90,7 +100,7 @@ impl<'a> Stage<'a> {
     fn set(scenario: &'a Scenario) -> Result<Self, Box<dyn Error>> {
         let mut random = Random::seeded(scenario.seed.wrapping_mul(3) ^ ORDER);
         let world = World::with_faults(random.next_u64(), scenario.faults);
-        let catalog = offered()?;
+        let catalog = offered(0)?;
         let server = Server::new(catalog).options(scenario.options.clone());
         let (seeds, handle) = server.seeds(scenario.shards)?;
         let places = Places::default();
@@ -120,6 +130,7 @@ impl<'a> Stage<'a> {
             lease_max: tcp.lease_max,
             idle_max: tcp.idle_max,
             drain: None,
+            jumped: None,
         };
         Ok(Self {
             scenario,
@@ -129,9 +140,14 @@ impl<'a> Stage<'a> {
             lanes,
             pipes,
             places,
-            handle,
+            notices: Notices::new(handle),
+            offers: 0,
             arrivals: arrivals.into(),
             letters: letters.into(),
+            jumps: scenario.jumps.clone().into(),
+            jumped: Moment::ORIGIN,
+            jumps_total: Duration::ZERO,
+            has_to_drain: false,
             clients: Vec::new(),
             climate,
             still_rounds: 0,
@@ -169,36 +185,57 @@ impl<'a> Stage<'a> {
             self.leave_letters(count);
         }
         let is_due = self.scenario.drain.is_some_and(|at| at <= elapsed);
-        if self.climate.drain.is_none() && (is_due || self.has_no_more_clients()) {
-            self.drain(now);
+        if !self.has_to_drain && (is_due || self.has_no_more_clients()) {
+            self.has_to_drain = true;
+            let is_repeated = self.random.chance(1, 4);
+            for _ in 0..=u8::from(is_repeated) {
+                self.notices.say_at_once(Notice::Drain);
+            }
         }
+        if self.notices.pass_on() {
+            self.begin_to_drain(now);
+        }
+        self.jump_ahead(now);
     }
 
-    /// Leaves letters that change nothing that a client could notice.
+    /// Leaves letters that change nothing that a client could notice but the version.
     fn leave_letters(&mut self, count: usize) {
         self.tally.letters += count as u64;
         if count == 1
-            && let Ok(catalog) = offered()
+            && let Ok(catalog) = offered(self.offers + 1)
         {
-            return self.handle.offer(catalog);
+            self.offers += 1;
+            return self.notices.say(Notice::Offer(Arc::new(catalog)));
         }
         let mut options = self.scenario.options.clone();
         for _ in 0..count {
             options.limits.outgoing_bytes_max = 256 << self.random.below(8);
-            self.handle.keep_to(&options);
+            self.notices.say(Notice::KeepTo(Box::new(options.clone())));
         }
     }
 
-    fn drain(&mut self, now: Moment) {
+    fn begin_to_drain(&mut self, now: Moment) {
         let drain_max = self.scenario.options.engine.drain_max;
         self.climate.drain = Some((now, drain_max));
         let is_prompt = self.has_no_more_clients() || !self.scenario.faults.has(Fault::SlowReader);
         let goodbye_max = if is_prompt { GOODBYE_MAX } else { drain_max };
         self.drain_max = LATE_MAX + drain_max.min(goodbye_max);
-        self.handle.drain();
-        if self.random.chance(1, 4) {
-            self.handle.drain();
+    }
+
+    /// Has time jump where it is to.
+    fn jump_ahead(&mut self, now: Moment) {
+        let Some(&(after, span)) = self.jumps.front() else { return };
+        if now < self.jumped.after(after) {
+            return;
         }
+        self.jumps.pop_front();
+        let in_flight: usize = self.clients.iter_mut().map(Client::jump).sum();
+        self.tally.jumps += u64::from(in_flight > 0);
+        self.world.jump(span);
+        self.jumped = self.world.now();
+        self.climate.jumped = Some(self.jumped);
+        self.jumps_total += span;
+        self.drain_max = self.drain_max.saturating_add(span);
     }
 
     /// One turn of each shard that is awake, in an order of its own each time.
@@ -246,7 +283,7 @@ impl<'a> Stage<'a> {
             Some((since, _)) if now > since.after(self.drain_max) && !self.has_drained() => {
                 Err(self.describe("the drain takes too long"))
             }
-            None if now.since(Moment::ORIGIN) > TIME_MAX => {
+            None if now.since(Moment::ORIGIN) > TIME_MAX + self.jumps_total => {
                 Err(self.describe("the run takes too long"))
             }
             _ => Ok(()),
@@ -257,8 +294,10 @@ impl<'a> Stage<'a> {
     fn next(&self, now: Moment) -> Option<Moment> {
         let arrival = self.arrivals.front().map(|&(at, _)| at);
         let letter = self.letters.front().map(|&(at, _)| at);
-        let drain = self.scenario.drain.filter(|_| self.climate.drain.is_none());
-        let outside = [arrival, letter, drain].into_iter().flatten();
+        let drain = self.scenario.drain.filter(|_| !self.has_to_drain);
+        let jump = self.jumps.front().map(|&(after, _)| self.jumped.after(after));
+        let jump = jump.map(|at| at.since(Moment::ORIGIN));
+        let outside = [arrival, letter, drain, jump].into_iter().flatten();
         let outside = outside.map(|at| Moment::ORIGIN.after(at));
         let outside = outside.filter(|_| !self.is_somebody_late(now));
         let clients = self.clients.iter().filter_map(Client::next);
@@ -285,6 +324,10 @@ impl<'a> Stage<'a> {
             return Err(format!("not everything was given back: {ledger:?}"));
         }
         self.compare_places()?;
+        for lane in &self.lanes {
+            let checked = self.notices.check(lane.letters(), self.scenario.is_piped);
+            checked.map_err(|reason| format!("shard {}: {reason}", lane.number()))?;
+        }
         let mut digest = 0_u64;
         for client in &self.clients {
             self.tally = self.tally.plus(client.tally());
@@ -324,8 +367,8 @@ fn address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 8888).into()
 }
 
-/// The demo tools and one that tells its progress badly.
-fn offered() -> Result<Catalog, CatalogError> {
+/// The demo tools and one that tells its progress badly, under a version of their own.
+fn offered(version: u64) -> Result<Catalog, CatalogError> {
     let stutter = Tool::new("stutter").local(|Stutter { steps, step_ms }, live: Live| async move {
         for done in 1..=steps {
             live.sleep(Duration::from_millis(step_ms.into())).await?;
@@ -336,7 +379,10 @@ fn offered() -> Result<Catalog, CatalogError> {
         }
         Ok(Outcome::text(format!("took {steps} steps of {step_ms} ms")))
     });
-    Catalog::builder(ServerInfo::new("sim", "1.0.0")).tools(demo::tools()).tool(stutter).build()
+    Catalog::builder(ServerInfo::new("sim", format!("1.0.{version}")))
+        .tools(demo::tools())
+        .tool(stutter)
+        .build()
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -62,8 +62,24 @@ tally! {
     accepts_failed,
     /// Messages that the server has read and understood.
     messages,
-    /// Letters left with each shard.
+    /// Notices that every shard was to be told.
     letters,
+    /// Times that a letter found a full inbox.
+    letters_refused,
+    /// Times that a letter between shards found a full lane.
+    lanes_full,
+    /// Letters between shards that waited for room.
+    letters_postponed,
+    /// Letters to a shard that had ended.
+    letters_undeliverable,
+    /// Letters that were read after a younger one of another sender.
+    letters_overtaken,
+    /// Shards that a letter found parked.
+    shards_woken,
+    /// Catalogs that a client saw come after another one.
+    catalogs_changed,
+    /// Times that time jumped while a call was in flight.
+    jumps,
 }
 
 impl fmt::Display for Tally {

@@ -181,7 +181,8 @@ impl<L: Send> Mailbox<L> {
     }
 
     /// Announces that the shard is about to park; `false` where a letter came meanwhile or waits in
-    /// the outbox, so that it must not. Wakes that were not handed out yet are made here, from this thread.
+    /// the outbox, so that it must not. Wakes that were not handed out yet are made here, from this
+    /// thread.
     pub fn prepare_park(&mut self) -> bool {
         self.wake_targets(Waker::wake);
         if self.waiting() > 0 {
@@ -285,6 +286,41 @@ mod tests {
         assert_eq!(received(&mut mailboxes[1]), [1, 2, 5, 6]);
         assert_eq!(mailboxes[0].counts().refused, 1);
         assert_eq!(mailboxes[1].counts().refused_post, 1);
+    }
+
+    #[test]
+    fn letters_that_find_no_room_wait_in_order_and_keep_their_shard_awake() {
+        let (mut mailboxes, _, _) = mailboxes(2, &options(2, 1));
+        for letter in 0..5 {
+            mailboxes[0].send(ShardId(1), letter);
+        }
+        assert_eq!(mailboxes[0].waiting(), 3);
+        assert!(!mailboxes[0].prepare_park());
+        assert_eq!(received(&mut mailboxes[1]), [0, 1]);
+        // There is room, but not for one that would overtake.
+        assert_eq!(mailboxes[0].try_send(ShardId(1), 5), Err(Refusal::Full(5)));
+        mailboxes[0].wake_targets(Waker::wake);
+        assert_eq!((mailboxes[0].waiting(), received(&mut mailboxes[1])), (1, vec![2, 3]));
+        assert!(mailboxes[0].prepare_park());
+        assert_eq!(received(&mut mailboxes[1]), [4]);
+        let counts = mailboxes[0].counts();
+        assert_eq!((counts.sent, counts.postponed, counts.undeliverable), (5, 3, 0));
+    }
+
+    #[test]
+    fn a_shard_that_has_ended_is_waited_for_by_nobody() {
+        let (mut mailboxes, post, _) = mailboxes(2, &options(1, 1));
+        for letter in 0..3 {
+            mailboxes[0].send(ShardId(1), letter);
+        }
+        assert_eq!(post.try_send(ShardId(1), 3), Ok(()));
+        assert_eq!(post.send_while(ShardId(1), 4, || false), Err(4));
+        drop(mailboxes.pop());
+        assert_eq!(post.try_send(ShardId(1), 4), Err(Refusal::Ended(4)));
+        assert_eq!(post.send_while(ShardId(1), 5, || true), Err(5));
+        assert!(mailboxes[0].prepare_park());
+        mailboxes[0].send(ShardId(1), 6);
+        assert_eq!((mailboxes[0].waiting(), mailboxes[0].counts().undeliverable), (0, 3));
     }
 
     #[test]

@@ -50,7 +50,9 @@ use self::queue::{Consumer, Producer};
 pub use self::reading::Reading;
 use self::sync::{Arc, Ordering};
 pub use self::tally::Tally;
+use crate::base::random::Random;
 use crate::engine::ring::Waker;
+use crate::engine::ring::sim::{Fault, Faults};
 
 /// Names one shard of a process: shards are counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -85,6 +87,23 @@ pub struct MeshOptions {
 impl Default for MeshOptions {
     fn default() -> Self {
         Self { lane_letters_max: 1_024, post_letters_max: 4_096, reading: Reading::InTurn }
+    }
+}
+
+impl MeshOptions {
+    /// The mesh of a simulated world with these faults: a few letters where it is to be full, and
+    /// letters in an order of chance where they are to be mixed.
+    #[must_use]
+    pub fn simulated(faults: Faults, random: &mut Random) -> Self {
+        let mut options = Self::default();
+        if faults.has(Fault::FullMesh) {
+            options.lane_letters_max = [1, 2, 4][random.below(3)];
+            options.post_letters_max = [1, 2, 3, 4][random.below(4)];
+        }
+        if faults.has(Fault::MixedLetters) {
+            options.reading = Reading::Drawn(random.next_u64());
+        }
+        options
     }
 }
 

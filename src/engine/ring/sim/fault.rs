@@ -10,12 +10,21 @@ use crate::base::random::Random;
 /// One kind of trouble.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
+    /// Time jumps ahead, past every timeout at once, as when the machine was suspended. Whoever
+    /// runs the world says when: [`super::World::jump`].
+    ClockJump,
     /// Completions come up to two milliseconds late.
     Delay,
     /// The receive buffers are gone for a while, as if others held them.
     DryBuffers,
     /// Connections cannot be accepted for a moment, or are lost on the way.
     FailedAccept,
+    /// The mesh between shards is full after a few letters
+    /// ([`crate::engine::mesh::MeshOptions::simulated`]).
+    FullMesh,
+    /// Letters of different senders overtake each other, and some wait though the shard reads
+    /// ([`crate::engine::mesh::Reading::Drawn`]).
+    MixedLetters,
     /// The kernel takes a send in pieces, with time between them.
     PartialSend,
     /// Completions of different sockets overtake each other.
@@ -34,10 +43,13 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
+        Self::ClockJump,
         Self::Delay,
         Self::DryBuffers,
         Self::FailedAccept,
+        Self::FullMesh,
+        Self::MixedLetters,
         Self::PartialSend,
         Self::Reorder,
         Self::Reset,

@@ -91,6 +91,13 @@ impl SimRing {
         self.network.borrow().kernels[self.ring].ledger
     }
 
+    /// Whether nothing has happened that its park would come back for: a test that turns only the
+    /// shards that are awake finds a wake that was forgotten.
+    pub fn is_asleep(&self) -> bool {
+        let network = self.network.borrow();
+        network.kernels[self.ring].is_asleep(network.now)
+    }
+
     /// Does what was submitted, in its order.
     fn carry_out(&mut self) {
         let (network, ring) = (&mut *self.network.borrow_mut(), self.ring);
