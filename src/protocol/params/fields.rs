@@ -4,7 +4,7 @@ use crate::protocol::error::Error;
 use crate::protocol::json::{Kind, Object, Value};
 
 /// The members of params that have to be there.
-pub(super) fn object<'a>(params: Option<Value<'a>>) -> Result<Object<'a>, Error> {
+pub(super) fn object(params: Option<Value<'_>>) -> Result<Object<'_>, Error> {
     params.and_then(Value::as_object).ok_or_else(|| wrong("params", "an object"))
 }
 

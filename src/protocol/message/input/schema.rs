@@ -50,19 +50,20 @@ impl Shape {
                 maximum: number("maximum"),
                 is_whole: kind == "integer",
             }),
-            "string" => match options(property, "oneOf")? {
-                Some((options, titles)) => Some(Self::One { options, titles }),
-                None => Some(Self::Text {
-                    length_min: whole("minLength"),
-                    length_max: whole("maxLength"),
-                    format: property.get("format").and_then(Value::as_str).and_then(|name| {
-                        let mut known = TextFormat::ALL.iter();
-                        known.find(|(_, known)| *known == name).map(|(format, _)| *format)
-                    }),
+            "string" if property.contains_key("oneOf") || property.contains_key("enum") => {
+                let (options, titles) = options(property, "oneOf")?;
+                Some(Self::One { options, titles })
+            }
+            "string" => Some(Self::Text {
+                length_min: whole("minLength"),
+                length_max: whole("maxLength"),
+                format: property.get("format").and_then(Value::as_str).and_then(|name| {
+                    let mut known = TextFormat::ALL.iter();
+                    known.find(|(_, known)| *known == name).map(|(format, _)| *format)
                 }),
-            },
+            }),
             "array" => {
-                let (options, titles) = options(property.get("items")?.as_object()?, "anyOf")??;
+                let (options, titles) = options(property.get("items")?.as_object()?, "anyOf")?;
                 let (items_min, items_max) = (whole("minItems"), whole("maxItems"));
                 Some(Self::Several { options, titles, items_min, items_max })
             }
@@ -71,23 +72,23 @@ impl Shape {
     }
 }
 
-/// The options of a choice: those beside their titles under `titled`, or an `enum`. The outer
-/// `None` is a choice whose options are not strings, the inner one no choice at all.
-fn options(property: &Map<String, Value>, titled: &str) -> Option<Option<(Vec<Choice>, Titles)>> {
+/// The options of a choice: those beside their titles under `titled`, or an `enum`; none where they
+/// are not strings.
+fn options(property: &Map<String, Value>, titled: &str) -> Option<(Vec<Choice>, Titles)> {
     if let Some(options) = property.get(titled) {
         let read = |option: &Value| {
             let value = option["const"].as_str()?.to_owned();
             Some(Choice { value, title: option["title"].as_str().map(str::to_owned) })
         };
         let options = options.as_array()?.iter().map(read).collect::<Option<_>>()?;
-        return Some(Some((options, Titles::Beside)));
+        return Some((options, Titles::Beside));
     }
-    let Some(values) = property.get("enum") else { return Some(None) };
     let names = property.get("enumNames").and_then(Value::as_array);
     let read = |(index, value): (usize, &Value)| {
         let title = names.and_then(|names| names.get(index)).and_then(Value::as_str);
         Some(Choice { value: value.as_str()?.to_owned(), title: title.map(str::to_owned) })
     };
-    let options = values.as_array()?.iter().enumerate().map(read).collect::<Option<_>>()?;
-    Some(Some((options, if names.is_some() { Titles::Listed } else { Titles::None })))
+    let values = property.get("enum")?.as_array()?;
+    let options = values.iter().enumerate().map(read).collect::<Option<_>>()?;
+    Some((options, if names.is_some() { Titles::Listed } else { Titles::None }))
 }
