@@ -66,10 +66,15 @@ pub enum Kind {
     NotInitialized,
     /// Not JSON.
     Parse,
+    /// No such resource, said to a legacy client (2025-11-25, `server/resources`); to a modern one
+    /// it is [`Kind::InvalidParams`].
+    ResourceNotFound,
     /// Longer than a message may be (seed 001, "Error handling": code -32012).
     TooLarge,
     /// A revision this server does not speak (2026-07-28, `basic/versioning`).
     UnsupportedVersion,
+    /// The user has to open an address first (2025-11-25, `client/elicitation`).
+    UrlElicitationRequired,
 }
 
 /// What follows from a [`Kind`].
@@ -111,8 +116,10 @@ impl Kind {
             Self::MissingCapability => (Caller, Request, -32021, 400, 400, None, false),
             Self::NotInitialized => (Peer, Session, -32600, 400, 400, None, true),
             Self::Parse => (Peer, Message, -32700, 400, 400, None, false),
+            Self::ResourceNotFound => (Caller, Request, -32002, 400, 200, None, false),
             Self::TooLarge => (Peer, Connection, -32012, 413, 413, Some(1009), false),
             Self::UnsupportedVersion => (Peer, Request, -32022, 400, 400, None, false),
+            Self::UrlElicitationRequired => (Caller, Request, -32042, 400, 200, None, true),
         };
         Row { blame, scope, code, http_modern, http_legacy, close, retryable }
     }
@@ -207,16 +214,6 @@ impl Error {
         Self::new(Kind::MethodNotFound, message)
     }
 
-    /// A request that needs a capability its client did not declare; `required` is the JSON of a
-    /// `ClientCapabilities` object.
-    pub fn missing_capability(required: &str) -> Self {
-        Self::new(
-            Kind::MissingCapability,
-            "the request needs a capability the client did not declare",
-        )
-        .with_data(format!(r#"{{"requiredCapabilities":{required}}}"#))
-    }
-
     /// A request before its session is ready.
     pub fn not_initialized(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::NotInitialized, message)
@@ -225,6 +222,19 @@ impl Error {
     /// Not JSON.
     pub fn parse(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Parse, message)
+    }
+
+    /// No such resource, with its URI in `data`: -32002 for a legacy `revision`, invalid params
+    /// (-32602) for a modern one.
+    ///
+    /// Source: `server/resources`, "Error Handling", of each revision.
+    pub fn resource_not_found(uri: &str, revision: Revision) -> Self {
+        let kind = if revision.is_modern() { Kind::InvalidParams } else { Kind::ResourceNotFound };
+        let mut data = br#"{"uri":"#.to_vec();
+        let uri: String = uri.chars().take(QUOTED_URI_CHARACTERS_MAX).collect();
+        write::string(&mut data, &uri);
+        data.push(b'}');
+        Self::new(kind, "Resource not found").with_data(String::from_utf8_lossy(&data))
     }
 
     /// Longer than a message may be.
@@ -291,13 +301,15 @@ impl std::error::Error for Error {}
 
 /// How much of a peer's own words an error repeats.
 const QUOTED_CHARACTERS_MAX: usize = 128;
+/// How much of an unknown URI an error repeats: clients compare it with the one they asked for.
+const QUOTED_URI_CHARACTERS_MAX: usize = 2048;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// (kind, JSON-RPC code, HTTP modern, HTTP legacy, close code): the table said once more.
-    const EXPECTED: [(Kind, i32, u16, u16, Option<u16>); 15] = [
+    const EXPECTED: [(Kind, i32, u16, u16, Option<u16>); 17] = [
         (Kind::Application(7), 7, 200, 200, None),
         (Kind::Busy, -32603, 503, 503, None),
         (Kind::ConnectionLimit, 1001, 503, 503, Some(1013)),
@@ -311,8 +323,10 @@ mod tests {
         (Kind::MissingCapability, -32021, 400, 400, None),
         (Kind::NotInitialized, -32600, 400, 400, None),
         (Kind::Parse, -32700, 400, 400, None),
+        (Kind::ResourceNotFound, -32002, 400, 200, None),
         (Kind::TooLarge, -32012, 413, 413, Some(1009)),
         (Kind::UnsupportedVersion, -32022, 400, 400, None),
+        (Kind::UrlElicitationRequired, -32042, 400, 200, None),
     ];
 
     #[test]
@@ -331,7 +345,8 @@ mod tests {
         for (kind, ..) in EXPECTED {
             let row = kind.row();
             assert!(row.scope != Scope::Connection || row.close.is_some(), "{kind:?}");
-            assert!(row.blame == Blame::Us || !row.retryable || kind == Kind::NotInitialized);
+            let after_a_step = [Kind::NotInitialized, Kind::UrlElicitationRequired];
+            assert!(row.blame == Blame::Us || !row.retryable || after_a_step.contains(&kind));
         }
     }
 
@@ -342,6 +357,16 @@ mod tests {
         assert_eq!(data["requested"], "1900-01-01\"");
         assert_eq!(data["supported"][0], "2026-07-28");
         assert_eq!(data["supported"].as_array().unwrap().len(), Revision::ALL.len());
+    }
+
+    #[test]
+    fn a_resource_that_is_not_there_has_the_code_of_the_revision() {
+        for revision in Revision::ALL {
+            let error = Error::resource_not_found("test://\"x\"", revision);
+            assert_eq!(error.code, revision.dialect().resource_not_found_code);
+            let data: serde_json::Value = serde_json::from_str(&error.data.unwrap()).unwrap();
+            assert_eq!(data["uri"], "test://\"x\"");
+        }
     }
 
     #[test]

@@ -11,9 +11,9 @@
 //! | [`revision`] | the five revisions of the specification and what differs between them |
 //! | [`error`] | what can go wrong: blame, scope and every derived code in one table |
 //! | [`rpc`] | JSON-RPC 2.0: ids and envelopes |
+//! | [`era`] | the legacy handshake, the modern `_meta`, methods and capabilities |
 //! | [`params`] | the params that the protocol itself reads |
 //! | [`message`] | encoders of everything that is said |
-//! | [`era`] | the legacy handshake and the modern `_meta` |
 //! | [`inflight`] | the requests of one connection that have no answer yet |
 //! | [`fuzz`] | the body of a fuzz target over all of it |
 
@@ -27,11 +27,11 @@ pub mod error;
 
 pub mod rpc;
 
+pub mod era;
+
 pub mod params;
 
 pub mod message;
-
-pub mod era;
 
 pub mod inflight;
 

@@ -99,8 +99,30 @@ pub struct Dialect {
     pub error_id_null: bool,
     /// Results carry `resultType` and the server's name in `_meta`.
     pub result_type: bool,
-    /// Lists and `server/discover` carry `ttlMs` and `cacheScope`.
+    /// Lists, `resources/read` and `server/discover` carry `ttlMs` and `cacheScope`.
     pub cache_hints: bool,
+    /// The error code for a resource that is not there.
+    pub resource_not_found_code: i32,
+    /// The server says whether it completes arguments.
+    pub completions_capability: bool,
+    /// Annotations of content carry `lastModified`.
+    pub annotations_last_modified: bool,
+    /// The server may ask the user for input: `elicitation/create`.
+    pub elicitation: bool,
+    /// Elicitation has modes, and one of them opens an address.
+    pub elicitation_url: bool,
+    /// Elicitation by address carries an `elicitationId`, and its end is told.
+    pub elicitation_ids: bool,
+    /// Forms have defaults, enumerations with titles and choices of several.
+    pub elicitation_choices: bool,
+    /// Sampling may offer tools to the model, and messages carry their use and results.
+    pub sampling_tools: bool,
+    /// A sampling message may hold several blocks.
+    pub sampling_content_array: bool,
+    /// Tasks are part of the core: `params.task`, `execution.taskSupport`, `tasks/result`.
+    pub core_tasks: bool,
+    /// Client and server declare extensions.
+    pub extensions: bool,
 }
 
 const V2024_11_05: Dialect = Dialect {
@@ -120,6 +142,17 @@ const V2024_11_05: Dialect = Dialect {
     error_id_null: true,
     result_type: false,
     cache_hints: false,
+    resource_not_found_code: -32002,
+    completions_capability: false,
+    annotations_last_modified: false,
+    elicitation: false,
+    elicitation_url: false,
+    elicitation_ids: false,
+    elicitation_choices: false,
+    sampling_tools: false,
+    sampling_content_array: false,
+    core_tasks: false,
+    extensions: false,
 };
 
 const V2025_03_26: Dialect = Dialect {
@@ -128,6 +161,7 @@ const V2025_03_26: Dialect = Dialect {
     tool_annotations: true,
     audio: true,
     progress_message: true,
+    completions_capability: true,
     ..V2024_11_05
 };
 
@@ -138,6 +172,8 @@ const V2025_06_18: Dialect = Dialect {
     structured_content: true,
     resource_link: true,
     meta_on_types: true,
+    annotations_last_modified: true,
+    elicitation: true,
     ..V2025_03_26
 };
 
@@ -147,6 +183,12 @@ const V2025_11_25: Dialect = Dialect {
     implementation_details: true,
     arguments_fail_in_band: true,
     error_id_null: false,
+    elicitation_url: true,
+    elicitation_ids: true,
+    elicitation_choices: true,
+    sampling_tools: true,
+    sampling_content_array: true,
+    core_tasks: true,
     ..V2025_06_18
 };
 
@@ -155,6 +197,10 @@ const V2026_07_28: Dialect = Dialect {
     structured_any: true,
     result_type: true,
     cache_hints: true,
+    resource_not_found_code: -32602,
+    elicitation_ids: false,
+    core_tasks: false,
+    extensions: true,
     ..V2025_11_25
 };
 

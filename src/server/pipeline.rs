@@ -206,6 +206,11 @@ impl Road {
                 message::result(&mut connection.outgoing, admitted.id, body);
             }
             Method::Initialize => self.initialize(connection, &admitted),
+            unserved => {
+                let error = Error::method_not_found(unserved.as_str());
+                let revision = Some(admitted.revision);
+                self.say_error(connection, Some(admitted.id), &error, revision);
+            }
         }
         true
     }
@@ -239,7 +244,7 @@ impl Road {
             }
             Some(Notice::Cancelled) => self.cancel(connection, params),
             // We ask nothing yet, so nothing of ours can make progress.
-            Some(Notice::Progress) | None => {}
+            Some(Notice::Progress | Notice::RootsListChanged | Notice::TaskStatus) | None => {}
         }
     }
 
@@ -301,7 +306,7 @@ fn count(requests: &mut Requests, method: Option<Method>) {
         Some(Method::Ping) => &mut requests.ping,
         Some(Method::Discover) => &mut requests.discover,
         Some(Method::Initialize) => &mut requests.initialize,
-        None => &mut requests.other,
+        Some(_) | None => &mut requests.other,
     };
     *counter += 1;
 }

@@ -1,9 +1,10 @@
 //! Every message that this room can say, held against the schema of its revision.
 
 use crate::judge::judge;
+use corelane::protocol::era::ClientCapabilities;
 use corelane::protocol::error::{Error, Kind};
 use corelane::protocol::message::{
-    self, Answer, CacheHint, ServerCapabilities, ServerInfo, ToolsCapability,
+    self, Answer, CacheHint, Listed, ServerCapabilities, ServerInfo, ToolsCapability,
 };
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::Id;
@@ -23,6 +24,7 @@ fn info() -> ServerInfo {
 fn capabilities() -> [ServerCapabilities; 3] {
     [None, Some(false), Some(true)].map(|tools| ServerCapabilities {
         tools: tools.map(|list_changed| ToolsCapability { list_changed }),
+        ..ServerCapabilities::default()
     })
 }
 
@@ -84,7 +86,7 @@ fn a_page_of_tools_fits_every_revision() {
         for (tools, cursor) in [(0, None), (1, Some("next\"")), (3, None)] {
             let answer = hold_result(revision, "tools/list", |out| {
                 let tools = std::iter::repeat_n(tool, tools);
-                message::tools_list_page(out, revision, tools, cursor, CACHE, &suffix);
+                message::list_page(out, revision, Listed::Tools, tools, cursor, CACHE, &suffix);
             });
             assert_eq!(answer["result"]["tools"].as_array().unwrap().len(), tools);
             assert_eq!(answer["result"]["nextCursor"].as_str(), cursor);
@@ -149,7 +151,7 @@ fn every_error_fits_every_revision_that_has_it() {
     ];
     let modern = [
         Error::header_mismatch("x"),
-        Error::missing_capability(r#"{"sampling":{}}"#),
+        Error::missing_capability(ClientCapabilities::SAMPLING),
         Error::unsupported_version("1900-01-01"),
     ];
     for revision in Revision::ALL {

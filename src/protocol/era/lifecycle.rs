@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | `NotInitialized` | `initialize`, `ping` |
 //! | `Initializing` (the answer was given) | `ping` |
-//! | `Initialized` | everything but `initialize` |
+//! | `Initialized` | what the revision has, but for `initialize` |
 //! | `Disconnected` | nothing |
 //!
 //! What it keeps true: nothing is served before it is ready, a handshake is made once, and a
@@ -90,11 +90,13 @@ impl Lifecycle {
     #[inline]
     pub fn admit(&self, method: Method) -> Result<Revision, Error> {
         match (self, method) {
-            (Self::Initialized(agreement), Method::ToolsCall | Method::ToolsList) => {
+            (Self::Initialized(agreement), _)
+                if method != Method::Initialize && method.is_in(agreement.revision) =>
+            {
                 Ok(agreement.revision)
             }
             (Self::NotInitialized, Method::Initialize) => Ok(Revision::LATEST_LEGACY),
-            (Self::NotInitialized | Self::Initializing(_) | Self::Initialized(_), Method::Ping) => {
+            (Self::NotInitialized | Self::Initializing(_), Method::Ping) => {
                 Ok(self.revision().unwrap_or(Revision::LATEST_LEGACY))
             }
             _ => Err(self.refusal(method)),
@@ -216,10 +218,12 @@ mod tests {
         let served: [Vec<Method>; 4] = states().map(|state| {
             Method::ALL.into_iter().filter(|method| state.admit(*method).is_ok()).collect()
         });
+        let of_the_revision =
+            |method: &Method| *method != Method::Initialize && method.is_in(Revision::V2025_06_18);
         let expected = [
-            vec![Method::Initialize, Method::Ping],
+            vec![Method::Ping, Method::Initialize],
             vec![Method::Ping],
-            vec![Method::Ping, Method::ToolsCall, Method::ToolsList],
+            Method::ALL.into_iter().filter(of_the_revision).collect(),
             vec![],
         ];
         assert_eq!(served, expected);

@@ -160,7 +160,17 @@ impl LogLevel {
         (Self::Emergency, "emergency"),
     ];
 
-    fn read(value: Value<'_>) -> Result<Self, Error> {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// Reads the name of a level.
+    ///
+    /// # Errors
+    ///
+    /// Invalid params (-32602) for whatever is not one.
+    pub fn read(value: Value<'_>) -> Result<Self, Error> {
         let name = value.as_str().unwrap_or_default();
         match Self::ALL.iter().find(|(_, known)| *known == name) {
             Some((level, _)) => Ok(*level),

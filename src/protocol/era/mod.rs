@@ -16,7 +16,7 @@ mod meta;
 
 mod lifecycle;
 
-pub use capabilities::ClientCapabilities;
+pub use capabilities::{ClientCapabilities, TASKS_EXTENSION};
 pub use lifecycle::{Agreement, Initialize, Lifecycle};
 pub use meta::{
     CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, LogLevel, Meta, ModernMeta, PROTOCOL_VERSION_KEY,

@@ -15,6 +15,8 @@
 
 pub mod write;
 
+mod object;
+
 mod value;
 
 mod deserialize;
@@ -25,5 +27,6 @@ mod parser;
 
 pub use deserialize::Mismatch;
 pub use limits::{Limits, NESTING_CEILING, SURVEYED_BYTES_MIN};
+pub use object::ObjectWriter;
 pub use parser::{Document, PADDING_BYTES, ParseError, Parser};
 pub use value::{Array, Duplicate, Items, Kind, Members, Object, Value};

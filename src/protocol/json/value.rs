@@ -195,7 +195,7 @@ impl std::fmt::Debug for Value<'_> {
 }
 
 /// The members of an object, in the order of the text.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Object<'a> {
     nodes: &'a [Node<'a>],
     length: usize,

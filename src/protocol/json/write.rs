@@ -126,6 +126,25 @@ pub fn boolean(out: &mut Vec<u8>, truth: bool) {
     out.extend_from_slice(if truth { b"true" } else { b"false" });
 }
 
+/// Appends an owned value.
+pub fn json(out: &mut Vec<u8>, value: &serde_json::Value) {
+    let start = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        // A value in memory has no way to fail; this keeps the token complete.
+        out.truncate(start);
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// Appends an owned object.
+pub fn map(out: &mut Vec<u8>, map: &serde_json::Map<String, serde_json::Value>) {
+    let start = out.len();
+    if serde_json::to_writer(&mut *out, map).is_err() {
+        out.truncate(start);
+        out.extend_from_slice(b"{}");
+    }
+}
+
 /// How many bytes at the start of `bytes` stand for themselves in a JSON string.
 #[inline]
 fn clean_prefix(bytes: &[u8]) -> usize {

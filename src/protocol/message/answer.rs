@@ -7,8 +7,10 @@
 //!
 //! Source: `CallToolResult` in the schema of each revision; `server/tools`.
 
+use super::content::{Binary, Block, write_binary, write_embedded, write_link};
+use super::resource::{ResourceContent, ResourceLink};
 use crate::protocol::error::Error;
-use crate::protocol::json::write;
+use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::{Dialect, Revision};
 use serde::Serialize;
 use std::fmt;
@@ -64,6 +66,49 @@ impl<'o> Answer<'o> {
         self.block_open(TEXT_OPEN);
         write::formatted(self.out, arguments);
         self.out.push(b'}');
+        self
+    }
+
+    /// Adds a block of any kind; one that the revision lacks becomes text.
+    pub fn block(&mut self, block: &Block) -> &mut Self {
+        self.block_open(b"");
+        block.write(self.out, self.revision);
+        self
+    }
+
+    /// Adds a picture, written as base64 straight into the buffer.
+    pub fn image(&mut self, data: &[u8], mime_type: &str) -> &mut Self {
+        self.binary(Binary::Image, data, mime_type)
+    }
+
+    /// Adds a sound; text that says what it was before 2025-03-26.
+    pub fn audio(&mut self, data: &[u8], mime_type: &str) -> &mut Self {
+        self.binary(Binary::Audio, data, mime_type)
+    }
+
+    /// Adds a link to a resource; its URI as text before 2025-06-18.
+    pub fn link(&mut self, link: &ResourceLink) -> &mut Self {
+        self.block_open(b"");
+        let mut object = ObjectWriter::open(self.out);
+        write_link(&mut object, link, self.revision);
+        object.close();
+        self
+    }
+
+    /// Adds a resource with what it holds.
+    pub fn embed(&mut self, resource: &ResourceContent) -> &mut Self {
+        self.block_open(b"");
+        let mut object = ObjectWriter::open(self.out);
+        write_embedded(&mut object, resource, self.revision);
+        object.close();
+        self
+    }
+
+    fn binary(&mut self, kind: Binary, data: &[u8], mime_type: &str) -> &mut Self {
+        self.block_open(b"");
+        let mut object = ObjectWriter::open(self.out);
+        write_binary(&mut object, kind, data, mime_type, self.revision);
+        object.close();
         self
     }
 

@@ -1,39 +1,12 @@
 //! Bodies that are the same for every request of one revision: the catalog encodes them once.
 //!
-//! Source: `InitializeResult`, `DiscoverResult` and `ListToolsResult` in the schema of each
-//! revision; 2026-07-28 `server/utilities/caching`.
+//! Source: `InitializeResult`, `DiscoverResult` and the `List*Result` in the schema of each revision;
+//! 2026-07-28 `server/utilities/caching`.
 
+use super::capabilities::ServerCapabilities;
 use super::server::{ServerInfo, result_suffix};
 use crate::protocol::json::write;
 use crate::protocol::revision::Revision;
-
-/// What this server offers.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ServerCapabilities {
-    /// It has tools.
-    pub tools: Option<ToolsCapability>,
-}
-
-/// How this server offers its tools.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ToolsCapability {
-    /// It says when the list changes.
-    pub list_changed: bool,
-}
-
-impl ServerCapabilities {
-    fn write(self, out: &mut Vec<u8>) {
-        out.push(b'{');
-        if let Some(tools) = self.tools {
-            out.extend_from_slice(br#""tools":{"#);
-            if tools.list_changed {
-                out.extend_from_slice(br#""listChanged":true"#);
-            }
-            out.push(b'}');
-        }
-        out.push(b'}');
-    }
-}
 
 /// How long a modern client may keep a list, and for whom.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,7 +18,8 @@ pub struct CacheHint {
 }
 
 impl CacheHint {
-    fn write(self, out: &mut Vec<u8>) {
+    /// Appends the two members, with a comma before each.
+    pub(super) fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#","ttlMs":"#);
         write::unsigned(out, self.fresh_ms);
         let scope: &[u8] = if self.shared { br#","cacheScope":"public""# } else { PRIVATE };
@@ -64,7 +38,7 @@ pub fn initialize_result(
     out.extend_from_slice(br#"{"protocolVersion":"#);
     write::string(out, revision.as_str());
     out.extend_from_slice(br#","capabilities":"#);
-    capabilities.write(out);
+    capabilities.write(out, revision);
     out.extend_from_slice(br#","serverInfo":"#);
     info.write(out, revision);
     write_instructions(out, instructions);
@@ -88,29 +62,48 @@ pub fn discover_result(
         write::string(out, revision.as_str());
     }
     out.extend_from_slice(br#"],"capabilities":"#);
-    capabilities.write(out);
+    capabilities.write(out, Revision::LATEST);
     write_instructions(out, instructions);
     cache.write(out);
     out.extend_from_slice(&result_suffix(Revision::LATEST, info));
     out.push(b'}');
 }
 
-/// Appends one page of `tools/list`: `tools` are `Tool` objects of `revision`, encoded already, and
+/// Which list a page belongs to.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Listed {
+    /// `prompts/list`
+    Prompts,
+    /// `resources/templates/list`
+    ResourceTemplates,
+    /// `resources/list`
+    Resources,
+    /// `tools/list`
+    Tools,
+}
+
+/// Appends one page of a list: `items` are objects of `revision`, encoded already, and
 /// `next_cursor` is left out on the last page. `suffix` is that of [`result_suffix`].
-pub fn tools_list_page<T: AsRef<[u8]>>(
+pub fn list_page<T: AsRef<[u8]>>(
     out: &mut Vec<u8>,
     revision: Revision,
-    tools: impl IntoIterator<Item = T>,
+    listed: Listed,
+    items: impl IntoIterator<Item = T>,
     next_cursor: Option<&str>,
     cache: CacheHint,
     suffix: &[u8],
 ) {
-    out.extend_from_slice(br#"{"tools":["#);
-    for (index, tool) in tools.into_iter().enumerate() {
+    out.extend_from_slice(match listed {
+        Listed::Prompts => br#"{"prompts":["#,
+        Listed::ResourceTemplates => br#"{"resourceTemplates":["#,
+        Listed::Resources => br#"{"resources":["#,
+        Listed::Tools => br#"{"tools":["#,
+    });
+    for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(tool.as_ref());
+        out.extend_from_slice(item.as_ref());
     }
     out.push(b']');
     if let Some(cursor) = next_cursor {

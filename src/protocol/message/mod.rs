@@ -5,18 +5,62 @@
 //! the growth of the buffer. Bodies that are the same for every request (`initialize`,
 //! `server/discover`, pages of `tools/list`) are encoded once by the catalog and copied here.
 
+mod icon;
+
 mod response;
 
 mod server;
 
+mod capabilities;
+
 mod body;
+
+mod annotations;
+
+mod resource;
+
+mod content;
 
 mod answer;
 
+mod prompt;
+
+mod contents;
+
+mod completion;
+
+mod input;
+
+mod timestamp;
+
+mod task;
+
+mod notification;
+
+pub use annotations::{ContentAnnotations, Role};
 pub use answer::Answer;
-pub use body::{
-    CacheHint, ServerCapabilities, ToolsCapability, discover_result, initialize_result,
-    tools_list_page,
+pub use body::{CacheHint, Listed, discover_result, initialize_result, list_page};
+pub use capabilities::{
+    PromptsCapability, ResourcesCapability, ServerCapabilities, TasksCapability, ToolsCapability,
 };
-pub use response::{empty_result, error, progress, result, result_close, result_open};
+pub use completion::{COMPLETION_VALUES_MAX, completion_result};
+pub use content::{Block, Content};
+pub use contents::{ContentsWriter, read_result};
+pub use icon::{Icon, Theme};
+pub use input::{
+    Action, Elicitation, Elicited, Field, Form, IncludeContext, InputRequest, InputResponse,
+    ModelPreferences, Root, Sampled, Sampling, SamplingTool, Spoken, TextFormat, ToolChoice,
+    input_required_body, request,
+};
+pub use notification::{Change, acknowledged, cancelled, elicitation_complete, listen_result, log};
+pub use prompt::{PromptWriter, prompt_result};
+pub use resource::{Body, MetaMembers, ResourceContent, ResourceLink};
+pub use response::{
+    empty_result, error, error_object, progress, result, result_close, result_open,
+};
 pub use server::{ServerInfo, result_suffix};
+pub use task::{
+    TaskDetail, TaskStatus, TaskView, cancel_task_result, create_task_result, task_payload_result,
+    task_result, tasks_page,
+};
+pub use timestamp::timestamp;

@@ -25,7 +25,14 @@ pub fn error(out: &mut Vec<u8>, id: Option<Id<'_>>, error: &Error, revision: Opt
         }
         None => {}
     }
-    out.extend_from_slice(br#""error":{"code":"#);
+    out.extend_from_slice(br#""error":"#);
+    error_object(out, error);
+    out.push(b'}');
+}
+
+/// Appends the object that says what went wrong: in an error response, and in a task that failed.
+pub fn error_object(out: &mut Vec<u8>, error: &Error) {
+    out.extend_from_slice(br#"{"code":"#);
     write::signed(out, error.code.into());
     out.extend_from_slice(br#","message":"#);
     write::string(out, &error.message);
@@ -33,7 +40,7 @@ pub fn error(out: &mut Vec<u8>, id: Option<Id<'_>>, error: &Error, revision: Opt
         out.extend_from_slice(br#","data":"#);
         out.extend_from_slice(data.as_bytes());
     }
-    out.extend_from_slice(b"}}");
+    out.push(b'}');
 }
 
 /// Appends a response up to its body, which the caller appends before [`result_close`].
@@ -100,6 +107,7 @@ pub fn progress(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::era::ClientCapabilities;
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
@@ -123,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_data_of_an_error_is_passed_on_as_it_is() {
-        let fault = Error::missing_capability(r#"{"sampling":{}}"#);
+        let fault = Error::missing_capability(ClientCapabilities::SAMPLING);
         let text = written(|out| error(out, None, &fault, None));
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(

@@ -2,6 +2,7 @@
 //!
 //! Source: `Implementation` in the schema of each revision; `basic/index` (2026-07-28), "_meta".
 
+use super::icon::Icon;
 use crate::protocol::json::write;
 use crate::protocol::revision::Revision;
 
@@ -18,6 +19,8 @@ pub struct ServerInfo {
     pub description: Option<String>,
     /// Where to read about it, an absolute URI (2025-11-25 and later).
     pub website_url: Option<String>,
+    /// Pictures (2025-11-25 and later).
+    pub icons: Vec<Icon>,
 }
 
 impl ServerInfo {
@@ -44,6 +47,10 @@ impl ServerInfo {
                 write::string(out, text);
             }
         }
+        if dialect.icons && !self.icons.is_empty() {
+            out.extend_from_slice(br#","icons":"#);
+            Icon::write_all(&self.icons, out);
+        }
         out.extend_from_slice(br#","version":"#);
         write::string(out, &self.version);
         out.push(b'}');
@@ -56,14 +63,22 @@ impl ServerInfo {
 pub fn result_suffix(revision: Revision, info: &ServerInfo) -> Vec<u8> {
     let mut out = Vec::new();
     if revision.dialect().result_type {
-        out.extend_from_slice(
-            br#","resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":"#,
-        );
+        out.extend_from_slice(COMPLETE);
+        out.extend_from_slice(br#","_meta":{"io.modelcontextprotocol/serverInfo":"#);
         info.write(&mut out, revision);
         out.push(b'}');
     }
     out
 }
+
+/// The part of a suffix that every result carries, complete or not: `_meta` with the comma before
+/// it.
+pub(super) fn meta_of(suffix: &[u8]) -> &[u8] {
+    suffix.strip_prefix(COMPLETE).unwrap_or(suffix)
+}
+
+/// How the suffix of a complete result starts.
+const COMPLETE: &[u8] = br#","resultType":"complete""#;
 
 #[cfg(test)]
 mod tests {

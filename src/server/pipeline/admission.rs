@@ -41,7 +41,7 @@ pub(super) fn admit<'a>(
     let is_modern = meta.is_modern() || discovers;
     let agreed = if is_modern { Some(meta.modern()?.revision) } else { lifecycle.revision() };
     let method = match method {
-        Some(method) if !is_modern || method.is_known_to(true) => method,
+        Some(method) if !is_modern || method.is_in(Revision::LATEST) => method,
         // What an unprepared connection may not do is said before what nobody can do.
         None if !is_modern => {
             return Err(lifecycle

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::protocol::message::{self, CacheHint, ServerCapabilities, ServerInfo, ToolsCapability};
+use crate::protocol::message::{
+    self, CacheHint, Listed, ServerCapabilities, ServerInfo, ToolsCapability,
+};
 use crate::protocol::revision::Revision;
 use crate::service::catalog::name::BuildNameHasher;
 use crate::service::catalog::page::Pages;
@@ -102,7 +104,7 @@ impl CatalogBuilder {
             let part = pages.tools(index);
             framed(|out| {
                 let (cache, suffix) = (self.cache(), &result_suffix);
-                message::tools_list_page(out, revision, &tools[part], next, cache, suffix);
+                message::list_page(out, revision, Listed::Tools, &tools[part], next, cache, suffix);
             })
         });
         Framed {
@@ -178,5 +180,12 @@ const PAGE_TOOLS_MAX_DEFAULT: usize = 100;
 const FRESH_FOR_DEFAULT: Duration = Duration::from_mins(5);
 
 /// Tools are offered even where there are none: a list of nothing is an answer too.
-const CAPABILITIES: ServerCapabilities =
-    ServerCapabilities { tools: Some(ToolsCapability { list_changed: false }) };
+const CAPABILITIES: ServerCapabilities = ServerCapabilities {
+    tools: Some(ToolsCapability { list_changed: false }),
+    prompts: None,
+    resources: None,
+    completions: false,
+    logging: false,
+    tasks: None,
+    extensions: &[],
+};
