@@ -17,7 +17,7 @@
 //! - When the receive buffers run out the backend waits for leases to come back and goes on by
 //!   itself; nothing is lost, the peer is slowed by its window. Sockets that found none go before
 //!   those that have had some.
-//! - A crowd that is received from does not keep out the one at the door: every turn accepts, a
+//! - However many sockets have something to say, each look at the kernel accepts as well: a
 //!   bounded number for each listener.
 
 pub mod poll;

@@ -244,15 +244,14 @@ fn a_ring_has_senders_take_turns_at_the_last_buffers() {
 
 #[test]
 fn readiness_accepts_while_a_crowd_sends() {
-    let ring = poll(&sharing::options()).unwrap();
+    let ring = poll(&sharing::crowded()).unwrap();
     sharing::a_crowd_of_senders_does_not_keep_connections_waiting(bench::Bench::new(ring));
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_ring_accepts_while_a_crowd_sends() {
-    // Queues that hold a turn: one that overflows takes more of them.
-    let Some(ring) = uring(&sharing::options()) else { return };
+    let Some(ring) = uring(&sharing::crowded()) else { return };
     sharing::a_crowd_of_senders_does_not_keep_connections_waiting(bench::Bench::new(ring));
 }
 

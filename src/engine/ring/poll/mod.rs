@@ -145,7 +145,7 @@ impl PollRing {
 
 /// Events that one wait reports; what else is ready comes with the next, in turn. Measured: what
 /// the kernel keeps of so many connections is still in the cache when their answers are sent. With
-/// a thousand at once a request costs a tenth more, with 32 the waits begin to show.
+/// a thousand at once a request costs a twelfth more, with 32 the waits begin to show.
 const EVENTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(127);
 
 /// With as many events the next wait may well be full. Not the bound itself, because the poller
