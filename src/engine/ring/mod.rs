@@ -15,7 +15,10 @@
 //! - Every [`Operation::Send`] is answered by exactly one [`Completion::Sent`] that hands the
 //!   buffer back. One send per socket may be in flight.
 //! - When the receive buffers run out the backend waits for leases to come back and goes on by
-//!   itself; nothing is lost, the peer is slowed by its window.
+//!   itself; nothing is lost, the peer is slowed by its window. Sockets that found none go before
+//!   those that have had some.
+//! - However many sockets have something to say, each look at the kernel accepts as well: a
+//!   bounded number for each listener.
 
 pub mod poll;
 pub mod sim;
@@ -93,7 +96,10 @@ pub enum Operation {
         /// Where the unsent part begins.
         from: usize,
     },
-    /// Tell the peer that nothing more will be sent (half close); receiving goes on.
+    /// Tell the peer that nothing more will be sent (half close); receiving goes on. A send in
+    /// flight ends first, and the half close follows it, however it ended; a close meanwhile
+    /// takes both back. Nothing is told of it. Sends may not follow. What has no halves (a pipe)
+    /// is left as it is.
     Finish(Socket),
     /// Close; outstanding operations are cancelled first.
     Close(Socket),

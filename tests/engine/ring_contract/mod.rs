@@ -131,6 +131,8 @@ macro_rules! all_promises {
                 a_send_after_the_peer_is_gone_is_answered_with_a_failure,
                 a_send_begins_where_it_is_told_to,
                 an_empty_send_is_answered,
+                a_close_takes_the_send_under_way_and_the_end_behind_it_back,
+                finishing_waits_for_the_send_under_way,
                 requests_are_echoed_on_many_connections,
             },
             sharing::{a_fast_sender_does_not_hide_a_quiet_one},
@@ -209,16 +211,48 @@ fn a_completion_queue_that_overflows_says_so() {
     }
 }
 
-#[test]
-fn readiness_finishes_after_the_send_under_way() {
-    let ring = poll(&small()).unwrap();
-    sending::finishing_waits_for_the_send_under_way(bench::Bench::new(ring));
+/// The set of `sharing`, but for two buffers: one sender takes both at once.
+fn scarce() -> RingOptions {
+    RingOptions { receive_buffers: 2, ..small() }
 }
 
 #[test]
 fn readiness_serves_a_quiet_sender_where_a_fast_one_takes_every_buffer() {
-    let ring = poll(&RingOptions { receive_buffers: 2, ..small() }).unwrap();
+    let ring = poll(&scarce()).unwrap();
     sharing::a_fast_sender_does_not_hide_a_quiet_one(bench::Bench::new(ring));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ring_serves_a_quiet_sender_where_a_fast_one_takes_every_buffer() {
+    let Some(ring) = uring(&scarce()) else { return };
+    sharing::a_fast_sender_does_not_hide_a_quiet_one(bench::Bench::new(ring));
+}
+
+#[test]
+fn readiness_has_senders_take_turns_at_the_last_buffers() {
+    let ring = poll(&scarce()).unwrap();
+    sharing::senders_take_turns_at_the_last_buffers(bench::Bench::new(ring));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ring_has_senders_take_turns_at_the_last_buffers() {
+    let Some(ring) = uring(&scarce()) else { return };
+    sharing::senders_take_turns_at_the_last_buffers(bench::Bench::new(ring));
+}
+
+#[test]
+fn readiness_accepts_while_a_crowd_sends() {
+    let ring = poll(&sharing::crowded()).unwrap();
+    sharing::a_crowd_of_senders_does_not_keep_connections_waiting(bench::Bench::new(ring));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ring_accepts_while_a_crowd_sends() {
+    let Some(ring) = uring(&sharing::crowded()) else { return };
+    sharing::a_crowd_of_senders_does_not_keep_connections_waiting(bench::Bench::new(ring));
 }
 
 #[test]

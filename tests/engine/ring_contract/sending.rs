@@ -73,15 +73,44 @@ pub(super) fn finishing_waits_for_the_send_under_way<R: Ring>(mut bench: Bench<R
     let bytes = pattern(16 << 20);
     bench.send(socket, &bytes);
     bench.submit(Operation::Finish(socket));
+    // Part of it is on its way, the rest waits for a peer that does not read yet.
+    bench.settle();
+    assert!(!bench.has_told_of(socket), "{:?}", bench.told);
     let reader = std::thread::spawn(move || {
         let mut heard = Vec::new();
         client.read_to_end(&mut heard).unwrap();
         heard
     });
     assert_eq!(bench.await_sent(socket).1.unwrap(), bytes.len());
+    // The half close is submitted by the next park.
     bench.turn(Patience::None);
     bench.turn(Patience::None);
     assert!(reader.join().unwrap() == bytes);
+    bench.await_ended(socket).unwrap();
+    bench.close(socket);
+}
+
+pub(super) fn a_close_takes_the_send_under_way_and_the_end_behind_it_back<R: Ring>(
+    mut bench: Bench<R>,
+) {
+    let (_, address) = bench.listen();
+    // An end that is left over would be the next tenant's.
+    for _ in 0..3 {
+        let (client, socket) = bench.pair(address);
+        bench.send(socket, &pattern(16 << 20));
+        bench.submit(Operation::Finish(socket));
+        bench.settle();
+        bench.submit(Operation::Close(socket));
+        bench.await_sent(socket).1.ok();
+        bench.await_closed(socket);
+        drop(client);
+        let (mut next, socket) = bench.pair(address);
+        bench.settle();
+        bench.send(socket, b"whole");
+        assert_eq!(bench.await_sent(socket).1.unwrap(), 5);
+        assert_eq!(read(&mut next, 5), b"whole");
+        bench.close(socket);
+    }
 }
 
 pub(super) fn a_send_after_the_peer_is_gone_is_answered_with_a_failure<R: Ring>(

@@ -115,6 +115,22 @@ fn a_reader_that_stops_holds_the_send_back() {
 }
 
 #[test]
+fn finishing_waits_for_the_send_under_way() {
+    let mut stage = Stage::new();
+    let (client, socket) = stage.connected();
+    client.stop_reading();
+    stage.send(socket, &vec![7; 200_000]);
+    stage.ring.submit(Operation::Finish(socket));
+    stage.settle();
+    assert!(stage.told.is_empty() && !client.has_ended());
+    client.read_eagerly();
+    stage.settle();
+    assert!(matches!(stage.told.pop(), Some(Completion::Sent { result: Ok(200_000), .. })));
+    assert_eq!(client.heard().len(), 200_000);
+    assert!(client.has_ended());
+}
+
+#[test]
 fn a_close_hands_the_held_send_back_and_tells_nothing_else() {
     let mut stage = Stage::new();
     let (client, socket) = stage.connected();

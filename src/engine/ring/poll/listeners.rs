@@ -87,7 +87,7 @@ impl Listeners {
         now: Moment,
     ) {
         let batch = self.batch;
-        let Some(gate) = self.find(listener).filter(|gate| gate.is_accepting) else { return };
+        let Some(gate) = self.find(listener).filter(|gate| gate.is_watched) else { return };
         for _ in 0..batch {
             let error = match gate.admit(streams, listener) {
                 Ok(Admitted::One) => continue,
@@ -99,6 +99,15 @@ impl Listeners {
             gate.forget(poller);
             self.is_any_resting = true;
             return;
+        }
+    }
+
+    /// Takes in connections that wait at any listener.
+    pub(super) fn take_in_all(&mut self, poller: &Poller, streams: &mut Streams, now: Moment) {
+        #[expect(clippy::cast_possible_truncation, reason = "`open` names no more")]
+        let end = self.places.len() as u16;
+        for name in 0..end {
+            self.take_in(poller, streams, Listener(name), now);
         }
     }
 

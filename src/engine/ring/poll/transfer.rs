@@ -111,9 +111,14 @@ impl Streams {
     /// Reads a stream that is ready: until it is empty, has had its share, or no buffer is free.
     #[inline]
     pub(super) fn take_in(&mut self, socket: Socket) {
-        for _ in 0..self.share {
+        for taken in 0..self.share {
             let Some(Some(stream)) = self.places.get_mut(socket.index()) else { return };
             let Some(bytes) = self.buffers.next() else {
+                if taken > 0 {
+                    // It has had some: those that found none go first, and its rest is reported
+                    // again.
+                    return;
+                }
                 // First in line when buffers are back. It stays watched: most often they are back
                 // before the next wait, and an event before that ends the watching.
                 stream.intake = Intake::Starved;

@@ -89,6 +89,12 @@ impl UringRing {
 
     pub(super) fn submit_finish(&mut self, socket: Socket) {
         let Some(state) = self.table.state(socket).filter(|state| !state.closing) else { return };
+        // A send that the kernel has taken in part goes on when the peer reads; a half close before
+        // that would cut it.
+        state.finishing = state.send != 0;
+        if state.finishing {
+            return;
+        }
         // The kernel looks the slot up on a thread of its own, some time later: until it has, the
         // slot must not go to another connection, which would be finished instead.
         state.outstanding += 1;

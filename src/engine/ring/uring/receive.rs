@@ -31,6 +31,7 @@ impl UringRing {
             return;
         };
         state.armed = true;
+        state.burst = 0;
         state.outstanding += 1;
         let entry = match self.table.target(socket) {
             Target::Slot(slot) => opcode::RecvMulti::new(Fixed(slot), GROUP).build(),
@@ -135,14 +136,13 @@ impl UringRing {
         }
     }
 
-    /// Arms the sockets that want to receive and are not armed. Those that got nothing in this turn
-    /// come first: the kernel serves them as they are armed, and a sender that is always ahead
-    /// would otherwise take every buffer again.
+    /// Arms the sockets that want to receive and are not armed. Those that found no buffer since
+    /// they were armed come first: the kernel serves them as they are armed, and a sender that is
+    /// always ahead would otherwise take every buffer again.
     pub(super) fn arm_hungry(&mut self) {
         for _ in 0..self.hungry.len() {
             let Some(socket) = self.hungry.pop_front() else { return };
-            let turn = self.turn;
-            if self.table.state(socket).is_some_and(|state| state.burst_turn == turn) {
+            if self.table.state(socket).is_some_and(|state| state.is_fed()) {
                 self.hungry.push_back(socket);
             } else {
                 self.feed(socket);

@@ -84,9 +84,14 @@ impl UringRing {
         if is_abandoned {
             return;
         }
+        let mut finishing = false;
         if let Some(state) = self.table.state(socket) {
             state.send = 0;
             state.outstanding -= 1;
+            finishing = state.finishing;
+        }
+        if finishing {
+            self.submit_finish(socket);
         }
         let result = outcome(first.unwrap_or(result));
         into.push(Completion::Sent { socket, buffer, result });

@@ -33,13 +33,15 @@ pub(super) struct State {
     pub(super) ended: bool,
     /// A close was asked for.
     pub(super) closing: bool,
+    /// The half close follows the send in flight.
+    pub(super) finishing: bool,
     /// It closes with a reset: what was sent without a copy is taken back from the kernel.
     pub(super) resets: bool,
     /// The send in flight, as its place plus one.
     pub(super) send: u32,
     /// Submissions whose last completion has not come.
     pub(super) outstanding: u8,
-    /// Buffers filled in the turn `burst_turn`.
+    /// Buffers filled in the turn `burst_turn`; none where the receive was armed after it.
     pub(super) burst: u16,
     /// The turn that `burst` belongs to; numbers wrap, which costs a cut burst once in a while.
     pub(super) burst_turn: u16,
@@ -53,6 +55,11 @@ struct Adopted {
 }
 
 impl State {
+    /// Whether a buffer was filled since the receive was last armed.
+    pub(super) const fn is_fed(&self) -> bool {
+        self.burst > 0
+    }
+
     /// Counts a buffer that the socket has filled in `turn`; `true` for the one that reaches
     /// `burst_max`.
     pub(super) const fn is_burst(&mut self, turn: u16, burst_max: u16) -> bool {
