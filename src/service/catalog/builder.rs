@@ -89,6 +89,11 @@ impl CatalogBuilder {
         self
     }
 
+    /// Whether there is a tool called `name`.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.has(name)
+    }
+
     /// Adds a prompt at the end of the list.
     pub fn prompt(mut self, prompt: Prompt) -> Self {
         self.prompts.push(prompt);
@@ -106,6 +111,11 @@ impl CatalogBuilder {
         self
     }
 
+    /// Whether there is a prompt called `name`.
+    pub fn has_prompt(&self, name: &str) -> bool {
+        self.prompts.has(name)
+    }
+
     /// Adds a resource at the end of the list.
     pub fn resource(mut self, resource: Resource) -> Self {
         self.resources.push(resource);
@@ -121,6 +131,11 @@ impl CatalogBuilder {
     pub fn remove_resource(mut self, uri: &str) -> Self {
         self.resources.remove(uri);
         self
+    }
+
+    /// Whether there is a resource under `uri`.
+    pub fn has_resource(&self, uri: &str) -> bool {
+        self.resources.has(uri)
     }
 
     /// Adds a resource template at the end of the list. A URI that is no resource is read by the

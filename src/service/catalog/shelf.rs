@@ -222,6 +222,11 @@ impl<E: Entry> Draft<E> {
         }
     }
 
+    /// Whether there is an entry called `name`. Looks at one after the other.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.any(|entry| entry.key() == name)
+    }
+
     /// The pages must be framed anew, whatever the entries.
     pub(super) fn unbind(&mut self) {
         self.whole = None;

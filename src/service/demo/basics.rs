@@ -1,5 +1,4 @@
-//! The demo services: one tool of each kind, offered by `corelane serve` and used by every test,
-//! example and measurement.
+//! One tool of each kind, used by every test, example and measurement.
 //!
 //! | tool | kind | does |
 //! | --- | --- | --- |
@@ -17,29 +16,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::protocol::json::Value;
-use crate::protocol::message::{Answer, ServerInfo};
+use crate::protocol::message::Answer;
 use crate::service::call::Call;
-use crate::service::catalog::Catalog;
 use crate::service::fnv::Fnv;
 use crate::service::live::Live;
 use crate::service::outcome::{HandlerError, Outcome};
-use crate::service::problem::CatalogError;
 use crate::service::tool::{Annotations, Tool};
 use crate::service::worker::Worker;
-
-/// A catalog of the demo tools, in the name of the server `info`.
-///
-/// ```
-/// use corelane::protocol::message::ServerInfo;
-/// use corelane::service::demo;
-///
-/// let catalog = demo::catalog(ServerInfo::new("demo", "1.0.0"))?;
-/// assert!(catalog.tool("echo").is_some());
-/// # Ok::<(), corelane::service::CatalogError>(())
-/// ```
-pub fn catalog(info: ServerInfo) -> Result<Catalog, CatalogError> {
-    Catalog::builder(info).tools(tools()).build()
-}
 
 /// The demo tools, to stand beside others in a catalog.
 pub fn tools() -> [Tool; 4] {
