@@ -46,14 +46,20 @@ impl Peer {
 
     /// Waits for one message.
     pub(crate) fn hear(&mut self) -> Value {
+        self.hear_text().0
+    }
+
+    /// Waits for one message; also as the text that it came as.
+    pub(crate) fn hear_text(&mut self) -> (Value, String) {
         let line = match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => line,
             Err(reason) => panic!("no message: {reason}"),
         };
         let text = line.strip_suffix(b"\n").expect("a message ends with a line feed");
         assert!(!text.contains(&b'\r'), "no carriage return stands in a line");
-        serde_json::from_slice(text)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(text)))
+        let text = String::from_utf8(text.to_vec()).expect("a message is UTF-8");
+        let message = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        (message, text)
     }
 
     /// Says nothing more; what is on its way may still be heard.
