@@ -56,7 +56,7 @@ fn offer(options: Options) -> Result<Server, Box<dyn Error>> {
         ..ServerInfo::new("corelane", clap::crate_version!())
     };
     let page = usize::try_from(options.service.tools_page_length)?;
-    let catalog = Catalog::builder(info).tools(demo::tools()).page_tools_max(page).build()?;
+    let catalog = Catalog::builder(info).tools(demo::tools()).page_length_max(page).build()?;
     Ok(Server::new(catalog).options(options))
 }
 

@@ -5,6 +5,7 @@
 //! leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
 
 use std::cell::{Cell, RefCell};
+use std::future::ready;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -14,7 +15,11 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::ring::Waker;
 use crate::engine::timer::Wheel;
-use crate::service::{HandlerError, HostFuture, LiveHost, Outcome};
+use crate::protocol::era::LogLevel;
+use crate::protocol::message::{InputRequest, InputResponse};
+use crate::service::{
+    AskError, CatalogError, Client, Edit, HandlerError, HostFuture, LiveHost, Yield,
+};
 
 /// What a handler has to say. `ticket` names its call in the shard's table.
 #[derive(Debug)]
@@ -26,7 +31,7 @@ pub(super) enum Note {
         /// Which call.
         ticket: Key,
         /// How.
-        result: Result<Outcome, HandlerError>,
+        result: Result<Yield, HandlerError>,
     },
 }
 
@@ -146,6 +151,7 @@ pub(super) struct LocalVoice {
     pub(super) desk: Rc<Desk>,
     pub(super) ticket: Key,
     pub(super) flag: Rc<Flag>,
+    pub(super) client: Client,
 }
 
 impl LiveHost for LocalVoice {
@@ -168,6 +174,26 @@ impl LiveHost for LocalVoice {
     fn sleep(&self, span: Duration) -> HostFuture<()> {
         let deadline = self.desk.now.get().after(span);
         Box::pin(Sleep { desk: Rc::clone(&self.desk), deadline, key: None })
+    }
+
+    fn client(&self) -> Client {
+        self.client
+    }
+
+    /// This server does not ask its clients.
+    fn ask(&self, _: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>> {
+        Box::pin(ready(Err(AskError::Unsupported(request.needs()))))
+    }
+
+    /// This server offers no log messages, so that nobody waits for them.
+    fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}
+
+    /// This server offers no subscriptions, so that nobody waits to hear it.
+    fn updated(&self, _: &str) {}
+
+    /// This server offers what it was started with.
+    fn change(&self, _: Edit) -> HostFuture<Result<(), CatalogError>> {
+        Box::pin(ready(Err(CatalogError::Fixed)))
     }
 }
 
@@ -239,6 +265,9 @@ mod tests {
     use std::pin::pin;
 
     use super::*;
+    use crate::protocol::era::ClientCapabilities;
+    use crate::protocol::revision::Revision;
+    use crate::service::Outcome;
 
     fn desk() -> Rc<Desk> {
         Rc::new(Desk::new(Waker::new(|| {}), 4))
@@ -246,7 +275,9 @@ mod tests {
 
     fn voice(desk: &Rc<Desk>) -> LocalVoice {
         let ticket = Key::from_bits(7);
-        LocalVoice { desk: Rc::clone(desk), ticket, flag: Rc::default() }
+        let capabilities = ClientCapabilities::default();
+        let client = Client { revision: Revision::LATEST, capabilities };
+        LocalVoice { desk: Rc::clone(desk), ticket, flag: Rc::default(), client }
     }
 
     fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
@@ -293,7 +324,8 @@ mod tests {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         });
         let desk = Desk::new(waker, 4);
-        let note = || Note::Finished { ticket: Key::from_bits(1), result: Ok(Outcome::text("x")) };
+        let note =
+            || Note::Finished { ticket: Key::from_bits(1), result: Ok(Outcome::text("x").into()) };
         desk.begin_turn(Moment::ORIGIN);
         desk.leave(note());
         assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 0);

@@ -7,7 +7,8 @@ use super::desk::Progress;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Post, ShardId};
 use crate::link::LinkOptions;
-use crate::service::{Catalog, HandlerError, Outcome, WorkerHost};
+use crate::protocol::era::LogLevel;
+use crate::service::{Catalog, CatalogError, Client, Edit, HandlerError, WorkerHost, Yield};
 
 /// One letter to a shard.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(super) enum Letter {
         /// Which call.
         ticket: Key,
         /// How.
-        result: Result<Outcome, HandlerError>,
+        result: Result<Yield, HandlerError>,
     },
 }
 
@@ -46,6 +47,7 @@ pub(super) struct WorkerVoice {
     pub(super) ticket: Key,
     /// Alive as long as somebody waits for the answer.
     pub(super) interest: Weak<()>,
+    pub(super) client: Client,
 }
 
 impl WorkerHost for WorkerVoice {
@@ -60,6 +62,21 @@ impl WorkerHost for WorkerVoice {
 
     fn is_cancelled(&self) -> bool {
         self.interest.strong_count() == 0
+    }
+
+    fn client(&self) -> Client {
+        self.client
+    }
+
+    /// This server offers no log messages, so that nobody waits for them.
+    fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}
+
+    /// This server offers no subscriptions, so that nobody waits to hear it.
+    fn updated(&self, _: &str) {}
+
+    /// This server offers what it was started with.
+    fn change(&self, _: Edit) -> Result<(), CatalogError> {
+        Err(CatalogError::Fixed)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One `tools/call`, and what comes of it.
+//! One `tools/call`, and what comes of it or of any other request that a handler serves.
 //!
 //! What it keeps true: a call borrows everything from the parsed message, so that reading one
 //! allocates nothing; a key of `params` that the protocol itself reads occurs at most once. It does
@@ -10,11 +10,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::{Error as Nothing, MapDeserializer};
 
+use crate::protocol::era::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::json::{Kind, Value};
 use crate::protocol::revision::Revision;
 use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Outcome};
+use crate::service::outcome::{HandlerError, Yield};
 use crate::service::worker::Worker;
 
 /// A request to run one tool.
@@ -23,13 +24,21 @@ pub struct Call<'a> {
     name: &'a str,
     arguments: Option<Value<'a>>,
     revision: Revision,
+    capabilities: ClientCapabilities,
 }
 
 impl<'a> Call<'a> {
     /// A call of the tool `name`. `None` stands for no arguments and is the same as an empty
     /// object; what is no object fails in the handler.
     pub const fn new(revision: Revision, name: &'a str, arguments: Option<Value<'a>>) -> Self {
-        Self { name, arguments, revision }
+        Self { name, arguments, revision, capabilities: ClientCapabilities::NONE }
+    }
+
+    /// The same call, from a client that declared `capabilities`; from one that declared none
+    /// otherwise.
+    #[must_use]
+    pub const fn from_client(self, capabilities: ClientCapabilities) -> Self {
+        Self { capabilities, ..self }
     }
 
     /// Reads the `params` of a `tools/call`: `name`, and `arguments` where there are any (`null` is
@@ -51,7 +60,7 @@ impl<'a> Call<'a> {
         if arguments.is_some_and(|arguments| arguments.kind() != Kind::Object) {
             return Err(Error::invalid_params("params.arguments must be an object"));
         }
-        Ok(Self { name, arguments, revision })
+        Ok(Self::new(revision, name, arguments))
     }
 
     /// The tool that is asked for.
@@ -62,6 +71,11 @@ impl<'a> Call<'a> {
     /// The revision that the caller speaks.
     pub const fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// What the caller declared that it can do.
+    pub const fn capabilities(&self) -> ClientCapabilities {
+        self.capabilities
     }
 
     /// The arguments as they were sent, an object; `None` where there are none.
@@ -126,8 +140,8 @@ impl std::fmt::Debug for Reply {
 pub type LocalWork = Box<dyn FnOnce(Live) -> LocalFuture>;
 
 /// A local handler at work.
-pub type LocalFuture = Pin<Box<dyn Future<Output = Result<Outcome, HandlerError>>>>;
+pub type LocalFuture = Pin<Box<dyn Future<Output = Result<Yield, HandlerError>>>>;
 
 /// A blocking handler with its arguments, waiting for a thread. A panic inside becomes an internal
 /// error, never the thread's.
-pub type BlockingWork = Box<dyn FnOnce(Worker) -> Result<Outcome, HandlerError> + Send>;
+pub type BlockingWork = Box<dyn FnOnce(Worker) -> Result<Yield, HandlerError> + Send>;

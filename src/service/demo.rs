@@ -19,10 +19,11 @@ use serde_json::json;
 use crate::protocol::json::Value;
 use crate::protocol::message::{Answer, ServerInfo};
 use crate::service::call::Call;
-use crate::service::catalog::{Catalog, CatalogError};
+use crate::service::catalog::Catalog;
 use crate::service::fnv::Fnv;
 use crate::service::live::Live;
 use crate::service::outcome::{HandlerError, Outcome};
+use crate::service::problem::CatalogError;
 use crate::service::tool::{Annotations, Tool};
 use crate::service::worker::Worker;
 
@@ -53,6 +54,7 @@ pub fn tools() -> [Tool; 4] {
             .describe("Adds two numbers.")
             .annotations(Annotations::pure())
             .returns::<Sum>()
+            .trust_results()
             .inline(add),
         Tool::new("slow")
             .title("Slow")
@@ -73,6 +75,7 @@ pub fn tools() -> [Tool; 4] {
             .describe("Generates bytes and hashes them with FNV-1a (64 bits). Can be cancelled.")
             .annotations(Annotations::pure())
             .returns::<Hashed>()
+            .trust_results()
             .blocking(|Hash { bytes }, worker| hash(bytes, &worker)),
     ]
 }

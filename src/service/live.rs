@@ -1,8 +1,18 @@
 //! What a local handler holds while it runs: the way back to its caller.
 //!
 //! A local handler is a future on the shard that received the call. [`Live`] is its handle to that
-//! shard: it tells progress, hears of cancellation and waits. The shard stands behind [`LiveHost`],
-//! so that this room knows neither clock nor executor and a test can stand in for the server.
+//! shard: it tells progress, hears of cancellation, waits, and asks the client. The shard stands
+//! behind [`LiveHost`], so that this room knows neither clock nor executor and a test can stand in
+//! for the server.
+//!
+//! # Questions in every era
+//!
+//! A handler asks with [`Live::elicit`], [`Live::sample`] and [`Live::roots`] and is written once.
+//! Before 2026-07-28 a question is a request to the client, and the handler waits for its answer.
+//! From 2026-07-28 on the round ends with the open questions; the client asks again with the
+//! answers, and **the handler runs again from its start**, where the questions that were answered
+//! are answered at once. So each question has a key that is the same in every run, questions come
+//! in the same order for the same answers, and side effects come after the last question.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,7 +21,18 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::service::outcome::Cancelled;
+use serde::Serialize;
+
+use crate::protocol::era::LogLevel;
+use crate::protocol::error::Error;
+use crate::protocol::message::{
+    Elicitation, Elicited, InputRequest, InputResponse, Root, Sampled, Sampling,
+};
+use crate::service::client::Client;
+use crate::service::outcome::{AskError, Cancelled};
+use crate::service::problem::CatalogError;
+// The one knot of this room: a handler may change the catalog that holds it.
+use crate::service::{CatalogBuilder, Edit};
 
 /// A future that the host of a handler lends.
 pub type HostFuture<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -29,6 +50,22 @@ pub trait LiveHost {
 
     /// Resolves after `span` on the shard's clock.
     fn sleep(&self, span: Duration) -> HostFuture<()>;
+
+    /// Who asked.
+    fn client(&self) -> Client;
+
+    /// Asks the client; `key` names the question among those of this request. The client can
+    /// answer it: [`Live`] has looked at what it declared.
+    fn ask(&self, key: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>>;
+
+    /// Sends a log message to the client, where it wants to hear of `level`.
+    fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value);
+
+    /// Tells everybody who subscribed to the resource `uri` that it changed.
+    fn updated(&self, uri: &str);
+
+    /// Has the catalog changed; resolves when the next edition has been built.
+    fn change(&self, edit: Edit) -> HostFuture<Result<(), CatalogError>>;
 }
 
 /// A local handler's handle to its request. Cheap to clone; stays on its shard.
@@ -61,6 +98,109 @@ impl Live {
         self.host.is_cancelled()
     }
 
+    /// Who asked: its revision, and what it can do.
+    pub fn client(&self) -> Client {
+        self.host.client()
+    }
+
+    /// Asks the user behind the client, with a form or by an address to open. `key` names the
+    /// question among those of this request, the same in every run (see the top of this module).
+    ///
+    /// Fails where the client cannot ask its user ([`AskError::Unsupported`]), nobody answers in
+    /// time, or the request is cancelled. That the user declined is an answer: [`Elicited::action`].
+    ///
+    /// ```
+    /// use corelane::protocol::message::{Elicitation, Field, Form};
+    /// use corelane::service::{Live, NoArguments, Outcome, Tool};
+    ///
+    /// let tool = Tool::new("rename").local(|_: NoArguments, live: Live| async move {
+    ///     let form = Form::new().field(Field::text("name").title("New name").required());
+    ///     let answer = live.elicit("name", Elicitation::form("What shall it be?", form)).await?;
+    ///     Ok(Outcome::text(format!("{:?}", answer.content.get("name"))))
+    /// });
+    /// # drop(tool);
+    /// ```
+    ///
+    /// Source: 2025-06-18 and later, client/elicitation; 2026-07-28, basic/patterns/mrtr.
+    pub fn elicit(
+        &self,
+        key: &str,
+        elicitation: Elicitation,
+    ) -> impl Future<Output = Result<Elicited, AskError>> + use<> {
+        self.ask(key, InputRequest::Elicit(elicitation), |response| match response {
+            InputResponse::Elicited(elicited) => Some(elicited),
+            _ => None,
+        })
+    }
+
+    /// Asks the client's model to go on with a conversation. `key` as for [`Live::elicit`].
+    ///
+    /// Source: all revisions, client/sampling (deprecated in 2026-07-28).
+    pub fn sample(
+        &self,
+        key: &str,
+        sampling: Sampling,
+    ) -> impl Future<Output = Result<Sampled, AskError>> + use<> {
+        self.ask(key, InputRequest::Sample(Box::new(sampling)), |response| match response {
+            InputResponse::Sampled(sampled) => Some(sampled),
+            _ => None,
+        })
+    }
+
+    /// Asks the client which directories the user works in. `key` as for [`Live::elicit`].
+    ///
+    /// Source: all revisions, client/roots (deprecated in 2026-07-28).
+    pub fn roots(&self, key: &str) -> impl Future<Output = Result<Vec<Root>, AskError>> + use<> {
+        self.ask(key, InputRequest::Roots, |response| match response {
+            InputResponse::Roots(roots) => Some(roots),
+            _ => None,
+        })
+    }
+
+    /// Sends a log message to the client. It arrives where the client wants to hear of `level`: by
+    /// `logging/setLevel` up to 2025-11-25, by the log level of the request from 2026-07-28 on.
+    /// `data` is any JSON; what does not serialize is told as the reason why.
+    ///
+    /// Source: server/utilities/logging of each revision.
+    pub fn log(&self, level: LogLevel, logger: Option<&str>, data: impl Serialize) {
+        let data = serde_json::to_value(data).unwrap_or_else(|error| error.to_string().into());
+        self.host.log(level, logger, data);
+    }
+
+    /// Tells everybody who subscribed to the resource `uri` that it changed.
+    ///
+    /// Source: `notifications/resources/updated` of each revision.
+    pub fn updated(&self, uri: &str) {
+        self.host.updated(uri);
+    }
+
+    /// Changes the catalog, on every shard and for every client: `edit` gets a builder that holds
+    /// all there is. Resolves when the next edition has been built; shards begin to offer it soon
+    /// after, and calls in flight end with the definition that they began with. Edits are applied
+    /// one after the other, in no promised order.
+    ///
+    /// Fails where the edition would be none, and changes nothing then.
+    ///
+    /// ```
+    /// use corelane::service::{HandlerError, Live, NoArguments, Outcome, Tool};
+    ///
+    /// let tool = Tool::new("unlock").local(|_: NoArguments, live: Live| async move {
+    ///     let secret = Tool::new("secret").inline(|_: NoArguments, answer| {
+    ///         answer.text("42");
+    ///         Ok(())
+    ///     });
+    ///     live.change(|catalog| catalog.tool(secret)).await.map_err(HandlerError::failed)?;
+    ///     Ok(Outcome::text("There is one tool more."))
+    /// });
+    /// # drop(tool);
+    /// ```
+    pub fn change(
+        &self,
+        edit: impl FnOnce(CatalogBuilder) -> CatalogBuilder + Send + 'static,
+    ) -> HostFuture<Result<(), CatalogError>> {
+        self.host.change(Box::new(edit))
+    }
+
     /// Waits until the request is cancelled; forever where that never happens.
     pub fn cancelled(&self) -> HostFuture<()> {
         self.host.cancelled()
@@ -89,6 +229,27 @@ impl Live {
             .await
         }
     }
+
+    /// Asks, where the client can answer, and takes the answer apart.
+    fn ask<T, F>(
+        &self,
+        key: &str,
+        request: InputRequest,
+        take: F,
+    ) -> impl Future<Output = Result<T, AskError>> + use<T, F>
+    where
+        F: FnOnce(InputResponse) -> Option<T>,
+    {
+        let needed = request.needs();
+        let missing = needed.without(self.client().capabilities);
+        let asked = missing.is_empty().then(|| self.host.ask(key, request));
+        async move {
+            let Some(asked) = asked else { return Err(AskError::Unsupported(missing)) };
+            let response = asked.await?;
+            let wrong = || AskError::Malformed(Error::internal("an answer to another question"));
+            take(response).ok_or_else(wrong)
+        }
+    }
 }
 
 impl fmt::Debug for Live {
@@ -104,12 +265,15 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
+    use crate::protocol::era::ClientCapabilities;
+    use crate::protocol::revision::Revision;
 
     /// A host whose timers end at once or never, and whose request may be cancelled.
     #[derive(Default)]
     struct Still {
         cancelled: Cell<bool>,
         timers_stand: Cell<bool>,
+        capabilities: Cell<ClientCapabilities>,
     }
 
     impl LiveHost for Still {
@@ -125,6 +289,28 @@ mod tests {
 
         fn sleep(&self, _: Duration) -> HostFuture<()> {
             if self.timers_stand.get() { Box::pin(pending()) } else { Box::pin(ready(())) }
+        }
+
+        fn client(&self) -> Client {
+            let capabilities = self.capabilities.get();
+            Client { revision: Revision::LATEST, capabilities }
+        }
+
+        fn ask(
+            &self,
+            _: &str,
+            request: InputRequest,
+        ) -> HostFuture<Result<InputResponse, AskError>> {
+            assert!(matches!(request, InputRequest::Roots));
+            Box::pin(ready(Ok(InputResponse::Roots(Vec::new()))))
+        }
+
+        fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}
+
+        fn updated(&self, _: &str) {}
+
+        fn change(&self, _: Edit) -> HostFuture<Result<(), CatalogError>> {
+            Box::pin(ready(Err(CatalogError::Fixed)))
         }
     }
 
@@ -156,5 +342,17 @@ mod tests {
         let live = Live::new(Rc::new(Still::default()));
         assert_eq!(poll_once(live.run(ready(7))), Poll::Ready(Ok(7)));
         assert_eq!(poll_once(live.run(pending::<()>())), Poll::Pending);
+    }
+    #[test]
+    fn a_client_is_asked_only_for_what_it_declared() {
+        let host = Rc::new(Still::default());
+        let live = Live::new(Rc::<Still>::clone(&host));
+        let refused = poll_once(live.roots("roots"));
+        let Poll::Ready(Err(AskError::Unsupported(missing))) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(missing, ClientCapabilities::ROOTS);
+        host.capabilities.set(ClientCapabilities::ROOTS);
+        assert!(matches!(poll_once(live.roots("roots")), Poll::Ready(Ok(_))));
     }
 }

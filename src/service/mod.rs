@@ -44,22 +44,52 @@
 
 pub mod fnv;
 
+mod problem;
+
 pub mod outcome;
+
+mod client;
 
 pub mod live;
 pub mod worker;
 
 pub mod call;
 
+mod handler;
+
+mod completing;
+
+mod entry;
+
+mod schema;
+
 pub mod tool;
+
+pub mod prompt;
+
+pub mod resource;
 
 pub mod catalog;
 
 pub mod demo;
 
 pub use self::call::{BlockingWork, Call, LocalFuture, LocalWork, NoArguments, Reply};
-pub use self::catalog::{Catalog, CatalogBuilder, CatalogError};
+pub use self::catalog::{Catalog, CatalogBuilder, Changes, Features};
+pub use self::client::Client;
+pub use self::completing::Completing;
 pub use self::live::{HostFuture, Live, LiveHost};
-pub use self::outcome::{Cancelled, HandlerError, Outcome};
-pub use self::tool::{Annotations, Icon, IconTheme, Tool, ToolBuilder};
+pub use self::outcome::{
+    AskError, Cancelled, Completion, HandlerError, Outcome, PromptOutcome, ResourceContents, Yield,
+};
+pub use self::problem::CatalogError;
+pub use self::prompt::{Arguments, Prompt, PromptArgument, PromptBuilder};
+pub use self::resource::{Read, Resource, ResourceBuilder, ResourceTemplate};
+pub use self::schema::ParameterHeader;
+pub use self::tool::{Annotations, TaskSupport, Tool, ToolBuilder};
 pub use self::worker::{Worker, WorkerHost};
+pub use crate::protocol::message::{Icon, Theme as IconTheme};
+
+/// A change of the catalog: what the next edition has, given a builder with all that there is. It
+/// travels to the one writer of the catalog, so it may be applied on another thread and later than
+/// it was asked for.
+pub type Edit = Box<dyn FnOnce(CatalogBuilder) -> CatalogBuilder + Send>;

@@ -7,7 +7,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+
+use crate::protocol::era::LogLevel;
+use crate::service::client::Client;
 use crate::service::outcome::Cancelled;
+use crate::service::problem::CatalogError;
+// The one knot of this room: a handler may change the catalog that holds it.
+use crate::service::{CatalogBuilder, Edit};
 
 /// What the server gives to one running blocking handler.
 pub trait WorkerHost: Send + Sync {
@@ -16,6 +23,18 @@ pub trait WorkerHost: Send + Sync {
 
     /// Whether the request was cancelled.
     fn is_cancelled(&self) -> bool;
+
+    /// Who asked.
+    fn client(&self) -> Client;
+
+    /// Sends a log message to the client, where it wants to hear of `level`.
+    fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value);
+
+    /// Tells everybody who subscribed to the resource `uri` that it changed.
+    fn updated(&self, uri: &str);
+
+    /// Has the catalog changed; returns when the next edition has been built.
+    fn change(&self, edit: Edit) -> Result<(), CatalogError>;
 }
 
 /// A blocking handler's handle to its request. Cheap to clone; may go to other threads.
@@ -49,6 +68,33 @@ impl Worker {
     pub fn check(&self) -> Result<(), Cancelled> {
         if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }
+
+    /// Who asked: its revision, and what it can do.
+    pub fn client(&self) -> Client {
+        self.host.client()
+    }
+
+    /// Sends a log message to the client; see [`Live::log`](crate::service::Live::log). Costs a
+    /// letter to the shard.
+    pub fn log(&self, level: LogLevel, logger: Option<&str>, data: impl Serialize) {
+        let data = serde_json::to_value(data).unwrap_or_else(|error| error.to_string().into());
+        self.host.log(level, logger, data);
+    }
+
+    /// Tells everybody who subscribed to the resource `uri` that it changed. Costs a letter to each
+    /// shard.
+    pub fn updated(&self, uri: &str) {
+        self.host.updated(uri);
+    }
+
+    /// Changes the catalog; see [`Live::change`](crate::service::Live::change). Returns when the
+    /// next edition has been built.
+    pub fn change(
+        &self,
+        edit: impl FnOnce(CatalogBuilder) -> CatalogBuilder + Send + 'static,
+    ) -> Result<(), CatalogError> {
+        self.host.change(Box::new(edit))
+    }
 }
 
 impl fmt::Debug for Worker {
@@ -60,6 +106,8 @@ impl fmt::Debug for Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::era::ClientCapabilities;
+    use crate::protocol::revision::Revision;
 
     struct Fixed(bool);
 
@@ -68,6 +116,19 @@ mod tests {
 
         fn is_cancelled(&self) -> bool {
             self.0
+        }
+
+        fn client(&self) -> Client {
+            let capabilities = ClientCapabilities::default();
+            Client { revision: Revision::LATEST, capabilities }
+        }
+
+        fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}
+
+        fn updated(&self, _: &str) {}
+
+        fn change(&self, _: Edit) -> Result<(), CatalogError> {
+            Err(CatalogError::Fixed)
         }
     }
 

@@ -201,10 +201,10 @@ fn a_failure_is_content_that_a_model_reads() {
 #[test]
 fn an_outcome_says_all_it_was_given() {
     let outcome = Outcome::structured(&json!([1, 2])).unwrap().and_text("two numbers");
-    let result = settle(&demo_catalog(), Revision::LATEST, Ok(outcome.clone())).unwrap();
+    let result = settle(&demo_catalog(), Revision::LATEST, Ok(outcome.clone().into())).unwrap();
     assert_eq!(result["structuredContent"], json!([1, 2]));
     assert_eq!(result["content"].as_array().unwrap().len(), 2);
-    let earlier = settle(&demo_catalog(), Revision::V2025_11_25, Ok(outcome)).unwrap();
+    let earlier = settle(&demo_catalog(), Revision::V2025_11_25, Ok(outcome.into())).unwrap();
     assert_eq!(earlier.get("structuredContent"), None, "an array is no object");
 }
 

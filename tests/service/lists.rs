@@ -152,7 +152,7 @@ fn discovery_names_every_revision_and_what_is_offered() {
 fn a_tool_that_clients_could_not_use_is_refused_by_name() {
     for name in ["", "white space", "umlaut-ä", &"x".repeat(129), "new\nline"] {
         let error = builder().tool(idle(name)).build().unwrap_err();
-        assert!(matches!(error, CatalogError::Tool { .. }), "{name}: {error}");
+        assert!(matches!(error, CatalogError::Unfit { .. }), "{name}: {error}");
     }
     assert!(builder().tool(idle("x".repeat(128))).build().is_ok());
 
@@ -164,7 +164,7 @@ fn a_tool_that_clients_could_not_use_is_refused_by_name() {
     let error = builder().tool(tool).build().unwrap_err();
     assert!(error.to_string().starts_with("tool `text`: its arguments must be an object"));
 
-    let error = builder().page_tools_max(0).build().unwrap_err();
+    let error = builder().page_length_max(0).build().unwrap_err();
     assert_eq!(error, CatalogError::EmptyPages);
 }
 

@@ -12,12 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use corelane::protocol::era::{ClientCapabilities, LogLevel};
 use corelane::protocol::error::Error;
 use corelane::protocol::json::{Document, Limits, PADDING_BYTES, Parser};
+use corelane::protocol::message::{InputRequest, InputResponse};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::Id;
 use corelane::service::{
-    Call, Catalog, HandlerError, Live, LiveHost, Outcome, Reply, Worker, WorkerHost,
+    AskError, Call, Catalog, CatalogError, Client, Edit, HandlerError, HostFuture, Live, LiveHost,
+    Reply, Worker, WorkerHost, Yield,
 };
 use serde_json::Value;
 
@@ -71,7 +74,7 @@ pub(crate) fn call_watched(
 pub(crate) fn settle(
     catalog: &Catalog,
     revision: Revision,
-    result: Result<Outcome, HandlerError>,
+    result: Result<Yield, HandlerError>,
 ) -> Result<Value, Error> {
     let mut out = b"before".to_vec();
     let settled = catalog.settle(revision, Id::Signed(7), result, &mut out);
@@ -133,6 +136,27 @@ impl LiveHost for Stage {
         self.slept.set(self.slept.get() + span);
         Box::pin(ready(()))
     }
+
+    fn client(&self) -> Client {
+        client()
+    }
+
+    fn ask(&self, _: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>> {
+        Box::pin(ready(Err(AskError::Unsupported(request.needs()))))
+    }
+
+    fn log(&self, _: LogLevel, _: Option<&str>, _: Value) {}
+
+    fn updated(&self, _: &str) {}
+
+    fn change(&self, _: Edit) -> HostFuture<Result<(), CatalogError>> {
+        Box::pin(ready(Err(CatalogError::Fixed)))
+    }
+}
+
+/// A client that can do nothing.
+fn client() -> Client {
+    Client { revision: Revision::LATEST, capabilities: ClientCapabilities::NONE }
 }
 
 /// Stands in for the thread pool.
@@ -151,5 +175,17 @@ impl WorkerHost for Pool {
 
     fn is_cancelled(&self) -> bool {
         self.is_cancelled
+    }
+
+    fn client(&self) -> Client {
+        client()
+    }
+
+    fn log(&self, _: LogLevel, _: Option<&str>, _: Value) {}
+
+    fn updated(&self, _: &str) {}
+
+    fn change(&self, _: Edit) -> Result<(), CatalogError> {
+        Err(CatalogError::Fixed)
     }
 }

@@ -57,6 +57,13 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Where the value lies: the same number for two views of one value, another one for any other
+    /// value of the same document.
+    #[inline]
+    pub fn address(self) -> usize {
+        self.nodes.as_ptr().addr()
+    }
+
     /// Whether the value is `null`.
     #[inline]
     pub const fn is_null(self) -> bool {

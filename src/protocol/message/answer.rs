@@ -26,6 +26,8 @@ pub struct Answer<'o> {
     revision: Revision,
     blocks: bool,
     structured: bool,
+    /// How long the JSON of the structured result is, where the result holds it as such.
+    structured_length: Option<usize>,
     failed: bool,
 }
 
@@ -37,7 +39,16 @@ impl<'o> Answer<'o> {
         out.push(b'{');
         let start = out.len();
         out.extend_from_slice(CONTENT_OPEN);
-        Self { out, suffix, start, revision, blocks: false, structured: false, failed: false }
+        Self {
+            out,
+            suffix,
+            start,
+            revision,
+            blocks: false,
+            structured: false,
+            structured_length: None,
+            failed: false,
+        }
     }
 
     /// The revision that the caller speaks.
@@ -50,6 +61,20 @@ impl<'o> Answer<'o> {
     #[inline]
     pub const fn is_failed(&self) -> bool {
         self.failed
+    }
+
+    /// Whether a structured result was given, in whatever form the revision has for it.
+    #[inline]
+    pub const fn has_structured(&self) -> bool {
+        self.structured
+    }
+
+    /// The structured result as it was written, JSON; none where there is none or the revision has
+    /// no place for it.
+    #[inline]
+    pub fn structured_json(&self) -> Option<&[u8]> {
+        let json_start = self.start + STRUCTURED_OPEN.len();
+        self.out.get(json_start..json_start + self.structured_length?)
     }
 
     /// Adds a block of text.
@@ -177,6 +202,7 @@ impl<'o> Answer<'o> {
         let json_length = self.out.len() - blocks_end - STRUCTURED_OPEN.len();
         self.out.push(b',');
         self.out[self.start..].rotate_left(blocks_end - self.start);
+        self.structured_length = Some(json_length);
         let json_start = self.start + STRUCTURED_OPEN.len();
         self.quote(json_start, json_start + json_length);
     }

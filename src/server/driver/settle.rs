@@ -8,7 +8,7 @@ use crate::protocol::error::Error;
 use crate::protocol::message;
 use crate::server::calls::Call;
 use crate::server::desk::Progress;
-use crate::service::{HandlerError, Outcome};
+use crate::service::{HandlerError, Yield};
 
 impl ShardDriver {
     /// A handler has ended: its answer is written, where somebody waits for it.
@@ -16,7 +16,7 @@ impl ShardDriver {
         &mut self,
         ring: &mut R,
         ticket: Key,
-        result: Result<Outcome, HandlerError>,
+        result: Result<Yield, HandlerError>,
         now: Moment,
     ) {
         let Some(call) = self.road.calls.end(ticket) else { return };

@@ -1,11 +1,12 @@
 //! The gate of the eras: from a request as it was read to one that may be served.
 
-use crate::protocol::era::{Lifecycle, Meta, Method};
+use crate::protocol::era::{ClientCapabilities, Lifecycle, Meta, Method};
 use crate::protocol::error::Error;
 use crate::protocol::inflight::{Inflight, Rejected};
 use crate::protocol::json::Value;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
+use crate::service::Client;
 
 /// A request as it was read.
 pub(super) struct Asked<'a> {
@@ -21,6 +22,15 @@ pub(super) struct Admitted<'a> {
     pub(super) params: Option<Value<'a>>,
     pub(super) revision: Revision,
     pub(super) progress_token: Option<Id<'a>>,
+    /// What the client declared: with this request, or once for its session.
+    pub(super) capabilities: ClientCapabilities,
+}
+
+impl Admitted<'_> {
+    /// Who asks.
+    pub(super) const fn client(&self) -> Client {
+        Client { revision: self.revision, capabilities: self.capabilities }
+    }
 }
 
 /// Asks the era of a request whether it may be served: a request that says its revision in `_meta`
@@ -39,7 +49,12 @@ pub(super) fn admit<'a>(
     let method = Method::parse(name);
     let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
     let is_modern = meta.is_modern() || discovers;
-    let agreed = if is_modern { Some(meta.modern()?.revision) } else { lifecycle.revision() };
+    let (agreed, capabilities) = if is_modern {
+        let meta = meta.modern()?;
+        (Some(meta.revision), meta.capabilities)
+    } else {
+        (lifecycle.revision(), lifecycle.capabilities())
+    };
     let method = match method {
         Some(method) if !is_modern || method.is_in(Revision::LATEST) => method,
         // What an unprepared connection may not do is said before what nobody can do.
@@ -55,5 +70,6 @@ pub(super) fn admit<'a>(
         Some(revision) if is_modern => revision,
         _ => lifecycle.admit(method)?,
     };
-    Ok(Admitted { id, method, params, revision, progress_token: meta.progress_token() })
+    let progress_token = meta.progress_token();
+    Ok(Admitted { id, method, params, revision, progress_token, capabilities })
 }

@@ -26,7 +26,10 @@ impl Road {
         admitted: &Admitted<'_>,
     ) -> bool {
         let reply = match Call::read(admitted.revision, admitted.params) {
-            Ok(call) => self.catalog.call(&call, admitted.id, &mut connection.outgoing),
+            Ok(call) => {
+                let call = call.from_client(admitted.capabilities);
+                self.catalog.call(&call, admitted.id, &mut connection.outgoing)
+            }
             Err(error) => Reply::Failed(error),
         };
         let handed_over = match reply {
@@ -56,7 +59,7 @@ impl Road {
         let local = Work::Local { task: None, flag: Rc::clone(&flag) };
         let ticket = self.enter(passage, connection, admitted, local)?;
         let desk = Rc::clone(&self.desk);
-        let voice = LocalVoice { desk: Rc::clone(&desk), ticket, flag };
+        let voice = LocalVoice { desk: Rc::clone(&desk), ticket, flag, client: admitted.client() };
         let running = work(Live::new(Rc::new(voice)));
         let task = self.host.spawn(Box::pin(async move {
             let result = running.await;
@@ -78,10 +81,15 @@ impl Road {
         let watched = Arc::downgrade(&interest);
         let blocking = Work::Blocking { interest: Some(interest) };
         let ticket = self.enter(passage, connection, admitted, blocking)?;
-        let (post, shard) = (self.post.clone(), self.shard);
+        let (post, shard, client) = (self.post.clone(), self.shard, admitted.client());
         let job = Box::new(move || {
-            let voice =
-                WorkerVoice { post: post.clone(), shard, ticket, interest: watched.clone() };
+            let voice = WorkerVoice {
+                post: post.clone(),
+                shard,
+                ticket,
+                interest: watched.clone(),
+                client,
+            };
             let result = work(Worker::new(Arc::new(voice)));
             letter::deliver(&post, shard, Letter::Finished { ticket, result }, &watched);
         });

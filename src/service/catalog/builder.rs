@@ -1,42 +1,73 @@
-//! From tools to a catalog: checked as a whole, framed for every revision.
+//! From entries to a catalog: checked as a whole, framed for every revision.
 //!
 //! What it keeps true: a catalog that was built answers every client; what could be wrong with it
-//! was said by [`CatalogBuilder::build`], with the name of the tool and the remedy.
+//! was said by [`CatalogBuilder::build`], with the name of the entry and the remedy.
 
-use std::collections::HashMap;
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::protocol::message::{
-    self, CacheHint, Listed, ServerCapabilities, ServerInfo, ToolsCapability,
-};
+use crate::protocol::message::{self, CacheHint, ServerInfo};
 use crate::protocol::revision::Revision;
-use crate::service::catalog::name::BuildNameHasher;
-use crate::service::catalog::page::Pages;
-use crate::service::catalog::{Catalog, Framed};
-use crate::service::tool::Tool;
+use crate::service::catalog::features::Features;
+use crate::service::catalog::shelf::{Binding, Draft};
+use crate::service::catalog::{Bodies, Catalog};
+use crate::service::problem::CatalogError;
+use crate::service::prompt::Prompt;
+use crate::service::resource::{Resource, ResourceTemplate};
+use crate::service::tool::{TaskSupport, Tool};
 
-/// A catalog that still takes tools.
+/// A catalog that still takes entries: a first one, or the next edition of one that is offered.
+///
+/// Entries that stay keep their place; new ones come last. An edition shares with the one before
+/// whatever it does not change.
 #[derive(Debug)]
 #[must_use = "a catalog begins to exist with `build`"]
 pub struct CatalogBuilder {
-    info: ServerInfo,
-    instructions: Option<String>,
-    tools: Vec<Tool>,
-    page_tools_max: usize,
+    about: Settings,
+    tools: Draft<Tool>,
+    prompts: Draft<Prompt>,
+    resources: Draft<Resource>,
+    templates: Draft<ResourceTemplate>,
+}
+
+/// What a catalog says of itself, beside its entries.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) info: Arc<ServerInfo>,
+    instructions: Option<Box<str>>,
+    page_length_max: usize,
     fresh_for: Duration,
+    /// What is offered whatever is registered.
+    offered: Features,
 }
 
 impl CatalogBuilder {
-    pub(super) const fn new(info: ServerInfo) -> Self {
-        Self {
-            info,
+    pub(super) fn new(info: ServerInfo) -> Self {
+        let about = Settings {
+            info: Arc::new(info),
             instructions: None,
-            tools: Vec::new(),
-            page_tools_max: PAGE_TOOLS_MAX_DEFAULT,
+            page_length_max: PAGE_LENGTH_MAX_DEFAULT,
             fresh_for: FRESH_FOR_DEFAULT,
+            offered: Features::TOOLS,
+        };
+        Self {
+            about,
+            tools: Draft::new(),
+            prompts: Draft::new(),
+            resources: Draft::new(),
+            templates: Draft::new(),
+        }
+    }
+
+    pub(super) fn of(catalog: &Catalog) -> Self {
+        Self {
+            about: catalog.about.clone(),
+            tools: Draft::of(&catalog.tools),
+            prompts: Draft::of(&catalog.prompts),
+            resources: Draft::of(&catalog.resources),
+            templates: Draft::of(&catalog.templates),
         }
     }
 
@@ -47,85 +78,171 @@ impl CatalogBuilder {
     }
 
     /// Adds tools at the end of the list.
-    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.tools.extend(tools);
+    pub fn tools(self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        tools.into_iter().fold(self, Self::tool)
+    }
+
+    /// Takes out the tool called `name`; nothing happens where there is none. Calls in flight end
+    /// with it.
+    pub fn remove_tool(mut self, name: &str) -> Self {
+        self.tools.remove(name);
+        self
+    }
+
+    /// Adds a prompt at the end of the list.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompts.push(prompt);
+        self
+    }
+
+    /// Adds prompts at the end of the list.
+    pub fn prompts(self, prompts: impl IntoIterator<Item = Prompt>) -> Self {
+        prompts.into_iter().fold(self, Self::prompt)
+    }
+
+    /// Takes out the prompt called `name`; nothing happens where there is none.
+    pub fn remove_prompt(mut self, name: &str) -> Self {
+        self.prompts.remove(name);
+        self
+    }
+
+    /// Adds a resource at the end of the list.
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    /// Adds resources at the end of the list.
+    pub fn resources(self, resources: impl IntoIterator<Item = Resource>) -> Self {
+        resources.into_iter().fold(self, Self::resource)
+    }
+
+    /// Takes out the resource under `uri`; nothing happens where there is none.
+    pub fn remove_resource(mut self, uri: &str) -> Self {
+        self.resources.remove(uri);
+        self
+    }
+
+    /// Adds a resource template at the end of the list. A URI that is no resource is read by the
+    /// first template that it fits.
+    pub fn template(mut self, template: ResourceTemplate) -> Self {
+        self.templates.push(template);
+        self
+    }
+
+    /// Adds resource templates at the end of the list.
+    pub fn templates(self, templates: impl IntoIterator<Item = ResourceTemplate>) -> Self {
+        templates.into_iter().fold(self, Self::template)
+    }
+
+    /// Takes out the resource template `uri_template`; nothing happens where there is none.
+    pub fn remove_template(mut self, uri_template: &str) -> Self {
+        self.templates.remove(uri_template);
         self
     }
 
     /// How to use this server, for the model: sent with `initialize` and `server/discover`. Default
     /// nothing.
-    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.instructions = Some(instructions.into());
+    pub fn instructions(mut self, instructions: impl Into<Box<str>>) -> Self {
+        self.about.instructions = Some(instructions.into());
         self
     }
 
-    /// The most tools on one page of `tools/list`, at least 1. Default 100. Cost: one answer holds
-    /// a page, with its schemas some hundred bytes a tool; fewer tools mean more round trips for
-    /// the client.
-    pub const fn page_tools_max(mut self, page_tools_max: usize) -> Self {
-        self.page_tools_max = page_tools_max;
+    /// The most entries on one page of any list, at least 1. Default 100. Cost: one answer holds a
+    /// page, with the schemas of tools some hundred bytes an entry; shorter pages mean more round
+    /// trips for the client.
+    pub fn page_length_max(mut self, page_length_max: usize) -> Self {
+        self.about.page_length_max = page_length_max;
+        self.unbind();
         self
     }
 
     /// How long a client may take lists and discovery for fresh (`ttlMs`, from 2026-07-28 on).
-    /// Default five minutes. Cost: for that long it may not see the tools of a newer server.
-    pub const fn fresh_for(mut self, span: Duration) -> Self {
-        self.fresh_for = span;
+    /// Default five minutes. Cost: for that long it may not see the entries of a newer server.
+    pub fn fresh_for(mut self, span: Duration) -> Self {
+        self.about.fresh_for = span;
+        self.unbind();
         self
     }
 
-    /// Checks everything and frames the constant answers.
-    pub fn build(mut self) -> Result<Catalog, CatalogError> {
-        if self.page_tools_max == 0 {
+    /// Offers features for which nothing is registered: such as prompts that will be there later,
+    /// or log messages. What is registered is offered in any case.
+    pub const fn offer(mut self, features: Features) -> Self {
+        self.about.offered = self.about.offered.with(features);
+        self
+    }
+
+    /// Checks everything that is new and frames the constant answers that changed.
+    ///
+    /// Cost: each new entry some microseconds (a complex schema some hundred), each list that
+    /// changed a copy of its framed entries.
+    pub fn build(self) -> Result<Catalog, CatalogError> {
+        if self.about.page_length_max == 0 {
             return Err(CatalogError::EmptyPages);
         }
-        let mut places =
-            HashMap::with_capacity_and_hasher(self.tools.len(), BuildNameHasher::new());
-        for (place, tool) in self.tools.iter_mut().enumerate() {
-            tool.fit()
-                .map_err(|problem| CatalogError::Tool { name: tool.name().into(), problem })?;
-            if places.insert(Box::from(tool.name()), place).is_some() {
-                return Err(CatalogError::DuplicateTool { name: tool.name().into() });
-            }
-        }
-        let pages = Pages::cut(self.tools.iter().map(Tool::name), self.page_tools_max);
-        let framed = Revision::ALL.map(|revision| self.frame(revision, &pages));
-        let discover = self.frame_discover();
-        let Self { info, tools, .. } = self;
-        Ok(Catalog { info, tools: tools.into(), places, pages, discover, framed })
+        let features = self.features();
+        let Self { about, tools, prompts, resources, templates } = self;
+        let bodies = about.frame(features);
+        let binding = Binding {
+            length_max: about.page_length_max,
+            cache: about.cache(),
+            suffixes: &bodies.result_suffixes,
+        };
+        Ok(Catalog {
+            tools: tools.finish(&binding)?,
+            prompts: prompts.finish(&binding)?,
+            resources: resources.finish(&binding)?,
+            templates: templates.finish(&binding)?,
+            about,
+            features,
+            bodies,
+        })
     }
 
-    fn frame(&self, revision: Revision, pages: &Pages) -> Framed {
-        let result_suffix = message::result_suffix(revision, &self.info);
-        let tools: Vec<String> =
-            self.tools.iter().map(|tool| tool.to_json(revision).to_string()).collect();
-        let tools_pages = (0..pages.count()).map(|index| {
-            let next = pages.next_cursor(index);
-            let part = pages.tools(index);
+    /// What is offered: what was reserved, and what is there.
+    fn features(&self) -> Features {
+        let completes = self.prompts.any(Prompt::is_completed)
+            || self.templates.any(ResourceTemplate::is_completed);
+        let tasks = self.tools.any(|tool| tool.task_support() != TaskSupport::Forbidden);
+        let there = [
+            (Features::PROMPTS, !self.prompts.is_empty()),
+            (Features::RESOURCES, !self.resources.is_empty() || !self.templates.is_empty()),
+            (Features::COMPLETIONS, completes),
+            (Features::TASKS, tasks),
+        ];
+        let there = there.into_iter().filter(|(_, is_there)| *is_there);
+        there.fold(self.about.offered, |features, (feature, _)| features.with(feature))
+    }
+
+    /// The pages of every list must be framed anew.
+    fn unbind(&mut self) {
+        self.tools.unbind();
+        self.prompts.unbind();
+        self.resources.unbind();
+        self.templates.unbind();
+    }
+}
+
+impl Settings {
+    /// Frames what does not depend on entries.
+    fn frame(&self, features: Features) -> Bodies {
+        let (info, instructions) = (&*self.info, self.instructions.as_deref());
+        let capabilities = features.capabilities();
+        let initialize = |revision: Revision| {
+            let revision = revision.min(Revision::LATEST_LEGACY);
             framed(|out| {
-                let (cache, suffix) = (self.cache(), &result_suffix);
-                message::list_page(out, revision, Listed::Tools, &tools[part], next, cache, suffix);
+                message::initialize_result(out, revision, capabilities, info, instructions);
             })
+        };
+        let discover = framed(|out| {
+            message::discover_result(out, capabilities, info, instructions, self.cache());
         });
-        Framed {
-            initialize: self.frame_initialize(revision.min(Revision::LATEST_LEGACY)),
-            tools_pages: tools_pages.collect(),
-            result_suffix: result_suffix.into(),
+        let suffix = |revision| message::result_suffix(revision, info).into();
+        Bodies {
+            initialize: Revision::ALL.map(initialize),
+            result_suffixes: Revision::ALL.map(suffix),
+            discover,
         }
-    }
-
-    fn frame_initialize(&self, revision: Revision) -> Bytes {
-        let (info, instructions) = (&self.info, self.instructions.as_deref());
-        framed(|out| {
-            message::initialize_result(out, revision, CAPABILITIES, info, instructions);
-        })
-    }
-
-    fn frame_discover(&self) -> Bytes {
-        let (info, instructions) = (&self.info, self.instructions.as_deref());
-        framed(|out| {
-            message::discover_result(out, CAPABILITIES, info, instructions, self.cache());
-        })
     }
 
     /// Nothing here depends on who asks, so that a cache may give it to anybody.
@@ -142,50 +259,6 @@ fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     out.into_boxed_slice().into()
 }
 
-/// Why a catalog could not be built.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum CatalogError {
-    /// Two tools have one name.
-    DuplicateTool {
-        /// The name.
-        name: Box<str>,
-    },
-    /// Pages of no tools would never end.
-    EmptyPages,
-    /// A tool that clients could not use.
-    Tool {
-        /// Its name, as it was given.
-        name: Box<str>,
-        /// What is wrong, as the end of a sentence about the tool.
-        problem: &'static str,
-    },
-}
-
-impl fmt::Display for CatalogError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DuplicateTool { name } => {
-                write!(formatter, "two tools are called `{name}`; names must be unique")
-            }
-            Self::EmptyPages => formatter.write_str("page_tools_max is 0; it must be at least 1"),
-            Self::Tool { name, problem } => write!(formatter, "tool `{name}`: {problem}"),
-        }
-    }
-}
-
-impl std::error::Error for CatalogError {}
-
-const PAGE_TOOLS_MAX_DEFAULT: usize = 100;
+const PAGE_LENGTH_MAX_DEFAULT: usize = 100;
 
 const FRESH_FOR_DEFAULT: Duration = Duration::from_mins(5);
-
-/// Tools are offered even where there are none: a list of nothing is an answer too.
-const CAPABILITIES: ServerCapabilities = ServerCapabilities {
-    tools: Some(ToolsCapability { list_changed: false }),
-    prompts: None,
-    resources: None,
-    completions: false,
-    logging: false,
-    tasks: None,
-    extensions: &[],
-};

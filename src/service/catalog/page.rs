@@ -1,36 +1,41 @@
 //! Pages of a list, and the cursors between them.
 //!
-//! What it keeps true: a cursor names a page of the catalog that issued it. A cursor of a catalog
-//! with other tools or another page size is unknown here, even where it looks alike, so that a
-//! client never continues one list in the middle of another. The same catalog in another process
+//! What it keeps true: a cursor names a page of the catalog that issued it. A cursor of another
+//! list, or of a catalog with other entries or another page length, is unknown here, even where it
+//! looks alike, so that a client never continues one list in the middle of another. The same catalog in another process
 //! issues the same cursors: behind a balancer any of them goes on.
 
 use std::ops::Range;
 
 use crate::protocol::error::Error;
+use crate::protocol::message::Listed;
 use crate::service::fnv::Fnv;
 
-/// How the tools of a catalog are cut into pages.
+/// How a list of a catalog is cut into pages.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     /// The cursor that leads to each page but the first.
     cursors: Box<[Box<str>]>,
-    tools_count: usize,
-    tools_max: usize,
+    count: usize,
+    length_max: usize,
 }
 
 impl Pages {
-    /// Cuts the list of `names` into pages of `tools_max` (at least one). An empty list has one
+    /// Cuts the list of `names` into pages of `length_max` (at least one). An empty list has one
     /// empty page.
-    pub(super) fn cut<'n>(names: impl ExactSizeIterator<Item = &'n str>, tools_max: usize) -> Self {
-        let tools_max = tools_max.max(1);
-        let tools_count = names.len();
-        let start = Fnv::new().and(&tools_max.to_le_bytes());
+    pub(super) fn cut<'n>(
+        listed: Listed,
+        names: impl ExactSizeIterator<Item = &'n str>,
+        length_max: usize,
+    ) -> Self {
+        let length_max = length_max.max(1);
+        let count = names.len();
+        let start = Fnv::new().and(&[listed as u8]).and(&length_max.to_le_bytes());
         let fingerprint = names.fold(start, |hash, name| hash.and(name.as_bytes()).and(b"\n"));
         let fingerprint = fingerprint.value() >> 32;
         let cursor = |index| format!("{fingerprint:08x}-{index:x}").into();
-        let cursors = (1..tools_count.div_ceil(tools_max)).map(cursor).collect();
-        Self { cursors, tools_count, tools_max }
+        let cursors = (1..count.div_ceil(length_max)).map(cursor).collect();
+        Self { cursors, count, length_max }
     }
 
     /// How many pages there are; never zero.
@@ -38,11 +43,11 @@ impl Pages {
         self.cursors.len() + 1
     }
 
-    /// The places of the tools on page `index`.
-    pub(super) const fn tools(&self, index: usize) -> Range<usize> {
-        let start = index * self.tools_max;
-        let end = start + self.tools_max;
-        start..if end < self.tools_count { end } else { self.tools_count }
+    /// The places of the entries on page `index`.
+    pub(super) const fn entries(&self, index: usize) -> Range<usize> {
+        let start = index * self.length_max;
+        let end = start + self.length_max;
+        start..if end < self.count { end } else { self.count }
     }
 
     /// The cursor that leads to the page after `index`, where there is one.
@@ -76,7 +81,7 @@ mod tests {
 
     #[test]
     fn each_cursor_leads_to_its_page() {
-        let pages = Pages::cut(NAMES.into_iter(), 2);
+        let pages = Pages::cut(Listed::Tools, NAMES.into_iter(), 2);
         assert_eq!(pages.count(), 3);
         assert_eq!(pages.find(None).unwrap(), 0);
         for index in 0..2 {
@@ -87,24 +92,24 @@ mod tests {
     }
 
     #[test]
-    fn pages_hold_every_tool_once() {
-        for tools_max in 1..7 {
-            let pages = Pages::cut(NAMES.into_iter(), tools_max);
+    fn pages_hold_every_entry_once() {
+        for length_max in 1..7 {
+            let pages = Pages::cut(Listed::Tools, NAMES.into_iter(), length_max);
             let told: Vec<usize> =
-                (0..pages.count()).flat_map(|index| pages.tools(index)).collect();
+                (0..pages.count()).flat_map(|index| pages.entries(index)).collect();
             assert_eq!(told, [0, 1, 2, 3, 4]);
         }
     }
 
     #[test]
     fn an_empty_list_has_one_empty_page() {
-        let pages = Pages::cut([].into_iter(), 2);
-        assert_eq!((pages.count(), pages.find(None).unwrap(), pages.tools(0)), (1, 0, 0..0));
+        let pages = Pages::cut(Listed::Tools, [].into_iter(), 2);
+        assert_eq!((pages.count(), pages.find(None).unwrap(), pages.entries(0)), (1, 0, 0..0));
     }
 
     #[test]
     fn a_cursor_that_was_not_issued_is_unknown() {
-        let pages = Pages::cut(NAMES.into_iter(), 2);
+        let pages = Pages::cut(Listed::Tools, NAMES.into_iter(), 2);
         let issued = pages.next_cursor(0).unwrap();
         let (fingerprint, _) = issued.split_once('-').unwrap();
         let forged = ["", "-", "1", "x-1", "00000000-1", "ффф-1", "-1-"].map(String::from);
@@ -117,12 +122,13 @@ mod tests {
 
     #[test]
     fn a_cursor_of_another_catalog_is_unknown() {
-        let pages = Pages::cut(NAMES.into_iter(), 2);
+        let pages = Pages::cut(Listed::Tools, NAMES.into_iter(), 2);
         let cursor = pages.next_cursor(0).unwrap();
         for other in [
-            Pages::cut(NAMES.into_iter(), 3),
-            Pages::cut(["a", "b", "c", "d", "f"].into_iter(), 2),
-            Pages::cut(["ab", "c", "d", "e"].into_iter(), 2),
+            Pages::cut(Listed::Tools, NAMES.into_iter(), 3),
+            Pages::cut(Listed::Prompts, NAMES.into_iter(), 2),
+            Pages::cut(Listed::Tools, ["a", "b", "c", "d", "f"].into_iter(), 2),
+            Pages::cut(Listed::Tools, ["ab", "c", "d", "e"].into_iter(), 2),
         ] {
             assert!(other.find(Some(cursor)).is_err());
         }

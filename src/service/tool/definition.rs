@@ -1,48 +1,53 @@
 //! What `tools/list` says about a tool, in the words of each revision.
 //!
-//! What it keeps true: a member is written only for revisions that know it (title, output schema
-//! and `_meta` from 2025-06-18, annotations from 2025-03-26, icons from 2025-11-25), so that a
-//! strict client of an old revision sees nothing it has no name for. It does not check names.
+//! What it keeps true: a member is written only for revisions that know it (output schema from
+//! 2025-06-18, annotations from 2025-03-26, execution in 2025-11-25 alone), and schemas are written
+//! as they were given, key by key.
+
+use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::protocol::era::ClientCapabilities;
+use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::Revision;
+use crate::service::entry::About;
 use crate::service::tool::schema;
 
 /// Everything that is told about a tool. The schemas are fitted already.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
-    pub(super) name: Box<str>,
-    pub(super) title: Option<Box<str>>,
-    pub(super) description: Option<Box<str>>,
+    pub(super) about: About,
     pub(super) input_schema: Value,
+    /// The schema of the arguments was derived from the type they are read into.
+    pub(super) is_schema_derived: bool,
     pub(super) output_schema: Option<Value>,
     pub(super) annotations: Option<Annotations>,
-    pub(super) icons: Vec<Icon>,
-    pub(super) meta: Map<String, Value>,
+    pub(super) task: TaskSupport,
+    pub(super) needs: ClientCapabilities,
 }
 
 impl Definition {
     /// A tool of which nothing is told but its name, and which takes an object of anything.
     pub(super) fn new(name: Box<str>) -> Self {
         Self {
-            name,
-            title: None,
-            description: None,
+            about: About::new(name),
             input_schema: json!({ "type": "object" }),
+            is_schema_derived: false,
             output_schema: None,
             annotations: None,
-            icons: Vec::new(),
-            meta: Map::new(),
+            task: TaskSupport::default(),
+            needs: ClientCapabilities::NONE,
         }
     }
 
     /// Checks the name and fits the schemas; `Err` says what is wrong, as the end of a sentence.
-    pub(super) fn fit(&mut self) -> Result<(), &'static str> {
+    pub(super) fn fit(&mut self) -> Result<(), Cow<'static, str>> {
+        let name = &self.about.name;
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte);
-        if !(1..=NAME_BYTES_MAX).contains(&self.name.len()) || !self.name.bytes().all(is_allowed) {
-            return Err("its name must be 1 to 128 characters of A-Z a-z 0-9 _ . / -");
+        if !(1..=NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(is_allowed) {
+            return Err("its name must be 1 to 128 characters of A-Z a-z 0-9 _ . / -".into());
         }
         self.input_schema = schema::fit_arguments(self.input_schema.take())?;
         if let Some(schema) = self.output_schema.take() {
@@ -51,35 +56,29 @@ impl Definition {
         Ok(())
     }
 
-    /// The `Tool` object of `revision`.
+    /// Appends the `Tool` object of `revision`.
     ///
     /// Source: `schema/<revision>`, type `Tool`.
-    pub(super) fn to_json(&self, revision: Revision) -> Value {
+    pub(super) fn write(&self, out: &mut Vec<u8>, revision: Revision) {
         let dialect = revision.dialect();
-        let mut tool = Map::new();
-        tool.insert(String::from("name"), json!(self.name));
-        if let (Some(title), true) = (&self.title, dialect.titles) {
-            tool.insert(String::from("title"), json!(title));
-        }
-        if let Some(description) = &self.description {
-            tool.insert(String::from("description"), json!(description));
-        }
-        tool.insert(String::from("inputSchema"), self.input_schema.clone());
+        let mut tool = ObjectWriter::open(out);
+        self.about.open(&mut tool, revision);
+        tool.json("inputSchema", &self.input_schema);
         if let Some(schema) = self.output_schema_in(revision) {
-            tool.insert(String::from("outputSchema"), schema.clone());
+            tool.json("outputSchema", schema);
         }
         if dialect.tool_annotations
             && let Some(annotations) = self.annotations_in(revision)
         {
-            tool.insert(String::from("annotations"), json!(annotations));
+            write::json(tool.key("annotations"), &json!(annotations));
         }
-        if dialect.icons && !self.icons.is_empty() {
-            tool.insert(String::from("icons"), json!(self.icons));
+        if dialect.core_tasks && self.task != TaskSupport::Forbidden {
+            let mut execution = tool.object("execution");
+            execution.text("taskSupport", self.task.as_str());
+            execution.close();
         }
-        if dialect.meta_on_types && !self.meta.is_empty() {
-            tool.insert(String::from("_meta"), Value::Object(self.meta.clone()));
-        }
-        Value::Object(tool)
+        self.about.close(&mut tool, revision);
+        tool.close();
     }
 
     /// Until 2025-11-25 structured results are objects; later clients alone are told of others.
@@ -93,7 +92,7 @@ impl Definition {
     /// 2025-03-26 has no `title` of its own and keeps it among the annotations.
     fn annotations_in(&self, revision: Revision) -> Option<Annotations> {
         let mut annotations = self.annotations.clone();
-        if let (Some(title), false) = (&self.title, revision.dialect().titles) {
+        if let (Some(title), false) = (&self.about.title, revision.dialect().titles) {
             annotations.get_or_insert_default().title.get_or_insert_with(|| title.clone());
         }
         annotations
@@ -139,33 +138,32 @@ impl Annotations {
     }
 }
 
-/// A picture that a host may show beside a tool.
+/// Whether a call of a tool may become a task: work that goes on while the client asks now and then
+/// how far it is.
 ///
-/// Source: 2025-11-25 and later, type `Icon`.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Icon {
-    /// Where it is: an `https:` or a `data:` URI.
-    pub src: Box<str>,
-    /// Its media type, where the source does not tell.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<Box<str>>,
-    /// The sizes it is good for, such as `48x48` or `any`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<Box<str>>,
-    /// The background it is made for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub theme: Option<IconTheme>,
+/// Source: 2025-11-25, basic/utilities/tasks, "Tool-Level Negotiation" (`execution.taskSupport`).
+/// From 2026-07-28 on clients are not told; a required one then is a task for every client that
+/// knows tasks, and refused for others.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TaskSupport {
+    /// Never.
+    #[default]
+    Forbidden,
+    /// Where the client wishes.
+    Optional,
+    /// Always.
+    Required,
 }
 
-/// The background that an [`Icon`] is made for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IconTheme {
-    /// A dark one.
-    Dark,
-    /// A light one.
-    Light,
+impl TaskSupport {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::Optional => "optional",
+            Self::Required => "required",
+        }
+    }
 }
 
 /// The longest name of a tool (2025-11-25 and later, server/tools, "Tool Names").

@@ -1,25 +1,21 @@
-//! The three kinds of handlers, and the wall around them.
+//! The three kinds of handlers of a tool, with the types of their arguments forgotten.
 //!
-//! What it keeps true: a panic in a handler ends that call with an internal error (-32603) that
-//! tells the caller nothing of it, and ends nothing else. The panic hook of the process still sees
-//! the message. It does not run local or blocking work: it hands them out.
+//! What it keeps true: arguments are read before work is handed out, so that what is wrong with
+//! them is said at once. It does not run local or blocking work: it hands them out.
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use serde::de::DeserializeOwned;
 
-use crate::protocol::error::Error;
 use crate::protocol::message::Answer;
 use crate::service::call::{BlockingWork, Call, LocalWork, Reply};
+use crate::service::handler::{blocking_work, local_work, wall};
 use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Outcome};
+use crate::service::outcome::{HandlerError, Outcome, Yield};
+use crate::service::tool::promise::Promise;
 use crate::service::worker::Worker;
 
-/// How a tool is run, with the types of its arguments forgotten.
+/// How a tool is run.
 pub(super) enum Handler {
     /// On the shard, to completion.
     Inline(InlineHandler),
@@ -31,8 +27,10 @@ pub(super) enum Handler {
 
 type InlineHandler =
     Box<dyn Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync>;
-type LocalHandler = Box<dyn Fn(&Call<'_>) -> Result<LocalWork, HandlerError> + Send + Sync>;
-type BlockingHandler = Box<dyn Fn(&Call<'_>) -> Result<BlockingWork, HandlerError> + Send + Sync>;
+type LocalHandler =
+    Box<dyn Fn(&Call<'_>, &Promise) -> Result<LocalWork, HandlerError> + Send + Sync>;
+type BlockingHandler =
+    Box<dyn Fn(&Call<'_>, &Promise) -> Result<BlockingWork, HandlerError> + Send + Sync>;
 
 impl Handler {
     pub(super) fn inline<T, F>(handler: F) -> Self
@@ -57,19 +55,13 @@ impl Handler {
         R: Future<Output = Result<Outcome, HandlerError>> + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Local(Box::new(move |call| {
+        Self::Local(Box::new(move |call, promise| {
             let (handler, arguments) = (Arc::clone(&handler), call.decode::<T>()?);
-            Ok(Box::new(move |live| {
-                Box::pin(async move {
-                    let mut work = pin!(async move { handler(arguments, live).await });
-                    // A future is not polled again after a panic: the wall makes it ready.
-                    let step = |context: &mut Context<'_>| {
-                        wall(|| Ok(work.as_mut().poll(context)))
-                            .unwrap_or_else(|error| Poll::Ready(Err(error)))
-                    };
-                    poll_fn(step).await
-                })
-            }))
+            let promise = promise.clone();
+            Ok(local_work(
+                move |live| handler(arguments, live),
+                move |result| promise.look(result).map(Yield::Tool),
+            ))
         }))
     }
 
@@ -79,9 +71,13 @@ impl Handler {
         F: Fn(T, Worker) -> Result<Outcome, HandlerError> + Send + Sync + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Blocking(Box::new(move |call| {
+        Self::Blocking(Box::new(move |call, promise| {
             let (handler, arguments) = (Arc::clone(&handler), call.decode::<T>()?);
-            Ok(Box::new(move |worker| wall(|| handler(arguments, worker))))
+            let promise = promise.clone();
+            Ok(blocking_work(
+                move |worker| handler(arguments, worker),
+                move |result| promise.look(result).map(Yield::Tool),
+            ))
         }))
     }
 
@@ -91,25 +87,16 @@ impl Handler {
         &self,
         call: &Call<'_>,
         answer: &mut Answer<'_>,
+        promise: &Promise,
     ) -> Result<Reply, HandlerError> {
         wall(|| match self {
             Self::Inline(handler) => {
                 handler(call, answer)?;
+                promise.look_at(answer)?;
                 Ok(Reply::Ready { is_failed: answer.is_failed() })
             }
-            Self::Local(handler) => handler(call).map(Reply::Local),
-            Self::Blocking(handler) => handler(call).map(Reply::Blocking),
+            Self::Local(handler) => handler(call, promise).map(Reply::Local),
+            Self::Blocking(handler) => handler(call, promise).map(Reply::Blocking),
         })
     }
-}
-
-/// Runs `work`; a panic becomes an internal error.
-///
-/// `AssertUnwindSafe` holds because what a panic may leave half done is not looked at again: the
-/// answer is rolled back and arguments are dropped. State that a handler shares between calls is
-/// the handler's own to protect, as under any server that outlives a panic.
-#[inline]
-fn wall<T>(work: impl FnOnce() -> Result<T, HandlerError>) -> Result<T, HandlerError> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(HandlerError::Refused(Error::crashed())))
 }

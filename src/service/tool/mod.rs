@@ -8,24 +8,28 @@ mod schema;
 
 mod definition;
 
+mod promise;
+
 mod handler;
 
+mod builder;
+
+use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
-pub use self::definition::{Annotations, Icon, IconTheme};
+pub use self::builder::ToolBuilder;
+pub use self::definition::{Annotations, TaskSupport};
 
 use self::definition::Definition;
 use self::handler::Handler;
-use crate::protocol::message::Answer;
+use self::promise::Promise;
+use crate::protocol::era::ClientCapabilities;
+use crate::protocol::message::{Answer, Listed};
 use crate::protocol::revision::Revision;
 use crate::service::call::{Call, Reply};
-use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Outcome};
-use crate::service::worker::Worker;
+use crate::service::entry::Entry;
+use crate::service::outcome::HandlerError;
+use crate::service::schema::{self as schemas, ArgumentCheck, ParameterHeader};
 
 /// One tool of a catalog.
 ///
@@ -45,6 +49,10 @@ use crate::service::worker::Worker;
 pub struct Tool {
     definition: Definition,
     handler: Handler,
+    /// What arguments are held against before the handler sees them.
+    check: ArgumentCheck,
+    promise: Promise,
+    headers: Box<[ParameterHeader]>,
 }
 
 impl Tool {
@@ -65,12 +73,28 @@ impl Tool {
     /// ```
     #[expect(clippy::new_ret_no_self, reason = "a tool without a handler is not a tool yet")]
     pub fn new(name: impl Into<Box<str>>) -> ToolBuilder {
-        ToolBuilder { definition: Definition::new(name.into()), has_schema: false }
+        ToolBuilder::new(name.into())
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.definition.name
+        &self.definition.about.name
+    }
+
+    /// Whether a call of it may or must become a task.
+    pub const fn task_support(&self) -> TaskSupport {
+        self.definition.task
+    }
+
+    /// What a client must have declared to call it.
+    pub const fn needs(&self) -> ClientCapabilities {
+        self.definition.needs
+    }
+
+    /// The arguments that clients over HTTP repeat as headers (`x-mcp-header`). Known once the tool
+    /// stands in a catalog.
+    pub fn parameter_headers(&self) -> &[ParameterHeader] {
+        &self.headers
     }
 
     /// Runs the tool, or hands out its work.
@@ -78,8 +102,9 @@ impl Tool {
     /// After [`Reply::Ready`], `answer` holds the whole content; after any other reply what stands
     /// in it is void and the caller takes it back. Errors of the tool itself have found their form
     /// already: in the answer, or as [`Reply::Failed`].
+    #[inline]
     pub fn call(&self, call: &Call<'_>, answer: &mut Answer<'_>) -> Reply {
-        match self.handler.start(call, answer) {
+        match self.start(call, answer) {
             Ok(reply) => reply,
             Err(error) => match error.settle(answer) {
                 Ok(()) => Reply::Ready { is_failed: true },
@@ -88,14 +113,41 @@ impl Tool {
         }
     }
 
-    /// The `Tool` object of `revision`.
-    pub(in crate::service) fn to_json(&self, revision: Revision) -> Value {
-        self.definition.to_json(revision)
+    #[inline]
+    fn start(&self, call: &Call<'_>, answer: &mut Answer<'_>) -> Result<Reply, HandlerError> {
+        if !self.definition.needs.is_empty() {
+            let missing = self.definition.needs.without(call.capabilities());
+            if !missing.is_empty() {
+                return Err(HandlerError::Lacking(missing));
+            }
+        }
+        self.check.check(call.arguments()).map_err(HandlerError::arguments)?;
+        self.handler.start(call, answer, &self.promise)
+    }
+}
+
+impl Entry for Tool {
+    const LISTED: Listed = Listed::Tools;
+    const KIND: &'static str = "tool";
+
+    fn key(&self) -> &str {
+        self.name()
     }
 
-    /// Checks the name and fits the schemas; `Err` says what is wrong with the tool.
-    pub(in crate::service) fn fit(&mut self) -> Result<(), &'static str> {
-        self.definition.fit()
+    fn fit(&mut self) -> Result<(), Cow<'static, str>> {
+        self.definition.fit()?;
+        let schema = &self.definition.input_schema;
+        self.headers = schemas::parameter_headers(schema)?;
+        // Compiled in any case: a schema that nobody can read must not reach a client either.
+        let check = ArgumentCheck::compile(schema)?;
+        if !(self.definition.is_schema_derived && schemas::is_implied(schema)) {
+            self.check = check;
+        }
+        self.promise.keep(self.definition.output_schema.as_ref())
+    }
+
+    fn write(&self, out: &mut Vec<u8>, revision: Revision) {
+        self.definition.write(out, revision);
     }
 }
 
@@ -111,184 +163,5 @@ impl fmt::Debug for Tool {
             .field("name", &self.name())
             .field("kind", &kind)
             .finish_non_exhaustive()
-    }
-}
-
-/// A tool that still waits for its handler. What is said about a tool comes first, the handler
-/// last: it ends the sentence.
-#[derive(Debug)]
-#[must_use = "a tool begins to exist with its handler: inline, inline_raw, local or blocking"]
-pub struct ToolBuilder {
-    definition: Definition,
-    has_schema: bool,
-}
-
-impl ToolBuilder {
-    /// A name for people, in lists and dialogs. Told to clients from 2025-03-26 on.
-    pub fn title(mut self, title: impl Into<Box<str>>) -> Self {
-        self.definition.title = Some(title.into());
-        self
-    }
-
-    /// What the tool does, for the model that decides whether to call it.
-    pub fn describe(mut self, description: impl Into<Box<str>>) -> Self {
-        self.definition.description = Some(description.into());
-        self
-    }
-
-    /// Hints about its effects. Told to clients from 2025-03-26 on.
-    pub fn annotations(mut self, annotations: Annotations) -> Self {
-        self.definition.annotations = Some(annotations);
-        self
-    }
-
-    /// Adds a picture. Told to clients from 2025-11-25 on.
-    pub fn icon(mut self, icon: Icon) -> Self {
-        self.definition.icons.push(icon);
-        self
-    }
-
-    /// Adds an entry to `_meta` of the tool, for extensions. Told to clients from 2025-06-18 on.
-    /// Keys whose prefix names `modelcontextprotocol` or `mcp` are reserved.
-    pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.definition.meta.insert(key.into(), value.into());
-        self
-    }
-
-    /// The JSON Schema of its arguments, in place of the one derived from their type: for handlers
-    /// that take a `serde_json::Value`, or to say more than a type can. Nothing checks arguments
-    /// against it but the handler and its types.
-    pub fn accepts(mut self, schema: impl Into<Value>) -> Self {
-        self.definition.input_schema = schema.into();
-        self.has_schema = true;
-        self
-    }
-
-    /// Promises structured results of type `T`: its schema becomes the `outputSchema`, told to
-    /// clients from 2025-06-18 on (until 2025-11-25 only where `T` is an object).
-    pub fn returns<T: JsonSchema>(self) -> Self {
-        self.returns_schema(schema::of_results::<T>())
-    }
-
-    /// [`ToolBuilder::returns`] with a JSON Schema.
-    pub fn returns_schema(mut self, schema: impl Into<Value>) -> Self {
-        self.definition.output_schema = Some(schema.into());
-        self
-    }
-
-    /// Ends with a handler that runs to completion on the shard and writes its answer as it goes.
-    /// Arguments arrive as a `T`; those that are none fail before the handler runs.
-    ///
-    /// ```
-    /// use corelane::service::Tool;
-    ///
-    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// struct Repeat {
-    ///     /// What to say.
-    ///     word: String,
-    ///     /// How often.
-    ///     times: u8,
-    /// }
-    ///
-    /// let tool = Tool::new("repeat").describe("Says a word several times.").inline(
-    ///     |Repeat { word, times }, answer| {
-    ///         answer.text(&word.repeat(times.into()));
-    ///         Ok(())
-    ///     },
-    /// );
-    /// # drop(tool);
-    /// ```
-    pub fn inline<T, F>(self, handler: F) -> Tool
-    where
-        T: DeserializeOwned + JsonSchema,
-        F: Fn(T, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
-    {
-        self.typed::<T>().with(Handler::inline(handler))
-    }
-
-    /// Ends with a handler that runs to completion on the shard and reads its arguments where they
-    /// lie in the message: the way without an allocation. `schema` is what clients are told.
-    ///
-    /// ```
-    /// use corelane::service::Tool;
-    ///
-    /// #[derive(serde::Deserialize)]
-    /// struct Shout<'a> {
-    ///     word: &'a str,
-    /// }
-    ///
-    /// let schema = serde_json::json!({
-    ///     "type": "object",
-    ///     "properties": { "word": { "type": "string" } },
-    ///     "required": ["word"],
-    /// });
-    /// let tool = Tool::new("shout").inline_raw(schema, |call, answer| {
-    ///     let Shout { word } = call.decode()?;
-    ///     answer.text(word);
-    ///     answer.text("!");
-    ///     Ok(())
-    /// });
-    /// # drop(tool);
-    /// ```
-    pub fn inline_raw<F>(self, schema: impl Into<Value>, handler: F) -> Tool
-    where
-        F: Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
-    {
-        self.accepts(schema).with(Handler::inline_raw(handler))
-    }
-
-    /// Ends with a future that runs on the shard that received the call. It need not be `Send`; it
-    /// may wait, tell progress and hear of cancellation through its [`Live`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use corelane::service::{Live, NoArguments, Outcome, Tool};
-    ///
-    /// let tool = Tool::new("nap").local(|_: NoArguments, live: Live| async move {
-    ///     live.sleep(Duration::from_secs(1)).await?;
-    ///     Ok(Outcome::text("slept well"))
-    /// });
-    /// # drop(tool);
-    /// ```
-    pub fn local<T, F, R>(self, handler: F) -> Tool
-    where
-        T: DeserializeOwned + JsonSchema + 'static,
-        F: Fn(T, Live) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, HandlerError>> + 'static,
-    {
-        self.typed::<T>().with(Handler::local(handler))
-    }
-
-    /// Ends with a closure that runs on the thread pool: for what blocks or computes for long. It
-    /// tells progress and asks for cancellation through its [`Worker`].
-    ///
-    /// ```
-    /// use corelane::service::{Outcome, Tool, HandlerError, Worker};
-    ///
-    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// struct Read {
-    ///     path: std::path::PathBuf,
-    /// }
-    ///
-    /// let tool = Tool::new("read").blocking(|Read { path }, _: Worker| {
-    ///     std::fs::read_to_string(path).map(Outcome::text).map_err(HandlerError::failed)
-    /// });
-    /// # drop(tool);
-    /// ```
-    pub fn blocking<T, F>(self, handler: F) -> Tool
-    where
-        T: DeserializeOwned + JsonSchema + Send + 'static,
-        F: Fn(T, Worker) -> Result<Outcome, HandlerError> + Send + Sync + 'static,
-    {
-        self.typed::<T>().with(Handler::blocking(handler))
-    }
-
-    /// Takes the schema of `T` where no other was given.
-    fn typed<T: JsonSchema>(self) -> Self {
-        if self.has_schema { self } else { self.accepts(schema::of_arguments::<T>()) }
-    }
-
-    fn with(self, handler: Handler) -> Tool {
-        Tool { definition: self.definition, handler }
     }
 }

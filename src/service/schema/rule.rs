@@ -1,0 +1,584 @@
+//! The rule: a JSON Schema of the everyday kind, compiled so that checking a value allocates
+//! nothing.
+//!
+//! What it keeps true: a rule that exists says all that its schema says. A schema with any keyword
+//! that is not listed here has no rule, and is left to the whole validator. It does not read
+//! `format`, which asserts nothing in MCP's default dialect.
+//!
+//! Source: JSON Schema 2020-12, Validation, sections 6 and 9.
+
+use serde_json::{Map, Value as Json};
+
+use crate::protocol::json::{Kind, Object, Value};
+use crate::service::schema::violation::{Amount, Violation, at};
+
+/// What a value must be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rule {
+    /// The kinds it may have; none named is any.
+    kinds: Option<Kinds>,
+    range: Option<Range>,
+    length: Option<Length>,
+    /// The values it may have (`enum`, `const`); none is any.
+    choices: Option<Box<[Scalar]>>,
+    members: Option<Members>,
+    items: Option<Items>,
+}
+
+/// Kinds as bits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Kinds(u8);
+
+/// Bounds of a number.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    least: f64,
+    above: f64,
+    most: f64,
+    below: f64,
+}
+
+/// Bounds of a length: characters of a string, items of an array.
+#[derive(Clone, Copy, Debug)]
+struct Length {
+    least: usize,
+    most: usize,
+}
+
+/// A value without parts.
+#[derive(Clone, Debug)]
+enum Scalar {
+    Boolean(bool),
+    Null,
+    Number(f64),
+    Text(Box<str>),
+}
+
+/// What an object must hold.
+#[derive(Clone, Debug)]
+struct Members {
+    /// The known ones, in the order of the schema.
+    known: Box<[(Box<str>, Rule)]>,
+    /// Those that must be there, as bits of their places in `known`.
+    required: u64,
+    /// Whether others may be there.
+    open: bool,
+}
+
+/// What an array must hold.
+#[derive(Clone, Debug)]
+struct Items {
+    each: Option<Box<Rule>>,
+    count: Length,
+}
+
+impl Rule {
+    /// The rule that says all that `schema` says; `None` where it says more than a rule can.
+    pub(super) fn compile(schema: &Json) -> Option<Self> {
+        match schema {
+            Json::Bool(true) => Some(Self::default()),
+            Json::Object(schema) => Self::compile_object(schema),
+            _ => None,
+        }
+    }
+
+    fn compile_object(schema: &Map<String, Json>) -> Option<Self> {
+        if !schema.keys().all(|key| is_known(key)) {
+            return None;
+        }
+        let kinds = match schema.get("type") {
+            Some(named) => Some(Kinds::read(named)?),
+            None => None,
+        };
+        Some(Self {
+            kinds,
+            range: Range::compile(schema)?,
+            length: Length::compile(schema, "minLength", "maxLength")?,
+            choices: compile_choices(schema)?,
+            members: Members::compile(schema)?,
+            items: Items::compile(schema)?,
+        })
+    }
+
+    /// Checks one value. Allocates only to say what is wrong.
+    #[inline]
+    pub(super) fn check(&self, value: Value<'_>) -> Result<(), Box<Violation>> {
+        if let Some(kinds) = self.kinds
+            && !kinds.admit(value)
+        {
+            return Err(Violation::kind(kinds.names()));
+        }
+        match value.kind() {
+            Kind::String => self.check_text(value.as_str().unwrap_or_default())?,
+            Kind::Number => {
+                if let Some(range) = self.range {
+                    range.check(value.as_f64().unwrap_or_default())?;
+                }
+            }
+            Kind::Object => {
+                if let Some(members) = &self.members {
+                    members.check(value.as_object())?;
+                }
+            }
+            Kind::Array => {
+                if let Some(items) = &self.items {
+                    items.check(value)?;
+                }
+            }
+            Kind::Boolean | Kind::Null => {}
+        }
+        match &self.choices {
+            Some(choices) if !choices.iter().any(|choice| choice.is(value)) => {
+                Err(Violation::choice(choices.iter().map(Scalar::spell)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the members of an object; none stands for the empty one.
+    #[inline]
+    pub(super) fn check_object(&self, object: Option<Object<'_>>) -> Result<(), Box<Violation>> {
+        match &self.members {
+            Some(members) => members.check(object),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn check_text(&self, text: &str) -> Result<(), Box<Violation>> {
+        let Some(length) = self.length else { return Ok(()) };
+        length.check(text.chars().count(), "characters")
+    }
+}
+
+impl Kinds {
+    const ARRAY: u8 = 1;
+    const BOOLEAN: u8 = 1 << 1;
+    const INTEGER: u8 = 1 << 2;
+    const NULL: u8 = 1 << 3;
+    const NUMBER: u8 = 1 << 4;
+    const OBJECT: u8 = 1 << 5;
+    const STRING: u8 = 1 << 6;
+    /// Keyword, bit, and how a sentence says it.
+    const NAMES: [(&'static str, u8, &'static str); 7] = [
+        ("array", Self::ARRAY, "an array"),
+        ("boolean", Self::BOOLEAN, "true or false"),
+        ("integer", Self::INTEGER, "an integer"),
+        ("null", Self::NULL, "null"),
+        ("number", Self::NUMBER, "a number"),
+        ("object", Self::OBJECT, "an object"),
+        ("string", Self::STRING, "a string"),
+    ];
+
+    fn read(named: &Json) -> Option<Self> {
+        let bit = |name: &Json| {
+            let name = name.as_str()?;
+            Self::NAMES.iter().find(|(known, ..)| *known == name).map(|(_, bit, _)| *bit)
+        };
+        match named {
+            Json::Array(names) => {
+                names.iter().try_fold(0, |kinds, name| Some(kinds | bit(name)?)).map(Self)
+            }
+            name => bit(name).map(Self),
+        }
+    }
+
+    #[inline]
+    fn admit(self, value: Value<'_>) -> bool {
+        let bit = match value.kind() {
+            Kind::Array => Self::ARRAY,
+            Kind::Boolean => Self::BOOLEAN,
+            Kind::Null => Self::NULL,
+            Kind::Object => Self::OBJECT,
+            Kind::String => Self::STRING,
+            Kind::Number if self.0 & Self::NUMBER != 0 => return true,
+            Kind::Number => {
+                let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
+                return self.0 & Self::INTEGER != 0 && is_whole;
+            }
+        };
+        self.0 & bit != 0
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        let named = Self::NAMES.iter().filter(move |(_, bit, _)| self.0 & bit != 0);
+        named.map(|(.., said)| *said)
+    }
+}
+
+impl Range {
+    /// `None` where a bound is none that can be compared exactly.
+    fn compile(schema: &Map<String, Json>) -> Option<Option<Self>> {
+        let keys = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
+        if !keys.iter().any(|key| schema.contains_key(*key)) {
+            return Some(None);
+        }
+        let bound = |key, open| match schema.get(key) {
+            None => Some(open),
+            Some(bound) => exact(bound),
+        };
+        Some(Some(Self {
+            least: bound("minimum", f64::NEG_INFINITY)?,
+            above: bound("exclusiveMinimum", f64::NEG_INFINITY)?,
+            most: bound("maximum", f64::INFINITY)?,
+            below: bound("exclusiveMaximum", f64::INFINITY)?,
+        }))
+    }
+
+    #[inline]
+    fn check(self, number: f64) -> Result<(), Box<Violation>> {
+        if number < self.least {
+            return Err(Violation::bound("at least", Amount::Number(self.least)));
+        }
+        if number > self.most {
+            return Err(Violation::bound("at most", Amount::Number(self.most)));
+        }
+        if number <= self.above {
+            return Err(Violation::bound("more than", Amount::Number(self.above)));
+        }
+        if number >= self.below {
+            return Err(Violation::bound("less than", Amount::Number(self.below)));
+        }
+        Ok(())
+    }
+}
+
+impl Length {
+    fn compile(
+        schema: &Map<String, Json>,
+        least: &'static str,
+        most: &'static str,
+    ) -> Option<Option<Self>> {
+        let bound = |key, open| match schema.get(key) {
+            None => Some(open),
+            Some(bound) => usize::try_from(bound.as_u64()?).ok(),
+        };
+        if !schema.contains_key(least) && !schema.contains_key(most) {
+            return Some(None);
+        }
+        Some(Some(Self { least: bound(least, 0)?, most: bound(most, usize::MAX)? }))
+    }
+
+    #[inline]
+    fn check(self, length: usize, unit: &'static str) -> Result<(), Box<Violation>> {
+        if length < self.least {
+            return Err(Violation::bound("at least", Amount::Count(self.least, unit)));
+        }
+        if length > self.most {
+            return Err(Violation::bound("at most", Amount::Count(self.most, unit)));
+        }
+        Ok(())
+    }
+}
+
+impl Scalar {
+    fn compile(value: &Json) -> Option<Self> {
+        match value {
+            Json::Null => Some(Self::Null),
+            Json::Bool(truth) => Some(Self::Boolean(*truth)),
+            Json::Number(_) => exact(value).map(Self::Number),
+            Json::String(text) => Some(Self::Text(text.as_str().into())),
+            Json::Array(_) | Json::Object(_) => None,
+        }
+    }
+
+    #[inline]
+    #[expect(clippy::float_cmp, reason = "JSON Schema compares numbers by their value")]
+    fn is(&self, value: Value<'_>) -> bool {
+        match self {
+            Self::Boolean(truth) => value.as_bool() == Some(*truth),
+            Self::Null => value.is_null(),
+            Self::Number(number) => value.as_f64() == Some(*number),
+            Self::Text(text) => value.as_str() == Some(text),
+        }
+    }
+
+    fn spell(&self) -> String {
+        match self {
+            Self::Boolean(truth) => truth.to_string(),
+            Self::Null => String::from("null"),
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => format!("\"{text}\""),
+        }
+    }
+}
+
+impl Members {
+    fn compile(schema: &Map<String, Json>) -> Option<Option<Self>> {
+        let keys = ["properties", "required", "additionalProperties"];
+        if !keys.iter().any(|key| schema.contains_key(*key)) {
+            return Some(None);
+        }
+        let mut known = Vec::new();
+        if let Some(properties) = schema.get("properties") {
+            for (name, property) in properties.as_object()? {
+                known.push((Box::from(name.as_str()), Rule::compile(property)?));
+            }
+        }
+        let mut required = 0;
+        if let Some(names) = schema.get("required") {
+            for name in names.as_array()? {
+                let name = name.as_str()?;
+                let place = known.iter().position(|(known, _)| **known == *name);
+                let place = place.unwrap_or_else(|| {
+                    known.push((name.into(), Rule::default()));
+                    known.len() - 1
+                });
+                required |= 1_u64.checked_shl(u32::try_from(place).ok()?)?;
+            }
+        }
+        let open = match schema.get("additionalProperties") {
+            None | Some(Json::Bool(true)) => true,
+            // What is required may stand there without being a property, and then is refused.
+            Some(Json::Bool(false)) => {
+                let properties = schema.get("properties").and_then(Json::as_object);
+                if properties.map_or(0, Map::len) != known.len() {
+                    return None;
+                }
+                false
+            }
+            Some(_) => return None,
+        };
+        Some(Some(Self { known: known.into(), required, open }))
+    }
+
+    #[inline]
+    fn check(&self, object: Option<Object<'_>>) -> Result<(), Box<Violation>> {
+        let mut missing = self.required;
+        for (name, value) in object.into_iter().flatten() {
+            let place = self.known.iter().position(|(known, _)| **known == *name);
+            match place {
+                Some(place) => {
+                    self.known[place].1.check(value).map_err(|inner| at(name, inner))?;
+                    if place < 64 {
+                        missing &= !(1 << place);
+                    }
+                }
+                None if self.open => {}
+                None => return Err(at(name, Violation::unknown())),
+            }
+        }
+        if missing == 0 {
+            return Ok(());
+        }
+        let first = missing.trailing_zeros() as usize;
+        Err(at(&self.known[first].0, Violation::missing()))
+    }
+}
+
+impl Items {
+    fn compile(schema: &Map<String, Json>) -> Option<Option<Self>> {
+        let count = Length::compile(schema, "minItems", "maxItems")?;
+        let each = match schema.get("items") {
+            None => None,
+            Some(items) => Some(Box::new(Rule::compile(items)?)),
+        };
+        if count.is_none() && each.is_none() {
+            return Some(None);
+        }
+        let count = count.unwrap_or(Length { least: 0, most: usize::MAX });
+        Some(Some(Self { each, count }))
+    }
+
+    fn check(&self, value: Value<'_>) -> Result<(), Box<Violation>> {
+        let Some(array) = value.as_array() else { return Ok(()) };
+        self.count.check(array.len(), "items")?;
+        let Some(each) = &self.each else { return Ok(()) };
+        for (place, item) in array.iter().enumerate() {
+            each.check(item).map_err(|inner| at(&place.to_string(), inner))?;
+        }
+        Ok(())
+    }
+}
+
+/// The values of `enum` and `const`; the outer `None` where one of them has parts.
+fn compile_choices(schema: &Map<String, Json>) -> Option<Option<Box<[Scalar]>>> {
+    match (schema.get("enum"), schema.get("const")) {
+        (None, None) => Some(None),
+        (Some(Json::Array(values)), None) => {
+            values.iter().map(Scalar::compile).collect::<Option<_>>().map(Some)
+        }
+        (None, Some(value)) => Scalar::compile(value).map(|only| Some([only].into())),
+        _ => None,
+    }
+}
+
+/// The number, where comparing any other double with it is comparing the numbers that were meant:
+/// below 2^53 rounding a whole number never crosses it.
+fn exact(number: &Json) -> Option<f64> {
+    number.as_f64().filter(|number| number.abs() < TWO_TO_53)
+}
+
+/// Whether a rule says what this keyword says, or the keyword asserts nothing.
+fn is_known(key: &str) -> bool {
+    ASSERTIONS.contains(&key) || ANNOTATIONS.contains(&key) || key.starts_with("x-")
+}
+
+const TWO_TO_53: f64 = 9_007_199_254_740_992.0;
+
+const ASSERTIONS: [&str; 16] = [
+    "additionalProperties",
+    "const",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "items",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "properties",
+    "required",
+    "type",
+    // Names parts for `$ref`; without one (which no rule takes) they are not reached.
+    "$defs",
+];
+
+const ANNOTATIONS: [&str; 11] = [
+    "$comment",
+    "contentEncoding",
+    "contentMediaType",
+    "default",
+    "deprecated",
+    "description",
+    "examples",
+    "format",
+    "readOnly",
+    "title",
+    "writeOnly",
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
+
+    fn checked(rule: &Rule, value: &Json) -> Result<(), String> {
+        let text = value.to_string();
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(text.len() + PADDING_BYTES, 0);
+        let mut parser = Parser::new(Limits::default());
+        let document = parser.parse(&mut bytes, text.len()).unwrap();
+        rule.check(document.root()).map_err(|violation| violation.to_string())
+    }
+
+    /// Schemas that rules express, and values to hold against all of them.
+    fn schemas() -> Vec<Json> {
+        vec![
+            json!({}),
+            json!(true),
+            json!({ "type": "string", "minLength": 2, "maxLength": 3 }),
+            json!({ "type": ["integer", "null"], "minimum": -1, "exclusiveMaximum": 7 }),
+            json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 2.5 }),
+            json!({ "enum": ["a", 1, true, null] }),
+            json!({ "const": 2, "title": "Two" }),
+            json!({ "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": 2 }),
+            json!({ "type": "object", "additionalProperties": false }),
+            json!({
+                "type": "object",
+                "properties": { "a": { "type": "integer" }, "b": { "enum": ["x"] } },
+                "required": ["a", "c"],
+            }),
+            json!({
+                "type": "object",
+                "properties": { "a": { "type": "object", "properties": { "b": true } } },
+                "required": ["a"],
+                "additionalProperties": false,
+            }),
+        ]
+    }
+
+    fn values() -> Vec<Json> {
+        vec![
+            json!(null),
+            json!(true),
+            json!(0),
+            json!(1),
+            json!(2.0),
+            json!(2.5),
+            json!(-1),
+            json!(7),
+            json!(u64::MAX),
+            json!(1e300),
+            json!(""),
+            json!("a"),
+            json!("éé"),
+            json!("four"),
+            json!([]),
+            json!(["a"]),
+            json!(["a", 1]),
+            json!(["a", "b", "c"]),
+            json!({}),
+            json!({ "a": 1 }),
+            json!({ "a": 1, "c": null }),
+            json!({ "a": 1.5, "c": null }),
+            json!({ "a": 1, "b": "y", "c": [] }),
+            json!({ "a": { "b": 1 } }),
+            json!({ "a": { "b": 1 }, "d": 1 }),
+        ]
+    }
+
+    #[test]
+    fn a_rule_says_what_the_whole_validator_says() {
+        for schema in schemas() {
+            let rule = Rule::compile(&schema).unwrap();
+            let whole = jsonschema::validator_for(&schema).unwrap();
+            for value in values() {
+                let said = checked(&rule, &value);
+                assert_eq!(said.is_ok(), whole.is_valid(&value), "{schema} {value}: {said:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_schema_that_says_more_has_no_rule() {
+        for schema in [
+            json!({ "pattern": "^a" }),
+            json!({ "$ref": "#/$defs/a", "$defs": { "a": {} } }),
+            json!({ "oneOf": [{}, {}] }),
+            json!({ "properties": { "a": { "not": {} } } }),
+            json!({ "items": { "uniqueItems": true } }),
+            json!({ "additionalProperties": { "type": "string" } }),
+            json!({ "required": ["a"], "additionalProperties": false }),
+            json!({ "minimum": 9_007_199_254_740_993_u64 }),
+            json!({ "enum": [[1]] }),
+            json!({ "const": 1, "enum": [1] }),
+            json!({ "unheard-of": 1 }),
+            json!(false),
+        ] {
+            assert!(Rule::compile(&schema).is_none(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_violation_names_the_place_and_the_remedy() {
+        let rule = Rule::compile(&json!({
+            "type": "object",
+            "properties": {
+                "steps": { "type": "integer", "minimum": 1, "maximum": 1000 },
+                "names": { "type": "array", "items": { "type": "string", "maxLength": 3 } },
+                "mode": { "enum": ["fast", "safe"] },
+            },
+            "required": ["steps"],
+            "additionalProperties": false,
+        }));
+        let rule = rule.unwrap();
+        for (value, said) in [
+            (json!({}), "`steps` is missing"),
+            (json!({ "steps": 0 }), "`steps` must be at least 1"),
+            (json!({ "steps": 1.5 }), "`steps` must be an integer"),
+            (
+                json!({ "steps": 1, "names": ["a", "long"] }),
+                "`names.1` must have at most 3 characters",
+            ),
+            (json!({ "steps": 1, "mode": "slow" }), "`mode` must be \"fast\" or \"safe\""),
+            (json!({ "steps": 1, "extra": 1 }), "`extra` is not known"),
+        ] {
+            assert_eq!(checked(&rule, &value).unwrap_err(), said);
+        }
+    }
+}

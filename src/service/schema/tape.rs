@@ -1,0 +1,228 @@
+//! The parsed message as the validator of whole schemas reads it: without a copy.
+//!
+//! What it keeps true: a value of the message is validated where it lies. Owned JSON is made only
+//! for what a schema compares as a whole (`enum` of objects, `uniqueItems`) and for the words of an
+//! error. The last of duplicate keys counts, as everywhere in a handler's arguments.
+
+use std::borrow::Cow;
+
+use jsonschema::JsonType;
+use jsonschema::json::{Array, Json, JsonNumber, Node, NodeIdentity, Object};
+use serde_json::{Number, Value as Owned};
+
+use crate::protocol::json::{self, Items, Kind, Members, Value};
+
+/// The representation of JSON that a parsed message is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tape;
+
+/// One value to validate.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TapeNode<'a> {
+    /// No arguments at all, which is an empty object.
+    Nothing,
+    /// The name of a member, held against `propertyNames`.
+    Name(&'a str),
+    /// A value of the message.
+    Value(Value<'a>),
+}
+
+impl Json for Tape {
+    type Node<'a> = TapeNode<'a>;
+    type PreparedKey = Box<str>;
+    type StringBuffer = ();
+
+    /// Finding a key walks over the members anyway.
+    const KEYS_PER_LOOKUP: usize = 1;
+
+    fn prepare_key(key: &str) -> Box<str> {
+        key.into()
+    }
+
+    fn with_string_node<T>((): &mut (), name: &str, look: impl FnOnce(TapeNode<'_>) -> T) -> T {
+        look(TapeNode::Name(name))
+    }
+}
+
+impl<'a> Node<'a, Tape> for TapeNode<'a> {
+    type Object = TapeObject<'a>;
+    type Array = TapeArray<'a>;
+    type Number = TapeNumber<'a>;
+
+    fn as_object(&self) -> Option<TapeObject<'a>> {
+        match self {
+            Self::Nothing => Some(TapeObject(None)),
+            Self::Name(_) => None,
+            Self::Value(value) => value.as_object().map(|object| TapeObject(Some(object))),
+        }
+    }
+
+    fn as_array(&self) -> Option<TapeArray<'a>> {
+        match self {
+            Self::Value(value) => value.as_array().map(TapeArray),
+            Self::Nothing | Self::Name(_) => None,
+        }
+    }
+
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Nothing => None,
+            Self::Name(name) => Some(Cow::Borrowed(name)),
+            Self::Value(value) => value.as_str().map(Cow::Borrowed),
+        }
+    }
+
+    fn as_number(&self) -> Option<TapeNumber<'a>> {
+        match self {
+            Self::Value(value) if value.kind() == Kind::Number => Some(TapeNumber(*value)),
+            _ => None,
+        }
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        match self {
+            Self::Value(value) => value.as_bool(),
+            Self::Nothing | Self::Name(_) => None,
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        matches!(self, Self::Value(value) if value.is_null())
+    }
+
+    fn json_type(&self) -> JsonType {
+        match self {
+            Self::Nothing => JsonType::Object,
+            Self::Name(_) => JsonType::String,
+            Self::Value(value) => match value.kind() {
+                Kind::Array => JsonType::Array,
+                Kind::Boolean => JsonType::Boolean,
+                Kind::Null => JsonType::Null,
+                Kind::Number => JsonType::Number,
+                Kind::Object => JsonType::Object,
+                Kind::String => JsonType::String,
+            },
+        }
+    }
+
+    fn to_value(&self) -> Cow<'a, Owned> {
+        Cow::Owned(match self {
+            Self::Nothing => Owned::Object(serde_json::Map::new()),
+            Self::Name(name) => Owned::from(*name),
+            Self::Value(value) => value.to_json(),
+        })
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        let address = match self {
+            Self::Nothing => 0,
+            Self::Name(name) => name.as_ptr().addr(),
+            Self::Value(value) => value.address(),
+        };
+        Some(NodeIdentity::new(address))
+    }
+}
+
+/// The members of an object, or of no arguments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TapeObject<'a>(Option<json::Object<'a>>);
+
+impl<'a> Object<'a, Tape> for TapeObject<'a> {
+    type Node = TapeNode<'a>;
+    type MemberName = &'a str;
+    type MembersIter = TapeMembers<'a>;
+
+    fn len(&self) -> usize {
+        self.0.map_or(0, json::Object::len)
+    }
+
+    fn get(&self, key: &Box<str>) -> Option<TapeNode<'a>> {
+        self.0?.find(key).map(TapeNode::Value)
+    }
+
+    fn members(&self) -> TapeMembers<'a> {
+        TapeMembers(self.0.map(json::Object::iter))
+    }
+}
+
+/// Walks over the members of an object.
+#[derive(Clone, Debug)]
+pub(super) struct TapeMembers<'a>(Option<Members<'a>>);
+
+impl<'a> Iterator for TapeMembers<'a> {
+    type Item = (&'a str, TapeNode<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, value) = self.0.as_mut()?.next()?;
+        Some((name, TapeNode::Value(value)))
+    }
+}
+
+/// The items of an array.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TapeArray<'a>(json::Array<'a>);
+
+impl<'a> Array<'a, Tape> for TapeArray<'a> {
+    type Node = TapeNode<'a>;
+    type ElementsIter = TapeItems<'a>;
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn elements(&self) -> TapeItems<'a> {
+        TapeItems(self.0.iter())
+    }
+}
+
+/// Walks over the items of an array.
+#[derive(Clone, Debug)]
+pub(super) struct TapeItems<'a>(Items<'a>);
+
+impl<'a> Iterator for TapeItems<'a> {
+    type Item = TapeNode<'a>;
+
+    fn next(&mut self) -> Option<TapeNode<'a>> {
+        self.0.next().map(TapeNode::Value)
+    }
+}
+
+/// A number of the message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TapeNumber<'a>(Value<'a>);
+
+impl JsonNumber for TapeNumber<'_> {
+    fn as_u64(&self) -> Option<u64> {
+        self.0.as_u64()
+    }
+
+    fn as_i64(&self) -> Option<i64> {
+        self.0.as_i64()
+    }
+
+    fn as_f64(&self) -> Option<f64> {
+        self.0.as_f64()
+    }
+
+    fn as_str(&self) -> Cow<'_, str> {
+        Cow::Owned(self.to_number().to_string())
+    }
+
+    fn to_number(&self) -> Cow<'_, Number> {
+        let number = match (self.0.as_i64(), self.0.as_u64()) {
+            (Some(whole), _) => whole.into(),
+            (None, Some(whole)) => whole.into(),
+            // JSON spells neither infinity nor "not a number".
+            (None, None) => self.0.as_f64().and_then(Number::from_f64).unwrap_or_else(|| 0.into()),
+        };
+        Cow::Owned(number)
+    }
+
+    fn is_integer(&self) -> bool {
+        self.0.as_f64().is_some_and(|number| number.fract() == 0.0)
+    }
+
+    fn is_written_as_integer(&self) -> bool {
+        self.0.as_i64().is_some() || self.0.as_u64().is_some()
+    }
+}

@@ -1,0 +1,86 @@
+//! What is wrong with a value, as a sentence that names the place.
+//!
+//! What it keeps true: nothing here is built before something is wrong, so that a value that is
+//! right costs no allocation. A model reads these sentences and corrects itself by them.
+
+use std::fmt;
+
+/// One value that is not what its rule says, and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Violation {
+    /// The way to the value, joined by points; empty for the whole.
+    place: String,
+    /// The rest of the sentence.
+    problem: String,
+}
+
+/// A bound, in the words of its kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Amount {
+    /// So many of something.
+    Count(usize, &'static str),
+    /// A plain number.
+    Number(f64),
+}
+
+impl Violation {
+    #[cold]
+    fn new(problem: String) -> Box<Self> {
+        Box::new(Self { place: String::new(), problem })
+    }
+
+    /// It is beyond a bound: "must be at least 3".
+    #[cold]
+    pub(super) fn bound(relation: &str, bound: Amount) -> Box<Self> {
+        Self::new(match bound {
+            Amount::Count(count, unit) => format!("must have {relation} {count} {unit}"),
+            Amount::Number(number) => format!("must be {relation} {number}"),
+        })
+    }
+
+    /// It is none of the values it may be.
+    #[cold]
+    pub(super) fn choice(choices: impl Iterator<Item = String>) -> Box<Self> {
+        Self::new(format!("must be {}", alternatives(choices)))
+    }
+
+    /// It has another kind.
+    #[cold]
+    pub(super) fn kind(kinds: impl Iterator<Item = &'static str>) -> Box<Self> {
+        Self::new(format!("must be {}", alternatives(kinds.map(String::from))))
+    }
+
+    /// It is not there.
+    #[cold]
+    pub(super) fn missing() -> Box<Self> {
+        Self::new(String::from("is missing"))
+    }
+
+    /// It must not be there.
+    #[cold]
+    pub(super) fn unknown() -> Box<Self> {
+        Self::new(String::from("is not known"))
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.place.is_empty() {
+            return write!(formatter, "the arguments: {}", self.problem);
+        }
+        write!(formatter, "`{}` {}", self.place, self.problem)
+    }
+}
+
+/// The same violation, seen from one level above: inside of `name`.
+#[cold]
+pub(super) fn at(name: &str, mut inner: Box<Violation>) -> Box<Violation> {
+    let joint = if inner.place.is_empty() { "" } else { "." };
+    inner.place.insert_str(0, joint);
+    inner.place.insert_str(0, name);
+    inner
+}
+
+fn alternatives(choices: impl Iterator<Item = String>) -> String {
+    choices.collect::<Vec<_>>().join(" or ")
+}
