@@ -47,7 +47,7 @@ impl Catalog {
     /// not filled in.
     ///
     /// Source: server/prompts of each revision, "Getting a Prompt".
-    pub fn get_prompt(
+    pub fn make_prompt(
         &self,
         revision: Revision,
         asked: &GetPrompt<'_>,
