@@ -75,4 +75,4 @@ pub mod service;
 pub mod transport;
 
 pub use crate::server::{Handle, Options, Running, Server};
-pub use crate::service::{Catalog, Tool};
+pub use crate::service::{Catalog, CatalogBuilder, Tool};

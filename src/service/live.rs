@@ -107,7 +107,7 @@ impl Live {
     /// question among those of this request, the same in every run (see the top of this module).
     ///
     /// Fails where the client cannot ask its user ([`AskError::Unsupported`]), nobody answers in
-    /// time, or the request is cancelled. That the user declined is an answer: [`Elicited::action`].
+    /// time, or the request is cancelled. A user who declines has answered: [`Elicited::action`].
     ///
     /// ```
     /// use corelane::protocol::message::{Elicitation, Field, Form};

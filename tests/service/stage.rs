@@ -4,6 +4,7 @@
 //! and is added up.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -12,19 +13,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use corelane::protocol::era::{ClientCapabilities, LogLevel};
 use corelane::protocol::error::Error;
 use corelane::protocol::json::{Document, Limits, PADDING_BYTES, Parser};
 use corelane::protocol::message::{InputRequest, InputResponse};
+use corelane::protocol::params::{Complete, GetPrompt, ReadResource};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::Id;
 use corelane::service::{
     AskError, Call, Catalog, CatalogError, Client, Edit, HandlerError, HostFuture, Live, LiveHost,
     Reply, Worker, WorkerHost, Yield,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::judge::judge;
+
+/// The id of every request.
+const ID: Id<'static> = Id::Signed(7);
 
 /// Parses `text` and shows the document to `look`.
 pub(crate) fn with_document<T>(text: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
@@ -47,53 +53,115 @@ pub(crate) fn call_watched(
     stage: Rc<Stage>,
     pool: Arc<Pool>,
 ) -> Result<Value, Error> {
-    let mut out = b"before".to_vec();
-    let id = Id::Signed(7);
-    let reply = with_document(params, |document| {
+    let begin = |document: &Document<'_>, out: &mut Vec<u8>| {
         let call = Call::read(revision, Some(document.root()))?;
-        Ok::<_, Error>(catalog.call(&call, id, &mut out))
-    })?;
-    let result = match reply {
+        let call = call.from_client(stage.capabilities.get());
+        Ok(catalog.call(&call, ID, out))
+    };
+    let stages = (Rc::clone(&stage), pool);
+    carry_out(catalog, revision, "tools/call", params, begin, stages)
+}
+
+/// Sends `params` to `prompts/get` and waits for the result.
+pub(crate) fn prompt(catalog: &Catalog, revision: Revision, params: &str) -> Result<Value, Error> {
+    let begin = |document: &Document<'_>, out: &mut Vec<u8>| {
+        let asked = GetPrompt::read(Some(document.root()))?;
+        Ok(catalog.make_prompt(revision, &asked, ID, out))
+    };
+    carry_out(catalog, revision, "prompts/get", params, begin, Default::default())
+}
+
+/// Sends `params` to `resources/read` and waits for the result.
+pub(crate) fn read(catalog: &Catalog, revision: Revision, params: &str) -> Result<Value, Error> {
+    let begin = |document: &Document<'_>, out: &mut Vec<u8>| {
+        let asked = ReadResource::read(Some(document.root()))?;
+        Ok(catalog.read_resource(revision, &asked, ID, out))
+    };
+    carry_out(catalog, revision, "resources/read", params, begin, Default::default())
+}
+
+/// Sends `params` to `completion/complete`.
+pub(crate) fn complete(
+    catalog: &Catalog,
+    revision: Revision,
+    params: &str,
+) -> Result<Value, Error> {
+    let begin = |document: &Document<'_>, out: &mut Vec<u8>| {
+        let asked = Complete::read(Some(document.root()))?;
+        Ok(catalog.complete(revision, &asked, ID, out))
+    };
+    carry_out(catalog, revision, "completion/complete", params, begin, Default::default())
+}
+
+/// One page of a list as the result of `method`, which the revision must know.
+pub(crate) fn listed(revision: Revision, method: &str, page: Result<&Bytes, Error>) -> Value {
+    let page = page.expect("the cursor was issued");
+    let result: Value = serde_json::from_slice(page).expect("a page is one JSON text");
+    let message = json!({ "jsonrpc": "2.0", "id": 7, "result": result.clone() });
+    judge(revision.as_str(), &message, Some(method)).expect("the revision knows it");
+    result
+}
+
+/// Begins a request and sees it to its end, whatever kind of handler serves it.
+fn carry_out(
+    catalog: &Catalog,
+    revision: Revision,
+    method: &str,
+    params: &str,
+    begin: impl FnOnce(&Document<'_>, &mut Vec<u8>) -> Result<Reply, Error>,
+    (stage, pool): (Rc<Stage>, Arc<Pool>),
+) -> Result<Value, Error> {
+    let mut out = b"before".to_vec();
+    let result = match with_document(params, |document| begin(document, &mut out))? {
         Reply::Ready { is_failed } => {
-            let response = response(revision, &out);
+            let response = response(revision, method, &out);
             assert_eq!(response.get("isError").is_some(), is_failed);
             return Ok(response);
         }
         Reply::Failed(error) => {
-            assert_eq!(out, b"before", "a call that failed leaves nothing behind");
+            assert_eq!(out, b"before", "a request that failed leaves nothing behind");
             return Err(error);
         }
         Reply::Local(work) => finish(work(Live::new(stage))),
         Reply::Blocking(work) => work(Worker::new(pool)),
     };
-    assert_eq!(out, b"before", "a call that is not ready has said nothing");
-    settle(catalog, revision, result)
+    assert_eq!(out, b"before", "a request that is not ready has said nothing");
+    settle_as(catalog, revision, method, result)
 }
 
-/// Has the catalog write the response for what a handler returned.
+/// Has the catalog write the response for what the handler of a tool returned.
 pub(crate) fn settle(
     catalog: &Catalog,
     revision: Revision,
     result: Result<Yield, HandlerError>,
 ) -> Result<Value, Error> {
+    settle_as(catalog, revision, "tools/call", result)
+}
+
+fn settle_as(
+    catalog: &Catalog,
+    revision: Revision,
+    method: &str,
+    result: Result<Yield, HandlerError>,
+) -> Result<Value, Error> {
     let mut out = b"before".to_vec();
-    let settled = catalog.settle(revision, Id::Signed(7), result, &mut out);
+    let settled = catalog.settle(revision, ID, result, &mut out);
     if settled.is_err() {
         assert_eq!(out, b"before");
     }
     settled.map(|is_failed| {
-        let response = response(revision, &out);
+        let response = response(revision, method, &out);
         assert_eq!(response.get("isError").is_some(), is_failed);
         response
     })
 }
 
 /// The result of the one response in `out`, which its revision must know.
-fn response(revision: Revision, out: &[u8]) -> Value {
+fn response(revision: Revision, method: &str, out: &[u8]) -> Value {
     let text = out.strip_prefix(b"before").expect("what was in the buffer stays");
     let mut response: Value = serde_json::from_slice(text).expect("a response is one JSON text");
     assert_eq!(response["id"], 7);
-    judge(revision.as_str(), &response, Some("tools/call")).expect("the revision knows it");
+    judge(revision.as_str(), &response, Some(method)).expect("the revision knows it");
     response["result"].take()
 }
 
@@ -117,6 +185,12 @@ pub(crate) struct Stage {
     pub(crate) slept: Cell<Duration>,
     /// After how much progress the request is cancelled.
     pub(crate) cancel_after: Cell<Option<usize>>,
+    /// What the client declared.
+    pub(crate) capabilities: Cell<ClientCapabilities>,
+    /// What the client answers, by the key of the question.
+    pub(crate) answers: RefCell<BTreeMap<String, Value>>,
+    /// Every log message: level and data.
+    pub(crate) logged: RefCell<Vec<(LogLevel, Value)>>,
 }
 
 impl LiveHost for Stage {
@@ -138,25 +212,26 @@ impl LiveHost for Stage {
     }
 
     fn client(&self) -> Client {
-        client()
+        Client { revision: Revision::LATEST, capabilities: self.capabilities.get() }
     }
 
-    fn ask(&self, _: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>> {
-        Box::pin(ready(Err(AskError::Unsupported(request.needs()))))
+    fn ask(&self, key: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>> {
+        let response = match self.answers.borrow().get(key) {
+            Some(answer) => request.read_response(answer).map_err(AskError::Malformed),
+            None => Err(AskError::TimedOut),
+        };
+        Box::pin(ready(response))
     }
 
-    fn log(&self, _: LogLevel, _: Option<&str>, _: Value) {}
+    fn log(&self, level: LogLevel, _: Option<&str>, data: Value) {
+        self.logged.borrow_mut().push((level, data));
+    }
 
     fn updated(&self, _: &str) {}
 
     fn change(&self, _: Edit) -> HostFuture<Result<(), CatalogError>> {
         Box::pin(ready(Err(CatalogError::Fixed)))
     }
-}
-
-/// A client that can do nothing.
-fn client() -> Client {
-    Client { revision: Revision::LATEST, capabilities: ClientCapabilities::NONE }
 }
 
 /// Stands in for the thread pool.
@@ -178,7 +253,7 @@ impl WorkerHost for Pool {
     }
 
     fn client(&self) -> Client {
-        client()
+        Client { revision: Revision::LATEST, capabilities: ClientCapabilities::NONE }
     }
 
     fn log(&self, _: LogLevel, _: Option<&str>, _: Value) {}

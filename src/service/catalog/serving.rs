@@ -47,7 +47,7 @@ impl Catalog {
     /// not filled in.
     ///
     /// Source: server/prompts of each revision, "Getting a Prompt".
-    pub fn get_prompt(
+    pub fn make_prompt(
         &self,
         revision: Revision,
         asked: &GetPrompt<'_>,
@@ -71,8 +71,8 @@ impl Catalog {
         reply
     }
 
-    /// Reads a resource as far as it goes at once, like [`Catalog::call`]: the one under the URI, or
-    /// the first template that the URI fits.
+    /// Reads a resource as far as it goes at once, like [`Catalog::call`]: the one under the URI,
+    /// or the first template that the URI fits.
     ///
     /// Fails with resource not found (-32002 up to 2025-11-25, -32602 from 2026-07-28 on) where
     /// there is none, and with invalid params (-32602) where a `file:` URI is not safe to look at.
