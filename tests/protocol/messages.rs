@@ -1,52 +1,52 @@
 //! Every message that this room can say, held against the schema of its revision.
 
-use crate::judge::judge;
+use crate::judged::{CACHE, hold, hold_result, info};
 use corelane::protocol::era::ClientCapabilities;
 use corelane::protocol::error::{Error, Kind};
 use corelane::protocol::message::{
-    self, Answer, CacheHint, Listed, ServerCapabilities, ServerInfo, ToolsCapability,
+    self, Answer, Elicitation, Listed, PromptsCapability, ResourcesCapability, ServerCapabilities,
+    TasksCapability, ToolsCapability,
 };
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::Id;
 use serde_json::{Value, json};
 
-const CACHE: CacheHint = CacheHint { fresh_ms: 60_000, shared: true };
-
-fn info() -> ServerInfo {
-    ServerInfo {
-        title: Some("A \"server\"".into()),
-        description: Some("It serves.".into()),
-        website_url: Some("https://example.com/".into()),
-        ..ServerInfo::new("server", "1.0")
-    }
-}
-
+/// Nothing, everything, and a part.
 fn capabilities() -> [ServerCapabilities; 3] {
-    [None, Some(false), Some(true)].map(|tools| ServerCapabilities {
-        tools: tools.map(|list_changed| ToolsCapability { list_changed }),
-        ..ServerCapabilities::default()
-    })
+    let of = |said| ServerCapabilities {
+        tools: Some(ToolsCapability { list_changed: said }),
+        prompts: Some(PromptsCapability { list_changed: said }),
+        resources: Some(ResourcesCapability { subscribe: said, list_changed: said }),
+        completions: said,
+        logging: said,
+        tasks: Some(TasksCapability { list: said, cancel: said }),
+        extensions: if said { &[("com.example/x", r#"{"a":1}"#)] } else { &[] },
+    };
+    [ServerCapabilities::default(), of(true), of(false)]
 }
 
-/// Judges what `write` says in `revision`, as the answer to `method`.
-fn hold(revision: Revision, method: Option<&str>, write: impl FnOnce(&mut Vec<u8>)) -> Value {
-    let mut out = Vec::new();
-    write(&mut out);
-    assert!(!out.contains(&b'\n'), "a message is one line");
-    let message: Value = serde_json::from_slice(&out).expect("a message is one JSON text");
-    if let Err(reason) = judge(revision.as_str(), &message, method) {
-        panic!("{reason}");
+#[test]
+fn a_capability_is_said_in_the_revisions_that_know_it() {
+    let [_, all, _] = capabilities();
+    for revision in Revision::ALL {
+        let mut out = Vec::new();
+        all.write(&mut out, revision);
+        let said: Value = serde_json::from_slice(&out).unwrap();
+        let dialect = revision.dialect();
+        assert_eq!(said["tools"], json!({"listChanged": true}));
+        assert_eq!(said["resources"], json!({"subscribe": true, "listChanged": true}));
+        assert_eq!(said.get("completions").is_some(), dialect.completions_capability);
+        assert_eq!(said.get("tasks").is_some(), dialect.core_tasks);
+        assert_eq!(said.get("extensions").is_some(), dialect.extensions);
+        if dialect.core_tasks {
+            let calls = json!({"tools": {"call": {}}});
+            assert_eq!(said["tasks"], json!({"cancel": {}, "list": {}, "requests": calls}));
+        }
+        if dialect.extensions {
+            let tasks = "io.modelcontextprotocol/tasks";
+            assert_eq!(said["extensions"], json!({tasks: {}, "com.example/x": {"a": 1}}));
+        }
     }
-    message
-}
-
-/// Judges a response with the body that `write` says.
-fn hold_result(revision: Revision, method: &str, write: impl FnOnce(&mut Vec<u8>)) -> Value {
-    hold(revision, Some(method), |out| {
-        message::result_open(out, Id::Text("7"));
-        write(out);
-        message::result_close(out);
-    })
 }
 
 #[test]
@@ -79,18 +79,27 @@ fn the_answer_to_discover_fits_and_names_every_revision() {
 }
 
 #[test]
-fn a_page_of_tools_fits_every_revision() {
+fn a_page_of_any_list_fits_every_revision() {
     for revision in Revision::ALL {
         let suffix = message::result_suffix(revision, &info());
         let tool = br#"{"name":"a","inputSchema":{"type":"object"}}"#;
         for (tools, cursor) in [(0, None), (1, Some("next\"")), (3, None)] {
-            let answer = hold_result(revision, "tools/list", |out| {
-                let tools = std::iter::repeat_n(tool, tools);
-                message::list_page(out, revision, Listed::Tools, tools, cursor, CACHE, &suffix);
-            });
-            assert_eq!(answer["result"]["tools"].as_array().unwrap().len(), tools);
-            assert_eq!(answer["result"]["nextCursor"].as_str(), cursor);
-            assert_eq!(answer["result"]["ttlMs"].is_u64(), revision.is_modern());
+            let page = |listed, method, item: &[u8], key: &str| {
+                let answer = hold_result(revision, method, |out| {
+                    let items = std::iter::repeat_n(item, tools);
+                    message::list_page(out, revision, listed, items, cursor, CACHE, &suffix);
+                });
+                assert_eq!(answer["result"][key].as_array().unwrap().len(), tools);
+                assert_eq!(answer["result"]["nextCursor"].as_str(), cursor);
+                assert_eq!(answer["result"]["ttlMs"].is_u64(), revision.is_modern());
+            };
+            page(Listed::Tools, "tools/list", tool, "tools");
+            page(Listed::Prompts, "prompts/list", br#"{"name":"a"}"#, "prompts");
+            let resource = br#"{"uri":"test://a","name":"a"}"#;
+            page(Listed::Resources, "resources/list", resource, "resources");
+            let template = br#"{"uriTemplate":"test://{a}","name":"a"}"#;
+            let method = "resources/templates/list";
+            page(Listed::ResourceTemplates, method, template, "resourceTemplates");
         }
     }
 }
@@ -154,9 +163,13 @@ fn every_error_fits_every_revision_that_has_it() {
         Error::missing_capability(ClientCapabilities::SAMPLING),
         Error::unsupported_version("1900-01-01"),
     ];
+    let visit = Elicitation::url("Sign in", "https://example.com/").with_id("e1");
+    let addressed = [Error::url_elicitation_required([&visit])];
     for revision in Revision::ALL {
         let more = modern.iter().filter(|_| revision.is_modern());
-        for error in everywhere.iter().chain(more) {
+        let more = more.chain(addressed.iter().filter(|_| revision.dialect().elicitation_ids));
+        let missing = [Error::resource_not_found("test://x", revision)];
+        for error in everywhere.iter().chain(more).chain(&missing) {
             for id in [Some(Id::Signed(7)), Some(Id::Text("a")), None] {
                 let message = hold(revision, None, |out| {
                     message::error(out, id, error, Some(revision));

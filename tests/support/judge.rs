@@ -115,6 +115,8 @@ macro_rules! types_of {
                 }
                 Shape::Success { result } => {
                     read::<types::$success>(message)?;
+                    // What stands in for the result that was asked for has a shape of its own.
+                    let answers = answers.filter(|_| !is_in_place_of_a_result(result));
                     match answers.unwrap_or("") {
                         "completion/complete" => read::<types::CompleteResult>(result),
                         "prompts/get" => read::<types::GetPromptResult>(result),
@@ -151,6 +153,12 @@ types_of!(schema_2026_07_28::mcp_2026_07_28, JsonrpcResultResponse, JsonrpcError
     "server/discover" => DiscoverResult,
     "subscriptions/listen" => SubscriptionsListenResult
 });
+
+/// Whether it is no result but a question, or a task that will have the result.
+fn is_in_place_of_a_result(result: &Value) -> bool {
+    matches!(result["resultType"].as_str(), Some("input_required" | "task"))
+        || (result.get("resultType").is_none() && result["task"].is_object())
+}
 
 fn by_types(
     revision: &str,
@@ -223,7 +231,9 @@ impl Official {
             Shape::Notification { method } => {
                 let known = self.definition_of(method, "Notification");
                 let name = known.unwrap_or("JSONRPCNotification").to_owned();
-                self.hold(message, &name)
+                self.hold(message, &name)?;
+                let is_task = *method == "notifications/tasks";
+                if is_task { self.hold_task(&message["params"]) } else { Ok(()) }
             }
             Shape::Failure { code } => {
                 let name = self.failure(*code);
@@ -233,8 +243,57 @@ impl Official {
                 let envelope = self.known(&["JSONRPCResultResponse", "JSONRPCResponse"]);
                 self.hold(message, envelope)?;
                 let name = self.result(result, answers);
-                self.hold(result, &name)
+                self.hold(result, &name)?;
+                let is_task = result["resultType"] == "task"
+                    || (self.is_modern() && answers == Some("tasks/get"));
+                if is_task { self.hold_task(result) } else { Ok(()) }
             }
+        }
+    }
+
+    fn is_modern(&self) -> bool {
+        self.definitions().contains_key("DiscoverRequest")
+    }
+
+    /// Holds a task of the Tasks extension against what its specification (2026-07-28) says in
+    /// types of TypeScript, and its questions against the schema of the revision.
+    fn hold_task(&mut self, task: &Value) -> Result<(), String> {
+        let when = |status: &str, member: &str| {
+            json!({
+                "if": {"properties": {"status": {"const": status}}},
+                "then": {"required": [member]},
+                "else": {"properties": {member: false}},
+            })
+        };
+        let moment = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$";
+        let schema = json!({
+            "type": "object",
+            "required": ["taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"],
+            "properties": {
+                "taskId": {"type": "string"},
+                "status": {"enum": ["working", "input_required", "completed", "failed", "cancelled"]},
+                "statusMessage": {"type": "string"},
+                "createdAt": {"type": "string", "pattern": moment},
+                "lastUpdatedAt": {"type": "string", "pattern": moment},
+                "ttlMs": {"type": ["integer", "null"], "minimum": 0},
+                "pollIntervalMs": {"type": "integer", "minimum": 0},
+                "result": {"type": "object"},
+                "error": {"type": "object", "required": ["code", "message"]},
+                "task": false, "ttl": false, "pollInterval": false, "requestState": false,
+            },
+            "allOf": [
+                when("input_required", "inputRequests"),
+                when("completed", "result"),
+                when("failed", "error"),
+            ],
+        });
+        let validator = jsonschema::validator_for(&schema).expect("the schema compiles");
+        if let Some(error) = validator.iter_errors(task).next() {
+            return Err(format!("task at `{}`: {error}", error.instance_path()));
+        }
+        match task.get("inputRequests") {
+            Some(requests) => self.hold(requests, "InputRequests"),
+            None => Ok(()),
         }
     }
 
@@ -261,8 +320,11 @@ impl Official {
 
     /// The definition of a result: of the request that it answers, or of what it says it is.
     fn result(&self, result: &Value, answers: Option<&str>) -> String {
-        if result["resultType"] == "input_required" {
-            return "InputRequiredResult".to_owned();
+        match result["resultType"].as_str() {
+            Some("input_required") => return "InputRequiredResult".to_owned(),
+            Some("task") => return "Result".to_owned(),
+            _ if is_in_place_of_a_result(result) => return "CreateTaskResult".to_owned(),
+            _ => {}
         }
         let request = answers.and_then(|method| self.definition_of(method, "Request"));
         let own = request.and_then(|name| name.strip_suffix("Request"));

@@ -15,6 +15,8 @@
 
 pub mod write;
 
+mod timestamp;
+
 mod object;
 
 mod value;
@@ -29,4 +31,5 @@ pub use deserialize::Mismatch;
 pub use limits::{Limits, NESTING_CEILING, SURVEYED_BYTES_MIN};
 pub use object::ObjectWriter;
 pub use parser::{Document, PADDING_BYTES, ParseError, Parser};
+pub use timestamp::timestamp;
 pub use value::{Array, Duplicate, Items, Kind, Members, Object, Value};

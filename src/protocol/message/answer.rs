@@ -7,8 +7,9 @@
 //!
 //! Source: `CallToolResult` in the schema of each revision; `server/tools`.
 
-use super::content::{Binary, Block, write_binary, write_embedded, write_link};
-use super::resource::{ResourceContent, ResourceLink};
+use super::content::{
+    Binary, Block, ResourceContent, ResourceLink, write_binary, write_embedded, write_link,
+};
 use crate::protocol::error::Error;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::{Dialect, Revision};

@@ -7,7 +7,7 @@
 //! Source: `ReadResourceResult` in the schema of each revision; `server/resources`.
 
 use super::body::CacheHint;
-use super::resource::ResourceContent;
+use super::content::ResourceContent;
 use crate::protocol::json::ObjectWriter;
 use crate::protocol::revision::Revision;
 

@@ -5,7 +5,7 @@
 //! the growth of the buffer. Bodies that are the same for every request (`initialize`,
 //! `server/discover`, pages of `tools/list`) are encoded once by the catalog and copied here.
 
-mod icon;
+mod content;
 
 mod response;
 
@@ -14,12 +14,6 @@ mod server;
 mod capabilities;
 
 mod body;
-
-mod annotations;
-
-mod resource;
-
-mod content;
 
 mod answer;
 
@@ -31,22 +25,21 @@ mod completion;
 
 mod input;
 
-mod timestamp;
-
 mod task;
 
 mod notification;
 
-pub use annotations::{ContentAnnotations, Role};
 pub use answer::Answer;
 pub use body::{CacheHint, Listed, discover_result, initialize_result, list_page};
 pub use capabilities::{
     PromptsCapability, ResourcesCapability, ServerCapabilities, TasksCapability, ToolsCapability,
 };
 pub use completion::{COMPLETION_VALUES_MAX, completion_result};
-pub use content::{Block, Content};
+pub use content::{
+    Block, Body, Content, ContentAnnotations, Icon, MetaMembers, ResourceContent, ResourceLink,
+    Role, Theme,
+};
 pub use contents::{ContentsWriter, read_result};
-pub use icon::{Icon, Theme};
 pub use input::{
     Action, Elicitation, Elicited, Field, Form, IncludeContext, InputRequest, InputResponse,
     ModelPreferences, Root, Sampled, Sampling, SamplingTool, Spoken, TextFormat, ToolChoice,
@@ -54,7 +47,6 @@ pub use input::{
 };
 pub use notification::{Change, acknowledged, cancelled, elicitation_complete, listen_result, log};
 pub use prompt::{PromptWriter, prompt_result};
-pub use resource::{Body, MetaMembers, ResourceContent, ResourceLink};
 pub use response::{
     empty_result, error, error_object, progress, result, result_close, result_open,
 };
@@ -63,4 +55,3 @@ pub use task::{
     TaskDetail, TaskStatus, TaskView, cancel_task_result, create_task_result, task_payload_result,
     task_result, tasks_page,
 };
-pub use timestamp::timestamp;

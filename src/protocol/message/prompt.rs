@@ -5,8 +5,7 @@
 //!
 //! Source: `GetPromptResult` in the schema of each revision; `server/prompts`.
 
-use super::annotations::Role;
-use super::content::Block;
+use super::content::{Block, Role};
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::Revision;
 use std::fmt;

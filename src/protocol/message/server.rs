@@ -2,7 +2,7 @@
 //!
 //! Source: `Implementation` in the schema of each revision; `basic/index` (2026-07-28), "_meta".
 
-use super::icon::Icon;
+use super::content::Icon;
 use crate::protocol::json::write;
 use crate::protocol::revision::Revision;
 

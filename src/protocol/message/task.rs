@@ -10,9 +10,8 @@
 use super::input::{InputRequest, RELATED_TASK_KEY, write_input_requests};
 use super::response::error_object;
 use super::server::meta_of;
-use super::timestamp::timestamp;
 use crate::protocol::error::Error;
-use crate::protocol::json::{ObjectWriter, write};
+use crate::protocol::json::{ObjectWriter, timestamp, write};
 use crate::protocol::revision::Revision;
 
 /// Where a task stands.

@@ -4,8 +4,7 @@
 
 use super::spoken::Spoken;
 use crate::protocol::error::Error;
-use crate::protocol::message::annotations::Role;
-use crate::protocol::message::content::Content;
+use crate::protocol::message::content::{Content, Role};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};

@@ -5,8 +5,7 @@
 
 use super::spoken::Spoken;
 use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::message::annotations::Role;
-use crate::protocol::message::resource::MetaMembers;
+use crate::protocol::message::content::{MetaMembers, Role};
 use crate::protocol::revision::Revision;
 use serde_json::Value;
 

@@ -7,8 +7,7 @@
 //! the same members before.
 
 use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::message::content::{Content, write_text};
-use crate::protocol::message::resource::Body;
+use crate::protocol::message::content::{Body, Content, write_text};
 use crate::protocol::revision::Revision;
 use serde_json::{Map, Value};
 

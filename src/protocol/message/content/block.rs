@@ -61,7 +61,7 @@ impl Content {
     }
 
     /// Appends a block of this content, with what is said about it.
-    pub(super) fn write(
+    pub(in crate::protocol::message) fn write(
         &self,
         out: &mut Vec<u8>,
         annotations: Option<&ContentAnnotations>,
@@ -123,17 +123,17 @@ impl From<Content> for Block {
 
 /// The two kinds of content that are a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Binary {
+pub(in crate::protocol::message) enum Binary {
     Image,
     Audio,
 }
 
-pub(super) fn write_text(object: &mut ObjectWriter<'_>, text: &str) {
+pub(in crate::protocol::message) fn write_text(object: &mut ObjectWriter<'_>, text: &str) {
     object.text("type", "text").text("text", text);
 }
 
 /// Writes a picture or a sound, or says in words that it was there.
-pub(super) fn write_binary(
+pub(in crate::protocol::message) fn write_binary(
     object: &mut ObjectWriter<'_>,
     kind: Binary,
     data: &[u8],
@@ -154,7 +154,11 @@ pub(super) fn write_binary(
 }
 
 /// Writes a link, or its URI as text.
-pub(super) fn write_link(object: &mut ObjectWriter<'_>, link: &ResourceLink, revision: Revision) {
+pub(in crate::protocol::message) fn write_link(
+    object: &mut ObjectWriter<'_>,
+    link: &ResourceLink,
+    revision: Revision,
+) {
     if revision.dialect().resource_link {
         object.text("type", "resource_link");
         link.write_members(object, revision);
@@ -164,7 +168,7 @@ pub(super) fn write_link(object: &mut ObjectWriter<'_>, link: &ResourceLink, rev
 }
 
 /// Writes a resource with what it holds.
-pub(super) fn write_embedded(
+pub(in crate::protocol::message) fn write_embedded(
     object: &mut ObjectWriter<'_>,
     resource: &ResourceContent,
     revision: Revision,

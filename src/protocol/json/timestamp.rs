@@ -1,9 +1,9 @@
 //! Moments as the protocol writes them: ISO 8601 in UTC, to the millisecond.
 //!
-//! Source: `Task.createdAt`, 2025-11-25 schema; days from the civil calendar by the algorithm of
+//! Source: `Annotations.lastModified` and `Task.createdAt` in the schemas; days from the civil calendar by the algorithm of
 //! Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
 
-use crate::protocol::json::write;
+use super::write;
 
 /// Appends `unix_ms`, milliseconds since 1970-01-01T00:00Z, as a JSON string:
 /// `"2026-07-28T09:30:00.125Z"`. The year 9999 is as far as the form reaches; later moments are

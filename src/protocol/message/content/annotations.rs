@@ -2,9 +2,8 @@
 //!
 //! Source: `Annotations` in the schema of each revision.
 
-use crate::protocol::json::{ObjectWriter, write};
+use crate::protocol::json::{ObjectWriter, timestamp, write};
 use crate::protocol::revision::Revision;
-use std::borrow::Cow;
 
 /// Who speaks, or who is spoken to.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -41,8 +40,8 @@ pub struct ContentAnnotations {
     pub audience: Vec<Role>,
     /// How important it is, from 0 (may be left out) to 1 (required). Written within these bounds.
     pub priority: Option<f64>,
-    /// When it last changed, in ISO 8601 (2025-06-18 and later).
-    pub last_modified: Option<Cow<'static, str>>,
+    /// When it last changed, in milliseconds since 1970; written as ISO 8601 (2025-06-18 and later).
+    pub last_modified_ms: Option<u64>,
 }
 
 impl ContentAnnotations {
@@ -55,8 +54,10 @@ impl ContentAnnotations {
         if let Some(priority) = self.priority.filter(|priority| priority.is_finite()) {
             write::float(object.key("priority"), priority.clamp(0.0, 1.0));
         }
-        if revision.dialect().annotations_last_modified {
-            object.text_if("lastModified", self.last_modified.as_ref());
+        if let Some(unix_ms) = self.last_modified_ms
+            && revision.dialect().annotations_last_modified
+        {
+            timestamp(object.key("lastModified"), unix_ms);
         }
         object.close();
     }
