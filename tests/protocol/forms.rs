@@ -87,8 +87,8 @@ fn a_schema_that_is_no_flat_form_is_refused() {
         json!({"type": "object", "properties": {"a": {}}}),
         json!({"type": "object", "properties": {"a": {"type": "string", "enum": [1]}}}),
         json!({"type": "object", "properties": {"a": {"type": "array"}}}),
-        json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}),
-        json!({"type": "object", "properties": {"a": {"type": "string", "oneOf": [{"title": "x"}]}}}),
+        json!({"type": "object", "properties": {"a": {"type": "array", "items": {}}}}),
+        json!({"type": "object", "properties": {"a": {"type": "string", "oneOf": [{}]}}}),
     ] {
         assert_eq!(Form::from_schema(&schema).unwrap_err().code, -32603, "{schema}");
     }

@@ -2,11 +2,16 @@
 
 use crate::counting::allocations;
 use crate::stage::padded;
+use corelane::protocol::era::LogLevel;
 use corelane::protocol::era::{Lifecycle, Meta, Method};
 use corelane::protocol::json::{Limits, Parser, Value};
-use corelane::protocol::message::{self, Answer};
+use corelane::protocol::message::{
+    self, Answer, Change, Content, ContentsWriter, Elicitation, Field, Form, InputRequest,
+    PromptWriter, ResourceContent, Role, TaskDetail, TaskStatus, TaskView,
+};
+use corelane::protocol::params::{CallExtras, Complete, GetPrompt, ReadResource};
 use corelane::protocol::revision::Revision;
-use corelane::protocol::rpc::{Envelope, Refused};
+use corelane::protocol::rpc::{Envelope, Id, Refused};
 
 /// Reads and answers one call of a tool that repeats its argument, as the road does.
 fn serve(parser: &mut Parser, text: &mut [u8], length: usize, out: &mut Vec<u8>) {
@@ -73,4 +78,76 @@ fn a_ping_is_read_and_answered_without_an_allocation() {
     };
     serve(&mut rounds[0]);
     assert_eq!(allocations(|| rounds[1..].iter_mut().for_each(&mut serve)), 0);
+}
+
+/// Says one thing of every kind.
+fn say_everything(
+    out: &mut Vec<u8>,
+    revision: Revision,
+    content: &ResourceContent,
+    question: &InputRequest,
+) {
+    let task = TaskView {
+        id: "t",
+        status: TaskStatus::Working,
+        status_message: None,
+        created_ms: 0,
+        updated_ms: 0,
+        ttl_ms: None,
+        poll_ms: 1,
+    };
+    let mut answer = Answer::open(out, revision, b"");
+    answer.image(b"\x89PNG", "image/png").audio(b"RIFF", "audio/wav").embed(content);
+    answer.finish();
+    let mut prompt = PromptWriter::open(out, revision, Some("d"), b"");
+    prompt.text(Role::User, "x").format(Role::Assistant, format_args!("{}", 7));
+    prompt.finish();
+    let cache = message::CacheHint { fresh_ms: 1, shared: false };
+    let mut contents = ContentsWriter::open(out, revision, cache, b"");
+    contents.content(content).text("test://a", None, "x").blob("test://b", None, b"x");
+    contents.finish();
+    message::completion_result(out, ["a", "b"], Some(2), false, b"");
+    message::request(out, Id::Signed(1), question, revision, Some("t"));
+    message::input_required_body(out, [("k", question)], Some("s"), b"");
+    message::create_task_result(out, revision, &task, b"");
+    message::log(out, LogLevel::Info, Some("l"), b"{}");
+    message::cancelled(out, Id::Text("a"), Some("r"));
+    Change::Resource { uri: "test://a" }.write_subscribed(out, Id::Signed(1));
+    Change::Task { task, detail: TaskDetail::Nothing }.write_legacy(out);
+}
+
+#[test]
+fn what_was_said_once_is_said_again_without_an_allocation() {
+    let content = ResourceContent::blob("test://a", vec![7; 100]).with_mime_type("a/b");
+    let form = Form::new().field(Field::integer("age").default(30).describe("How old?"));
+    let question = InputRequest::Elicit(Elicitation::form("Who?", form));
+    for revision in Revision::ALL {
+        let mut out = Vec::new();
+        say_everything(&mut out, revision, &content, &question);
+        let made = allocations(|| {
+            out.clear();
+            say_everything(&mut out, revision, &content, &question);
+        });
+        assert_eq!(made, 0, "{revision}");
+    }
+    let block = Content::text("x").block();
+    let mut out = Vec::with_capacity(64);
+    assert_eq!(allocations(|| block.write(&mut out, Revision::LATEST)), 0);
+}
+
+#[test]
+fn params_are_read_without_an_allocation() {
+    let text = br#"{"uri":"a","name":"b","arguments":{"c":"d"},"requestState":"s","task":{"ttl":1},
+        "ref":{"type":"ref/prompt","name":"b"},"argument":{"name":"c","value":""}}"#;
+    let mut parser = Parser::new(Limits::default());
+    let mut bytes = padded(text);
+    let document = parser.parse(&mut bytes, text.len()).expect("the params are JSON");
+    let params = Some(document.root());
+    let made = allocations(|| {
+        ReadResource::read(params).expect("a resource");
+        GetPrompt::read(params).expect("a prompt");
+        Complete::read(params).expect("a completion");
+        CallExtras::read(params).expect("extras");
+    });
+    assert_eq!(made, 0);
 }

@@ -74,7 +74,8 @@ fn a_malformed_member_is_refused_and_named() {
         ),
         (
             "completion/complete",
-            r#"{"ref":{"type":"ref/prompt","name":"a"},"argument":{"name":"a","value":"b"},"context":{"arguments":{"c":7}}}"#,
+            r#"{"ref":{"type":"ref/prompt","name":"a"},"argument":{"name":"a","value":"b"},
+                "context":{"arguments":{"c":7}}}"#,
             "context.arguments",
         ),
         ("logging/setLevel", r#"{"level":"loud"}"#, "level"),

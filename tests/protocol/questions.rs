@@ -17,7 +17,7 @@ fn plain_form() -> InputRequest {
 }
 
 fn visit() -> InputRequest {
-    InputRequest::Elicit(Elicitation::url("Sign in", "https://example.com/?a=\"b"))
+    InputRequest::Elicit(Elicitation::url("Sign in", "https://example.com/?a=%22b"))
 }
 
 fn conversation() -> InputRequest {
@@ -155,15 +155,23 @@ const KEYS: [&str; 5] = ["form", "visit", "talk", "ask", "roots\""];
 
 #[test]
 fn a_question_names_what_its_client_must_be_able_to_do() {
-    let context = Has::SAMPLING_CONTEXT;
     for (question, needs) in [
         (plain_form(), Has::ELICITATION_FORM),
         (visit(), Has::ELICITATION_URL),
         (simple_sampling(), Has::SAMPLING),
-        (conversation(), Has::SAMPLING.with(Has::SAMPLING_TOOLS).with(context)),
+        (conversation(), Has::SAMPLING.with(Has::SAMPLING_TOOLS)),
         (InputRequest::Roots, Has::ROOTS),
     ] {
         assert_eq!(question.needs(), needs);
+        for revision in Revision::ALL {
+            let dialect = revision.dialect();
+            let expected = match needs {
+                Has::ELICITATION_FORM => dialect.elicitation,
+                Has::ELICITATION_URL => dialect.elicitation_url,
+                _ => true,
+            };
+            assert_eq!(question.is_in(revision), expected);
+        }
     }
 }
 

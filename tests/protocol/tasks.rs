@@ -40,7 +40,8 @@ fn a_task_stands_in_for_the_result_of_a_call() {
             core["result"]["task"],
             json!({
                 "taskId": "t\"1", "status": "working", "statusMessage": "half\n",
-                "createdAt": "2026-07-28T09:30:00.125Z", "lastUpdatedAt": "2026-07-28T09:30:00.126Z",
+                "createdAt": "2026-07-28T09:30:00.125Z",
+                "lastUpdatedAt": "2026-07-28T09:30:00.126Z",
                 "ttl": ttl_ms, "pollInterval": 500,
             })
         );

@@ -271,7 +271,9 @@ impl Official {
             "required": ["taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"],
             "properties": {
                 "taskId": {"type": "string"},
-                "status": {"enum": ["working", "input_required", "completed", "failed", "cancelled"]},
+                "status": {"enum": [
+                    "working", "input_required", "completed", "failed", "cancelled",
+                ]},
                 "statusMessage": {"type": "string"},
                 "createdAt": {"type": "string", "pattern": moment},
                 "lastUpdatedAt": {"type": "string", "pattern": moment},

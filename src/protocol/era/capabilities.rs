@@ -85,7 +85,7 @@ impl ClientCapabilities {
         Ok(declared)
     }
 
-    /// The `tasks` object of 2025-11-25: what may be done with tasks, and which requests may be one.
+    /// The `tasks` object of 2025-11-25: what may be done with tasks, and what may be one.
     fn set_tasks(&mut self, tasks: Value<'_>) -> Result<(), Error> {
         let [list, cancel, requests] = members(tasks).once(["list", "cancel", "requests"])?;
         self.set(Self::TASKS, true);

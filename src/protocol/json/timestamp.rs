@@ -1,6 +1,6 @@
 //! Moments as the protocol writes them: ISO 8601 in UTC, to the millisecond.
 //!
-//! Source: `Annotations.lastModified` and `Task.createdAt` in the schemas; days from the civil calendar by the algorithm of
+//! Source: `Annotations.lastModified` and `Task.createdAt` in the schemas; the civil calendar as in
 //! Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
 
 use super::write;

@@ -1,6 +1,6 @@
 //! Bodies that are the same for every request of one revision: the catalog encodes them once.
 //!
-//! Source: `InitializeResult`, `DiscoverResult` and the `List*Result` in the schema of each revision;
+//! Source: `InitializeResult`, `DiscoverResult` and `List…Result` in the schema of each revision;
 //! 2026-07-28 `server/utilities/caching`.
 
 use super::capabilities::ServerCapabilities;

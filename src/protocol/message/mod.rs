@@ -3,7 +3,20 @@
 //!
 //! What they keep true: a message says only what its revision knows, and nothing is allocated but
 //! the growth of the buffer. Bodies that are the same for every request (`initialize`,
-//! `server/discover`, pages of `tools/list`) are encoded once by the catalog and copied here.
+//! `server/discover`, pages of lists) are encoded once by the catalog and copied here.
+//!
+//! | child | what stands there |
+//! | --- | --- |
+//! | `content` | blocks of content, resources, links, icons |
+//! | `response` | the frames around a body: results, errors, progress |
+//! | `server` | who answers, and the end of every modern result |
+//! | `capabilities` | what the server offers |
+//! | `body` | `initialize`, `server/discover` and pages of lists |
+//! | `answer` | results of tools |
+//! | `prompt`, `contents`, `completion` | results of prompts, resources and completions |
+//! | `input` | questions to clients and their answers |
+//! | `task` | tasks of both generations |
+//! | `notification` | what is said without being asked |
 
 mod content;
 

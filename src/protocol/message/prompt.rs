@@ -48,13 +48,17 @@ impl<'o> PromptWriter<'o> {
 
     /// Adds a message of text.
     pub fn text(&mut self, role: Role, text: &str) -> &mut Self {
-        self.format(role, format_args!("{text}"))
+        self.open_message(role);
+        self.out.extend_from_slice(TEXT_OPEN);
+        write::string(self.out, text);
+        self.out.extend_from_slice(b"}}");
+        self
     }
 
     /// Adds a message of formatted text, without a string in between.
     pub fn format(&mut self, role: Role, arguments: fmt::Arguments<'_>) -> &mut Self {
         self.open_message(role);
-        self.out.extend_from_slice(br#"{"type":"text","text":"#);
+        self.out.extend_from_slice(TEXT_OPEN);
         write::formatted(self.out, arguments);
         self.out.extend_from_slice(b"}}");
         self
@@ -93,3 +97,5 @@ pub fn prompt_result<'b>(
     }
     writer.finish();
 }
+
+const TEXT_OPEN: &[u8] = br#"{"type":"text","text":"#;

@@ -208,8 +208,9 @@ pub fn tasks_page<'t>(
     object.close();
 }
 
-/// Appends the body of the answer to `tasks/result` (2025-11-25): `body`, which is the legacy result
-/// of the request that became the task, with the task's name in `_meta`.
+/// Appends the body of the answer to `tasks/result` (2025-11-25): `body`, which is the result of
+/// the request that became the task, with the task's name in `_meta`. A legacy body has no `_meta`
+/// yet.
 pub fn task_payload_result(out: &mut Vec<u8>, body: &[u8], task_id: &str) {
     let members = body.strip_suffix(b"}").unwrap_or(b"{");
     out.extend_from_slice(members);

@@ -40,7 +40,7 @@ pub struct ContentAnnotations {
     pub audience: Vec<Role>,
     /// How important it is, from 0 (may be left out) to 1 (required). Written within these bounds.
     pub priority: Option<f64>,
-    /// When it last changed, in milliseconds since 1970; written as ISO 8601 (2025-06-18 and later).
+    /// When it last changed, in milliseconds since 1970 (2025-06-18 and later).
     pub last_modified_ms: Option<u64>,
 }
 

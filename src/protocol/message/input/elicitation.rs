@@ -33,9 +33,9 @@ impl Elicitation {
         Self { message: message.into(), mode: Mode::Url { url: url.into(), id: None } }
     }
 
-    /// The same question with the `elicitationId` under which its end is told
-    /// ([`crate::protocol::message::elicitation_complete`]; 2025-11-25, addresses only). Without one
-    /// the id of the request is written, which tells connections not apart.
+    /// The same question with the `elicitationId` under which its end is told by
+    /// [`elicitation_complete`](crate::protocol::message::elicitation_complete) (2025-11-25,
+    /// addresses only). Without one it is the id of the request, which two connections may share.
     #[must_use]
     pub fn with_id(mut self, wanted: impl Into<String>) -> Self {
         if let Mode::Url { id, .. } = &mut self.mode {

@@ -12,6 +12,8 @@ mod field;
 
 mod fill;
 
+mod asked;
+
 mod form;
 
 mod schema;
@@ -71,6 +73,15 @@ impl InputRequest {
         }
     }
 
+    /// Whether `revision` has the question at all, whatever a client declares.
+    pub fn is_in(&self, revision: Revision) -> bool {
+        match self {
+            Self::Elicit(elicitation) if elicitation.is_url() => revision.dialect().elicitation_url,
+            Self::Elicit(_) => revision.dialect().elicitation,
+            Self::Sample(_) | Self::Roots => true,
+        }
+    }
+
     /// What a client must be able to do to be asked.
     pub fn needs(&self) -> ClientCapabilities {
         match self {
@@ -82,9 +93,6 @@ impl InputRequest {
                 let mut needs = ClientCapabilities::SAMPLING;
                 if sampling.needs_tools() {
                     needs = needs.with(ClientCapabilities::SAMPLING_TOOLS);
-                }
-                if sampling.needs_context() {
-                    needs = needs.with(ClientCapabilities::SAMPLING_CONTEXT);
                 }
                 needs
             }

@@ -102,8 +102,8 @@ impl Sampling {
         Self { system_prompt: Some(prompt.into()), ..self }
     }
 
-    /// The same question with context of servers. Needs the client's `sampling.context` from
-    /// 2025-11-25 on.
+    /// The same question with context of servers. Deprecated: clients that do not declare
+    /// `sampling.context` may pass over it.
     #[must_use]
     pub fn include_context(self, context: IncludeContext) -> Self {
         Self { include_context: Some(context), ..self }
@@ -152,14 +152,6 @@ impl Sampling {
         !self.tools.is_empty()
             || self.tool_choice.is_some()
             || self.messages.iter().any(speaks_of_tools)
-    }
-
-    /// Whether the client must be able to add context.
-    pub(super) const fn needs_context(&self) -> bool {
-        matches!(
-            self.include_context,
-            Some(IncludeContext::ThisServer | IncludeContext::AllServers)
-        )
     }
 
     /// Writes the params as `revision` knows them.

@@ -6,8 +6,8 @@ use crate::protocol::error::Error;
 use serde_json::{Map, Value};
 
 impl Form {
-    /// The form that `schema` describes: an object whose properties are the flat kinds that MCP
-    /// allows (2025-11-25 `client/elicitation`, "Supported Schema Types"). Keywords beyond those are
+    /// The form that `schema` describes: an object whose properties are of the flat kinds that MCP
+    /// allows (2025-11-25 `client/elicitation`, "Requested Schema"). Keywords beyond those are
     /// passed over.
     ///
     /// # Errors
