@@ -129,7 +129,8 @@ impl ShardDriver {
         self.limits = limits;
         self.link.options = limits.link;
         self.road.request_max = limits.request_max;
-        self.road.requests_in_flight_max = limits.link.requests_in_flight_max as usize;
+        self.road.requests_in_flight_max = limits.requests_in_flight_max;
+        self.road.rounds.round_max = limits.round_max;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.

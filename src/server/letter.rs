@@ -47,7 +47,10 @@ pub(super) enum Notice {
 pub(super) struct Limits {
     pub(super) link: LinkOptions,
     pub(super) connections_max: usize,
+    pub(super) requests_in_flight_max: usize,
     pub(super) request_max: Duration,
+    pub(super) question_max: Duration,
+    pub(super) round_max: Duration,
     pub(super) drain_max: Duration,
 }
 
@@ -224,7 +227,10 @@ mod tests {
         Notice::Limits(Arc::new(Limits {
             link: LinkOptions::default(),
             connections_max,
+            requests_in_flight_max: 0,
             request_max: Duration::ZERO,
+            question_max: Duration::ZERO,
+            round_max: Duration::ZERO,
             drain_max: Duration::ZERO,
         }))
     }

@@ -11,6 +11,10 @@
 
 pub mod options;
 
+mod origin;
+
+mod rounds;
+
 mod desk;
 mod letter;
 
@@ -31,5 +35,6 @@ pub use self::driver::ShardDriver;
 pub use self::launch::{Handle, Running, Server};
 pub use self::letter::Busy;
 pub use self::options::Options;
+pub use self::origin::Origin;
 pub use self::shard::{Inlet, ShardSeed};
 pub use self::threads::StartError;

@@ -23,9 +23,10 @@ use self::admission::{Admitted, Asked, admit};
 use super::calls::Calls;
 use super::desk::Desk;
 use super::letter::Letter;
+use super::rounds::Rounds;
 use super::session::Session;
 use crate::base::slab::Key;
-use crate::base::time::Moment;
+use crate::base::time::{Calendar, Moment};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
 use crate::engine::mesh::{Post, ShardId};
@@ -60,6 +61,10 @@ pub(super) struct Road {
     pub(super) request_max: Duration,
     /// How many calls a connection may wait for, and so how many messages a batch may hold.
     pub(super) requests_in_flight_max: usize,
+    /// The states that clients carry between the rounds of a call.
+    pub(super) rounds: Rounds,
+    /// Where moments stand in the calendar.
+    pub(super) calendar: Calendar,
     /// What has happened.
     pub(super) counters: Counters,
 }

@@ -18,7 +18,7 @@ use crate::stage;
 
 /// A connection on which these messages were said.
 fn conversation(notes: Vec<Note>) -> Conversation {
-    let mut conversation = Conversation::new(false);
+    let mut conversation = Conversation::new(false, usize::MAX);
     conversation.say(notes.into_iter().map(|note| vec![note]).collect());
     conversation
 }
@@ -125,6 +125,26 @@ fn a_word_about_a_cancelled_call_is_noticed_once_the_cancellation_was_read() {
 fn an_answer_that_is_overtaken_is_noticed() {
     let notes = vec![echo(1), slow(2, Ending::Result)];
     assert!(last_heard(conversation(notes), &[step(1)]).is_err());
+}
+
+#[test]
+fn a_call_must_not_be_one_too_many_while_fewer_are_in_flight() {
+    let refused = |id: u64| {
+        let text = "2 requests are in flight on this connection";
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": text}})
+    };
+    let calls = |cancelled: Option<u64>| {
+        let mut conversation = Conversation::new(false, 2);
+        let mut notes: Vec<Note> = (1..=2).map(|id| slow(id, Ending::Result)).collect();
+        notes.extend(cancelled.map(|id| Note::Cancelled(json!(id))));
+        notes.push(slow(3, Ending::Result));
+        conversation.say(notes.into_iter().map(|note| vec![note]).collect());
+        conversation
+    };
+    assert_eq!(last_heard(calls(None), &[refused(3)]), Ok(()));
+    assert!(last_heard(calls(Some(1)), &[refused(3)]).is_err());
+    assert!(last_heard(calls(None), &[refused(2)]).is_err());
+    assert!(last_heard(calls(None), &[refused(7)]).is_err());
 }
 
 #[test]

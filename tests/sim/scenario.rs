@@ -73,6 +73,7 @@ pub(crate) const ALWAYS: [&str; 10] = [
     "overdue",
     "silenced",
     "duplicates",
+    "crowded",
     "too_large",
     "pauses",
     "starved",

@@ -370,10 +370,10 @@ mod tests {
 
     #[test]
     fn threads_that_redeem_the_same_numbers_share_them_out() {
-        let spent = std::sync::Arc::new(Spent::new(4096));
+        let spent = Arc::new(Spent::new(4096));
         let threads: Vec<_> = (0..4)
             .map(|_| {
-                let spent = std::sync::Arc::clone(&spent);
+                let spent = Arc::clone(&spent);
                 std::thread::spawn(move || {
                     (0..4096).filter(|&number| spent.redeem(number) == Redeemed::First).count()
                 })

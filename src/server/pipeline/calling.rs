@@ -107,7 +107,8 @@ impl Road {
         ))
     }
 
-    /// Enters a call that answers later.
+    /// Enters a call that answers later; as many as may be in flight are no reason to stop reading
+    /// (what comes next may be the answer that one of them waits for), only to refuse one more.
     fn enter(
         &mut self,
         passage: Passage,
@@ -115,6 +116,12 @@ impl Road {
         admitted: &Admitted<'_>,
         work: Work,
     ) -> Result<Key, Error> {
+        let (in_flight_max, in_flight) =
+            (self.requests_in_flight_max, &connection.session.in_flight);
+        if in_flight.len() >= in_flight_max {
+            self.counters.requests.refused_in_flight += 1;
+            return Err(Error::busy(in_flight_max));
+        }
         let caller = Caller {
             connection: passage.key,
             id: admitted.id.into(),
