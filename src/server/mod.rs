@@ -15,7 +15,12 @@ mod origin;
 
 mod rounds;
 
+mod questions;
+
 mod desk;
+
+mod voice;
+
 mod letter;
 
 mod calls;

@@ -49,7 +49,7 @@ pub(super) struct Rounds {
 }
 
 /// The request that a state belongs to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Binding([u8; 32]);
 
 /// What a call has been through when a handler begins.

@@ -16,6 +16,7 @@ use super::letter::{Letter, Limits};
 use super::options::Options;
 use super::origin::Origin;
 use super::pipeline::Road;
+use super::questions::Questions;
 use super::rounds::Rounds;
 use super::session::Session;
 use crate::base::time::Calendar;
@@ -127,6 +128,7 @@ impl ShardSeed {
             request_max: limits.request_max,
             requests_in_flight_max: limits.requests_in_flight_max,
             rounds: Rounds::new(&self.origin.secret, self.spent, limits.round_max),
+            questions: Questions::new(self.seat.shard().0, limits.question_max),
             calendar: Calendar::default(),
             counters: Counters::default(),
         };

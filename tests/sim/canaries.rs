@@ -170,7 +170,7 @@ fn a_word_after_the_last_one_is_noticed() {
 fn a_call_that_ends_before_an_older_one_is_noticed() {
     let notes = |id, ending| vec![vec![slow(id, ending)]];
     let tell = |first: u64, apart: Duration| {
-        let mut conversation = Conversation::new(false);
+        let mut conversation = Conversation::new(false, usize::MAX);
         conversation.say(notes(1, Ending::Overdue));
         conversation.say(vec![vec![echo(2)]]);
         assert_eq!(conversation.hear(echoed(2).to_string().as_bytes()), Ok(()));

@@ -100,7 +100,9 @@ impl<'a> Stage<'a> {
     fn set(scenario: &'a Scenario) -> Result<Self, Box<dyn Error>> {
         let mut random = Random::seeded(scenario.seed.wrapping_mul(3) ^ ORDER);
         let world = World::with_faults(random.next_u64(), scenario.faults);
-use corelane::server::{Origin, Server};
+        let catalog = offered(0)?;
+        let origin = Origin { secret: [7; 32], unix_ms: 1_800_000_000_000 };
+        let server = Server::new(catalog).options(scenario.options.clone()).origin(origin);
         let (seeds, handle) = server.seeds(scenario.shards)?;
         let places = Places::default();
         let (mut lanes, mut pipes) = (Vec::new(), None);
