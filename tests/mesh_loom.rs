@@ -1,4 +1,5 @@
-//! The mesh's lane and its wake protocol in every order that the memory model allows.
+//! The mesh's lane, its wake protocol and its table of what was redeemed, in every order that the
+//! memory model allows.
 //!
 //! The files under test are the engine's own, included beside a `sync` module made of the model
 //! checker's types, so that no flag and no second build of the dependencies is needed.
@@ -7,11 +8,14 @@
 mod parking;
 #[path = "../src/engine/mesh/queue.rs"]
 mod queue;
+#[expect(unreachable_pub, reason = "what is public in the engine has nobody to see it here")]
+#[path = "../src/engine/mesh/spent.rs"]
+mod spent;
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 }
 
 use loom::model::Builder;
@@ -20,6 +24,7 @@ use loom::thread::{self, Thread};
 
 use self::parking::Parking;
 use self::queue::{Consumer, lane};
+use self::spent::{Redeemed, Spent};
 
 #[test]
 fn letters_cross_once_and_in_order_through_a_full_lane() {
@@ -98,6 +103,45 @@ fn two_senders_may_share_one_wake() {
             });
         }
         door.receive(&mut lanes, 2);
+    });
+}
+
+#[test]
+fn of_two_who_redeem_one_number_the_first_has_it() {
+    loom::model(|| {
+        let spent = Arc::new(Spent::new(32));
+        let other = Arc::clone(&spent);
+        let thread = thread::spawn(move || (other.redeem(1), other.redeem(2)));
+        let (mine, theirs) = (spent.redeem(1), thread.join().expect("it never panics"));
+        let redeemed = [mine, theirs.0].map(|outcome| outcome == Redeemed::First);
+        assert!(redeemed == [true, false] || redeemed == [false, true]);
+        assert_eq!(theirs.1, Redeemed::First);
+        assert_eq!(spent.redeem(2), Redeemed::Again);
+    });
+}
+
+#[test]
+fn a_number_is_not_redeemed_again_while_a_later_one_takes_its_place() {
+    loom::model(|| {
+        let spent = Arc::new(Spent::new(32));
+        let (old, later) = (5, 5 + 32);
+        assert_eq!(spent.redeem(old), Redeemed::First);
+        let other = Arc::clone(&spent);
+        let thread = thread::spawn(move || other.redeem(later));
+        assert_ne!(spent.redeem(old), Redeemed::First);
+        assert_eq!(thread.join().expect("it never panics"), Redeemed::First);
+        assert_eq!(spent.redeem(old), Redeemed::Forgotten);
+        assert_eq!(spent.redeem(later), Redeemed::Again);
+    });
+}
+
+#[test]
+fn numbers_are_issued_once() {
+    loom::model(|| {
+        let spent = Arc::new(Spent::new(32));
+        let other = Arc::clone(&spent);
+        let thread = thread::spawn(move || other.issue());
+        assert_ne!(spent.issue(), thread.join().expect("it never panics"));
     });
 }
 

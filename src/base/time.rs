@@ -52,6 +52,26 @@ impl Moment {
     }
 }
 
+/// Where the moments of one clock stand in the calendar.
+///
+/// Fixed when a server starts: what is set on the wall clock later changes nothing here.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Calendar {
+    origin_unix_ms: u64,
+}
+
+impl Calendar {
+    /// The calendar in which `moment` is `unix_ms` milliseconds after the beginning of 1970 (UTC).
+    pub const fn at(moment: Moment, unix_ms: u64) -> Self {
+        Self { origin_unix_ms: unix_ms.saturating_sub(moment.milliseconds()) }
+    }
+
+    /// Milliseconds from the beginning of 1970 (UTC) to `moment`.
+    pub const fn unix_ms(self, moment: Moment) -> u64 {
+        self.origin_unix_ms.saturating_add(moment.milliseconds())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +80,13 @@ mod tests {
     fn a_moment_saturates_instead_of_wrapping() {
         let end = Moment::from_nanoseconds(u64::MAX - 1).after(Duration::from_secs(5));
         assert_eq!(end, Moment::from_nanoseconds(u64::MAX));
+    }
+
+    #[test]
+    fn a_calendar_dates_moments_before_and_after_the_one_it_was_set_at() {
+        let calendar = Calendar::at(Moment::from_milliseconds(40), 1_000);
+        assert_eq!(calendar.unix_ms(Moment::from_milliseconds(50)), 1_010);
+        assert_eq!(calendar.unix_ms(Moment::ORIGIN), 960);
     }
 
     #[test]

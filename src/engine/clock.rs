@@ -1,6 +1,6 @@
-//! The one place that reads a clock.
+//! The one place that reads a clock, or the calendar.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use crate::base::time::Moment;
 
@@ -22,4 +22,12 @@ impl Clock {
     pub fn now(&self) -> Moment {
         Moment::from_nanoseconds(self.origin.elapsed().as_nanos() as u64)
     }
+}
+
+/// Milliseconds since the beginning of 1970 (UTC), as the machine has them; zero before. Read once
+/// when a server starts.
+#[expect(clippy::disallowed_methods, reason = "this is the place that may")]
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

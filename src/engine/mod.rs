@@ -7,6 +7,7 @@
 
 pub mod buffer;
 pub mod capacity;
+pub mod chance;
 pub mod clock;
 
 pub mod ring;

@@ -7,3 +7,4 @@
 
 pub mod door;
 pub mod memory;
+pub mod seal;

@@ -105,8 +105,7 @@ impl<S> Link<S> {
     #[inline]
     pub fn balance(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let full = connection.queued_bytes() > self.options.outgoing_bytes_max
-            || connection.owed >= self.options.requests_in_flight_max;
+        let full = connection.queued_bytes() > self.options.outgoing_bytes_max;
         if full && connection.is_read() {
             connection.paused = true;
             self.statistics.paused += 1;
@@ -125,8 +124,7 @@ impl<S> Link<S> {
     /// the caller carries its stash and then calls [`Link::receive_again`].
     pub fn try_resume(&mut self, key: Key) -> Next {
         let Some(connection) = self.connections.get_mut(key) else { return Next::Nothing };
-        let drained = connection.queued_bytes() <= self.options.outgoing_bytes_max / 2
-            && connection.owed < self.options.requests_in_flight_max;
+        let drained = connection.queued_bytes() <= self.options.outgoing_bytes_max / 2;
         if !connection.paused || !drained || connection.phase != Phase::Open {
             return Next::Nothing;
         }

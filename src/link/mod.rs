@@ -57,8 +57,7 @@ pub struct Link<S> {
 /// What has happened to the connections of a link.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Statistics {
-    /// Times a connection was not read because its peer did not read, or waited for as many
-    /// answers as it may.
+    /// Times a connection was not read because its peer did not read.
     pub paused: u64,
     /// Sends handed to the ring.
     pub sends: u64,

@@ -21,8 +21,6 @@ pub struct LinkOptions {
     /// Bytes that wait for a peer to read them; past it the connection is not read until half has
     /// drained. Cost: that many bytes for each connection whose peer is slow. Default 1 MiB.
     pub outgoing_bytes_max: usize,
-    /// Answers that a connection may wait for; at it the connection is not read. Default 256.
-    pub requests_in_flight_max: u32,
     /// Bytes that all connections together may hold in messages half received and answers not yet
     /// sent. Default 1 GiB.
     pub held_bytes_max: usize,
@@ -41,7 +39,6 @@ impl Default for LinkOptions {
             linger_max: Duration::from_secs(1),
             message_bytes_max: 16 << 20,
             outgoing_bytes_max: 1 << 20,
-            requests_in_flight_max: 256,
             held_bytes_max: 1 << 30,
             pool_bytes_max: 4 << 20,
             pool_buffer_bytes_max: 256 << 10,

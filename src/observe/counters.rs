@@ -67,8 +67,7 @@ group! {
         bytes_out,
         /// Sends handed to the kernel: `messages_out` over this is what one carries.
         sends,
-        /// Times a connection was not read because its peer did not read, or waited for as many
-        /// answers as it may.
+        /// Times a connection was not read because its peer did not read.
         pauses,
     }
 }
@@ -98,12 +97,42 @@ group! {
         cancelled,
         /// Requests that passed their deadline.
         timed_out,
+        /// Calls refused because their connection had as many in flight as it may.
+        refused_in_flight,
         /// Tool calls that answered with `isError`: failures inside a success.
         tools_failed,
         /// Handlers that panicked; the caller got an internal error.
         handlers_panicked,
         /// Progress notifications sent.
         progress,
+        /// Log messages sent.
+        logs,
+    }
+}
+
+group! {
+    /// What handlers asked clients for, and what came back.
+    Questions {
+        /// Requests sent to clients (up to 2025-11-25).
+        asked,
+        /// Answers that a handler got, errors included.
+        answered,
+        /// Answers that were not what was asked for.
+        malformed,
+        /// Questions that a client did not answer in time.
+        timed_out,
+        /// Questions taken back because nobody waited for them any more.
+        withdrawn,
+        /// Responses to nothing that was open: never asked, answered before, or too late.
+        unasked,
+        /// Progress of clients on questions that were open.
+        progress,
+        /// Progress of clients that named nothing open.
+        unknown_progress,
+        /// Results that asked for input (2026-07-28).
+        rounds,
+        /// Sealed states that were refused: changed, moved, too old or brought before.
+        states_refused,
     }
 }
 
@@ -154,6 +183,8 @@ pub struct Counters {
     pub traffic: Traffic,
     /// Messages by kind.
     pub requests: Requests,
+    /// What clients were asked for.
+    pub questions: Questions,
     /// Errors sent, by their JSON-RPC code. A transport that answers 200 hides them otherwise.
     pub errors: ErrorTable,
     /// Broken input below JSON-RPC.
@@ -168,6 +199,7 @@ impl Counters {
         self.connections.add(&other.connections);
         self.traffic.add(&other.traffic);
         self.requests.add(&other.requests);
+        self.questions.add(&other.questions);
         self.errors.add(&other.errors);
         self.faults.add(&other.faults);
         self.shard.add(&other.shard);
@@ -179,6 +211,7 @@ impl Counters {
         see("connections", "open", self.connections.open());
         self.traffic.each(&mut |name, value| see("traffic", name, value));
         self.requests.each(&mut |name, value| see("requests", name, value));
+        self.questions.each(&mut |name, value| see("questions", name, value));
         see("errors", "sent", self.errors.total());
         self.faults.each(&mut |name, value| see("faults", name, value));
         self.shard.each(&mut |name, value| see("shard", name, value));

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::desk::Flag;
+use super::voice::Flag;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::host::Task;
@@ -28,10 +28,25 @@ pub(super) struct Call {
     pub(super) progress_token: Option<IdBuf>,
     /// The last progress told: later ones must be greater.
     pub(super) progress: f64,
+    /// Its questions to the client, where it has any.
+    pub(super) dialogue: Option<Box<Dialogue>>,
+    /// When it must have answered.
+    deadline: Moment,
     /// The handler at work.
     work: Work,
     /// Whether the peer still waits for the answer.
     awaited: bool,
+}
+
+/// What one call has asked its client by requests.
+#[derive(Debug, Default)]
+pub(super) struct Dialogue {
+    /// The questions that are open, by number.
+    pub(super) open: Vec<u64>,
+    /// Since when at least one of them has been: the call does not age.
+    since: Option<Moment>,
+    /// The addresses that the user agreed to open, by their `elicitationId`s (2025-11-25).
+    pub(super) addresses: Vec<Box<str>>,
 }
 
 /// A handler at work.
@@ -81,7 +96,17 @@ impl Calls {
     pub(super) fn enter(&mut self, caller: Caller, work: Work, deadline: Moment) -> Option<Key> {
         let Caller { connection, id, revision, progress_token } = caller;
         let progress = f64::NEG_INFINITY;
-        let call = Call { connection, id, revision, progress_token, progress, work, awaited: true };
+        let call = Call {
+            connection,
+            id,
+            revision,
+            progress_token,
+            progress,
+            dialogue: None,
+            deadline,
+            work,
+            awaited: true,
+        };
         let ticket = self.slab.insert(call).ok()?;
         // Most calls end long before their deadline.
         self.wheel.shed(self.slab.len(), |ticket| self.slab.get(*ticket).is_some());
@@ -120,13 +145,59 @@ impl Calls {
         true
     }
 
+    /// A call has asked question `number`: it does not age while its client thinks. `false` where
+    /// nobody waits for its answer, or as many as may be are open.
+    pub(super) fn ask(&mut self, ticket: Key, number: u64, open_max: usize, now: Moment) -> bool {
+        let Some(call) = self.awaited(ticket) else { return false };
+        let dialogue = call.dialogue.get_or_insert_default();
+        if dialogue.open.len() >= open_max {
+            return false;
+        }
+        dialogue.open.push(number);
+        dialogue.since.get_or_insert(now);
+        true
+    }
+
+    /// Question `number` of a call is over; with the last one the call ages again.
+    pub(super) fn hear(&mut self, ticket: Key, number: u64, now: Moment) {
+        let Some(call) = self.slab.get_mut(ticket) else { return };
+        let Some(dialogue) = &mut call.dialogue else { return };
+        dialogue.open.retain(|open| *open != number);
+        if dialogue.open.is_empty()
+            && let Some(since) = dialogue.since.take()
+        {
+            call.deadline = call.deadline.after(now.since(since));
+            // The entry from before may have gone while the call stood still.
+            self.wheel.insert(call.deadline, ticket);
+        }
+    }
+
+    /// The user of a call has agreed to open an address.
+    pub(super) fn open_address(&mut self, ticket: Key, address: Option<Box<str>>) {
+        if let Some(call) = self.awaited(ticket) {
+            call.dialogue.get_or_insert_default().addresses.extend(address);
+        }
+    }
+
+    /// Takes the open questions of a call.
+    pub(super) fn take_questions(&mut self, ticket: Key) -> Vec<u64> {
+        let dialogue = self.slab.get_mut(ticket).and_then(|call| call.dialogue.as_mut());
+        dialogue.map(|dialogue| std::mem::take(&mut dialogue.open)).unwrap_or_default()
+    }
+
     /// Takes one call whose deadline has passed and whose answer is still awaited.
     pub(super) fn overdue(&mut self, now: Moment) -> Option<Key> {
         loop {
             let ticket = self.wheel.pop_expired(now)?;
-            if self.slab.get(ticket).is_some_and(|call| call.awaited) {
+            let Some(call) = self.slab.get(ticket).filter(|call| call.awaited) else { continue };
+            if call.dialogue.as_ref().is_some_and(|dialogue| dialogue.since.is_some()) {
+                // It stands still, and enters again when it goes on.
+                continue;
+            }
+            if call.deadline <= now {
                 return Some(ticket);
             }
+            self.wheel.insert(call.deadline, ticket);
         }
     }
 

@@ -1,31 +1,47 @@
 //! The desk between a shard and the local handlers that run on it.
 //!
 //! Handlers are futures on the shard's thread; the driver is not re-entrant. So a handler leaves
-//! notes here (progress, its end) and the driver reads them once a turn, and a handler that sleeps
+//! notes here (progress, questions, its end) and the driver reads them once a turn, and a handler that sleeps
 //! leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
 
 use std::cell::{Cell, RefCell};
-use std::future::ready;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::questions::{Pose, Posed, Slot};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::ring::Waker;
 use crate::engine::timer::Wheel;
 use crate::protocol::era::LogLevel;
-use crate::protocol::message::{InputRequest, InputResponse};
-use crate::service::{
-    AskError, CatalogError, Client, Edit, HandlerError, HostFuture, LiveHost, Yield,
-};
+use crate::protocol::message::InputRequest;
+use crate::service::{HandlerError, Yield};
 
 /// What a handler has to say. `ticket` names its call in the shard's table.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// How far it has come.
-    Progress(Progress),
+    /// It asks its client.
+    Ask {
+        /// Which call.
+        ticket: Key,
+        /// Names the question on this shard.
+        number: u64,
+        /// What it asks.
+        request: InputRequest,
+        /// Where the answer is to be laid down.
+        slot: Rc<Slot>,
+    },
+    /// Its round has ended: it cannot go on without answers that are not there.
+    Asked {
+        /// Which call.
+        ticket: Key,
+        /// What it was told.
+        posed: Rc<Posed>,
+        /// What it asks.
+        open: Vec<Pose>,
+    },
     /// It has ended.
     Finished {
         /// Which call.
@@ -33,6 +49,30 @@ pub(super) enum Note {
         /// How.
         result: Result<Yield, HandlerError>,
     },
+    /// It has something to say to the client's log.
+    Log(LogMessage),
+    /// How far it has come.
+    Progress(Progress),
+    /// It does not wait for an answer any more.
+    Withdraw {
+        /// Which call.
+        ticket: Key,
+        /// Which question.
+        number: u64,
+    },
+}
+
+/// A log message of a call.
+#[derive(Debug)]
+pub(super) struct LogMessage {
+    /// Which call.
+    pub(super) ticket: Key,
+    /// How important it is.
+    pub(super) level: LogLevel,
+    /// Who says it, where the handler names somebody.
+    pub(super) logger: Option<String>,
+    /// Any JSON.
+    pub(super) data: serde_json::Value,
 }
 
 /// How far a call has come, in the handler's own terms.
@@ -58,6 +98,8 @@ pub(super) struct Desk {
     /// while the shard waits).
     waker: Waker,
     in_turn: Cell<bool>,
+    /// Questions asked so far: the name of the next one.
+    questions: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -76,6 +118,7 @@ impl Desk {
             sleeps: RefCell::new(sleeps),
             waker,
             in_turn: Cell::new(false),
+            questions: Cell::new(0),
         }
     }
 
@@ -96,6 +139,16 @@ impl Desk {
         if !self.in_turn.get() {
             self.waker.wake();
         }
+    }
+
+    /// A number for one more question: never the same twice on this shard.
+    pub(super) fn number(&self) -> u64 {
+        self.questions.replace(self.questions.get() + 1)
+    }
+
+    /// Resolves after `span`, counted from the present turn.
+    pub(super) fn sleep(self: &Rc<Self>, span: Duration) -> Sleep {
+        Sleep { desk: Rc::clone(self), deadline: self.now.get().after(span), key: None }
     }
 
     /// Swaps the notes left so far into `into`, which must be empty.
@@ -128,97 +181,8 @@ impl Desk {
     }
 }
 
-/// Whether one call was cancelled, and who wants to know.
-#[derive(Debug, Default)]
-pub(super) struct Flag {
-    raised: Cell<bool>,
-    wakers: RefCell<Vec<std::task::Waker>>,
-}
-
-impl Flag {
-    /// Cancels; wakes everybody who waits for it.
-    pub(super) fn raise(&self) {
-        self.raised.set(true);
-        for waker in self.wakers.take() {
-            waker.wake();
-        }
-    }
-}
-
-/// The way from one local handler to its shard.
-#[derive(Debug)]
-pub(super) struct LocalVoice {
-    pub(super) desk: Rc<Desk>,
-    pub(super) ticket: Key,
-    pub(super) flag: Rc<Flag>,
-    pub(super) client: Client,
-}
-
-impl LiveHost for LocalVoice {
-    fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        if !self.flag.raised.get() {
-            let message = message.map(str::to_owned);
-            let ticket = self.ticket;
-            self.desk.leave(Note::Progress(Progress { ticket, done: progress, total, message }));
-        }
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.flag.raised.get()
-    }
-
-    fn cancelled(&self) -> HostFuture<()> {
-        Box::pin(Raised { flag: Rc::clone(&self.flag) })
-    }
-
-    fn sleep(&self, span: Duration) -> HostFuture<()> {
-        let deadline = self.desk.now.get().after(span);
-        Box::pin(Sleep { desk: Rc::clone(&self.desk), deadline, key: None })
-    }
-
-    fn client(&self) -> Client {
-        self.client
-    }
-
-    /// This server does not ask its clients.
-    fn ask(&self, _: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>> {
-        Box::pin(ready(Err(AskError::Unsupported(request.needs()))))
-    }
-
-    /// This server offers no log messages, so that nobody waits for them.
-    fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}
-
-    /// This server offers no subscriptions, so that nobody waits to hear it.
-    fn updated(&self, _: &str) {}
-
-    /// This server offers what it was started with.
-    fn change(&self, _: Edit) -> HostFuture<Result<(), CatalogError>> {
-        Box::pin(ready(Err(CatalogError::Fixed)))
-    }
-}
-
-/// Resolves when its flag is raised.
-struct Raised {
-    flag: Rc<Flag>,
-}
-
-impl Future for Raised {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.flag.raised.get() {
-            return Poll::Ready(());
-        }
-        let mut wakers = self.flag.wakers.borrow_mut();
-        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            wakers.push(context.waker().clone());
-        }
-        Poll::Pending
-    }
-}
-
 /// Resolves when its deadline has passed on the shard's clock.
-struct Sleep {
+pub(super) struct Sleep {
     desk: Rc<Desk>,
     deadline: Moment,
     key: Option<Key>,
@@ -265,19 +229,10 @@ mod tests {
     use std::pin::pin;
 
     use super::*;
-    use crate::protocol::era::ClientCapabilities;
-    use crate::protocol::revision::Revision;
     use crate::service::Outcome;
 
     fn desk() -> Rc<Desk> {
         Rc::new(Desk::new(Waker::new(|| {}), 4))
-    }
-
-    fn voice(desk: &Rc<Desk>) -> LocalVoice {
-        let ticket = Key::from_bits(7);
-        let capabilities = ClientCapabilities::default();
-        let client = Client { revision: Revision::LATEST, capabilities };
-        LocalVoice { desk: Rc::clone(desk), ticket, flag: Rc::default(), client }
     }
 
     fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
@@ -288,7 +243,7 @@ mod tests {
     fn a_sleeper_wakes_at_its_deadline_and_not_before() {
         let desk = desk();
         desk.begin_turn(Moment::from_milliseconds(10));
-        let mut sleep = voice(&desk).sleep(Duration::from_millis(5));
+        let mut sleep = desk.sleep(Duration::from_millis(5));
         assert_eq!(poll(&mut sleep), Poll::Pending);
         assert_eq!(desk.deadline(), Some(Moment::from_milliseconds(15)));
         desk.begin_turn(Moment::from_milliseconds(14));
@@ -298,22 +253,6 @@ mod tests {
         assert_eq!(poll(&mut sleep), Poll::Ready(()));
         drop(sleep);
         assert!(desk.sleeps.borrow().wakers.is_empty());
-    }
-
-    #[test]
-    fn a_cancelled_handler_says_nothing_more() {
-        let desk = desk();
-        let voice = voice(&desk);
-        let mut cancelled = voice.cancelled();
-        assert_eq!(poll(&mut cancelled), Poll::Pending);
-        voice.progress(1.0, None, Some("half"));
-        voice.flag.raise();
-        voice.progress(2.0, None, None);
-        assert_eq!(poll(&mut cancelled), Poll::Ready(()));
-        let mut notes = Vec::new();
-        desk.take_notes(&mut notes);
-        assert_eq!(notes.len(), 1);
-        assert!(!desk.has_notes());
     }
 
     #[test]

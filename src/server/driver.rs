@@ -4,6 +4,7 @@
 //! nothing new is read, what is owed is sent, and what takes too long is cut.
 
 mod arrivals;
+mod asking;
 mod settle;
 
 use std::fmt;
@@ -129,7 +130,9 @@ impl ShardDriver {
         self.limits = limits;
         self.link.options = limits.link;
         self.road.request_max = limits.request_max;
-        self.road.requests_in_flight_max = limits.link.requests_in_flight_max as usize;
+        self.road.requests_in_flight_max = limits.requests_in_flight_max;
+        self.road.rounds.round_max = limits.round_max;
+        self.road.questions.question_max = limits.question_max;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
@@ -144,6 +147,7 @@ impl ShardDriver {
         for key in self.open_keys() {
             self.link.finish(ring, key, Ending::Drain, now);
         }
+        self.dismiss_questions(None, now);
     }
 
     /// Time for draining is over: whatever is still open is cut.
@@ -164,6 +168,7 @@ impl ShardDriver {
             Letter::Notice(Notice::Drain) => self.drain(ring, now),
             Letter::Notice(Notice::Catalog(catalog)) => self.road.catalog = catalog,
             Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
+            Letter::Log(message) => self.tell_log(&message),
             Letter::Progress(progress) => self.tell_progress(&progress),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
         }
@@ -177,8 +182,16 @@ impl ShardDriver {
             desk.take_notes(&mut notes);
             for note in notes.drain(..) {
                 match note {
-                    Note::Progress(progress) => self.tell_progress(&progress),
+                    Note::Ask { ticket, number, request, slot } => {
+                        self.ask((ticket, number), request, slot, now);
+                    }
+                    Note::Asked { ticket, posed, open } => {
+                        self.end_round(ring, ticket, (&posed, &open), now);
+                    }
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
+                    Note::Log(message) => self.tell_log(&message),
+                    Note::Progress(progress) => self.tell_progress(&progress),
+                    Note::Withdraw { ticket, number } => self.withdraw(ticket, number, now),
                 }
             }
             self.notes = notes;
@@ -226,6 +239,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.road.desk.begin_turn(now);
         self.link.expire(ring, now);
         self.road.desk.expire(now);
+        self.expire_questions(now);
         while let Some(ticket) = self.road.calls.overdue(now) {
             self.time_out(ring, ticket, now);
         }
@@ -265,10 +279,9 @@ impl<R: Ring> Driver<R> for ShardDriver {
             Stage::Serving | Stage::Cut => None,
             Stage::Draining(deadline) => Some(deadline),
         };
-        [self.link.deadline(), self.road.calls.deadline(), self.road.desk.deadline(), drain]
-            .into_iter()
-            .flatten()
-            .min()
+        let road = &self.road;
+        let deadlines = [road.calls.deadline(), road.desk.deadline(), road.questions.deadline()];
+        deadlines.into_iter().chain([self.link.deadline(), drain]).flatten().min()
     }
 
     fn prepare_park(&mut self) -> bool {

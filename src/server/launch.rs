@@ -15,10 +15,12 @@ use signal_hook::iterator::Signals;
 
 use super::letter::{Busy, Circular, Notice};
 use super::options::Options;
+use super::origin::Origin;
+use super::rounds::ROUNDS_REMEMBERED_MAX;
 use super::shard::{self, ShardSeed};
 use super::threads::{self, Sources, StartError, Threads};
 use crate::engine::blocking::BlockingPool;
-use crate::engine::mesh::{Tally, mesh};
+use crate::engine::mesh::{Spent, Tally, mesh};
 use crate::engine::placement::Placement;
 use crate::link::listener::{self, ListenerOptions};
 use crate::observe::counters::Counters;
@@ -40,6 +42,7 @@ use crate::service::Catalog;
 pub struct Server {
     catalog: Arc<Catalog>,
     options: Options,
+    origin: Option<Origin>,
     reload: Reload,
 }
 
@@ -56,13 +59,21 @@ impl Server {
     /// A server that offers `catalog` with the default options.
     pub fn new(catalog: Catalog) -> Self {
         let reload = Box::new(|_: &Handle| Event::Reloaded.emit());
-        Self { catalog: Arc::new(catalog), options: Options::default(), reload }
+        Self { catalog: Arc::new(catalog), options: Options::default(), origin: None, reload }
     }
 
     /// The same server with other options.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// The same server with chance and date given, as a simulation needs them. Without it the
+    /// machine is asked when the server starts.
+    #[must_use]
+    pub const fn origin(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
         self
     }
 
@@ -162,7 +173,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where the threads for blocking tools cannot be started.
+    /// Where the threads for blocking tools cannot be started, or the system has no random source.
     pub fn seeds(&self, shards: usize) -> io::Result<(Vec<ShardSeed>, Handle)> {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
@@ -171,7 +182,11 @@ impl Server {
         let threads = usize::from(engine.blocking_threads);
         let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
         let blocking = Arc::new(blocking);
+        let origin = self.origin.map_or_else(Origin::of_this_machine, Ok)?;
+        let spent = Arc::new(Spent::new(ROUNDS_REMEMBERED_MAX));
         let seed = |seat| ShardSeed {
+            origin,
+            spent: Arc::clone(&spent),
             options: Arc::clone(&options),
             catalog: Arc::clone(&self.catalog),
             seat,

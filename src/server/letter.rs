@@ -7,7 +7,8 @@
 use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
 
-use super::desk::Progress;
+use super::desk::{LogMessage, Progress};
+use super::voice::Logs;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Outbox, Post, ShardId};
 use crate::link::LinkOptions;
@@ -19,6 +20,8 @@ use crate::service::{Catalog, CatalogError, Client, Edit, HandlerError, WorkerHo
 pub(super) enum Letter {
     /// What every shard is told.
     Notice(Notice),
+    /// A blocking handler has something to say to its client's log.
+    Log(LogMessage),
     /// A blocking handler has come this far.
     Progress(Progress),
     /// A blocking handler has ended.
@@ -47,7 +50,10 @@ pub(super) enum Notice {
 pub(super) struct Limits {
     pub(super) link: LinkOptions,
     pub(super) connections_max: usize,
+    pub(super) requests_in_flight_max: usize,
     pub(super) request_max: Duration,
+    pub(super) question_max: Duration,
+    pub(super) round_max: Duration,
     pub(super) drain_max: Duration,
 }
 
@@ -60,6 +66,7 @@ pub(super) struct WorkerVoice {
     /// Alive as long as somebody waits for the answer.
     pub(super) interest: Weak<()>,
     pub(super) client: Client,
+    pub(super) logs: Logs,
 }
 
 impl WorkerHost for WorkerVoice {
@@ -80,8 +87,14 @@ impl WorkerHost for WorkerVoice {
         self.client
     }
 
-    /// This server offers no log messages, so that nobody waits for them.
-    fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}
+    fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value) {
+        if self.logs.wants(level) && !self.is_cancelled() {
+            let logger = logger.map(str::to_owned);
+            let message = LogMessage { ticket: self.ticket, level, logger, data };
+            // Told before the answer or not at all: where the box is full nobody waits for it.
+            drop(self.post.try_send(self.shard, Letter::Log(message)));
+        }
+    }
 
     /// This server offers no subscriptions, so that nobody waits to hear it.
     fn updated(&self, _: &str) {}
@@ -224,7 +237,10 @@ mod tests {
         Notice::Limits(Arc::new(Limits {
             link: LinkOptions::default(),
             connections_max,
+            requests_in_flight_max: 0,
             request_max: Duration::ZERO,
+            question_max: Duration::ZERO,
+            round_max: Duration::ZERO,
             drain_max: Duration::ZERO,
         }))
     }

@@ -11,7 +11,16 @@
 
 pub mod options;
 
+mod origin;
+
+mod rounds;
+
+mod questions;
+
 mod desk;
+
+mod voice;
+
 mod letter;
 
 mod calls;
@@ -31,5 +40,6 @@ pub use self::driver::ShardDriver;
 pub use self::launch::{Handle, Running, Server};
 pub use self::letter::Busy;
 pub use self::options::Options;
+pub use self::origin::Origin;
 pub use self::shard::{Inlet, ShardSeed};
 pub use self::threads::StartError;

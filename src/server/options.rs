@@ -85,12 +85,20 @@ pub struct LimitOptions {
     pub message_bytes_max: usize,
     /// Arrays and objects inside each other. Default 64.
     pub nesting_max: usize,
-    /// Requests of one connection that wait for an answer; past it the connection is not read.
-    /// Cost: about 64 bytes each while they wait. Default 256.
+    /// Calls of one connection that wait for a handler; one more is refused with -32603 and may be
+    /// sent again. The connection is read on, because what comes next may be the answer that a
+    /// handler waits for, or a cancellation. Cost: about 64 bytes each while they wait. Default 256.
     pub requests_in_flight_max: u32,
     /// Time from a request to its answer; then it is cancelled and answered with an error.
     /// Default 5 min.
     pub request_max: Duration,
+    /// Time that a question to a client may take (sampling, elicitation, roots; revisions up to
+    /// 2025-11-25); then it is cancelled and the handler hears of it. The call that asked does not
+    /// age meanwhile. Cost: a longer time keeps handlers alive whose user has gone. Default 5 min.
+    pub question_max: Duration,
+    /// Time that a client has for one round of answers (2026-07-28); later its sealed state is
+    /// refused with -32602. Cost: nothing is held meanwhile. Default 10 min.
+    pub round_max: Duration,
     /// Bytes that wait for a peer to read them; past it the connection is not read.
     /// Cost: that many bytes for each connection whose peer is slow. Default 1 MiB.
     pub outgoing_bytes_max: usize,
@@ -216,6 +224,8 @@ impl Options {
                 nesting_max: 8,
                 requests_in_flight_max: 4,
                 request_max: Duration::from_millis(500),
+                question_max: Duration::from_millis(200),
+                round_max: Duration::from_secs(2),
                 outgoing_bytes_max: 8192,
                 memory_bytes_max: 64 * 1024,
             },
@@ -277,6 +287,8 @@ impl Default for LimitOptions {
             nesting_max: 64,
             requests_in_flight_max: 256,
             request_max: Duration::from_mins(5),
+            question_max: Duration::from_mins(5),
+            round_max: Duration::from_mins(10),
             outgoing_bytes_max: 1 << 20,
             memory_bytes_max: 1 << 30,
         }

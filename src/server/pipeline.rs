@@ -12,7 +12,9 @@
 
 mod admission;
 
+mod answering;
 mod calling;
+mod listing;
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -23,9 +25,11 @@ use self::admission::{Admitted, Asked, admit};
 use super::calls::Calls;
 use super::desk::Desk;
 use super::letter::Letter;
+use super::questions::Questions;
+use super::rounds::Rounds;
 use super::session::Session;
 use crate::base::slab::Key;
-use crate::base::time::Moment;
+use crate::base::time::{Calendar, Moment};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
 use crate::engine::mesh::{Post, ShardId};
@@ -35,7 +39,7 @@ use crate::protocol::era::{Initialize, Method, Notice};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::json::{Array, Value};
 use crate::protocol::message;
-use crate::protocol::params::{Cancelled, List};
+use crate::protocol::params::SetLevel;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Envelope, Id};
 use crate::service::Catalog;
@@ -60,6 +64,12 @@ pub(super) struct Road {
     pub(super) request_max: Duration,
     /// How many calls a connection may wait for, and so how many messages a batch may hold.
     pub(super) requests_in_flight_max: usize,
+    /// What handlers wait to hear from their clients.
+    pub(super) questions: Questions,
+    /// The states that clients carry between the rounds of a call.
+    pub(super) rounds: Rounds,
+    /// Where moments stand in the calendar.
+    pub(super) calendar: Calendar,
     /// What has happened.
     pub(super) counters: Counters,
 }
@@ -118,12 +128,11 @@ impl Road {
             }
             Ok(Envelope::Notification { method, params }) => {
                 self.counters.requests.notifications += 1;
-                self.notification(connection, method, params);
+                self.notification(passage, connection, method, params);
                 false
             }
-            Ok(Envelope::Response { .. }) => {
-                // We ask nothing yet, so this answers no question of ours.
-                self.counters.requests.responses += 1;
+            Ok(Envelope::Response { id, outcome }) => {
+                self.response(passage, id, outcome);
                 false
             }
             Err(refused) => {
@@ -195,9 +204,20 @@ impl Road {
             }
         };
         count(&mut self.counters.requests, Some(admitted.method));
+        if let Err(error) = self.catalog.serves(admitted.method) {
+            self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
+            return true;
+        }
         match admitted.method {
-            Method::ToolsCall => return self.tools_call(passage, connection, &admitted),
-            Method::ToolsList => self.tools_list(connection, &admitted),
+            Method::ToolsCall
+            | Method::PromptsGet
+            | Method::ResourcesRead
+            | Method::CompletionComplete => return self.call(passage, connection, &admitted),
+            Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::ResourcesTemplatesList => self.list(connection, &admitted),
+            Method::LoggingSetLevel => self.set_level(connection, &admitted),
             Method::Ping => {
                 message::result(&mut connection.outgoing, admitted.id, b"{}");
             }
@@ -234,6 +254,7 @@ impl Road {
     /// A notification: it changes something or is passed over, and never gets an answer.
     fn notification(
         &mut self,
+        passage: Passage,
         connection: &mut Connection<Session>,
         method: &str,
         params: Option<Value<'_>>,
@@ -243,27 +264,20 @@ impl Road {
                 connection.session.lifecycle.confirm();
             }
             Some(Notice::Cancelled) => self.cancel(connection, params),
-            // We ask nothing yet, so nothing of ours can make progress.
-            Some(Notice::Progress | Notice::RootsListChanged | Notice::TaskStatus) | None => {}
+            Some(Notice::Progress) => self.hear_progress(passage, params),
+            // Roots are asked for anew whenever a handler wants them, and no client runs a task
+            // for us.
+            Some(Notice::RootsListChanged | Notice::TaskStatus) | None => {}
         }
     }
 
-    /// `notifications/cancelled`: the call is told, and nothing more is said about it. An id that
-    /// names nothing in flight is passed over: the answer may have crossed the cancellation.
-    fn cancel(&mut self, connection: &mut Connection<Session>, params: Option<Value<'_>>) {
-        let Some(cancelled) = Cancelled::read(params) else { return };
-        let Some(ticket) = connection.session.in_flight.remove(cancelled.request) else { return };
-        if self.calls.cancel(Key::from_bits(ticket.0)) {
-            self.counters.requests.cancelled += 1;
-            connection.owed = connection.owed.saturating_sub(1);
-        }
-    }
-
-    fn tools_list(&mut self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) {
-        let page = List::read(admitted.params)
-            .and_then(|list| self.catalog.tools_page(admitted.revision, list.cursor));
-        match page {
-            Ok(page) => message::result(&mut connection.outgoing, admitted.id, page),
+    /// `logging/setLevel`: what is told from here on; a call in flight keeps to it, too.
+    fn set_level(&mut self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) {
+        match SetLevel::read(admitted.params) {
+            Ok(SetLevel { level }) => {
+                connection.session.log_level = level;
+                message::result(&mut connection.outgoing, admitted.id, b"{}");
+            }
             Err(error) => {
                 let revision = Some(admitted.revision);
                 self.say_error(connection, Some(admitted.id), &error, revision);

@@ -1,7 +1,7 @@
 //! What the server knows of one connection.
 
 use crate::observe::label::Transport;
-use crate::protocol::era::Lifecycle;
+use crate::protocol::era::{Lifecycle, LogLevel};
 use crate::protocol::inflight::Inflight;
 
 /// The state of one connection above the link.
@@ -11,6 +11,8 @@ pub(super) struct Session {
     pub(super) transport: Transport,
     /// Where the legacy handshake stands; modern requests never look at it.
     pub(super) lifecycle: Lifecycle,
+    /// From which level on log messages are sent; modern requests say it themselves.
+    pub(super) log_level: LogLevel,
     /// Requests that answer later, by their ids.
     pub(super) in_flight: Inflight,
     /// The peer broke a limit and has been told: the connection ends when that is sent.
@@ -23,6 +25,14 @@ impl Session {
     /// A session whose peer has not spoken.
     pub(super) fn new(transport: Transport, counted: bool) -> Self {
         let lifecycle = Lifecycle::default();
-        Self { transport, lifecycle, in_flight: Inflight::new(), broken: false, counted }
+        Self {
+            transport,
+            lifecycle,
+            // Revisions leave it to the server what is sent before a client has said.
+            log_level: LogLevel::Info,
+            in_flight: Inflight::new(),
+            broken: false,
+            counted,
+        }
     }
 }

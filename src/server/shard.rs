@@ -14,11 +14,15 @@ use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
 use super::letter::{Letter, Limits};
 use super::options::Options;
+use super::origin::Origin;
 use super::pipeline::Road;
+use super::questions::Questions;
+use super::rounds::Rounds;
 use super::session::Session;
+use crate::base::time::Calendar;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
-use crate::engine::mesh::{Post, Seat, ShardId, Tally};
+use crate::engine::mesh::{Post, Seat, ShardId, Spent, Tally};
 use crate::engine::ring::{Listener, Operation, Ring, Socket};
 use crate::engine::shard::Shard;
 use crate::link::{Link, LinkOptions, Stream};
@@ -34,6 +38,8 @@ pub(super) const REFUSALS_MAX: u32 = 64;
 #[derive(Debug)]
 pub struct ShardSeed {
     pub(super) options: Arc<Options>,
+    pub(super) origin: Origin,
+    pub(super) spent: Arc<Spent>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) seat: Seat<Letter>,
     pub(super) post: Post<Letter>,
@@ -83,10 +89,12 @@ impl ShardSeed {
         host: Rc<dyn Host>,
         inlets: &[Inlet],
     ) -> io::Result<Shard<R, ShardDriver>> {
+        let unix_ms = self.origin.unix_ms;
         let driver = self.driver(&ring, host);
         let mut shard = Shard::new(ring, driver);
         let now = shard.now();
         let (ring, driver) = shard.parts_mut();
+        driver.road.calendar = Calendar::at(now, unix_ms);
         for inlet in inlets {
             match *inlet {
                 Inlet::Listener { listener, transport } => {
@@ -108,7 +116,7 @@ impl ShardSeed {
     fn driver<R: Ring>(self, ring: &R, host: Rc<dyn Host>) -> ShardDriver {
         let limits = limits(&self.options, self.post.shards().count());
         let link = limits.link;
-        let calls_max = link.connections_max.saturating_mul(link.requests_in_flight_max as usize);
+        let calls_max = link.connections_max.saturating_mul(limits.requests_in_flight_max);
         let road = Road {
             catalog: self.catalog,
             calls: Calls::new(calls_max),
@@ -118,7 +126,10 @@ impl ShardSeed {
             shard: self.seat.shard(),
             post: self.post,
             request_max: limits.request_max,
-            requests_in_flight_max: limits.link.requests_in_flight_max as usize,
+            requests_in_flight_max: limits.requests_in_flight_max,
+            rounds: Rounds::new(&self.origin.secret, self.spent, limits.round_max),
+            questions: Questions::new(self.seat.shard().0, limits.question_max),
+            calendar: Calendar::default(),
             counters: Counters::default(),
         };
         let nesting_max = self.options.limits.nesting_max;
@@ -142,14 +153,16 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         lease_max: options.tcp.lease_max,
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
-        requests_in_flight_max: options.limits.requests_in_flight_max,
         held_bytes_max: options.limits.memory_bytes_max / shards.max(1),
         ..LinkOptions::default()
     };
     Limits {
         link,
         connections_max: options.tcp.connections_max as usize,
+        requests_in_flight_max: options.limits.requests_in_flight_max as usize,
         request_max: options.limits.request_max,
+        question_max: options.limits.question_max,
+        round_max: options.limits.round_max,
         drain_max: options.engine.drain_max,
     }
 }

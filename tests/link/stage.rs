@@ -46,7 +46,6 @@ pub(crate) fn options() -> LinkOptions {
         linger_max: Duration::from_secs(1),
         message_bytes_max: 100,
         outgoing_bytes_max: 40,
-        requests_in_flight_max: 2,
         ..LinkOptions::default()
     }
 }

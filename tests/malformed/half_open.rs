@@ -69,7 +69,6 @@ fn a_peer_that_says_nothing_and_finishes_is_let_go() {
 #[test]
 fn a_peer_that_has_finished_behind_a_full_queue_still_gets_every_answer() {
     over_each_ring(|mut options| {
-        options.limits.requests_in_flight_max = 2;
         options.limits.outgoing_bytes_max = 1000;
         let stage = Stage::open(options);
         let mut client = stage.session(LEGACY);

@@ -7,7 +7,9 @@ use std::time::Duration;
 use corelane::server::Options;
 use serde_json::{Value, json};
 
-use crate::client::{Client, LEGACY, PATIENCE, call, echo, echoed, lines};
+use crate::client::{
+    Client, LEGACY, PATIENCE, call, cancelled, echo, echoed, endless, expect_error, lines,
+};
 use crate::stage::{Stage, over_each_ring};
 
 /// Answers of a slow reader.
@@ -103,21 +105,27 @@ fn a_peer_that_never_reads_and_goes_leaves_its_place() {
 }
 
 #[test]
-fn more_calls_than_may_be_in_flight_wait_and_are_answered_once() {
+fn one_call_more_than_may_be_in_flight_is_refused_and_everything_else_is_read_on() {
     over_each_ring(|mut options| {
         options.limits.requests_in_flight_max = 4;
         let stage = Stage::open(options);
         let mut client = stage.session(LEGACY);
-        let short = json!({"steps": 1, "step_ms": 1});
-        let requests = lines((0..100).map(|id| call(id, "slow", short.clone())));
-        client.send_bytes(requests.as_bytes());
-        let mut ids: Vec<i64> = (0..100).filter_map(|_| client.answer()["id"].as_i64()).collect();
-        ids.sort_unstable();
-        assert_eq!(ids, (0..100).collect::<Vec<_>>());
+        client.send_bytes(lines((0..4).map(endless)).as_bytes());
+        for id in 4..10 {
+            let answer = client.ask(endless(id));
+            expect_error(&answer, -32603, Some(json!(id)));
+        }
+        // What is answered at once needs no place, and a cancellation makes one.
+        assert_eq!(echoed(&client.ask(echo(10, "at once"))), "at once");
+        client.send(cancelled(2));
+        let answer = client.ask(call(11, "slow", json!({"steps": 1, "step_ms": 1})));
+        assert!(answer.get("result").is_some(), "{answer}");
+        client.send_bytes(lines([0, 1, 3].map(cancelled)).as_bytes());
         client.expect_alive();
         drop(client);
         let counters = stage.close();
-        assert!(counters.traffic.pauses > 0, "{counters}");
+        assert_eq!(counters.requests.refused_in_flight, 6, "{counters}");
+        assert_eq!((counters.requests.cancelled, counters.traffic.pauses), (4, 0), "{counters}");
     });
 }
 

@@ -18,7 +18,7 @@ use crate::stage;
 
 /// A connection on which these messages were said.
 fn conversation(notes: Vec<Note>) -> Conversation {
-    let mut conversation = Conversation::new(false);
+    let mut conversation = Conversation::new(false, usize::MAX);
     conversation.say(notes.into_iter().map(|note| vec![note]).collect());
     conversation
 }
@@ -128,6 +128,26 @@ fn an_answer_that_is_overtaken_is_noticed() {
 }
 
 #[test]
+fn a_call_must_not_be_one_too_many_while_fewer_are_in_flight() {
+    let refused = |id: u64| {
+        let text = "2 requests are in flight on this connection";
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": text}})
+    };
+    let calls = |cancelled: Option<u64>| {
+        let mut conversation = Conversation::new(false, 2);
+        let mut notes: Vec<Note> = (1..=2).map(|id| slow(id, Ending::Result)).collect();
+        notes.extend(cancelled.map(|id| Note::Cancelled(json!(id))));
+        notes.push(slow(3, Ending::Result));
+        conversation.say(notes.into_iter().map(|note| vec![note]).collect());
+        conversation
+    };
+    assert_eq!(last_heard(calls(None), &[refused(3)]), Ok(()));
+    assert!(last_heard(calls(Some(1)), &[refused(3)]).is_err());
+    assert!(last_heard(calls(None), &[refused(2)]).is_err());
+    assert!(last_heard(calls(None), &[refused(7)]).is_err());
+}
+
+#[test]
 fn a_second_request_under_an_id_in_flight_must_be_refused_and_no_other() {
     let answer = Answer::Echo("words of 1".into());
     let rival = Note::Owed(Owed { is_rival: true, ..Owed::to(json!(1), answer) });
@@ -150,7 +170,7 @@ fn a_word_after_the_last_one_is_noticed() {
 fn a_call_that_ends_before_an_older_one_is_noticed() {
     let notes = |id, ending| vec![vec![slow(id, ending)]];
     let tell = |first: u64, apart: Duration| {
-        let mut conversation = Conversation::new(false);
+        let mut conversation = Conversation::new(false, usize::MAX);
         conversation.say(notes(1, Ending::Overdue));
         conversation.say(vec![vec![echo(2)]]);
         assert_eq!(conversation.hear(echoed(2).to_string().as_bytes()), Ok(()));

@@ -40,6 +40,8 @@ pub(crate) struct Habits {
     pub(crate) is_slow: bool,
     /// So much may wait for it that progress is left out.
     pub(crate) may_miss_progress: bool,
+    /// As many of its calls may be in flight.
+    pub(crate) calls_in_flight_max: usize,
 }
 
 /// One client on one connection.
@@ -85,7 +87,7 @@ impl Client {
             wire,
             acts: acts.into(),
             random,
-            conversation: Conversation::new(habits.may_miss_progress),
+            conversation: Conversation::new(habits.may_miss_progress, habits.calls_in_flight_max),
             unsaid: VecDeque::new(),
             partial: Vec::new(),
             next: now,

@@ -8,6 +8,7 @@
 //! - answers given at once keep the order of their requests;
 //! - progress grows, step by step where nothing stands in its way, and stops at the result;
 //! - nothing is said of a call whose cancellation was certainly read;
+//! - a call is refused for being one too many only while as many are in flight as may be;
 //! - a second request under an id is refused exactly while the first one is in flight;
 //! - after a last word (no room, a message too large) nothing follows;
 //! - of two calls that took too long the one that was read earlier is ended first;
@@ -100,6 +101,7 @@ pub(crate) struct Conversation {
     now: Moment,
     /// Progress is left out where too much waits for the client.
     may_miss_progress: bool,
+    calls_in_flight_max: usize,
     pub(crate) tally: Tally,
 }
 
@@ -124,9 +126,10 @@ struct Running {
 
 impl Conversation {
     /// A connection on which nothing was said.
-    pub(crate) fn new(may_miss_progress: bool) -> Self {
+    pub(crate) fn new(may_miss_progress: bool, calls_in_flight_max: usize) -> Self {
         Self {
             may_miss_progress,
+            calls_in_flight_max,
             ordered: VecDeque::new(),
             deferred: Vec::new(),
             said: 0,
@@ -224,6 +227,9 @@ impl Conversation {
             self.settle(&due.owed[0], message)?;
             return self.prove(due.number);
         }
+        if let Some(number) = self.take_refusal(message)? {
+            return self.prove(number);
+        }
         let found = self.deferred.iter().position(|running| running.call.is_answered_by(message));
         let Some(found) = found else {
             return Err(format!("nobody expects {message}; {}", self.expectations()));
@@ -241,15 +247,46 @@ impl Conversation {
         self.prove(number)
     }
 
+    /// Takes the refusal of a call that is one too many; tells which message it was in. Everything
+    /// that was answered before it was read has been heard by now.
+    fn take_refusal(&mut self, message: &Value) -> Result<Option<u64>, String> {
+        let text = message["error"]["message"].as_str().unwrap_or_default();
+        if !text.contains("requests are in flight") {
+            return Ok(None);
+        }
+        let found = self.deferred.iter().position(|it| Some(&it.call.id) == message.get("id"));
+        let Some(found) = found else { return Err(format!("nobody expects {message}")) };
+        let refused = self.deferred.remove(found);
+        let before = self.deferred[..found].iter();
+        let in_flight =
+            before.filter(|it| it.cancelled.is_none_or(|cancelled| cancelled > refused.number));
+        if in_flight.count() < self.calls_in_flight_max {
+            return Err(format!("{message}, though fewer were; {}", self.expectations()));
+        }
+        self.tally.answers += 1;
+        self.tally.crowded += 1;
+        Ok(Some(refused.number))
+    }
+
     fn hear_batch(&mut self, batch: &[Value]) -> Result<(), String> {
+        let (mut answers, mut refused) = (Vec::new(), None);
+        for message in batch {
+            match self.take_refusal(message)? {
+                Some(number) => refused = Some(number),
+                None => answers.push(message),
+            }
+        }
+        if let Some(number) = refused.filter(|_| answers.is_empty()) {
+            return self.prove(number);
+        }
+        let batch = answers;
         let front = self.ordered.front().filter(|due| due.is_batch);
         let fits = front.is_some_and(|due| {
             due.owed.len() == batch.len()
-                && due.owed.iter().zip(batch).all(|(owed, said)| owed.is_answered_by(said))
+                && due.owed.iter().zip(&batch).all(|(owed, said)| owed.is_answered_by(said))
         });
         let Some(due) = self.ordered.pop_front().filter(|_| fits) else {
-            let said = Value::from(batch);
-            return Err(format!("nobody expects the batch {said}; {}", self.expectations()));
+            return Err(format!("nobody expects the batch {batch:?}; {}", self.expectations()));
         };
         for (owed, message) in due.owed.iter().zip(batch) {
             self.settle(owed, message)?;

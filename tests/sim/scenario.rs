@@ -66,13 +66,14 @@ impl Chapter {
 }
 
 /// What every chapter reaches.
-pub(crate) const ALWAYS: [&str; 10] = [
+pub(crate) const ALWAYS: [&str; 11] = [
     "answers",
     "batches",
     "progress",
     "overdue",
     "silenced",
     "duplicates",
+    "crowded",
     "too_large",
     "pauses",
     "starved",

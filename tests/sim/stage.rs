@@ -15,7 +15,7 @@ use corelane::base::time::Moment;
 use corelane::engine::ring::sim::{Fault, SimRing, World};
 use corelane::engine::ring::{Patience, Ring, RingOptions};
 use corelane::protocol::message::ServerInfo;
-use corelane::server::Server;
+use corelane::server::{Origin, Server};
 use corelane::service::{Catalog, CatalogError, Live, Outcome, Tool, demo};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -101,7 +101,8 @@ impl<'a> Stage<'a> {
         let mut random = Random::seeded(scenario.seed.wrapping_mul(3) ^ ORDER);
         let world = World::with_faults(random.next_u64(), scenario.faults);
         let catalog = offered(0)?;
-        let server = Server::new(catalog).options(scenario.options.clone());
+        let origin = Origin { secret: [7; 32], unix_ms: 1_800_000_000_000 };
+        let server = Server::new(catalog).options(scenario.options.clone()).origin(origin);
         let (seeds, handle) = server.seeds(scenario.shards)?;
         let places = Places::default();
         let (mut lanes, mut pipes) = (Vec::new(), None);
@@ -173,6 +174,7 @@ impl<'a> Stage<'a> {
             let habits = Habits {
                 is_slow: self.scenario.faults.has(Fault::SlowReader) && self.random.chance(1, 2),
                 may_miss_progress: self.scenario.may_fill_up(),
+                calls_in_flight_max: self.scenario.options.limits.requests_in_flight_max as usize,
             };
             let connect = || Wire::stream(self.world.connect(address()));
             let wire = self.pipes.take().unwrap_or_else(connect);

@@ -42,6 +42,8 @@ tally! {
     silenced,
     /// Requests refused because their id was in flight.
     duplicates,
+    /// Calls refused because as many were in flight as may be.
+    crowded,
     /// Connections for which there was no room.
     refused,
     /// Messages that were too large.

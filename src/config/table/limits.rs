@@ -29,8 +29,8 @@ pub(super) static LIMITS: Section = Section {
             key: "requests_in_flight_max",
             short: None,
             unit: Unit::Count { least: 1, most: 65_536 },
-            about: "Requests of one connection that wait for an answer; past it the connection \
-                    is not read.",
+            about: "Calls of one connection that wait for a handler; one more is refused with \
+                    error -32603.",
             cost: "about 64 bytes each while they wait",
             source: "transport contract, universal requirement 6",
             field: |options| &mut options.limits.requests_in_flight_max,
@@ -44,6 +44,26 @@ pub(super) static LIMITS: Section = Section {
             cost: "a longer time keeps handlers alive that nobody waits for",
             source: "MCP, basic/lifecycle: timeouts",
             field: |options| &mut options.limits.request_max,
+        },
+        Row {
+            key: "question_ms_max",
+            short: None,
+            unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
+            about: "Time that a question to a client may take; then it is cancelled and the \
+                    handler hears of it.",
+            cost: "a longer time keeps handlers alive whose user has gone",
+            source: "MCP 2025-11-25, basic/lifecycle: timeouts",
+            field: |options| &mut options.limits.question_max,
+        },
+        Row {
+            key: "round_ms_max",
+            short: None,
+            unit: Unit::Milliseconds { least: 1000, most: 30 * DAY },
+            about: "Time that a client has to answer one round of questions; later its sealed \
+                    state is refused with error -32602.",
+            cost: "nothing is held meanwhile",
+            source: "MCP 2026-07-28, basic/patterns/mrtr",
+            field: |options| &mut options.limits.round_max,
         },
         Row {
             key: "outgoing_bytes_max",

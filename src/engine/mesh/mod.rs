@@ -19,6 +19,9 @@
 //! - A shard gathers its wakes over a turn: [`Mailbox::wake_targets`], called once at its end,
 //!   fences and wakes once a target however many letters went there.
 //!
+//! Beside the letters, two things are shared by all shards: a count of places ([`Tally`]) and a
+//! table of what was redeemed ([`Spent`]).
+//!
 //! What it does not do: give credit to services, or answer. Whoever asks by letter puts into it
 //! what the answer needs, and bounds how many questions are out, and with them the outbox.
 //!
@@ -36,10 +39,11 @@ mod reading;
 #[cfg(all(target_os = "linux", feature = "glommio"))]
 pub(crate) mod bell;
 mod mailbox;
+mod spent;
 mod tally;
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 use crossbeam::queue::ArrayQueue;
 
@@ -48,7 +52,8 @@ pub use self::outbox::Outbox;
 use self::parking::Parking;
 use self::queue::{Consumer, Producer};
 pub use self::reading::Reading;
-use self::sync::{Arc, Ordering};
+pub use self::spent::{Redeemed, Spent};
+use self::sync::{Arc, AtomicU64, Ordering};
 pub use self::tally::Tally;
 use crate::base::random::Random;
 use crate::engine::ring::Waker;
@@ -340,5 +345,41 @@ mod tests {
         }
         sender.join().unwrap();
         assert!(letters.iter().enumerate().all(|(place, letter)| place == **letter));
+    }
+
+    #[test]
+    fn each_number_is_redeemed_once() {
+        let spent = Spent::new(1000);
+        let numbers: Vec<u64> = (0..1000).map(|_| spent.issue()).collect();
+        assert!(numbers.iter().all(|&number| spent.redeem(number) == Redeemed::First));
+        assert!(numbers.iter().all(|&number| spent.redeem(number) == Redeemed::Again));
+    }
+
+    #[test]
+    fn a_number_whose_place_has_gone_to_a_later_one_is_refused() {
+        let spent = Spent::new(64);
+        let (old, unused, later) = (3, 4, 3 + 64);
+        assert_eq!(spent.redeem(old), Redeemed::First);
+        assert_eq!(spent.redeem(later), Redeemed::First);
+        assert_eq!(spent.redeem(old), Redeemed::Forgotten);
+        assert_eq!(spent.redeem(unused), Redeemed::Forgotten);
+        assert_eq!(spent.redeem(later), Redeemed::Again);
+        // Its neighbours in another word are not touched.
+        assert_eq!(spent.redeem(40), Redeemed::First);
+    }
+
+    #[test]
+    fn threads_that_redeem_the_same_numbers_share_them_out() {
+        let spent = Arc::new(Spent::new(4096));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let spent = Arc::clone(&spent);
+                std::thread::spawn(move || {
+                    (0..4096).filter(|&number| spent.redeem(number) == Redeemed::First).count()
+                })
+            })
+            .collect();
+        let redeemed: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!(redeemed, 4096);
     }
 }

@@ -1,9 +1,9 @@
 //! The atomics of the mesh under one roof, so that the model checker can put its own in their
-//! place: `tests/mesh_loom.rs` includes [`super::queue`] and [`super::parking`] beside a module of
-//! this name made of `loom` types.
+//! place: `tests/mesh_loom.rs` includes [`super::queue`], [`super::parking`] and [`super::spent`]
+//! beside a module of this name made of `loom` types.
 
 pub(crate) use std::sync::Arc;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// A cell whose content is reached through closures, the way the model checker wants it.
 #[derive(Debug)]

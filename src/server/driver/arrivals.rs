@@ -245,6 +245,7 @@ impl ShardDriver {
             self.link.pool.give(line);
         }
         self.link.finish(ring, key, Ending::Peer, now);
+        self.dismiss_questions(Some(key), now);
     }
 
     /// The ring has closed a socket.
@@ -256,7 +257,7 @@ impl ShardDriver {
             }
             self.forget_served(session.counted);
             for (_, ticket) in session.in_flight.drain() {
-                self.road.calls.cancel(Key::from_bits(ticket.0));
+                self.road.give_up(Key::from_bits(ticket.0));
             }
         }
     }

@@ -19,9 +19,19 @@ impl ShardDriver {
         result: Result<Yield, HandlerError>,
         now: Moment,
     ) {
+        // What it asked without waiting for it; those that it waited for are over.
+        for number in self.road.calls.take_questions(ticket) {
+            self.withdraw(ticket, number, now);
+        }
         let Some(call) = self.road.calls.end(ticket) else { return };
         self.forget_in_flight(&call, now);
         if let Some(out) = self.link.outgoing(call.connection) {
+            let addresses = call.dialogue.iter().flat_map(|dialogue| &dialogue.addresses);
+            let has_ids = result.is_ok() && call.revision.dialect().elicitation_ids;
+            for address in addresses.filter(|_| has_ids) {
+                message::elicitation_complete(out, address);
+                self.road.end_text(out);
+            }
             let id = call.id.as_id();
             match self.road.catalog.settle(call.revision, id, result, out) {
                 Ok(is_failed) => {
@@ -41,7 +51,7 @@ impl ShardDriver {
     pub(super) fn time_out<R: Ring>(&mut self, ring: &mut R, ticket: Key, now: Moment) {
         let Some(call) = self.road.calls.awaited(ticket) else { return };
         let (connection, id, revision) = (call.connection, call.id.clone(), call.revision);
-        self.road.calls.cancel(ticket);
+        self.road.give_up(ticket);
         self.road.counters.requests.timed_out += 1;
         let span = self.road.request_max;
         let error =
@@ -90,14 +100,14 @@ impl ShardDriver {
     pub(super) fn cancel_all(&mut self, key: Key) {
         let Some(connection) = self.link.connections.get_mut(key) else { return };
         for (_, ticket) in connection.session.in_flight.drain() {
-            if self.road.calls.cancel(Key::from_bits(ticket.0)) {
+            if self.road.give_up(Key::from_bits(ticket.0)) {
                 self.road.counters.requests.cancelled += 1;
                 connection.owed = connection.owed.saturating_sub(1);
             }
         }
     }
 
-    fn forget_in_flight(&mut self, call: &Call, now: Moment) {
+    pub(super) fn forget_in_flight(&mut self, call: &Call, now: Moment) {
         if let Some(connection) = self.link.connections.get_mut(call.connection) {
             connection.session.in_flight.remove(call.id.as_id());
             connection.repay(now);
@@ -105,7 +115,7 @@ impl ShardDriver {
     }
 
     /// An answer more, a debt less: a connection that waited for that is read again or ends.
-    fn after_answer<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+    pub(super) fn after_answer<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
         self.weigh(key);
         self.close_broken(ring, key, now);
         let next = self.link.try_resume(key);

@@ -1,6 +1,6 @@
 //! The gate of the eras: from a request as it was read to one that may be served.
 
-use crate::protocol::era::{ClientCapabilities, Lifecycle, Meta, Method};
+use crate::protocol::era::{ClientCapabilities, Lifecycle, LogLevel, Meta, Method};
 use crate::protocol::error::Error;
 use crate::protocol::inflight::{Inflight, Rejected};
 use crate::protocol::json::Value;
@@ -24,6 +24,8 @@ pub(super) struct Admitted<'a> {
     pub(super) progress_token: Option<Id<'a>>,
     /// What the client declared: with this request, or once for its session.
     pub(super) capabilities: ClientCapabilities,
+    /// From which level on this request wants log messages (modern).
+    pub(super) log_level: Option<LogLevel>,
 }
 
 impl Admitted<'_> {
@@ -49,11 +51,11 @@ pub(super) fn admit<'a>(
     let method = Method::parse(name);
     let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
     let is_modern = meta.is_modern() || discovers;
-    let (agreed, capabilities) = if is_modern {
+    let (agreed, capabilities, log_level) = if is_modern {
         let meta = meta.modern()?;
-        (Some(meta.revision), meta.capabilities)
+        (Some(meta.revision), meta.capabilities, meta.log_level)
     } else {
-        (lifecycle.revision(), lifecycle.capabilities())
+        (lifecycle.revision(), lifecycle.capabilities(), None)
     };
     let method = match method {
         Some(method) if !is_modern || method.is_in(Revision::LATEST) => method,
@@ -71,5 +73,5 @@ pub(super) fn admit<'a>(
         _ => lifecycle.admit(method)?,
     };
     let progress_token = meta.progress_token();
-    Ok(Admitted { id, method, params, revision, progress_token, capabilities })
+    Ok(Admitted { id, method, params, revision, progress_token, capabilities, log_level })
 }

@@ -1,50 +1,130 @@
-//! `tools/call`: answered at once by an inline handler, or handed over to answer by ticket.
+//! Requests that a handler serves: answered at once by an inline one, or handed over to answer by
+//! ticket.
 
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::admission::Admitted;
 use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::link::Connection;
+use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::inflight::Ticket;
+use crate::protocol::json::Value;
+use crate::protocol::params::{CallExtras, Complete, GetPrompt, ReadResource};
 use crate::protocol::rpc::IdBuf;
 use crate::server::calls::{Caller, Work};
-use crate::server::desk::{Flag, LocalVoice, Note};
+use crate::server::desk::Note;
 use crate::server::letter::{self, Letter, WorkerVoice};
+use crate::server::questions::Posed;
+use crate::server::rounds::{Binding, Round};
 use crate::server::session::Session;
-use crate::service::{BlockingWork, Call, Live, LocalWork, Reply, Worker};
+use crate::server::voice::{Asking, Flag, LocalVoice, Logs};
+use crate::service::{BlockingWork, Call, Features, Live, LocalWork, Reply, Worker};
+
+/// What a client must have at least one of to be asked anything.
+const ASKABLE: ClientCapabilities = ClientCapabilities::ELICITATION_FORM
+    .with(ClientCapabilities::ELICITATION_URL)
+    .with(ClientCapabilities::ROOTS)
+    .with(ClientCapabilities::SAMPLING);
 
 impl Road {
-    /// `tools/call`: an inline tool has answered when this returns; the others answer by ticket.
+    /// A request that a handler serves; `true` where it is answered when this returns.
     #[inline]
-    pub(super) fn tools_call(
+    pub(super) fn call(
         &mut self,
         passage: Passage,
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
     ) -> bool {
-        let reply = match Call::read(admitted.revision, admitted.params) {
-            Ok(call) => {
-                let call = call.from_client(admitted.capabilities);
-                self.catalog.call(&call, admitted.id, &mut connection.outgoing)
+        let round = match self.begin_round(passage, connection, admitted) {
+            Ok(round) => round,
+            Err(error) => {
+                let revision = Some(admitted.revision);
+                self.say_error(connection, Some(admitted.id), &error, revision);
+                return true;
             }
-            Err(error) => Reply::Failed(error),
         };
-        let handed_over = match reply {
+        let handed_over = match self.begin(connection, admitted) {
             Reply::Ready { is_failed } => {
                 self.counters.requests.tools_failed += u64::from(is_failed);
                 return true;
             }
             Reply::Failed(error) => Err(error),
-            Reply::Local(work) => self.hand_to_shard(passage, connection, admitted, work),
+            Reply::Local(work) => self.hand_to_shard(passage, connection, admitted, work, round),
             Reply::Blocking(work) => self.hand_to_pool(passage, connection, admitted, work),
         };
         let Err(error) = handed_over else { return false };
         let revision = Some(admitted.revision);
         self.say_error(connection, Some(admitted.id), &error, revision);
         true
+    }
+
+    /// Reads the params and goes as far as the catalog does at once.
+    #[inline]
+    fn begin(&self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) -> Reply {
+        let Admitted { id, revision, params, .. } = *admitted;
+        let (catalog, out) = (&self.catalog, &mut connection.outgoing);
+        let begun = match admitted.method {
+            Method::PromptsGet => {
+                GetPrompt::read(params).map(|asked| catalog.get_prompt(revision, &asked, id, out))
+            }
+            Method::ResourcesRead => ReadResource::read(params)
+                .map(|asked| catalog.read_resource(revision, &asked, id, out)),
+            Method::CompletionComplete => {
+                Complete::read(params).map(|asked| catalog.complete(revision, &asked, id, out))
+            }
+            _ => Call::read(revision, params)
+                .map(|call| catalog.call(&call.from_client(admitted.capabilities), id, out)),
+        };
+        begun.unwrap_or_else(Reply::Failed)
+    }
+
+    /// What a modern request brings along from the rounds before it. A state is taken for good
+    /// here, so that it is looked at last of all that can be refused at once.
+    ///
+    /// # Errors
+    ///
+    /// Invalid params (-32602) where the state does not belong to this request, is too old or was
+    /// brought before.
+    #[inline]
+    fn begin_round(
+        &mut self,
+        passage: Passage,
+        connection: &Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> Result<Round, Error> {
+        if !admitted.revision.is_modern() || admitted.method == Method::CompletionComplete {
+            return Ok(Round::default());
+        }
+        let extras = CallExtras::read(admitted.params)?;
+        if extras.request_state.is_none() && extras.input_responses.is_none() {
+            return Ok(Round::default());
+        }
+        self.resume_round(passage, connection, admitted, extras)
+    }
+
+    fn resume_round(
+        &mut self,
+        passage: Passage,
+        connection: &Connection<Session>,
+        admitted: &Admitted<'_>,
+        extras: CallExtras<'_>,
+    ) -> Result<Round, Error> {
+        let mut round = Round::default();
+        if let Some(state) = extras.request_state {
+            self.refuse_busy(connection)?;
+            let unix_ms = self.calendar.unix_ms(passage.now);
+            round = self.rounds.open(state, bind(admitted), unix_ms).inspect_err(|_| {
+                self.counters.questions.states_refused += 1;
+            })?;
+        }
+        // Without a state nothing was asked, and so nothing is answered.
+        self.counters.questions.unasked += round.take(extras.input_responses);
+        Ok(round)
     }
 
     /// Starts a local handler: a future on this shard.
@@ -54,19 +134,50 @@ impl Road {
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
         work: LocalWork,
+        round: Round,
     ) -> Result<(), Error> {
         let flag = Rc::<Flag>::default();
         let local = Work::Local { task: None, flag: Rc::clone(&flag) };
         let ticket = self.enter(passage, connection, admitted, local)?;
         let desk = Rc::clone(&self.desk);
-        let voice = LocalVoice { desk: Rc::clone(&desk), ticket, flag, client: admitted.client() };
-        let running = work(Live::new(Rc::new(voice)));
+        let posed = admitted.revision.is_modern().then(|| {
+            // Whoever can be asked nothing needs no name for its states.
+            let is_askable = ASKABLE.without(admitted.capabilities) != ASKABLE;
+            let binding = if is_askable { bind(admitted) } else { Binding::default() };
+            Rc::new(Posed::new(round, binding))
+        });
+        let asking = posed.clone().map_or(Asking::Requests, Asking::Rounds);
+        let (client, logs) = (admitted.client(), self.logs(admitted));
+        let voice = LocalVoice { desk: Rc::clone(&desk), ticket, flag, client, logs, asking };
+        let mut running = work(Live::new(Rc::new(voice)));
         let task = self.host.spawn(Box::pin(async move {
-            let result = running.await;
-            desk.leave(Note::Finished { ticket, result });
+            let ended = poll_fn(|context| match (running.as_mut().poll(context), &posed) {
+                (Poll::Ready(result), _) => Poll::Ready(Note::Finished { ticket, result }),
+                // It may wait for something else, too; that begins anew with the next round.
+                (Poll::Pending, Some(posed)) if posed.is_open() => {
+                    Poll::Ready(Note::Asked { ticket, open: posed.take(), posed: Rc::clone(posed) })
+                }
+                (Poll::Pending, _) => Poll::Pending,
+            });
+            let note = ended.await;
+            // What it holds goes with it, before anybody hears of its end.
+            drop(running);
+            desk.leave(note);
         }));
         self.calls.attach(ticket, task);
         Ok(())
+    }
+
+    /// Which log messages the handler of a request has to pass on.
+    fn logs(&self, admitted: &Admitted<'_>) -> Logs {
+        if !self.catalog.has(Features::LOGGING) {
+            return Logs::Never;
+        }
+        match admitted.log_level {
+            Some(level) => Logs::From(level),
+            None if admitted.revision.is_modern() => Logs::Never,
+            None => Logs::BySession,
+        }
     }
 
     /// Starts a blocking handler: a closure on the thread pool.
@@ -81,7 +192,8 @@ impl Road {
         let watched = Arc::downgrade(&interest);
         let blocking = Work::Blocking { interest: Some(interest) };
         let ticket = self.enter(passage, connection, admitted, blocking)?;
-        let (post, shard, client) = (self.post.clone(), self.shard, admitted.client());
+        let (post, shard) = (self.post.clone(), self.shard);
+        let (client, logs) = (admitted.client(), self.logs(admitted));
         let job = Box::new(move || {
             let voice = WorkerVoice {
                 post: post.clone(),
@@ -89,6 +201,7 @@ impl Road {
                 ticket,
                 interest: watched.clone(),
                 client,
+                logs,
             };
             let result = work(Worker::new(Arc::new(voice)));
             letter::deliver(&post, shard, Letter::Finished { ticket, result }, &watched);
@@ -115,6 +228,7 @@ impl Road {
         admitted: &Admitted<'_>,
         work: Work,
     ) -> Result<Key, Error> {
+        self.refuse_busy(connection)?;
         let caller = Caller {
             connection: passage.key,
             id: admitted.id.into(),
@@ -127,9 +241,30 @@ impl Road {
             .enter(caller, work, deadline)
             .ok_or_else(|| Error::new(Kind::Busy, "as many calls are in flight as may be"))?;
         let in_flight = &mut connection.session.in_flight;
-        // Looked up when the request was admitted, and bounded by what the link lets in.
+        // Looked up when the request was admitted, and bounded above.
         in_flight.insert(admitted.id, Ticket(ticket.to_bits()), usize::MAX)?;
         connection.owed += 1;
         Ok(ticket)
     }
+
+    /// Refuses one call more than a connection may have in flight. As many as may be are no reason
+    /// to stop reading: what comes next may be the answer that one of them waits for.
+    fn refuse_busy(&mut self, connection: &Connection<Session>) -> Result<(), Error> {
+        if connection.session.in_flight.len() < self.requests_in_flight_max {
+            return Ok(());
+        }
+        self.counters.requests.refused_in_flight += 1;
+        Err(Error::busy(self.requests_in_flight_max))
+    }
+}
+
+/// The request that a state must belong to. Over the transports that there are everybody is the
+/// same principal.
+fn bind(admitted: &Admitted<'_>) -> Binding {
+    let params = admitted.params.and_then(Value::as_object);
+    let member = |key| params.and_then(|params| params.find(key));
+    let key = if admitted.method == Method::ResourcesRead { "uri" } else { "name" };
+    let subject = member(key).and_then(Value::as_str).unwrap_or_default();
+    let arguments = member("arguments").filter(|arguments| !arguments.is_null());
+    Binding::of(admitted.method.as_str(), subject, arguments, "")
 }

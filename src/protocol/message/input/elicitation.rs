@@ -44,6 +44,14 @@ impl Elicitation {
         self
     }
 
+    /// The `elicitationId` that it was given.
+    pub fn id(&self) -> Option<&str> {
+        match &self.mode {
+            Mode::Url { id, .. } => id.as_deref(),
+            Mode::Form(_) => None,
+        }
+    }
+
     /// What the person reads.
     pub fn message(&self) -> &str {
         &self.message

@@ -1,0 +1,134 @@
+//! What handlers say to their clients before they answer: questions and log messages.
+//!
+//! What it keeps true: a question that cannot be answered (its client is gone, or has said its
+//! last) fails at once; one that is taken back is cancelled with its client.
+
+use std::rc::Rc;
+
+use super::ShardDriver;
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::ring::Ring;
+use crate::protocol::message::{self, InputRequest};
+use crate::server::desk::LogMessage;
+use crate::server::questions::{Pose, Posed, QUESTIONS_MAX, Question, Slot, too_many};
+use crate::service::AskError;
+
+impl ShardDriver {
+    /// A handler asks its client by a request.
+    pub(super) fn ask(
+        &mut self,
+        (ticket, number): (Key, u64),
+        request: InputRequest,
+        slot: Rc<Slot>,
+        now: Moment,
+    ) {
+        let Some(call) = self.road.calls.awaited(ticket) else {
+            return slot.put(Err(AskError::Cancelled));
+        };
+        let (connection, revision) = (call.connection, call.revision);
+        let listens = self.link.connections.get(connection).is_some_and(|it| !it.is_discarding());
+        let Some(out) = self.link.outgoing(connection).filter(|_| listens) else {
+            return slot.put(Err(AskError::Cancelled));
+        };
+        if !self.road.calls.ask(ticket, number, QUESTIONS_MAX, now) {
+            return slot.put(Err(too_many()));
+        }
+        let question = self.road.questions.open(number, (connection, ticket), request, slot, now);
+        message::request(out, question.id.as_id(), &question.request, revision, None);
+        self.road.end_text(out);
+        self.road.counters.questions.asked += 1;
+        self.weigh(connection);
+    }
+
+    /// A handler cannot go on without answers: the round ends with a result that asks for them.
+    pub(super) fn end_round<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        ticket: Key,
+        (posed, open): (&Posed, &[Pose]),
+        now: Moment,
+    ) {
+        let Some(call) = self.road.calls.end(ticket) else { return };
+        self.forget_in_flight(&call, now);
+        let keys = open.iter().map(|pose| &*pose.key);
+        let unix_ms = self.road.calendar.unix_ms(now);
+        let state = self.road.rounds.seal(&posed.round, keys, posed.binding, unix_ms);
+        if let Some(out) = self.link.outgoing(call.connection) {
+            let id = call.id.as_id();
+            match state {
+                Ok(state) => {
+                    self.road.counters.questions.rounds += 1;
+                    let requests = open.iter().map(|pose| (&*pose.key, &pose.request));
+                    let suffix = self.road.catalog.result_suffix(call.revision);
+                    message::result_open(out, id);
+                    message::input_required_body(out, requests, Some(&state), suffix);
+                    message::result_close(out);
+                }
+                Err(error) => {
+                    self.road.count_error(&error);
+                    message::error(out, Some(id), &error, Some(call.revision));
+                }
+            }
+            self.road.end_text(out);
+        }
+        self.after_answer(ring, call.connection, now);
+    }
+
+    /// Takes a question back that nobody waits for any more.
+    pub(super) fn withdraw(&mut self, ticket: Key, number: u64, now: Moment) {
+        let Some(question) = self.road.questions.take(number) else { return };
+        self.road.calls.hear(ticket, number, now);
+        self.road.counters.questions.withdrawn += 1;
+        self.take_back(&question, "the answer is not needed any more");
+        question.fail(AskError::Cancelled);
+    }
+
+    /// Takes the questions back that their clients had their time for.
+    pub(super) fn expire_questions(&mut self, now: Moment) {
+        while let Some((number, question)) = self.road.questions.overdue(now) {
+            self.road.calls.hear(question.ticket, number, now);
+            self.road.counters.questions.timed_out += 1;
+            self.take_back(&question, "the answer did not come in time");
+            question.fail(AskError::TimedOut);
+        }
+    }
+
+    /// Nothing more will be read from a connection, or from any: its questions stay unanswered, so
+    /// that their handlers can end while there is time.
+    pub(super) fn dismiss_questions(&mut self, connection: Option<Key>, now: Moment) {
+        for number in self.road.questions.of(connection) {
+            if let Some(question) = self.road.questions.take(number) {
+                self.road.calls.hear(question.ticket, number, now);
+                self.road.counters.questions.withdrawn += 1;
+                self.take_back(&question, "nothing more is read");
+                question.fail(AskError::Cancelled);
+            }
+        }
+    }
+
+    /// Tells a client that its answer is not waited for, where it is still there.
+    fn take_back(&mut self, question: &Question, reason: &str) {
+        let Some(out) = self.link.outgoing(question.connection) else { return };
+        message::cancelled(out, question.id.as_id(), Some(reason));
+        self.road.end_text(out);
+    }
+
+    /// Passes a log message on to the client of its call, where that wants to hear it. Like
+    /// progress it is left out where too much waits for a client that does not read.
+    pub(super) fn tell_log(&mut self, message: &LogMessage) {
+        let Some(call) = self.road.calls.awaited(message.ticket) else { return };
+        let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
+        let Some(connection) = self.link.connections.get(call.connection) else { return };
+        let is_unwanted =
+            !call.revision.is_modern() && message.level < connection.session.log_level;
+        if is_unwanted || connection.queued_bytes() > outgoing_bytes_max {
+            return;
+        }
+        let Some(out) = self.link.outgoing(call.connection) else { return };
+        let data = message.data.to_string();
+        message::log(out, message.level, message.logger.as_deref(), data.as_bytes());
+        self.road.end_text(out);
+        self.road.counters.requests.logs += 1;
+    }
+}

@@ -1,0 +1,339 @@
+//! What handlers ask their clients, and how the answers find back.
+//!
+//! ```text
+//!                       ┌─ legacy: a request to the client ─▶ [`Questions`] ─▶ response ─┐
+//!   handler ── ask ─────┤                                                                ├─▶ handler
+//!                       └─ modern: [`Posed`], the round ends ─▶ the same call once more ─┘
+//! ```
+//!
+//! What it keeps true: a question is answered once, by whoever it was asked, or it is taken back,
+//! which its client hears of; a response to anything else changes nothing; no question outlives the
+//! call that asked it. A question whose handler does not wait any more costs nobody an answer.
+//!
+//! What it does not do: write messages, or look at what a client can do; the one is for the driver,
+//! the other for the service room.
+//!
+//! Source: `basic/lifecycle` ("Timeouts") and `basic/utilities/{cancellation,progress}` of the
+//! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::rounds::{Binding, Round};
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::timer::Wheel;
+use crate::protocol::json::Value;
+use crate::protocol::message::{Action, InputRequest, InputResponse};
+use crate::protocol::rpc::{Id, IdBuf};
+use crate::service::{AskError, HostFuture};
+
+/// What comes of a question.
+pub(super) type Reply = Result<InputResponse, AskError>;
+
+/// Questions that one call may have open at once. A handler that asks more at once has lost count.
+pub(super) const QUESTIONS_MAX: usize = 32;
+
+/// A client that tells progress has its time anew, up to so many times the whole of it: a client
+/// must not hold a handler for ever.
+const EXTENSIONS_MAX: u32 = 8;
+
+/// Characters of a client's refusal that a handler gets to see.
+const REFUSAL_CHARACTERS_MAX: usize = 400;
+
+/// The open questions of one shard to its clients, by number.
+#[derive(Debug)]
+pub(super) struct Questions {
+    open: BTreeMap<u64, Question>,
+    wheel: Wheel<u64>,
+    /// The first half of every id: what a client hears is unique in the process.
+    shard: u16,
+    /// How long a client has.
+    pub(super) question_max: Duration,
+}
+
+/// One question that waits for its client.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// Who was asked.
+    pub(super) connection: Key,
+    /// The call that asks.
+    pub(super) ticket: Key,
+    /// What the response must name.
+    pub(super) id: IdBuf,
+    /// What was asked.
+    pub(super) request: InputRequest,
+    slot: Rc<Slot>,
+    asked: Moment,
+    deadline: Moment,
+}
+
+/// Where an answer is laid down for the handler that waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    reply: RefCell<Option<Reply>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What a response was.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Settled {
+    /// The user agreed to open an address: what happens there is not over with this.
+    Accepted,
+    /// An answer, or a refusal.
+    Answered,
+    /// Not what was asked for.
+    Malformed,
+}
+
+impl Questions {
+    /// No question of `shard`.
+    pub(super) fn new(shard: u16, question_max: Duration) -> Self {
+        Self { open: BTreeMap::new(), wheel: Wheel::new(), shard, question_max }
+    }
+
+    /// Opens question `number`, which never comes twice; hands it back to be said.
+    pub(super) fn open(
+        &mut self,
+        number: u64,
+        (connection, ticket): (Key, Key),
+        request: InputRequest,
+        slot: Rc<Slot>,
+        now: Moment,
+    ) -> &Question {
+        let id = IdBuf::from(Id::Text(&format!("corelane-{}-{number}", self.shard)));
+        let deadline = now.after(self.question_max);
+        // Most are answered long before their deadline.
+        self.wheel.shed(self.open.len(), |number| self.open.contains_key(number));
+        self.wheel.insert(deadline, number);
+        let question = Question { connection, ticket, id, request, slot, asked: now, deadline };
+        self.open.entry(number).or_insert(question)
+    }
+
+    /// Takes the question out that `connection` answers by `id`; none where it was never asked
+    /// that, has answered already, or comes too late.
+    pub(super) fn answered(&mut self, connection: Key, id: Id<'_>) -> Option<(u64, Question)> {
+        let number = self.find(connection, id)?;
+        self.take(number).map(|question| (number, question))
+    }
+
+    /// A client tells that it works on a question: it has its time anew, within bounds. `false`
+    /// where the token names no question of its.
+    pub(super) fn progress(&mut self, connection: Key, token: Id<'_>, now: Moment) -> bool {
+        let number = self.find(connection, token);
+        let Some(question) = number.and_then(|number| self.open.get_mut(&number)) else {
+            return false;
+        };
+        let last = question.asked.after(self.question_max * EXTENSIONS_MAX);
+        // The entry of the wheel stays where it is and looks again when it is reached.
+        question.deadline = now.after(self.question_max).min(last);
+        true
+    }
+
+    /// Takes a question back that nobody waits for any more, where it is still open.
+    pub(super) fn take(&mut self, number: u64) -> Option<Question> {
+        self.open.remove(&number)
+    }
+
+    /// Takes one question out whose client has had its time.
+    pub(super) fn overdue(&mut self, now: Moment) -> Option<(u64, Question)> {
+        loop {
+            let number = self.wheel.pop_expired(now)?;
+            match self.open.get(&number) {
+                Some(question) if question.deadline > now => {
+                    self.wheel.insert(question.deadline, number);
+                }
+                Some(_) => return self.take(number).map(|question| (number, question)),
+                None => {}
+            }
+        }
+    }
+
+    /// When the next question is overdue.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        self.wheel.next_deadline()
+    }
+
+    /// The numbers of the questions that `connection` has not answered, all of them without one.
+    pub(super) fn of(&self, connection: Option<Key>) -> Vec<u64> {
+        let is_its = |question: &Question| connection.is_none_or(|it| question.connection == it);
+        let open = self.open.iter().filter(|(_, question)| is_its(question));
+        open.map(|(number, _)| *number).collect()
+    }
+
+    fn find(&self, connection: Key, id: Id<'_>) -> Option<u64> {
+        let Id::Text(text) = id else { return None };
+        let number = text.rsplit('-').next()?.parse().ok()?;
+        let question = self.open.get(&number)?;
+        (question.connection == connection && question.id.as_id() == id).then_some(number)
+    }
+}
+
+impl Question {
+    /// Lays the client's response down for the handler.
+    pub(super) fn settle(self, outcome: Result<Value<'_>, Value<'_>>) -> Settled {
+        let reply = match outcome {
+            Ok(result) => {
+                self.request.read_response(&result.to_json()).map_err(AskError::Malformed)
+            }
+            Err(fault) => {
+                let words = fault.as_object().and_then(|fault| fault.find("message"));
+                let words = words.and_then(Value::as_str).unwrap_or_default();
+                Err(AskError::Refused(words.chars().take(REFUSAL_CHARACTERS_MAX).collect()))
+            }
+        };
+        let settled = match (&self.request, &reply) {
+            (_, Err(AskError::Malformed(_))) => Settled::Malformed,
+            (InputRequest::Elicit(asked), Ok(InputResponse::Elicited(elicited)))
+                if asked.is_url() && elicited.action == Action::Accept =>
+            {
+                Settled::Accepted
+            }
+            _ => Settled::Answered,
+        };
+        self.slot.put(reply);
+        settled
+    }
+
+    /// What a client knows the address by that it was asked to open: the id that the handler gave,
+    /// or that of the question.
+    pub(super) fn address(&self) -> Option<Box<str>> {
+        let InputRequest::Elicit(elicitation) = &self.request else { return None };
+        match (elicitation.id(), self.id.as_id()) {
+            (Some(own), _) => Some(own.into()),
+            (None, Id::Text(id)) => Some(id.into()),
+            (None, _) => None,
+        }
+    }
+
+    /// Tells the handler that there will be no answer.
+    pub(super) fn fail(self, error: AskError) {
+        self.slot.put(Err(error));
+    }
+}
+
+impl Slot {
+    /// Lays down what has come of the question, and wakes the handler.
+    pub(super) fn put(&self, reply: Reply) {
+        *self.reply.borrow_mut() = Some(reply);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// What has come of the question, once there is something.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Reply> {
+        if let Some(reply) = self.reply.take() {
+            return Poll::Ready(reply);
+        }
+        *self.waker.borrow_mut() = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// The questions of one round: answered from what the call brought along, or left open when the
+/// handler cannot go on without.
+#[derive(Debug)]
+pub(super) struct Posed {
+    /// What was answered in the rounds before.
+    pub(super) round: Round,
+    /// The request that the next state will belong to.
+    pub(super) binding: Binding,
+    open: RefCell<Vec<Pose>>,
+    posed: Cell<u64>,
+}
+
+/// One question that the round leaves open.
+#[derive(Debug)]
+pub(super) struct Pose {
+    number: u64,
+    /// Its name among those of the call.
+    pub(super) key: Box<str>,
+    /// What is asked.
+    pub(super) request: InputRequest,
+}
+
+impl Posed {
+    /// The questions of a handler that runs for the request `binding`, after `round`.
+    pub(super) fn new(round: Round, binding: Binding) -> Self {
+        Self { round, binding, open: RefCell::default(), posed: Cell::new(0) }
+    }
+
+    /// Asks. Ready at once where the client has answered; never where it has not: the round ends
+    /// with the handler.
+    pub(super) fn ask(self: &Rc<Self>, key: &str, request: InputRequest) -> HostFuture<Reply> {
+        if let Some(answer) = self.round.answer(key) {
+            return Box::pin(ready(request.read_response(answer).map_err(AskError::Malformed)));
+        }
+        Box::pin(Unanswered {
+            posed: Rc::clone(self),
+            question: Some((key.into(), request)),
+            number: None,
+        })
+    }
+
+    /// Whether the handler waits for an answer that is not there.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.borrow().is_empty()
+    }
+
+    /// Takes the open questions, one for each key.
+    pub(super) fn take(&self) -> Vec<Pose> {
+        let mut open = self.open.take();
+        let mut from = 0;
+        while from < open.len() {
+            let (before, rest) = open.split_at(from);
+            if before.iter().any(|pose| pose.key == rest[0].key) {
+                open.remove(from);
+            } else {
+                from += 1;
+            }
+        }
+        open
+    }
+}
+
+/// Stands open until it is dropped, by its handler or with it.
+struct Unanswered {
+    posed: Rc<Posed>,
+    question: Option<(Box<str>, InputRequest)>,
+    number: Option<u64>,
+}
+
+impl Future for Unanswered {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Reply> {
+        let Some((key, request)) = self.question.take() else { return Poll::Pending };
+        let posed = Rc::clone(&self.posed);
+        let mut open = posed.open.borrow_mut();
+        if open.len() >= QUESTIONS_MAX {
+            return Poll::Ready(Err(too_many()));
+        }
+        let number = posed.posed.get();
+        posed.posed.set(number + 1);
+        open.push(Pose { number, key, request });
+        drop(open);
+        self.number = Some(number);
+        Poll::Pending
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.posed.open.borrow_mut().retain(|pose| pose.number != number);
+        }
+    }
+}
+
+/// What a handler hears that asks too much at once.
+#[cold]
+pub(super) fn too_many() -> AskError {
+    AskError::Refused(format!("a call may ask {QUESTIONS_MAX} questions at once").into())
+}
