@@ -70,7 +70,7 @@ impl Road {
         let (catalog, out) = (&self.catalog, &mut connection.outgoing);
         let begun = match admitted.method {
             Method::PromptsGet => {
-                GetPrompt::read(params).map(|asked| catalog.get_prompt(revision, &asked, id, out))
+                GetPrompt::read(params).map(|asked| catalog.make_prompt(revision, &asked, id, out))
             }
             Method::ResourcesRead => ReadResource::read(params)
                 .map(|asked| catalog.read_resource(revision, &asked, id, out)),
