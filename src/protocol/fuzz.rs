@@ -6,9 +6,13 @@
 //! and number of tokens. It is not part of the road.
 
 use crate::protocol::era::{Initialize, Lifecycle, Meta, Method};
+use crate::protocol::error::Error;
 use crate::protocol::json::{PADDING_BYTES, ParseError, Parser, Value};
-use crate::protocol::message;
-use crate::protocol::params::{Cancelled, List};
+use crate::protocol::message::{self, Elicitation, Field, Form, InputRequest, Sampling};
+use crate::protocol::params::{
+    CallExtras, Cancelled, Complete, GetPrompt, List, Listen, Progress, ReadResource, SetLevel,
+    Task, TaskUpdate,
+};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Envelope, Id, Refused};
 
@@ -48,6 +52,7 @@ fn read(root: Value<'_>) {
         Ok(Envelope::Request { id, method, params }) => {
             read_id(id);
             read_params(method, params);
+            read_features(id, params);
             message::result(&mut out, id, b"{}");
         }
         Ok(Envelope::Notification { method, params }) => {
@@ -55,9 +60,17 @@ fn read(root: Value<'_>) {
             if let Some(cancelled) = Cancelled::read(params) {
                 read_id(cancelled.request);
             }
+            if let Some(progress) = Progress::read(params) {
+                read_id(progress.token);
+            }
             return;
         }
-        Ok(Envelope::Response { .. }) => return,
+        Ok(Envelope::Response { outcome, .. }) => {
+            if let Ok(result) = outcome {
+                read_answer(&result.to_json());
+            }
+            return;
+        }
         Err(Refused { id, error }) => {
             message::error(&mut out, id, &error, Some(Revision::LATEST_LEGACY));
         }
@@ -84,6 +97,48 @@ fn read_params(method: &str, params: Option<Value<'_>>) {
     }
     if let Ok(list) = List::read(params) {
         assert!(list.cursor.is_none() || params.is_some());
+    }
+}
+
+/// Reads params as those of every feature: what is refused is refused as invalid params.
+fn read_features(id: Id<'_>, params: Option<Value<'_>>) {
+    let refused: [Option<Error>; 7] = [
+        ReadResource::read(params).err(),
+        GetPrompt::read(params).err(),
+        Complete::read(params).err(),
+        SetLevel::read(params).err(),
+        Task::read(params).err(),
+        TaskUpdate::read(params).err(),
+        CallExtras::read(params).err(),
+    ];
+    assert!(refused.iter().flatten().all(|error| error.code == -32602), "the params are wrong");
+    if let Ok(update) = TaskUpdate::read(params) {
+        for (_, answer) in update.input_responses.as_object().into_iter().flatten() {
+            read_answer(&answer.to_json());
+        }
+    }
+    if let Ok(listen) = Listen::read(id, params) {
+        let mut out = Vec::new();
+        message::acknowledged(&mut out, listen.id, &listen.filter);
+        let said = serde_json::from_slice::<serde_json::Value>(&out);
+        assert!(said.is_ok_and(|said| said.is_object()), "an acknowledgement is valid JSON");
+    }
+}
+
+/// Reads an answer as that to every question: what is refused is refused as invalid params.
+fn read_answer(answer: &serde_json::Value) {
+    let form = Form::new()
+        .field(Field::text("name").bounds(1, 9))
+        .field(Field::integer("age").between(-1.0, 150.0).required())
+        .field(Field::several("some", ["a", "b"]));
+    for question in [
+        InputRequest::Elicit(Elicitation::form("", form)),
+        InputRequest::Elicit(Elicitation::url("", "https://example.com/")),
+        InputRequest::Sample(Box::new(Sampling::new(1))),
+        InputRequest::Roots,
+    ] {
+        let refused = question.read_response(answer).err();
+        assert!(refused.is_none_or(|error| error.code == -32602), "the answer is wrong");
     }
 }
 

@@ -30,6 +30,27 @@ const MESSAGES: &[&str] = &[
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","#,
         r#""params":{"requestId":18446744073709551615,"reason":"x"}}"#
     ),
+    concat!(
+        r#"{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"#,
+        r#""toolsListChanged":true,"resourceSubscriptions":["file:///a\u0000"],"taskIds":["t"]}}}"#
+    ),
+    concat!(
+        r#"{"jsonrpc":"2.0","id":8,"method":"completion/complete","params":{"#,
+        r#""ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"\""},"#,
+        r#""context":{"arguments":{"b":"c"}}}}"#
+    ),
+    concat!(
+        r#"{"jsonrpc":"2.0","id":9,"method":"tasks/update","params":{"taskId":"t","#,
+        r#""inputResponses":{"k":{"action":"accept","content":{"name":"é","age":8,"some":"a,b"}},"#,
+        r#""q":{"role":"assistant","content":[{"type":"text","text":"x"},"#,
+        r#"{"type":"image","data":"iVBORw==","mimeType":"a/b"}],"model":"m"},"#,
+        r#""r":{"roots":[{"uri":"file:///p","name":"p"}]}}}}"#
+    ),
+    r#"{"jsonrpc":"2.0","id":4,"result":{"action":"accept","content":{"age":7,"name":"n"}}}"#,
+    concat!(
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","#,
+        r#""params":{"progressToken":"p","progress":1}}"#
+    ),
     r#"{"jsonrpc":"2.0","id":4,"error":{"code":-32601,"message":"no"}}"#,
     r#"[{"jsonrpc":"2.0","id":5,"result":{}},{"jsonrpc":"2.0","id":6,"method":"ping"}]"#,
 ];
