@@ -13,10 +13,10 @@ pub(crate) fn hold(feature: &str, revision: &str, transcript: &str) -> Result<()
     }
     let golden = fs::read_to_string(&path)
         .map_err(|error| format!("{}: {error}; TRANSCRIPTS=write makes it", path.display()))?;
-    if golden == transcript {
-        return Ok(());
+    match difference(&golden, transcript) {
+        Some(difference) => Err(format!("{}: {difference}", path.display())),
+        None => Ok(()),
     }
-    Err(first_difference(&path, &golden, transcript))
 }
 
 fn folder() -> PathBuf {
@@ -31,21 +31,16 @@ fn write(path: &Path, transcript: &str) {
 }
 
 /// The first line in which two transcripts differ, as a person wants to see it.
-fn first_difference(path: &Path, golden: &str, transcript: &str) -> String {
-    let mut said = transcript.lines();
-    let mut expected = golden.lines();
-    let mut line = 0;
-    loop {
-        line += 1;
-        let (said, expected) = (said.next(), expected.next());
-        if said != expected || said.is_none() {
-            let end = "(the end)";
-            return format!(
-                "{}:{line}\n  golden: {}\n  said:   {}",
-                path.display(),
-                expected.unwrap_or(end),
-                said.unwrap_or(end)
-            );
+pub(crate) fn difference(expected: &str, said: &str) -> Option<String> {
+    let (mut expected_lines, mut said_lines) = (expected.lines(), said.lines());
+    for number in 1.. {
+        let (expected, said) = (expected_lines.next(), said_lines.next());
+        if expected == said {
+            expected?;
+            continue;
         }
+        let [expected, said] = [expected, said].map(|line| line.unwrap_or("(the end)"));
+        return Some(format!("line {number}\n  expected: {expected}\n  said:     {said}"));
     }
+    None
 }
