@@ -1,16 +1,16 @@
-//! What a server offers: the catalog, its tools and their handlers.
+//! What a server offers: the catalog, its tools, prompts and resources, and their handlers.
 //!
-//! A [`Catalog`] is built once, never changes and is shared by every shard. Everything about it
-//! that is the same for all callers is framed when it is built, so that answering `initialize`,
-//! `server/discover` or `tools/list` copies bytes and computes nothing. A call of a tool is a
-//! [`Call`]; what comes of it at once is a [`Reply`]:
+//! A [`Catalog`] is built once, never changes and is shared by every shard; a change is the next
+//! edition. Everything about it that is the same for all callers is framed when it is built, so
+//! that answering `initialize`, `server/discover` or a list copies bytes and computes nothing.
+//! Whatever a handler serves goes through one machine; what comes of it at once is a [`Reply`]:
 //!
 //! ```text
-//! Catalog ── tool(name) ──▶ Tool ── call(Call, Answer) ──▶ Reply
-//!                                                           ├─ Ready      the answer is written
-//!                                                           ├─ Failed     a JSON-RPC error instead
-//!                                                           ├─ Local      a future for this shard  ┐ their Outcome is
-//!                                                           └─ Blocking   a closure for the pool   ┘ settled later
+//! Catalog ─┬─ call(Call)             ─▶ Tool     ─┐
+//!          ├─ make_prompt(…)         ─▶ Prompt    ├─▶ Reply ─┬─ Ready     the response is written
+//!          ├─ read_resource(…)       ─▶ Resource  │          ├─ Failed    a JSON-RPC error instead
+//!          └─ complete(…)            ─▶ completer ┘          ├─ Local     a future for this shard  ┐ their Yield is
+//!                                                            └─ Blocking  a closure for the pool   ┘ settled later
 //! ```
 //!
 //! The room is pure: no clock, no thread, no socket, no log. What a running handler needs of the

@@ -18,21 +18,22 @@ fn guarded(schema: &Value) -> Catalog {
         answer.text("yes");
         Ok(())
     });
-    build(tool).unwrap()
+    build(tool).expect("the schema is one")
 }
 
 /// What a model reads where `arguments` break the schema; `None` where they do not.
 fn refusal(catalog: &Catalog, arguments: &Value) -> Option<String> {
     let params = json!({ "name": "t", "arguments": arguments }).to_string();
     let earlier = call(catalog, Revision::V2025_06_18, &params);
-    let result = call(catalog, Revision::LATEST, &params).unwrap();
-    let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+    let result = call(catalog, Revision::LATEST, &params).expect("modern tools fail in band");
+    let text = result["content"][0]["text"].as_str().expect("a block of text").to_owned();
     if result.get("isError").is_none() {
         assert_eq!(text, "yes");
         assert!(earlier.is_ok());
         return None;
     }
-    assert_eq!(earlier.unwrap_err().code, -32602, "in band from 2025-11-25 on alone");
+    let earlier = earlier.expect_err("in band from 2025-11-25 on alone");
+    assert_eq!(earlier.code, -32602);
     Some(text)
 }
 
@@ -179,7 +180,7 @@ fn what_a_tool_needs_of_its_client_is_asked_for() {
     for revision in Revision::ALL {
         match call(&catalog, revision, params) {
             Ok(result) => {
-                assert_eq!((result["isError"] == true, revision.is_modern()), (true, false))
+                assert_eq!((result["isError"] == true, revision.is_modern()), (true, false));
             }
             Err(error) => {
                 assert!(revision.is_modern());

@@ -23,7 +23,10 @@ fn catalog() -> Catalog {
         live.log(LogLevel::Info, Some("greet"), json!({ "name": name }));
         Ok(Outcome::text(format!("Hello, {name}!")))
     });
-    Catalog::builder(ServerInfo::new("test", "1")).tool(tool).build().unwrap()
+    Catalog::builder(ServerInfo::new("test", "1"))
+        .tool(tool)
+        .build()
+        .expect("what it offers is good")
 }
 
 fn ask(stage: &Rc<Stage>, revision: Revision) -> Result<Value, Error> {

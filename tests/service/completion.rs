@@ -24,7 +24,7 @@ fn catalog() -> Catalog {
         .template(user.text("a user"))
         .resource(Resource::new("test://plain", "plain").text("plain"))
         .build()
-        .unwrap()
+        .expect("what it offers is good")
 }
 
 fn ask(reference: &Value, argument: &str, value: &str, country: &str) -> Result<Value, i32> {

@@ -25,7 +25,7 @@ fn first() -> Catalog {
         .template(ResourceTemplate::new("test://{t}", "t").text("t"))
         .page_length_max(2)
         .build()
-        .unwrap()
+        .expect("what it offers is good")
 }
 
 fn names(catalog: &Catalog) -> Vec<&str> {

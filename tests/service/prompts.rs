@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use crate::stage::{listed, prompt};
 
 fn catalog_of(prompt: Prompt) -> Catalog {
-    Catalog::builder(ServerInfo::new("test", "1")).prompt(prompt).build().unwrap()
+    Catalog::builder(ServerInfo::new("test", "1"))
+        .prompt(prompt)
+        .build()
+        .expect("what it offers is good")
 }
 
 fn review() -> Prompt {

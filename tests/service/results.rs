@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use crate::stage::call;
 
 fn catalog_of(tool: Tool) -> Catalog {
-    Catalog::builder(ServerInfo::new("test", "1")).tool(tool).build().unwrap()
+    Catalog::builder(ServerInfo::new("test", "1"))
+        .tool(tool)
+        .build()
+        .expect("what it offers is good")
 }
 
 /// Tools of two kinds that promise `schema` and give `end`.

@@ -53,13 +53,12 @@ pub(crate) fn call_watched(
     stage: Rc<Stage>,
     pool: Arc<Pool>,
 ) -> Result<Value, Error> {
+    let capabilities = stage.capabilities.get();
     let begin = |document: &Document<'_>, out: &mut Vec<u8>| {
-        let call = Call::read(revision, Some(document.root()))?;
-        let call = call.from_client(stage.capabilities.get());
+        let call = Call::read(revision, Some(document.root()))?.from_client(capabilities);
         Ok(catalog.call(&call, ID, out))
     };
-    let stages = (Rc::clone(&stage), pool);
-    carry_out(catalog, revision, "tools/call", params, begin, stages)
+    carry_out(catalog, revision, "tools/call", params, begin, (stage, pool))
 }
 
 /// Sends `params` to `prompts/get` and waits for the result.

@@ -2,8 +2,8 @@
 //!
 //! What it keeps true: a cursor names a page of the catalog that issued it. A cursor of another
 //! list, or of a catalog with other entries or another page length, is unknown here, even where it
-//! looks alike, so that a client never continues one list in the middle of another. The same catalog in another process
-//! issues the same cursors: behind a balancer any of them goes on.
+//! looks alike, so that a client never continues one list in the middle of another. The same
+//! catalog in another process issues the same cursors: behind a balancer any of them goes on.
 
 use std::ops::Range;
 

@@ -105,8 +105,8 @@ impl<E: Entry> Shelf<E> {
                 return Err(CatalogError::Duplicate { kind: E::KIND, name });
             }
         }
-        let names = cards.iter().map(|card| card.entry.key());
-        let pages = Pages::cut(E::LISTED, names, binding.length_max);
+        let keys = cards.iter().map(|card| card.entry.key());
+        let pages = Pages::cut(E::LISTED, keys, binding.length_max);
         let mut framed: [Box<[Bytes]>; Revision::ALL.len()] = Default::default();
         let mut before: Option<Revision> = None;
         for revision in Revision::ALL {

@@ -22,7 +22,8 @@ use crate::service::outcome::error::HandlerError;
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     blocks: Vec<Block>,
-    structured: Option<Value>,
+    /// Apart, because an outcome travels by value and most have none.
+    structured: Option<Box<Value>>,
     is_failed: bool,
 }
 
@@ -40,7 +41,7 @@ impl Outcome {
     pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, HandlerError> {
         let structured = serde_json::to_value(value)
             .map_err(|_| Error::internal("the result of the tool is not JSON"))?;
-        Ok(Self { structured: Some(structured), ..Self::default() })
+        Ok(Self { structured: Some(Box::new(structured)), ..Self::default() })
     }
 
     /// A result that tells of a failure: `isError` is true and a model reads `text` to find out
@@ -93,8 +94,8 @@ impl Outcome {
     }
 
     /// The structured result, where there is one.
-    pub const fn structured_value(&self) -> Option<&Value> {
-        self.structured.as_ref()
+    pub fn structured_value(&self) -> Option<&Value> {
+        self.structured.as_deref()
     }
 
     /// Writes the result into an answer that is still empty.

@@ -38,13 +38,15 @@ enum Handler {
     /// On the shard, to completion.
     Inline(InlineHandler),
     /// On the shard, as a future.
-    Local(Box<dyn Fn(Arguments<'static>, &Prompt) -> LocalWork + Send + Sync>),
+    Local(Maker<LocalWork>),
     /// On the thread pool.
-    Blocking(Box<dyn Fn(Arguments<'static>, &Prompt) -> BlockingWork + Send + Sync>),
+    Blocking(Maker<BlockingWork>),
 }
 
 type InlineHandler =
     Box<dyn Fn(&Arguments<'_>, &mut PromptWriter<'_>) -> Result<(), HandlerError> + Send + Sync>;
+
+type Maker<W> = Box<dyn Fn(Arguments<'static>, &Prompt) -> W + Send + Sync>;
 
 impl Prompt {
     /// Begins a prompt called `name`, unique among the prompts of its catalog.

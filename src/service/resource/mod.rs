@@ -53,7 +53,6 @@ impl Resource {
     ///     .text("Hello!");
     /// assert_eq!(resource.uri(), "test://greeting");
     /// ```
-    #[expect(clippy::new_ret_no_self, reason = "a resource without contents is not one yet")]
     pub fn new(uri: impl Into<Box<str>>, name: impl Into<Box<str>>) -> ResourceBuilder<Self> {
         let make = |told, handler| Self { told, handler };
         ResourceBuilder::new(Told::new(uri.into(), name.into()), make)
@@ -146,7 +145,6 @@ impl ResourceTemplate {
     ///     });
     /// assert_eq!(template.uri_template(), "test://users/{id}/name");
     /// ```
-    #[expect(clippy::new_ret_no_self, reason = "a template without a handler is not one yet")]
     pub fn new(
         uri_template: impl Into<Box<str>>,
         name: impl Into<Box<str>>,

@@ -48,7 +48,7 @@ impl ArgumentCheck {
 
     /// Compiles the schema of arguments, an object; `Err` says what is wrong with it.
     pub(in crate::service) fn compile(schema: &Owned) -> Result<Self, String> {
-        if let Some(rule) = Rule::compile(schema) {
+        if let Ok(rule) = Rule::compile(schema) {
             return Ok(Self(Depth::Rule(rule)));
         }
         let validator = jsonschema::options_for::<Tape>()

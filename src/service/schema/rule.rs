@@ -12,6 +12,10 @@ use serde_json::{Map, Value as Json};
 use crate::protocol::json::{Kind, Object, Value};
 use crate::service::schema::violation::{Amount, Violation, at};
 
+/// A schema says more than a rule can.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beyond;
+
 /// What a value must be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rule {
@@ -73,25 +77,21 @@ struct Items {
 }
 
 impl Rule {
-    /// The rule that says all that `schema` says; `None` where it says more than a rule can.
-    pub(super) fn compile(schema: &Json) -> Option<Self> {
+    /// The rule that says all that `schema` says; fails where it says more than a rule can.
+    pub(super) fn compile(schema: &Json) -> Result<Self, Beyond> {
         match schema {
-            Json::Bool(true) => Some(Self::default()),
+            Json::Bool(true) => Ok(Self::default()),
             Json::Object(schema) => Self::compile_object(schema),
-            _ => None,
+            _ => Err(Beyond),
         }
     }
 
-    fn compile_object(schema: &Map<String, Json>) -> Option<Self> {
+    fn compile_object(schema: &Map<String, Json>) -> Result<Self, Beyond> {
         if !schema.keys().all(|key| is_known(key)) {
-            return None;
+            return Err(Beyond);
         }
-        let kinds = match schema.get("type") {
-            Some(named) => Some(Kinds::read(named)?),
-            None => None,
-        };
-        Some(Self {
-            kinds,
+        Ok(Self {
+            kinds: schema.get("type").map(Kinds::read).transpose()?,
             range: Range::compile(schema)?,
             length: Length::compile(schema, "minLength", "maxLength")?,
             choices: compile_choices(schema)?,
@@ -102,7 +102,7 @@ impl Rule {
 
     /// Checks one value. Allocates only to say what is wrong.
     #[inline]
-    pub(super) fn check(&self, value: Value<'_>) -> Result<(), Box<Violation>> {
+    pub(super) fn check(&self, value: Value<'_>) -> Result<(), Violation> {
         if let Some(kinds) = self.kinds
             && !kinds.admit(value)
         {
@@ -137,7 +137,7 @@ impl Rule {
 
     /// Checks the members of an object; none stands for the empty one.
     #[inline]
-    pub(super) fn check_object(&self, object: Option<Object<'_>>) -> Result<(), Box<Violation>> {
+    pub(super) fn check_object(&self, object: Option<Object<'_>>) -> Result<(), Violation> {
         match &self.members {
             Some(members) => members.check(object),
             None => Ok(()),
@@ -145,7 +145,7 @@ impl Rule {
     }
 
     #[inline]
-    fn check_text(&self, text: &str) -> Result<(), Box<Violation>> {
+    fn check_text(&self, text: &str) -> Result<(), Violation> {
         let Some(length) = self.length else { return Ok(()) };
         length.check(text.chars().count(), "characters")
     }
@@ -170,14 +170,14 @@ impl Kinds {
         ("string", Self::STRING, "a string"),
     ];
 
-    fn read(named: &Json) -> Option<Self> {
+    fn read(named: &Json) -> Result<Self, Beyond> {
         let bit = |name: &Json| {
-            let name = name.as_str()?;
-            Self::NAMES.iter().find(|(known, ..)| *known == name).map(|(_, bit, _)| *bit)
+            let known = Self::NAMES.iter().find(|(known, ..)| name.as_str() == Some(known));
+            known.map(|(_, bit, _)| *bit).ok_or(Beyond)
         };
         match named {
-            Json::Array(names) => {
-                names.iter().try_fold(0, |kinds, name| Some(kinds | bit(name)?)).map(Self)
+            Json::Array(several) => {
+                several.iter().try_fold(0, |kinds, name| Ok(kinds | bit(name)?)).map(Self)
             }
             name => bit(name).map(Self),
         }
@@ -207,17 +207,14 @@ impl Kinds {
 }
 
 impl Range {
-    /// `None` where a bound is none that can be compared exactly.
-    fn compile(schema: &Map<String, Json>) -> Option<Option<Self>> {
+    /// Fails where a bound is none that can be compared exactly.
+    fn compile(schema: &Map<String, Json>) -> Result<Option<Self>, Beyond> {
         let keys = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
         if !keys.iter().any(|key| schema.contains_key(*key)) {
-            return Some(None);
+            return Ok(None);
         }
-        let bound = |key, open| match schema.get(key) {
-            None => Some(open),
-            Some(bound) => exact(bound),
-        };
-        Some(Some(Self {
+        let bound = |key, open| schema.get(key).map_or(Ok(open), exact);
+        Ok(Some(Self {
             least: bound("minimum", f64::NEG_INFINITY)?,
             above: bound("exclusiveMinimum", f64::NEG_INFINITY)?,
             most: bound("maximum", f64::INFINITY)?,
@@ -226,7 +223,7 @@ impl Range {
     }
 
     #[inline]
-    fn check(self, number: f64) -> Result<(), Box<Violation>> {
+    fn check(self, number: f64) -> Result<(), Violation> {
         if number < self.least {
             return Err(Violation::bound("at least", Amount::Number(self.least)));
         }
@@ -248,19 +245,22 @@ impl Length {
         schema: &Map<String, Json>,
         least: &'static str,
         most: &'static str,
-    ) -> Option<Option<Self>> {
-        let bound = |key, open| match schema.get(key) {
-            None => Some(open),
-            Some(bound) => usize::try_from(bound.as_u64()?).ok(),
-        };
+    ) -> Result<Option<Self>, Beyond> {
         if !schema.contains_key(least) && !schema.contains_key(most) {
-            return Some(None);
+            return Ok(None);
         }
-        Some(Some(Self { least: bound(least, 0)?, most: bound(most, usize::MAX)? }))
+        let bound = |key, open| match schema.get(key) {
+            None => Ok(open),
+            Some(bound) => {
+                let bound = bound.as_u64().and_then(|bound| usize::try_from(bound).ok());
+                bound.ok_or(Beyond)
+            }
+        };
+        Ok(Some(Self { least: bound(least, 0)?, most: bound(most, usize::MAX)? }))
     }
 
     #[inline]
-    fn check(self, length: usize, unit: &'static str) -> Result<(), Box<Violation>> {
+    fn check(self, length: usize, unit: &'static str) -> Result<(), Violation> {
         if length < self.least {
             return Err(Violation::bound("at least", Amount::Count(self.least, unit)));
         }
@@ -272,18 +272,17 @@ impl Length {
 }
 
 impl Scalar {
-    fn compile(value: &Json) -> Option<Self> {
+    fn compile(value: &Json) -> Result<Self, Beyond> {
         match value {
-            Json::Null => Some(Self::Null),
-            Json::Bool(truth) => Some(Self::Boolean(*truth)),
+            Json::Null => Ok(Self::Null),
+            Json::Bool(truth) => Ok(Self::Boolean(*truth)),
             Json::Number(_) => exact(value).map(Self::Number),
-            Json::String(text) => Some(Self::Text(text.as_str().into())),
-            Json::Array(_) | Json::Object(_) => None,
+            Json::String(text) => Ok(Self::Text(text.as_str().into())),
+            Json::Array(_) | Json::Object(_) => Err(Beyond),
         }
     }
 
     #[inline]
-    #[expect(clippy::float_cmp, reason = "JSON Schema compares numbers by their value")]
     fn is(&self, value: Value<'_>) -> bool {
         match self {
             Self::Boolean(truth) => value.as_bool() == Some(*truth),
@@ -304,46 +303,50 @@ impl Scalar {
 }
 
 impl Members {
-    fn compile(schema: &Map<String, Json>) -> Option<Option<Self>> {
+    fn compile(schema: &Map<String, Json>) -> Result<Option<Self>, Beyond> {
         let keys = ["properties", "required", "additionalProperties"];
         if !keys.iter().any(|key| schema.contains_key(*key)) {
-            return Some(None);
+            return Ok(None);
         }
         let mut known = Vec::new();
         if let Some(properties) = schema.get("properties") {
-            for (name, property) in properties.as_object()? {
+            for (name, property) in properties.as_object().ok_or(Beyond)? {
                 known.push((Box::from(name.as_str()), Rule::compile(property)?));
-            }
-        }
-        let mut required = 0;
-        if let Some(names) = schema.get("required") {
-            for name in names.as_array()? {
-                let name = name.as_str()?;
-                let place = known.iter().position(|(known, _)| **known == *name);
-                let place = place.unwrap_or_else(|| {
-                    known.push((name.into(), Rule::default()));
-                    known.len() - 1
-                });
-                required |= 1_u64.checked_shl(u32::try_from(place).ok()?)?;
             }
         }
         let open = match schema.get("additionalProperties") {
             None | Some(Json::Bool(true)) => true,
-            // What is required may stand there without being a property, and then is refused.
-            Some(Json::Bool(false)) => {
-                let properties = schema.get("properties").and_then(Json::as_object);
-                if properties.map_or(0, Map::len) != known.len() {
-                    return None;
-                }
-                false
-            }
-            Some(_) => return None,
+            Some(Json::Bool(false)) => false,
+            Some(_) => return Err(Beyond),
         };
-        Some(Some(Self { known: known.into(), required, open }))
+        let mut required = 0;
+        for name in Self::required(schema)? {
+            let name = name.as_str().ok_or(Beyond)?;
+            let place = match known.iter().position(|(known, _)| **known == *name) {
+                Some(place) => place,
+                None if open => {
+                    known.push((name.into(), Rule::default()));
+                    known.len() - 1
+                }
+                // Required and forbidden at once: nothing passes, which no rule says.
+                None => return Err(Beyond),
+            };
+            let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place));
+            required |= bit.ok_or(Beyond)?;
+        }
+        Ok(Some(Self { known: known.into(), required, open }))
+    }
+
+    fn required(schema: &Map<String, Json>) -> Result<&[Json], Beyond> {
+        match schema.get("required") {
+            None => Ok(&[]),
+            Some(Json::Array(names)) => Ok(names),
+            Some(_) => Err(Beyond),
+        }
     }
 
     #[inline]
-    fn check(&self, object: Option<Object<'_>>) -> Result<(), Box<Violation>> {
+    fn check(&self, object: Option<Object<'_>>) -> Result<(), Violation> {
         let mut missing = self.required;
         for (name, value) in object.into_iter().flatten() {
             let place = self.known.iter().position(|(known, _)| **known == *name);
@@ -367,20 +370,17 @@ impl Members {
 }
 
 impl Items {
-    fn compile(schema: &Map<String, Json>) -> Option<Option<Self>> {
+    fn compile(schema: &Map<String, Json>) -> Result<Option<Self>, Beyond> {
         let count = Length::compile(schema, "minItems", "maxItems")?;
-        let each = match schema.get("items") {
-            None => None,
-            Some(items) => Some(Box::new(Rule::compile(items)?)),
-        };
+        let each = schema.get("items").map(Rule::compile).transpose()?.map(Box::new);
         if count.is_none() && each.is_none() {
-            return Some(None);
+            return Ok(None);
         }
         let count = count.unwrap_or(Length { least: 0, most: usize::MAX });
-        Some(Some(Self { each, count }))
+        Ok(Some(Self { each, count }))
     }
 
-    fn check(&self, value: Value<'_>) -> Result<(), Box<Violation>> {
+    fn check(&self, value: Value<'_>) -> Result<(), Violation> {
         let Some(array) = value.as_array() else { return Ok(()) };
         self.count.check(array.len(), "items")?;
         let Some(each) = &self.each else { return Ok(()) };
@@ -391,22 +391,22 @@ impl Items {
     }
 }
 
-/// The values of `enum` and `const`; the outer `None` where one of them has parts.
-fn compile_choices(schema: &Map<String, Json>) -> Option<Option<Box<[Scalar]>>> {
+/// The values of `enum` and `const`; fails where one of them has parts.
+fn compile_choices(schema: &Map<String, Json>) -> Result<Option<Box<[Scalar]>>, Beyond> {
     match (schema.get("enum"), schema.get("const")) {
-        (None, None) => Some(None),
+        (None, None) => Ok(None),
         (Some(Json::Array(values)), None) => {
-            values.iter().map(Scalar::compile).collect::<Option<_>>().map(Some)
+            values.iter().map(Scalar::compile).collect::<Result<_, _>>().map(Some)
         }
         (None, Some(value)) => Scalar::compile(value).map(|only| Some([only].into())),
-        _ => None,
+        _ => Err(Beyond),
     }
 }
 
 /// The number, where comparing any other double with it is comparing the numbers that were meant:
 /// below 2^53 rounding a whole number never crosses it.
-fn exact(number: &Json) -> Option<f64> {
-    number.as_f64().filter(|number| number.abs() < TWO_TO_53)
+fn exact(number: &Json) -> Result<f64, Beyond> {
+    number.as_f64().filter(|number| number.abs() < TWO_TO_53).ok_or(Beyond)
 }
 
 /// Whether a rule says what this keyword says, or the keyword asserts nothing.
@@ -550,7 +550,7 @@ mod tests {
             json!({ "unheard-of": 1 }),
             json!(false),
         ] {
-            assert!(Rule::compile(&schema).is_none(), "{schema}");
+            assert!(Rule::compile(&schema).is_err(), "{schema}");
         }
     }
 

@@ -5,9 +5,14 @@
 
 use std::fmt;
 
-/// One value that is not what its rule says, and where it stands.
+/// One value that is not what its rule says. One word, so that a check that passes hands back
+/// little.
 #[derive(Clone, Debug)]
-pub(super) struct Violation {
+pub(super) struct Violation(Box<Finding>);
+
+/// What was found, and where.
+#[derive(Clone, Debug)]
+struct Finding {
     /// The way to the value, joined by points; empty for the whole.
     place: String,
     /// The rest of the sentence.
@@ -25,13 +30,13 @@ pub(super) enum Amount {
 
 impl Violation {
     #[cold]
-    fn new(problem: String) -> Box<Self> {
-        Box::new(Self { place: String::new(), problem })
+    fn new(problem: String) -> Self {
+        Self(Box::new(Finding { place: String::new(), problem }))
     }
 
     /// It is beyond a bound: "must be at least 3".
     #[cold]
-    pub(super) fn bound(relation: &str, bound: Amount) -> Box<Self> {
+    pub(super) fn bound(relation: &str, bound: Amount) -> Self {
         Self::new(match bound {
             Amount::Count(count, unit) => format!("must have {relation} {count} {unit}"),
             Amount::Number(number) => format!("must be {relation} {number}"),
@@ -40,44 +45,46 @@ impl Violation {
 
     /// It is none of the values it may be.
     #[cold]
-    pub(super) fn choice(choices: impl Iterator<Item = String>) -> Box<Self> {
+    pub(super) fn choice(choices: impl Iterator<Item = String>) -> Self {
         Self::new(format!("must be {}", alternatives(choices)))
     }
 
     /// It has another kind.
     #[cold]
-    pub(super) fn kind(kinds: impl Iterator<Item = &'static str>) -> Box<Self> {
+    pub(super) fn kind(kinds: impl Iterator<Item = &'static str>) -> Self {
         Self::new(format!("must be {}", alternatives(kinds.map(String::from))))
     }
 
     /// It is not there.
     #[cold]
-    pub(super) fn missing() -> Box<Self> {
+    pub(super) fn missing() -> Self {
         Self::new(String::from("is missing"))
     }
 
     /// It must not be there.
     #[cold]
-    pub(super) fn unknown() -> Box<Self> {
+    pub(super) fn unknown() -> Self {
         Self::new(String::from("is not known"))
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place.is_empty() {
-            return write!(formatter, "the arguments: {}", self.problem);
+        let Finding { place, problem } = &*self.0;
+        if place.is_empty() {
+            return write!(formatter, "the arguments: {problem}");
         }
-        write!(formatter, "`{}` {}", self.place, self.problem)
+        write!(formatter, "`{place}` {problem}")
     }
 }
 
 /// The same violation, seen from one level above: inside of `name`.
 #[cold]
-pub(super) fn at(name: &str, mut inner: Box<Violation>) -> Box<Violation> {
-    let joint = if inner.place.is_empty() { "" } else { "." };
-    inner.place.insert_str(0, joint);
-    inner.place.insert_str(0, name);
+pub(super) fn at(name: &str, mut inner: Violation) -> Violation {
+    let place = &mut inner.0.place;
+    let joint = if place.is_empty() { "" } else { "." };
+    place.insert_str(0, joint);
+    place.insert_str(0, name);
     inner
 }
 
