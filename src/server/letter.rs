@@ -21,7 +21,7 @@ pub(super) enum Letter {
     /// What every shard is told.
     Notice(Notice),
     /// A blocking handler has something to say to its client's log.
-    Log(LogMessage),
+    Log(Box<LogMessage>),
     /// A blocking handler has come this far.
     Progress(Progress),
     /// A blocking handler has ended.
@@ -92,7 +92,7 @@ impl WorkerHost for WorkerVoice {
             let logger = logger.map(str::to_owned);
             let message = LogMessage { ticket: self.ticket, level, logger, data };
             // Told before the answer or not at all: where the box is full nobody waits for it.
-            drop(self.post.try_send(self.shard, Letter::Log(message)));
+            drop(self.post.try_send(self.shard, Letter::Log(Box::new(message))));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is said about bad input is itself a message of the revision.
 
 #[path = "../support/judge.rs"]
-mod judge;
+pub(crate) mod judge;
 
 use serde_json::{Value, json};
 

@@ -10,6 +10,7 @@
 //! the server has read something, it asks another question on the same shard and waits for the
 //! answer. What depends on how bytes and connections move runs over both rings.
 
+mod askers;
 mod batches;
 mod cancellation;
 mod client;
@@ -24,12 +25,15 @@ mod half_open;
 mod handshake;
 mod ids;
 mod judged;
+mod logs;
 mod memory;
 mod mutations;
 mod not_json;
 mod oversize;
 mod progress;
+mod questions;
 mod resets;
+mod rounds;
 mod silence;
 mod slow_readers;
 mod stage;

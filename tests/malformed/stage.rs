@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use corelane::Catalog;
 use corelane::engine::ring::RingOptions;
 use corelane::observe::counters::Counters;
 use corelane::protocol::message::ServerInfo;
@@ -22,6 +23,11 @@ impl Stage {
     /// Starts a server.
     pub(crate) fn open(options: Options) -> Self {
         let catalog = demo::catalog(ServerInfo::new("malformed", "1.0.0")).expect("demo tools");
+        Self::offering(options, catalog)
+    }
+
+    /// Starts a server that offers something else.
+    pub(crate) fn offering(options: Options, catalog: Catalog) -> Self {
         let running = Server::new(catalog).options(options).start().expect("a server that starts");
         let (_, address) = running.addresses()[0];
         Self { running, address }

@@ -151,6 +151,8 @@ types_of!(schema_2025_11_25::mcp_2025_11_25, JsonrpcResultResponse, JsonrpcError
 });
 types_of!(schema_2026_07_28::mcp_2026_07_28, JsonrpcResultResponse, JsonrpcErrorResponse, {
     "server/discover" => DiscoverResult,
+    // Whatever was asked for: the answer asks in return.
+    "input_required" => InputRequiredResult,
     "subscriptions/listen" => SubscriptionsListenResult
 });
 
@@ -171,7 +173,11 @@ fn by_types(
         "2025-03-26" => mcp_2025_03_26(message, shape, answers),
         "2025-06-18" => mcp_2025_06_18(message, shape, answers),
         "2025-11-25" => mcp_2025_11_25(message, shape, answers),
-        "2026-07-28" => mcp_2026_07_28(message, shape, answers),
+        "2026-07-28" => {
+            let result_type = message["result"]["resultType"].as_str();
+            let asks = result_type.filter(|kind| *kind == "input_required");
+            mcp_2026_07_28(message, shape, asks.or(answers))
+        }
         _ => panic!("no revision is called {revision}"),
     }
 }
