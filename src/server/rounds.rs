@@ -11,8 +11,8 @@
 //! state, which is sealed ([`crate::guard::seal`]).
 //!
 //! What it keeps true: a state counts for the request that it was given out for (method, name,
-//! arguments, principal), for a bounded time, and once; an answer counts only where this server has
-//! asked for it. What a handler makes of an answer is not known here.
+//! arguments, principal), for a bounded time, and once; with a state, an answer counts only where
+//! this server has asked for it. What a handler makes of an answer is not known here.
 //!
 //! Source: 2026-07-28 `basic/patterns/mrtr`.
 
@@ -125,6 +125,15 @@ impl Rounds {
 }
 
 impl Round {
+    /// A call that has been through nothing and brings answers all the same: its client knows what
+    /// it is going to be asked, from before or from the documentation. They are the client's own
+    /// words either way, so they count where a handler asks for them.
+    pub(super) fn foreseen(responses: Option<Value<'_>>) -> Self {
+        let responses = responses.and_then(Value::as_object).into_iter().flatten();
+        let answers = responses.map(|(key, response)| (key.into(), response.to_json()));
+        Self { answers: answers.collect(), ..Self::default() }
+    }
+
     /// Takes the answers of a retry, those that were asked for; tells how many were not. One that
     /// is missing is asked for again by a handler that still needs it.
     pub(super) fn take(&mut self, responses: Option<Value<'_>>) -> u64 {
@@ -250,6 +259,17 @@ mod tests {
         let round = rounds.open(&state, binding, at(3)).unwrap();
         assert!(round.answer("a").is_some());
         assert_eq!(round.number, 2);
+    }
+
+    #[test]
+    fn a_client_may_answer_before_it_is_asked() {
+        let text = r#"{"a":{"x":1},"b":7}"#;
+        let round = with(text, |responses| Round::foreseen(Some(responses)));
+        assert_eq!(round.answer("a"), Some(&serde_json::json!({"x": 1})));
+        assert_eq!(round.answer("c"), None);
+        let (rounds, binding) = (rounds(), binding("{}"));
+        let state = rounds.seal(&round, ["c"].into_iter(), binding, at(0)).unwrap();
+        assert!(rounds.open(&state, binding, at(1)).unwrap().answer("a").is_some());
     }
 
     #[test]

@@ -114,15 +114,13 @@ impl Road {
         admitted: &Admitted<'_>,
         extras: CallExtras<'_>,
     ) -> Result<Round, Error> {
-        let mut round = Round::default();
-        if let Some(state) = extras.request_state {
-            self.refuse_busy(connection)?;
-            let unix_ms = self.calendar.unix_ms(passage.now);
-            round = self.rounds.open(state, bind(admitted), unix_ms).inspect_err(|_| {
-                self.counters.questions.states_refused += 1;
-            })?;
-        }
-        // Without a state nothing was asked, and so nothing is answered.
+        let Some(state) = extras.request_state else {
+            return Ok(Round::foreseen(extras.input_responses));
+        };
+        self.refuse_busy(connection)?;
+        let unix_ms = self.calendar.unix_ms(passage.now);
+        let opened = self.rounds.open(state, bind(admitted), unix_ms);
+        let mut round = opened.inspect_err(|_| self.counters.questions.states_refused += 1)?;
         self.counters.questions.unasked += round.take(extras.input_responses);
         Ok(round)
     }
