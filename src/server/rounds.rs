@@ -218,7 +218,7 @@ mod tests {
     use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
 
     fn rounds() -> Rounds {
-        Rounds::new(&[7; 32], Arc::new(Spent::new(64)), Duration::from_secs(60))
+        Rounds::new(&[7; 32], Arc::new(Spent::new(64)), Duration::from_mins(1))
     }
 
     fn with<R>(text: &str, look: impl FnOnce(Value<'_>) -> R) -> R {
