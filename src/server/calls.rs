@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::voice::Flag;
+use super::desk::voice::Flag;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::host::Task;

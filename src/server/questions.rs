@@ -16,6 +16,8 @@
 //! Source: `basic/lifecycle` ("Timeouts") and `basic/utilities/{cancellation,progress}` of the
 //! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
 
+pub(super) mod rounds;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -24,7 +26,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::rounds::{Binding, Round};
+use self::rounds::{Binding, Round};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::timer::Wheel;
