@@ -7,8 +7,8 @@
 
 pub mod buffer;
 pub mod capacity;
-pub mod chance;
 pub mod clock;
+pub mod origin;
 
 pub mod ring;
 

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::voice::Flag;
+use super::desk::voice::Flag;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::host::Task;
@@ -209,5 +209,68 @@ impl Calls {
     /// Handlers at work, those that nobody waits for included.
     pub(super) const fn len(&self) -> usize {
         self.slab.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::protocol::rpc::Id;
+
+    fn at(milliseconds: u64) -> Moment {
+        Moment::from_milliseconds(milliseconds)
+    }
+
+    /// A table with one call that must have answered after 100 ms.
+    fn one_call() -> (Calls, Key) {
+        let mut calls = Calls::new(4);
+        let caller = Caller {
+            connection: Key::from_bits(1),
+            id: Id::Signed(1).into(),
+            revision: Revision::LATEST_LEGACY,
+            progress_token: None,
+        };
+        let work = Work::Blocking { interest: Some(Arc::new(())) };
+        let deadline = Moment::ORIGIN.after(Duration::from_millis(100));
+        let ticket = calls.enter(caller, work, deadline).expect("room for one call");
+        (calls, ticket)
+    }
+
+    #[test]
+    fn a_call_stands_still_while_any_of_its_questions_is_open() {
+        let (mut calls, ticket) = one_call();
+        assert!(calls.ask(ticket, 1, 2, at(10)));
+        assert!(calls.ask(ticket, 2, 2, at(20)));
+        assert!(!calls.ask(ticket, 3, 2, at(20)), "as many as may be are open");
+        calls.hear(ticket, 1, at(50));
+        assert_eq!(calls.overdue(at(500)), None);
+        calls.hear(ticket, 2, at(510));
+        // It stood still for 500 ms.
+        assert_eq!(calls.overdue(at(599)), None);
+        assert_eq!(calls.overdue(at(600)), Some(ticket));
+    }
+
+    #[test]
+    fn an_entry_from_before_the_question_does_not_end_the_call_early() {
+        let (mut calls, ticket) = one_call();
+        assert!(calls.ask(ticket, 1, 2, at(10)));
+        calls.hear(ticket, 1, at(40));
+        assert_eq!(calls.overdue(at(100)), None);
+        assert_eq!(calls.overdue(at(130)), Some(ticket));
+    }
+
+    #[test]
+    fn a_cancelled_call_asks_nothing_more_and_is_never_overdue() {
+        let (mut calls, ticket) = one_call();
+        assert!(calls.ask(ticket, 1, 2, at(10)));
+        assert_eq!(calls.take_questions(ticket), [1]);
+        assert!(calls.cancel(ticket));
+        assert!(!calls.cancel(ticket));
+        assert!(!calls.ask(ticket, 2, 2, at(20)));
+        calls.hear(ticket, 1, at(30));
+        assert_eq!(calls.overdue(at(1_000)), None);
+        assert_eq!(calls.len(), 1, "until its handler ends");
     }
 }

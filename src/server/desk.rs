@@ -1,8 +1,10 @@
 //! The desk between a shard and the local handlers that run on it.
 //!
 //! Handlers are futures on the shard's thread; the driver is not re-entrant. So a handler leaves
-//! notes here (progress, questions, its end) and the driver reads them once a turn, and a handler that sleeps
-//! leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
+//! notes here (progress, questions, its end) and the driver reads them once a turn, and a handler
+//! that sleeps leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
+
+pub(super) mod voice;
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;

@@ -15,12 +15,12 @@ use signal_hook::iterator::Signals;
 
 use super::letter::{Busy, Circular, Notice};
 use super::options::Options;
-use super::origin::Origin;
-use super::rounds::ROUNDS_REMEMBERED_MAX;
+use super::questions::rounds::ROUNDS_REMEMBERED_MAX;
 use super::shard::{self, ShardSeed};
 use super::threads::{self, Sources, StartError, Threads};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::mesh::{Spent, Tally, mesh};
+use crate::engine::origin::Origin;
 use crate::engine::placement::Placement;
 use crate::link::listener::{self, ListenerOptions};
 use crate::observe::counters::Counters;

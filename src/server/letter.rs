@@ -7,8 +7,8 @@
 use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
 
+use super::desk::voice::Logs;
 use super::desk::{LogMessage, Progress};
-use super::voice::Logs;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Outbox, Post, ShardId};
 use crate::link::LinkOptions;

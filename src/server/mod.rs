@@ -11,15 +11,9 @@
 
 pub mod options;
 
-mod origin;
-
-mod rounds;
-
 mod questions;
 
 mod desk;
-
-mod voice;
 
 mod letter;
 
@@ -40,6 +34,6 @@ pub use self::driver::ShardDriver;
 pub use self::launch::{Handle, Running, Server};
 pub use self::letter::Busy;
 pub use self::options::Options;
-pub use self::origin::Origin;
 pub use self::shard::{Inlet, ShardSeed};
 pub use self::threads::StartError;
+pub use crate::engine::origin::Origin;

@@ -87,7 +87,8 @@ pub struct LimitOptions {
     pub nesting_max: usize,
     /// Calls of one connection that wait for a handler; one more is refused with -32603 and may be
     /// sent again. The connection is read on, because what comes next may be the answer that a
-    /// handler waits for, or a cancellation. Cost: about 64 bytes each while they wait. Default 256.
+    /// handler waits for, or a cancellation. Cost: about 64 bytes each while they wait.
+    /// Default 256.
     pub requests_in_flight_max: u32,
     /// Time from a request to its answer; then it is cancelled and answered with an error.
     /// Default 5 min.

@@ -26,7 +26,7 @@ use super::calls::Calls;
 use super::desk::Desk;
 use super::letter::Letter;
 use super::questions::Questions;
-use super::rounds::Rounds;
+use super::questions::rounds::Rounds;
 use super::session::Session;
 use crate::base::slab::Key;
 use crate::base::time::{Calendar, Moment};

@@ -16,6 +16,8 @@
 //! Source: `basic/lifecycle` ("Timeouts") and `basic/utilities/{cancellation,progress}` of the
 //! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
 
+pub(super) mod rounds;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -24,7 +26,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::rounds::{Binding, Round};
+use self::rounds::{Binding, Round};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::timer::Wheel;
@@ -245,7 +247,8 @@ pub(super) struct Posed {
     /// The request that the next state will belong to.
     pub(super) binding: Binding,
     open: RefCell<Vec<Pose>>,
-    posed: Cell<u64>,
+    /// Questions so far: the number of the next one.
+    numbers: Cell<u64>,
 }
 
 /// One question that the round leaves open.
@@ -261,7 +264,7 @@ pub(super) struct Pose {
 impl Posed {
     /// The questions of a handler that runs for the request `binding`, after `round`.
     pub(super) fn new(round: Round, binding: Binding) -> Self {
-        Self { round, binding, open: RefCell::default(), posed: Cell::new(0) }
+        Self { round, binding, open: RefCell::default(), numbers: Cell::new(0) }
     }
 
     /// Asks. Ready at once where the client has answered; never where it has not: the round ends
@@ -315,8 +318,8 @@ impl Future for Unanswered {
         if open.len() >= QUESTIONS_MAX {
             return Poll::Ready(Err(too_many()));
         }
-        let number = posed.posed.get();
-        posed.posed.set(number + 1);
+        let number = posed.numbers.get();
+        posed.numbers.set(number + 1);
         open.push(Pose { number, key, request });
         drop(open);
         self.number = Some(number);
@@ -336,4 +339,127 @@ impl Drop for Unanswered {
 #[cold]
 pub(super) fn too_many() -> AskError {
     AskError::Refused(format!("a call may ask {QUESTIONS_MAX} questions at once").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
+
+    const CLIENT: Key = Key::from_bits(1);
+    const STRANGER: Key = Key::from_bits(2);
+    const CALL: Key = Key::from_bits(7);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_milliseconds(seconds * 1000)
+    }
+
+    /// Opens question `number` and tells its id.
+    fn open(questions: &mut Questions, number: u64, slot: &Rc<Slot>) -> IdBuf {
+        let slot = Rc::clone(slot);
+        questions.open(number, (CLIENT, CALL), InputRequest::Roots, slot, at(0)).id.clone()
+    }
+
+    fn questions() -> Questions {
+        Questions::new(3, Duration::from_secs(10))
+    }
+
+    fn reply(slot: &Slot) -> Poll<Reply> {
+        slot.poll(&Context::from_waker(Waker::noop()))
+    }
+
+    fn settle(question: Question, response: &str) -> Settled {
+        let mut parser = Parser::new(Limits::default());
+        let mut bytes = response.as_bytes().to_vec();
+        bytes.resize(response.len() + PADDING_BYTES, 0);
+        let document = parser.parse(&mut bytes, response.len()).unwrap();
+        question.settle(Ok(document.root()))
+    }
+
+    #[test]
+    fn only_the_client_that_was_asked_answers_and_only_once() {
+        let (mut questions, slot) = (questions(), Rc::<Slot>::default());
+        let id = open(&mut questions, 5, &slot);
+        assert_eq!(id.as_id(), Id::Text("corelane-3-5"));
+        assert!(questions.answered(STRANGER, id.as_id()).is_none());
+        for other in [Id::Text("corelane-4-5"), Id::Text("corelane-3-05"), Id::Signed(5)] {
+            assert!(questions.answered(CLIENT, other).is_none());
+        }
+        let (number, question) = questions.answered(CLIENT, id.as_id()).unwrap();
+        assert_eq!(number, 5);
+        assert!(reply(&slot).is_pending());
+        assert_eq!(settle(question, r#"{"roots":[]}"#), Settled::Answered);
+        assert!(matches!(reply(&slot), Poll::Ready(Ok(InputResponse::Roots(_)))));
+        assert!(questions.answered(CLIENT, id.as_id()).is_none());
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_told_apart() {
+        let (mut questions, slot) = (questions(), Rc::<Slot>::default());
+        let id = open(&mut questions, 0, &slot);
+        let (_, question) = questions.answered(CLIENT, id.as_id()).unwrap();
+        assert_eq!(settle(question, r#"{"roots":7}"#), Settled::Malformed);
+        assert!(matches!(reply(&slot), Poll::Ready(Err(AskError::Malformed(_)))));
+    }
+
+    #[test]
+    fn progress_gives_a_client_time_but_not_for_ever() {
+        let (mut questions, slot) = (questions(), Rc::<Slot>::default());
+        let id = open(&mut questions, 0, &slot);
+        assert!(!questions.progress(STRANGER, id.as_id(), at(9)));
+        assert!(!questions.progress(CLIENT, Id::Text("corelane-3-1"), at(9)));
+        for now in (9..80).step_by(9) {
+            assert!(questions.progress(CLIENT, id.as_id(), at(now)));
+            assert!(questions.overdue(at(now + 1)).is_none(), "{now}");
+        }
+        assert!(questions.progress(CLIENT, id.as_id(), at(79)));
+        assert!(questions.overdue(at(79)).is_none());
+        let (number, question) = questions.overdue(at(80)).unwrap();
+        question.fail(AskError::TimedOut);
+        assert_eq!((number, questions.deadline()), (0, None));
+        assert!(matches!(reply(&slot), Poll::Ready(Err(AskError::TimedOut))));
+    }
+
+    #[test]
+    fn what_was_taken_back_is_neither_overdue_nor_anybodys() {
+        let (mut questions, slot) = (questions(), Rc::<Slot>::default());
+        open(&mut questions, 0, &slot);
+        open(&mut questions, 1, &slot);
+        assert_eq!(questions.of(Some(CLIENT)), [0, 1]);
+        assert!(questions.of(Some(STRANGER)).is_empty());
+        assert!(questions.take(0).is_some());
+        assert!(questions.take(0).is_none());
+        assert_eq!(questions.of(None), [1]);
+        assert_eq!(questions.overdue(at(10)).unwrap().0, 1);
+        assert!(questions.overdue(at(10)).is_none());
+    }
+
+    #[test]
+    fn a_round_leaves_open_what_is_waited_for_once_for_each_key() {
+        let posed = Rc::new(Posed::new(Round::default(), Binding::default()));
+        let ask = |key| posed.ask(key, InputRequest::Roots);
+        let mut futures = [ask("a"), ask("b"), ask("a"), ask("c")];
+        assert!(!posed.is_open());
+        for future in &mut futures {
+            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let [a, b, again, c] = futures;
+        drop(c);
+        let keys: Vec<_> = posed.take().into_iter().map(|pose| pose.key).collect();
+        assert_eq!(keys, ["a".into(), "b".into()]);
+        drop((a, b, again));
+        assert!(!posed.is_open());
+    }
+
+    #[test]
+    fn a_handler_that_asks_too_much_at_once_hears_so() {
+        let posed = Rc::new(Posed::new(Round::default(), Binding::default()));
+        let mut futures: Vec<_> = (0..=QUESTIONS_MAX)
+            .map(|key| posed.ask(&key.to_string(), InputRequest::Roots))
+            .collect();
+        let mut poll =
+            |place: usize| futures[place].as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!((0..QUESTIONS_MAX).all(|place| poll(place).is_pending()));
+        assert!(matches!(poll(QUESTIONS_MAX), Poll::Ready(Err(AskError::Refused(_)))));
+    }
 }

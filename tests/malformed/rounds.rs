@@ -209,23 +209,23 @@ fn a_state_that_was_changed_or_shortened_is_refused() {
         let mut client = stage.connect();
         let first = ask_name(1);
         let asked = ask(&mut client, &first);
-        let state = asked["result"]["requestState"].as_str().expect("a state").to_owned();
-        let mut last = state.clone();
+        let sealed = asked["result"]["requestState"].as_str().expect("a state").to_owned();
+        let mut last = sealed.clone();
         let flipped = if last.pop() == Some('A') { "Q" } else { "A" };
         let changed = [
             String::new(),
             "x".to_owned(),
             "é\u{0}".to_owned(),
-            state[1..].to_owned(),
-            state[..state.len() / 2].to_owned(),
-            state[..state.len() - 1].to_owned(),
-            format!("{state}A"),
+            sealed[1..].to_owned(),
+            sealed[..sealed.len() / 2].to_owned(),
+            sealed[..sealed.len() - 1].to_owned(),
+            format!("{sealed}A"),
             format!("{last}{flipped}"),
-            format!("A{}", &state[1..]).replace(&state, "never"),
+            format!("A{}", &sealed[1..]).replace(&sealed, "never"),
             "A".repeat(100_000),
         ];
         let mut refused = 0;
-        for text in changed.iter().filter(|text| **text != state) {
+        for text in changed.iter().filter(|text| **text != sealed) {
             let mut forged = retry(&first, &asked, json!({"user_name": named("Eve")}));
             forged["params"]["requestState"] = json!(text);
             expect_error(&ask(&mut client, &forged), -32602, Some(json!(2)));

@@ -18,11 +18,11 @@ use crate::protocol::params::{CallExtras, Complete, GetPrompt, ReadResource};
 use crate::protocol::rpc::IdBuf;
 use crate::server::calls::{Caller, Work};
 use crate::server::desk::Note;
+use crate::server::desk::voice::{Asking, Flag, LocalVoice, Logs};
 use crate::server::letter::{self, Letter, WorkerVoice};
 use crate::server::questions::Posed;
-use crate::server::rounds::{Binding, Round};
+use crate::server::questions::rounds::{Binding, Round};
 use crate::server::session::Session;
-use crate::server::voice::{Asking, Flag, LocalVoice, Logs};
 use crate::service::{BlockingWork, Call, Features, Live, LocalWork, Reply, Worker};
 
 /// What a client must have at least one of to be asked anything.

@@ -30,7 +30,7 @@ use crate::protocol::json::{Kind, Value, write};
 
 /// States of one process whose redemption is remembered: as many as are given out within
 /// `limits.round_max` at seven thousand a second. Cost: 1 MiB for the process.
-pub(super) const ROUNDS_REMEMBERED_MAX: usize = 1 << 22;
+pub(in crate::server) const ROUNDS_REMEMBERED_MAX: usize = 1 << 22;
 
 /// Bytes of the answers inside one state: each round carries all of them both ways.
 const STATE_BYTES_MAX: usize = 1 << 20;
@@ -41,20 +41,20 @@ const ROUNDS_MAX: u16 = 256;
 /// Gives out states and takes them back. One for each shard; all of a process share what was
 /// redeemed.
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(in crate::server) struct Rounds {
     sealer: Sealer,
     spent: Arc<Spent>,
     /// How long a state is good for.
-    pub(super) round_max: Duration,
+    pub(in crate::server) round_max: Duration,
 }
 
 /// The request that a state belongs to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Binding([u8; 32]);
+pub(in crate::server) struct Binding([u8; 32]);
 
 /// What a call has been through when a handler begins.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub(super) struct Round {
+pub(in crate::server) struct Round {
     /// Until when this may be brought back, in milliseconds since 1970.
     #[serde(rename = "u")]
     until_unix_ms: u64,
@@ -71,12 +71,21 @@ pub(super) struct Round {
 
 impl Rounds {
     /// Rounds under `secret`, which all shards of a process share together with `spent`.
-    pub(super) fn new(secret: &[u8; 32], spent: Arc<Spent>, round_max: Duration) -> Self {
+    pub(in crate::server) fn new(
+        secret: &[u8; 32],
+        spent: Arc<Spent>,
+        round_max: Duration,
+    ) -> Self {
         Self { sealer: Sealer::new(secret), spent, round_max }
     }
 
     /// Takes a state back at `unix_ms`, for good: the same one is refused from here on.
-    pub(super) fn open(&self, text: &str, binding: Binding, unix_ms: u64) -> Result<Round, Error> {
+    pub(in crate::server) fn open(
+        &self,
+        text: &str,
+        binding: Binding,
+        unix_ms: u64,
+    ) -> Result<Round, Error> {
         let opened = self.sealer.open(&binding.0, text).ok_or_else(foreign)?;
         // What we have sealed is what we read; a failure is a text that we never made.
         let round: Round = serde_json::from_slice(&opened.plain).map_err(|_| foreign())?;
@@ -96,7 +105,7 @@ impl Rounds {
     /// # Errors
     ///
     /// Where the answers are too long, or the rounds too many.
-    pub(super) fn seal<'a>(
+    pub(in crate::server) fn seal<'a>(
         &self,
         round: &Round,
         asked: impl Iterator<Item = &'a str>,
@@ -136,7 +145,7 @@ impl Round {
 
     /// Takes the answers of a retry, those that were asked for; tells how many were not. One that
     /// is missing is asked for again by a handler that still needs it.
-    pub(super) fn take(&mut self, responses: Option<Value<'_>>) -> u64 {
+    pub(in crate::server) fn take(&mut self, responses: Option<Value<'_>>) -> u64 {
         let responses = responses.and_then(Value::as_object);
         let mut unasked = 0;
         for (key, response) in responses.into_iter().flatten() {
@@ -152,7 +161,7 @@ impl Round {
     }
 
     /// What was answered to the question `key`.
-    pub(super) fn answer(&self, key: &str) -> Option<&Json> {
+    pub(in crate::server) fn answer(&self, key: &str) -> Option<&Json> {
         self.answers.iter().find(|(known, _)| **known == *key).map(|(_, answer)| answer)
     }
 }
@@ -161,7 +170,7 @@ impl Binding {
     /// The request for `subject` (a name or an address) by `method` with `arguments`, by
     /// `principal`. The order of the arguments' keys does not count, because clients write maps in
     /// any order; no arguments are the same as an empty object.
-    pub(super) fn of(
+    pub(in crate::server) fn of(
         method: &str,
         subject: &str,
         arguments: Option<Value<'_>>,
@@ -227,7 +236,7 @@ mod tests {
     use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
 
     fn rounds() -> Rounds {
-        Rounds::new(&[7; 32], Arc::new(Spent::new(64)), Duration::from_secs(60))
+        Rounds::new(&[7; 32], Arc::new(Spent::new(64)), Duration::from_mins(1))
     }
 
     fn with<R>(text: &str, look: impl FnOnce(Value<'_>) -> R) -> R {

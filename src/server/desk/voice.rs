@@ -7,27 +7,27 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::desk::{Desk, LogMessage, Note, Progress};
-use super::questions::{Posed, Reply, Slot};
+use super::{Desk, LogMessage, Note, Progress};
 use crate::base::slab::Key;
 use crate::protocol::era::LogLevel;
 use crate::protocol::message::InputRequest;
+use crate::server::questions::{Posed, Reply, Slot};
 use crate::service::{CatalogError, Client, Edit, HostFuture, LiveHost};
 
 /// The way from one local handler to its shard.
 #[derive(Debug)]
-pub(super) struct LocalVoice {
-    pub(super) desk: Rc<Desk>,
-    pub(super) ticket: Key,
-    pub(super) flag: Rc<Flag>,
-    pub(super) client: Client,
-    pub(super) logs: Logs,
-    pub(super) asking: Asking,
+pub(in crate::server) struct LocalVoice {
+    pub(in crate::server) desk: Rc<Desk>,
+    pub(in crate::server) ticket: Key,
+    pub(in crate::server) flag: Rc<Flag>,
+    pub(in crate::server) client: Client,
+    pub(in crate::server) logs: Logs,
+    pub(in crate::server) asking: Asking,
 }
 
 /// How a handler asks its client.
 #[derive(Debug)]
-pub(super) enum Asking {
+pub(in crate::server) enum Asking {
     /// By a request of the server's own (up to 2025-11-25).
     Requests,
     /// By the end of the round (2026-07-28).
@@ -36,7 +36,7 @@ pub(super) enum Asking {
 
 /// Which log messages a client wants to hear, as far as that is known when its call begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Logs {
+pub(in crate::server) enum Logs {
     /// None: the request has no log level, or log messages are not offered.
     Never,
     /// Those from this level on: what the request says (2026-07-28).
@@ -47,7 +47,7 @@ pub(super) enum Logs {
 
 impl Logs {
     /// Whether a message of `level` is to be passed on.
-    pub(super) fn wants(self, level: LogLevel) -> bool {
+    pub(in crate::server) fn wants(self, level: LogLevel) -> bool {
         match self {
             Self::Never => false,
             Self::From(least) => level >= least,
@@ -111,14 +111,14 @@ impl LiveHost for LocalVoice {
 
 /// Whether one call was cancelled, and who wants to know.
 #[derive(Debug, Default)]
-pub(super) struct Flag {
+pub(in crate::server) struct Flag {
     raised: Cell<bool>,
     wakers: RefCell<Vec<std::task::Waker>>,
 }
 
 impl Flag {
     /// Cancels; wakes everybody who waits for it.
-    pub(super) fn raise(&self) {
+    pub(in crate::server) fn raise(&self) {
         self.raised.set(true);
         for waker in self.wakers.take() {
             waker.wake();
@@ -126,7 +126,7 @@ impl Flag {
     }
 
     /// Whether it was cancelled.
-    pub(super) const fn is_raised(&self) -> bool {
+    pub(in crate::server) const fn is_raised(&self) -> bool {
         self.raised.get()
     }
 }
