@@ -14,6 +14,7 @@ use crate::engine::host::Task;
 use crate::engine::timer::Wheel;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::IdBuf;
+use crate::service::Catalog;
 
 /// One call whose answer comes later.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Call {
     pub(super) id: IdBuf,
     /// How the answer must be written.
     pub(super) revision: Revision,
+    /// What was offered when it began, and what it ends with.
+    pub(super) catalog: Arc<Catalog>,
     /// What progress must name, where the caller wants to hear of it.
     pub(super) progress_token: Option<IdBuf>,
     /// The last progress told: later ones must be greater.
@@ -75,6 +78,8 @@ pub(super) struct Caller {
     pub(super) id: IdBuf,
     /// How the answer must be written.
     pub(super) revision: Revision,
+    /// What is offered.
+    pub(super) catalog: Arc<Catalog>,
     /// What progress must name.
     pub(super) progress_token: Option<IdBuf>,
 }
@@ -94,12 +99,13 @@ impl Calls {
 
     /// Enters a call that must have answered by `deadline`; `None` when the table is full.
     pub(super) fn enter(&mut self, caller: Caller, work: Work, deadline: Moment) -> Option<Key> {
-        let Caller { connection, id, revision, progress_token } = caller;
+        let Caller { connection, id, revision, catalog, progress_token } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
             connection,
             id,
             revision,
+            catalog,
             progress_token,
             progress,
             dialogue: None,
@@ -217,6 +223,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::protocol::message::ServerInfo;
     use crate::protocol::rpc::Id;
 
     fn at(milliseconds: u64) -> Moment {
@@ -226,10 +233,12 @@ mod tests {
     /// A table with one call that must have answered after 100 ms.
     fn one_call() -> (Calls, Key) {
         let mut calls = Calls::new(4);
+        let catalog = Catalog::builder(ServerInfo::new("calls", "1"));
         let caller = Caller {
             connection: Key::from_bits(1),
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
+            catalog: Arc::new(catalog.build().expect("an empty catalog")),
             progress_token: None,
         };
         let work = Work::Blocking { interest: Some(Arc::new(())) };

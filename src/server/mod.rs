@@ -5,6 +5,7 @@
 //! else.
 //!
 //! Inside, read `pipeline` first: it is the road. `driver` feeds it with what the ring completes,
+//! `subscriptions` knows who listens, `editor` is the one writer of the catalog,
 //! `calls` and `desk` hold what answers later, `launch` starts and ends it all.
 
 #![forbid(unsafe_code)]
@@ -12,10 +13,15 @@
 pub mod options;
 
 mod questions;
+mod subscriptions;
+
+mod draft;
 
 mod desk;
 
 mod letter;
+
+mod editor;
 
 mod calls;
 mod session;
@@ -35,5 +41,6 @@ pub use self::launch::{Handle, Running, Server};
 pub use self::letter::Busy;
 pub use self::options::Options;
 pub use self::shard::{Inlet, ShardSeed};
+pub use self::subscriptions::STREAM_BYTES;
 pub use self::threads::StartError;
 pub use crate::engine::origin::Origin;
