@@ -5,11 +5,14 @@
 //! leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::draft::Draft;
 use super::questions::{Pose, Posed, Slot};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
@@ -42,6 +45,8 @@ pub(super) enum Note {
         /// What it asks.
         open: Vec<Pose>,
     },
+    /// It changes what is offered.
+    Change(Rc<Draft>),
     /// It has ended.
     Finished {
         /// Which call.
@@ -93,6 +98,8 @@ pub(super) struct Progress {
 pub(super) struct Desk {
     now: Cell<Moment>,
     notes: RefCell<Vec<Note>>,
+    /// Resources that have changed, each once, however often that was said.
+    updates: RefCell<BTreeSet<Arc<str>>>,
     sleeps: RefCell<Sleeps>,
     /// Ends the shard's park where a note is left between two turns (a host that runs futures
     /// while the shard waits).
@@ -115,6 +122,7 @@ impl Desk {
         Self {
             now: Cell::new(Moment::ORIGIN),
             notes: RefCell::default(),
+            updates: RefCell::default(),
             sleeps: RefCell::new(sleeps),
             waker,
             in_turn: Cell::new(false),
@@ -151,6 +159,26 @@ impl Desk {
         Sleep { desk: Rc::clone(self), deadline: self.now.get().after(span), key: None }
     }
 
+    /// Notes that a resource has changed.
+    pub(super) fn note_update(&self, uri: &str) {
+        if !self.updates.borrow().contains(uri) {
+            self.updates.borrow_mut().insert(uri.into());
+        }
+        if !self.in_turn.get() {
+            self.waker.wake();
+        }
+    }
+
+    /// Takes the resources that have changed.
+    pub(super) fn take_updates(&self) -> BTreeSet<Arc<str>> {
+        self.updates.take()
+    }
+
+    /// Whether resources have changed.
+    pub(super) fn has_updates(&self) -> bool {
+        !self.updates.borrow().is_empty()
+    }
+
     /// Swaps the notes left so far into `into`, which must be empty.
     pub(super) fn take_notes(&self, into: &mut Vec<Note>) {
         debug_assert!(into.is_empty());
@@ -159,7 +187,7 @@ impl Desk {
 
     /// Whether notes wait.
     pub(super) fn has_notes(&self) -> bool {
-        !self.notes.borrow().is_empty()
+        !self.notes.borrow().is_empty() || self.has_updates()
     }
 
     /// When the next sleeper wakes.
@@ -257,8 +285,8 @@ mod tests {
 
     #[test]
     fn a_note_left_between_turns_wakes_the_shard() {
-        let woken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let count = std::sync::Arc::clone(&woken);
+        let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = Arc::clone(&woken);
         let waker = Waker::new(move || {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         });

@@ -17,12 +17,17 @@ mod origin;
 mod rounds;
 
 mod questions;
+mod subscriptions;
+
+mod draft;
 
 mod desk;
 
 mod voice;
 
 mod letter;
+
+mod editor;
 
 mod calls;
 mod session;
@@ -45,4 +50,5 @@ pub use self::letter::Busy;
 pub use self::options::Options;
 pub use self::origin::Origin;
 pub use self::shard::{Inlet, ShardSeed};
+pub use self::subscriptions::STREAM_BYTES;
 pub use self::threads::StartError;

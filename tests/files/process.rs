@@ -65,6 +65,17 @@ impl Peer {
         }
     }
 
+    /// Waits for a notification.
+    fn hear(&mut self, method: &str) -> Value {
+        loop {
+            let limit = Duration::from_secs(20);
+            let mut message = self.output.recv_timeout(limit).expect("it is told");
+            if message["method"] == method {
+                return message["params"].take();
+            }
+        }
+    }
+
     /// Every entry of a list, all pages together.
     fn list(&mut self, method: &str, member: &str) -> Vec<Value> {
         let mut entries = Vec::new();
@@ -110,6 +121,28 @@ fn a_directory_is_served_without_a_line_of_code() {
     let result = peer.ask("prompts/get", &params);
     assert_eq!(result["messages"][0]["content"]["text"], "Explain rings.");
 
+    drop(peer.input);
+    assert_eq!(peer.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_client_hears_of_what_changes_on_disk() {
+    let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(docs.path(), "a.txt", "a");
+    let mut peer = Peer::start(docs.path(), prompts.path());
+    let resources = peer.list("resources/list", "resources");
+    let a = resources.iter().find(|it| it["name"] == "a.txt").unwrap()["uri"].clone();
+    peer.ask("resources/subscribe", &json!({ "uri": a }));
+    write(docs.path(), "a.txt", "aa");
+    assert_eq!(peer.hear("notifications/resources/updated")["uri"], a);
+    write(docs.path(), "b.txt", "b");
+    peer.hear("notifications/resources/list_changed");
+    let resources = peer.list("resources/list", "resources");
+    assert!(resources.iter().any(|it| it["name"] == "b.txt"));
+    write(prompts.path(), "ask.md", "Explain {{topic}}.");
+    peer.hear("notifications/prompts/list_changed");
+    let prompts = peer.list("prompts/list", "prompts");
+    assert!(prompts.iter().any(|it| it["name"] == "ask"));
     drop(peer.input);
     assert_eq!(peer.child.wait().unwrap().code(), Some(0));
 }

@@ -18,7 +18,8 @@ use crate::protocol::params::{CallExtras, Complete, GetPrompt, ReadResource};
 use crate::protocol::rpc::IdBuf;
 use crate::server::calls::{Caller, Work};
 use crate::server::desk::Note;
-use crate::server::letter::{self, Letter, WorkerVoice};
+use crate::server::editor::Editor;
+use crate::server::letter::{self, Letter, Reach, WorkerVoice};
 use crate::server::questions::Posed;
 use crate::server::rounds::{Binding, Round};
 use crate::server::session::Session;
@@ -194,6 +195,7 @@ impl Road {
         let ticket = self.enter(passage, connection, admitted, blocking)?;
         let (post, shard) = (self.post.clone(), self.shard);
         let (client, logs) = (admitted.client(), self.logs(admitted));
+        let reach: Arc<dyn Reach> = Arc::<Editor>::clone(&self.editor);
         let job = Box::new(move || {
             let voice = WorkerVoice {
                 post: post.clone(),
@@ -202,6 +204,7 @@ impl Road {
                 interest: watched.clone(),
                 client,
                 logs,
+                reach,
             };
             let result = work(Worker::new(Arc::new(voice)));
             letter::deliver(&post, shard, Letter::Finished { ticket, result }, &watched);
@@ -234,6 +237,7 @@ impl Road {
             id: admitted.id.into(),
             revision: admitted.revision,
             progress_token: admitted.progress_token.map(IdBuf::from),
+            catalog: Arc::clone(&self.catalog),
         };
         let deadline = passage.now.after(self.request_max);
         let ticket = self
