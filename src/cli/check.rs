@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use corelane::config::{Effective, Machine, Problem};
+use corelane::config::{Effective, Machine, Problem, directories};
 
 use crate::cli::complain;
 
@@ -16,7 +16,9 @@ pub(crate) fn run(effective: &Effective) -> ExitCode {
     for warning in &effective.warnings {
         complain("warning", warning);
     }
-    for (key, refusal) in Machine::look().warnings(&effective.options) {
+    let mut refusals = Machine::look().warnings(&effective.options);
+    refusals.extend(directories::unreadable(&effective.options));
+    for (key, refusal) in refusals {
         complain("warning", &Problem::new(effective.source(key).clone(), key, refusal));
     }
     match write(effective, &mut io::stdout().lock()) {

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use corelane::config::{self, Effective};
+use corelane::config::{self, Effective, Problem, directories};
 use corelane::observe::Event;
 
 mod arguments;
@@ -36,6 +36,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if command != "check" && refuse_directories(&effective) {
+        return ExitCode::FAILURE;
+    }
     match command {
         "check" => check::run(&effective),
         "stdio" => serve::stdio(start(effective)),
@@ -48,6 +51,16 @@ fn start(effective: Effective) -> config::Options {
     lines::start(effective.options.log.level);
     doubt(&effective);
     effective.options
+}
+
+/// Complains of directories that cannot be served; whether there are some.
+fn refuse_directories(effective: &Effective) -> bool {
+    let refusals = directories::unreadable(&effective.options);
+    for (key, refusal) in &refusals {
+        let source = effective.source(key).clone();
+        complain("error", &Problem::new(source, *key, refusal.clone()));
+    }
+    !refusals.is_empty()
 }
 
 /// Tells what is odd about the configuration and not wrong.

@@ -1,4 +1,5 @@
-//! `serve` and `stdio`: from options to a running server of the demo tools, and to an exit code.
+//! `serve` and `stdio`: from options to a running server of files and the demo tools, and to an
+//! exit code.
 //!
 //! What it keeps true: `serve` never writes to standard output, and `stdio` writes nothing there
 //! but MCP. It starts nothing where nothing would listen.
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use corelane::config::{self, CommandLine, Options};
 use corelane::observe::{Counters, Event};
 use corelane::protocol::message::ServerInfo;
+use corelane::server::files::Files;
 use corelane::server::{Handle, Server};
 use corelane::service::{Catalog, demo};
 
@@ -48,7 +50,7 @@ fn reload(command_line: &CommandLine, handle: &Handle) {
     }
 }
 
-/// A server of the demo tools.
+/// A server of the demo tools and of the files that the options name.
 fn offer(options: Options) -> Result<Server, Box<dyn Error>> {
     let info = ServerInfo {
         title: Some("Corelane".to_owned()),
@@ -57,7 +59,8 @@ fn offer(options: Options) -> Result<Server, Box<dyn Error>> {
     };
     let page = usize::try_from(options.service.tools_page_length)?;
     let catalog = demo::offer(Catalog::builder(info)).page_length_max(page).build()?;
-    Ok(Server::new(catalog).options(options))
+    let files = Files::of(&options.files)?;
+    Ok(Server::new(catalog).options(options).files(files)?)
 }
 
 /// What was counted goes to the log, what went wrong to standard error.

@@ -123,9 +123,11 @@ fn text_of(value: &DeValue<'_>, row: &Row) -> Result<String, Refusal> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Boolean(switch) if row.unit == Unit::Switch => Ok(switch.to_string()),
-        DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix())
-            .map(|number| number.to_string())
-            .map_err(|_| row.unit.out_of_range(number.as_str())),
+        DeValue::Integer(number) if row.unit != Unit::Directory => {
+            i128::from_str_radix(number.as_str(), number.radix())
+                .map(|number| number.to_string())
+                .map_err(|_| row.unit.out_of_range(number.as_str()))
+        }
         DeValue::Array(items) if matches!(row.unit, Unit::Cpus { .. }) => {
             let texts: Result<Vec<String>, Refusal> = items
                 .iter()

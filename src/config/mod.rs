@@ -26,6 +26,7 @@ pub mod table;
 pub mod file;
 pub mod rules;
 
+pub mod directories;
 pub mod environment;
 pub mod machine;
 

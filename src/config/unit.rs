@@ -46,6 +46,8 @@ pub enum Unit {
         /// The highest number that is accepted.
         most: u64,
     },
+    /// A directory, or `off`.
+    Directory,
     /// Milliseconds.
     Milliseconds {
         /// The least that is accepted.
@@ -109,6 +111,7 @@ impl Unit {
             Self::Count { .. } => "N".to_owned(),
             Self::CountOrAuto { .. } => "N|auto".to_owned(),
             Self::Cpus { .. } => "LIST|auto".to_owned(),
+            Self::Directory => "DIR|off".to_owned(),
             Self::Milliseconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
         }
@@ -122,6 +125,7 @@ impl Unit {
             Self::Choice(_) => "one of its words",
             Self::Count { .. } | Self::CountOrAuto { .. } => "a whole number",
             Self::Cpus { .. } => "a list of cpus",
+            Self::Directory => "the path of a directory",
             Self::Milliseconds { .. } => "a time",
             Self::Switch => "true or false",
         }
@@ -136,7 +140,7 @@ impl Unit {
             | Self::CountOrAuto { least, most }
             | Self::Milliseconds { least, most } => (least, most),
             Self::Cpus { most } => (0, most),
-            Self::Address | Self::Choice(_) | Self::Switch => (0, u64::MAX),
+            Self::Address | Self::Choice(_) | Self::Directory | Self::Switch => (0, u64::MAX),
         }
     }
 
@@ -150,6 +154,7 @@ impl Unit {
             Self::Count { .. } => "write digits",
             Self::CountOrAuto { .. } => "write digits, or auto",
             Self::Cpus { .. } => "write a list such as 0,2-5, or auto",
+            Self::Directory => "write the path of a directory in quotes, or off",
             Self::Milliseconds { .. } => {
                 "write milliseconds, or a time such as 500ms, 30s, 5min, 1h or 1d"
             }

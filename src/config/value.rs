@@ -5,6 +5,7 @@
 //! option it reads for, nor where the text came from.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::options::{Executor, LogLevel, Profile, RingBackend};
@@ -173,6 +174,25 @@ fn refused_address(text: &str) -> Refusal {
     Refusal::new(format!("{text:?} is not an address with a port"), SHAPE)
 }
 
+/// The path of a directory, or `off` for none. Whether it is there is not asked here.
+impl Value for Option<PathBuf> {
+    fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
+        if text.is_empty() || text.contains('\0') {
+            return Err(Refusal::new(format!("{text:?} is no path"), unit.shape()));
+        }
+        if text == "~" || text.starts_with("~/") {
+            let remedy = "write the whole path: only a shell knows what ~ is";
+            return Err(Refusal::new(format!("{text:?} begins with ~"), remedy));
+        }
+        *self = (text != "off").then(|| PathBuf::from(text));
+        Ok(())
+    }
+
+    fn show(&self, _: &Unit) -> String {
+        self.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string())
+    }
+}
+
 /// Cpus in order, or `auto` for none.
 impl Value for Option<Vec<u16>> {
     fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
@@ -273,6 +293,21 @@ mod tests {
         assert!(refusal("localhost:8888").what.ends_with("names are not resolved"));
         assert!(refusal("127.0.0.1:88888").what.ends_with("not an address with a port"));
         assert!(refusal("").what.ends_with("not an address with a port"));
+    }
+
+    #[test]
+    fn a_path_is_taken_as_it_is_written() {
+        let mut path = Some(PathBuf::from("before"));
+        for text in ["/srv/docs", "docs", "./off", "a b/\"ü\"", "7"] {
+            path.read(text, &Unit::Directory).unwrap();
+            assert_eq!(path.show(&Unit::Directory), text);
+        }
+        for text in ["", "a\0b", "~", "~/docs"] {
+            assert!(path.read(text, &Unit::Directory).is_err(), "{text:?}");
+        }
+        assert_eq!(path, Some(PathBuf::from("7")));
+        path.read("off", &Unit::Directory).unwrap();
+        assert_eq!(path, None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Everything worth telling, as one enum.
 //!
 //! What it keeps true: labels come from small enums, numbers and addresses; free text appears
-//! only in events of the start, where it is the kernel's or our own. Payloads, arguments, names
-//! chosen by peers and secrets have no field to travel in. Events leave through `tracing`: the
-//! command line writes them to standard error, a host program does with them what it likes.
+//! only in events of the start and of files that the operator named, where it is the kernel's, the
+//! operator's or our own. Payloads, arguments, names chosen by peers and secrets have no field to
+//! travel in. Events leave through `tracing`: the command line writes them to standard error, a
+//! host program does with them what it likes.
 //!
 //! The lines that other programs wait for (`listening tcp 127.0.0.1:8888`) are events too, under
 //! the target [`START`], which a log level does not silence.
@@ -73,6 +74,11 @@ pub enum Event<'a> {
         connections: u64,
         /// How long they have.
         deadline: Duration,
+    },
+    /// A file or a folder that the operator named is not offered as it should be.
+    FileDoubted {
+        /// Where it is, what is wrong and what to do.
+        doubt: &'a str,
     },
     /// A handler panicked; its caller got an internal error, everything else goes on.
     HandlerPanicked {
@@ -228,7 +234,7 @@ impl Event<'_> {
             Self::MessageRefused { shard, transport, bytes_max } => {
                 warn!(shard, %transport, bytes_max, withheld, "message refused: too long");
             }
-            Self::OptionDoubted { doubt } => warn!("{doubt}"),
+            Self::FileDoubted { doubt } | Self::OptionDoubted { doubt } => warn!("{doubt}"),
             Self::Reloaded => info!("configuration reloaded"),
             Self::ReloadRefused { problem } => error!("configuration not reloaded: {problem}"),
             Self::RingGranted { shard, ring } => info!(shard, ring, "ring granted"),

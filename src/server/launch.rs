@@ -14,6 +14,7 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::editor::Editor;
+use super::files::{Files, Publisher, Watch};
 use super::letter::{Busy, Circular, Notice};
 use super::options::Options;
 use super::questions::rounds::ROUNDS_REMEMBERED_MAX;
@@ -27,7 +28,7 @@ use crate::link::listener::{self, ListenerOptions};
 use crate::observe::counters::Counters;
 use crate::observe::event::Event;
 use crate::observe::label::Transport;
-use crate::service::{Catalog, CatalogBuilder, CatalogError};
+use crate::service::{Catalog, CatalogBuilder, CatalogError, Edit};
 
 /// A server that has not started: what it offers and how.
 ///
@@ -42,6 +43,7 @@ use crate::service::{Catalog, CatalogBuilder, CatalogError};
 /// ```
 pub struct Server {
     catalog: Arc<Catalog>,
+    files: Option<Files>,
     options: Options,
     origin: Option<Origin>,
     reload: Reload,
@@ -60,7 +62,8 @@ impl Server {
     /// A server that offers `catalog` with the default options.
     pub fn new(catalog: Catalog) -> Self {
         let reload = Box::new(|_: &Handle| Event::Reloaded.emit());
-        Self { catalog: Arc::new(catalog), options: Options::default(), origin: None, reload }
+        let (catalog, options) = (Arc::new(catalog), Options::default());
+        Self { catalog, files: None, options, origin: None, reload }
     }
 
     /// The same server with other options.
@@ -78,6 +81,18 @@ impl Server {
         self
     }
 
+    /// Offers `files` beside what the catalog has, and keeps them as they stand on disk while the
+    /// server runs.
+    ///
+    /// # Errors
+    ///
+    /// Where the catalog has resources under the same URIs.
+    pub fn files(mut self, mut files: Files) -> Result<Self, CatalogError> {
+        self.catalog = Arc::new(files.offer(&self.catalog)?);
+        self.files = Some(files);
+        Ok(self)
+    }
+
     /// Has [`Server::serve`] call `reload` at each SIGHUP, on the thread that waits for signals:
     /// the place to read a configuration again and pass it on by [`Handle::keep_to`], or to offer
     /// another catalog.
@@ -92,7 +107,7 @@ impl Server {
     /// # Errors
     ///
     /// Where an address cannot be listened on or a ring cannot be built.
-    pub fn start(self) -> Result<Running, StartError> {
+    pub fn start(mut self) -> Result<Running, StartError> {
         let placement = self.placement()?;
         let shards = placement.len();
         let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
@@ -111,7 +126,8 @@ impl Server {
         for (transport, address) in &addresses {
             Event::Listening { transport: *transport, address: *address }.emit();
         }
-        Ok(Running { addresses, handle, threads })
+        let watch = self.watch(&handle);
+        Ok(Running { addresses, handle, threads, watch })
     }
 
     /// Starts, serves until SIGTERM or SIGINT, drains and returns what was counted. SIGHUP calls
@@ -132,7 +148,7 @@ impl Server {
     /// # Errors
     ///
     /// Where the ring cannot be built.
-    pub fn stdio(self) -> Result<Counters, StartError> {
+    pub fn stdio(mut self) -> Result<Counters, StartError> {
         let signals = watched_signals()?;
         let placement = match &self.options.engine.cpus {
             Some(cpus) => Placement::choose(Some(cpus), Some(1))?,
@@ -141,7 +157,18 @@ impl Server {
         let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
         let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
         let (threads, handle) = self.launch(&placement, vec![Sources::Pipes { input, output }])?;
-        Running { addresses: Vec::new(), handle, threads }.until_signal(signals, self.reload)
+        let watch = self.watch(&handle);
+        let running = Running { addresses: Vec::new(), handle, threads, watch };
+        running.until_signal(signals, self.reload)
+    }
+
+    /// Follows the files, if there are some. A server that cannot goes on without.
+    fn watch(&mut self, handle: &Handle) -> Option<Watch> {
+        self.files.take()?.watch(handle.clone()).unwrap_or_else(|error| {
+            let doubt = format!("changes of files are not noticed ({error}); start fewer threads");
+            Event::FileDoubted { doubt: &doubt }.emit();
+            None
+        })
     }
 
     fn placement(&self) -> Result<Placement, StartError> {
@@ -220,6 +247,8 @@ pub struct Running {
     addresses: Vec<(Transport, SocketAddr)>,
     handle: Handle,
     threads: Threads,
+    /// Held as long as it runs.
+    watch: Option<Watch>,
 }
 
 impl Running {
@@ -240,8 +269,10 @@ impl Running {
     ///
     /// Where a shard failed.
     pub fn join(self) -> Result<Counters, StartError> {
-        let handle = self.handle;
-        self.threads.join(|| handle.drain())
+        let Self { handle, threads, watch, .. } = self;
+        let ended = threads.join(|| handle.drain());
+        drop(watch);
+        ended
     }
 
     /// Waits for SIGTERM, SIGINT or the end by itself.
@@ -260,6 +291,7 @@ impl Running {
             }
         })?;
         let ended = self.threads.join(|| drain.drain());
+        drop(self.watch);
         watch.close();
         // The listener only loops over signals: it cannot have failed in a way that matters now.
         drop(listener.join());
@@ -370,5 +402,15 @@ impl Handle {
 
     fn limits(&self, options: &Options) -> Notice {
         Notice::Limits(Arc::new(shard::limits(options, self.circular.shards())))
+    }
+}
+
+impl Publisher for Handle {
+    fn change(&self, edit: Edit) -> Result<(), CatalogError> {
+        Self::change(self, edit)
+    }
+
+    fn updated(&self, uri: &str) {
+        Self::updated(self, uri);
     }
 }

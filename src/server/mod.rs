@@ -6,7 +6,8 @@
 //!
 //! Inside, read `pipeline` first: it is the road. `driver` feeds it with what the ring completes,
 //! `subscriptions` knows who listens, `editor` is the one writer of the catalog,
-//! `calls` and `desk` hold what answers later, `launch` starts and ends it all.
+//! `calls` and `desk` hold what answers later, [`files`] brings what stands on disk, `launch`
+//! starts and ends it all.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,8 @@ mod driver;
 mod shard;
 
 mod threads;
+
+pub mod files;
 
 mod launch;
 

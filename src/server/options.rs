@@ -4,6 +4,7 @@
 //! `check` and the table of options of the command line read it from here.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::engine::mesh::MeshOptions;
@@ -26,6 +27,8 @@ pub struct Options {
     pub engine: EngineOptions,
     /// What the server offers.
     pub service: ServiceOptions,
+    /// Files that are offered as resources and prompts.
+    pub files: FileOptions,
     /// Events on standard error.
     pub log: LogOptions,
 }
@@ -155,6 +158,29 @@ pub struct ServiceOptions {
     pub tools_page_length: u32,
 }
 
+/// Files that are offered as resources and prompts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FileOptions {
+    /// The directory whose files are resources; `None` offers none. Default `None`.
+    pub resources: Option<PathBuf>,
+    /// Bytes of a file, or of a part of one, in one answer; of a longer file a client reads parts.
+    /// Cost: that many bytes for each read, and up to six times as many for its answer.
+    /// Default 8 MiB.
+    pub file_bytes_max: usize,
+    /// Files and folders that are listed. Cost: some 300 bytes each for every revision.
+    /// Default 10,000.
+    pub entries_max: usize,
+    /// Folders inside each other that are listed, the directory itself included. Default 16.
+    pub depth_max: usize,
+    /// Whether files and folders whose names begin with a dot are offered. Default false.
+    pub hidden: bool,
+    /// The directory whose `*.md` files are prompts; `None` offers none. Default `None`.
+    pub prompts: Option<PathBuf>,
+    /// Whether changes on disk are followed. Cost: one thread, and one watch of the kernel for each
+    /// folder. Default true.
+    pub watch: bool,
+}
+
 /// Events on standard error.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LogOptions {
@@ -255,6 +281,12 @@ impl Options {
                 ..EngineOptions::default()
             },
             service: ServiceOptions { tools_page_length: 2 },
+            files: FileOptions {
+                file_bytes_max: 1024,
+                entries_max: 16,
+                depth_max: 3,
+                ..FileOptions::default()
+            },
             log: LogOptions::default(),
         }
     }
@@ -334,6 +366,20 @@ impl Default for EngineOptions {
 impl Default for ServiceOptions {
     fn default() -> Self {
         Self { tools_page_length: 100 }
+    }
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            resources: None,
+            file_bytes_max: 8 << 20,
+            entries_max: 10_000,
+            depth_max: 16,
+            hidden: false,
+            prompts: None,
+            watch: true,
+        }
     }
 }
 

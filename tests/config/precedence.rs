@@ -16,7 +16,8 @@ fn other_than_default(row: &'static Row) -> String {
         Unit::Address => vec!["127.0.0.2:9".to_owned()],
         Unit::Choice(words) => words.iter().map(|&word| word.to_owned()).collect(),
         Unit::Cpus { .. } => vec!["0,2-3".to_owned()],
-        Unit::Switch => vec!["false".to_owned()],
+        Unit::Directory => vec!["/srv/a \"b\"".to_owned()],
+        Unit::Switch => vec!["false".to_owned(), "true".to_owned()],
         _ => {
             let (least, most) = row.unit.bounds();
             vec![row.unit.write(least), row.unit.write(most)]
@@ -32,7 +33,7 @@ fn every_option_of_the_table_can_be_set_in_all_three_ways() {
         let text = other_than_default(row);
         let flag = from_flag(row.key, &text).unwrap();
         let variable = from_variable(&row.variable(), &text).unwrap();
-        let file = from_file(&format!("{} = \"{text}\"", row.key)).unwrap();
+        let file = from_file(&format!("{} = '{text}'", row.key)).unwrap();
         for effective in [&flag, &variable, &file] {
             assert_eq!(shown(row, effective), text, "{}", row.key);
             assert_eq!(effective.options, flag.options, "{}", row.key);

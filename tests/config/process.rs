@@ -141,6 +141,34 @@ fn check_warns_of_what_the_machine_cannot_give_and_succeeds() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_served_is_named_with_its_option_and_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let lines = [
+        "flag --resources: resources.directory: /nowhere/docs does not exist; \
+         create it, name another directory, or off"
+            .to_owned(),
+        format!(
+            "flag --prompts: prompts.directory: {} is not a directory; \
+             name the directory that holds the files",
+            file.display()
+        ),
+    ];
+    for (command, kind, wanted) in
+        [("check", "warning", 0), ("serve", "error", 1), ("stdio", "error", 1)]
+    {
+        let given = [command, "--resources", "/nowhere/docs", "--prompts", file.to_str().unwrap()];
+        let (code, _, error) = run(&mut corelane(&given));
+        assert_eq!(code, wanted, "{command}: {error}");
+        for line in &lines {
+            let line = format!("{kind}: {line}");
+            assert!(error.lines().any(|other| other == line), "{command}: {error}");
+        }
+    }
+}
+
+#[test]
 fn a_flag_that_nobody_knows_is_a_question_of_usage() {
     let (code, out, error) = run(&mut corelane(&["serve", "--tcp-connection-max", "3"]));
     assert_eq!((code, out.as_str()), (2, ""));

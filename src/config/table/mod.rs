@@ -10,6 +10,7 @@ use crate::config::unit::Unit;
 use crate::config::value::Value;
 
 mod engine;
+mod files;
 mod limits;
 mod listeners;
 
@@ -44,11 +45,12 @@ pub struct Section {
 }
 
 /// Every section, in the order of help.
-pub static SECTIONS: [&Section; 7] = [
+pub static SECTIONS: [&Section; 8] = [
     &engine::SERVER,
     &listeners::TCP,
     &listeners::OTHERS,
     &limits::LIMITS,
+    &files::FILES,
     &engine::THREADS,
     &engine::RING,
     &engine::MESH,
@@ -90,7 +92,10 @@ impl Row {
     pub fn show_toml(&self, options: &Options) -> String {
         let text = self.show(options);
         let is_bare = text.parse::<u64>().is_ok() || text.parse::<bool>().is_ok();
-        if is_bare { text } else { format!("\"{text}\"") }
+        if is_bare && self.unit != Unit::Directory {
+            return text;
+        }
+        toml::Value::String(text).to_string()
     }
 }
 

@@ -1,0 +1,73 @@
+//! Prompts from files: how they are told, filled in, and what is said about broken ones.
+
+use corelane::Catalog;
+use corelane::protocol::message::{Role, ServerInfo};
+use corelane::server::files::{Files, Prompts};
+use corelane::service::Prompt;
+use serde_json::json;
+
+use crate::stage::{empty, prompt, write};
+
+#[test]
+fn each_markdown_file_is_a_prompt() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "greet.md", "Greet {{who}}{{mark}}");
+    write(root.path(), "notes.txt", "no prompt");
+    write(root.path(), "deeper/other.md", "not entered");
+    let full = "+++\nname = \"review\"\ntitle = \"Review\"\ndescription = \"Looks.\"\n\
+                [[arguments]]\nname = \"code\"\nrequired = true\n\
+                [[arguments]]\nname = \"tone\"\n+++\nReview {{code}} {{tone}}.";
+    write(root.path(), "full.md", full);
+    let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
+    let catalog = files.offer(&empty()).unwrap();
+    assert_eq!(files.faults().count(), 0);
+    let names: Vec<_> = catalog.prompts().map(Prompt::name).collect();
+    assert_eq!(names, ["greet", "review"]);
+    assert_eq!(catalog.prompt("review").unwrap().description(), Some("Looks."));
+    let arguments = json!({ "code": "{{tone}} {{{{", "tone": "kindly" });
+    let text = prompt(&catalog, "review", &arguments).unwrap();
+    assert_eq!(text, "Review {{tone}} {{{{ kindly.");
+    let text = prompt(&catalog, "review", &json!({ "code": "it" })).unwrap();
+    assert_eq!(text, "Review it .");
+    assert_eq!(prompt(&catalog, "review", &json!({})).unwrap_err().code, -32602);
+    assert_eq!(prompt(&catalog, "greet", &json!({ "who": "Ada" })).unwrap_err().code, -32602);
+}
+
+#[test]
+fn a_broken_file_is_told_with_its_line_and_the_others_stay() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "a.md", "Good.");
+    write(root.path(), "b.md", "+++\ntitle = 7\n+++\n");
+    write(root.path(), "c.md", "line\n{{open");
+    write(root.path(), "d.md", [0xFF]);
+    write(root.path(), "e.md", "+++\nname = \"a\"\n+++\nA second a.");
+    write(root.path(), "f.md", vec![b'x'; (1 << 20) + 1]);
+    write(root.path(), "taken.md", "The program has one.");
+    let own = Prompt::new("taken").inline(|_, messages| {
+        messages.text(Role::User, "own");
+        Ok(())
+    });
+    let info = ServerInfo::new("files", "1.0.0");
+    let program = Catalog::builder(info).prompt(own).build().unwrap();
+    let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
+    let catalog = files.offer(&program).unwrap();
+    assert_eq!(prompt(&catalog, "a", &json!({})).unwrap(), "Good.");
+    assert_eq!(prompt(&catalog, "taken", &json!({})).unwrap(), "own");
+    assert_eq!(catalog.prompts().len(), 2);
+    let root = root.path().canonicalize().unwrap();
+    let faults: Vec<_> = files
+        .faults()
+        .map(|fault| fault.strip_prefix(&format!("{}/", root.display())).unwrap())
+        .collect();
+    for (fault, wanted) in faults.iter().zip([
+        "b.md:2: invalid type: integer",
+        "c.md:2: the {{ here is never closed; ",
+        "d.md: is not UTF-8; save it as UTF-8",
+        "e.md: a.md is called a already; ",
+        "f.md: has 1048577 bytes, ",
+        "taken.md: the program has a prompt that is called taken; ",
+    ]) {
+        assert!(fault.starts_with(wanted), "{fault}\n{wanted}");
+    }
+    assert_eq!(faults.len(), 6);
+}
