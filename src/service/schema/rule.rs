@@ -21,6 +21,8 @@ pub(super) struct Beyond;
 pub(super) struct Rule {
     /// The kinds it may have; none named is any.
     kinds: Option<Kinds>,
+    /// Nothing else is said.
+    is_kind_alone: bool,
     range: Option<Range>,
     length: Option<Length>,
     /// The values it may have (`enum`, `const`); none is any.
@@ -90,14 +92,18 @@ impl Rule {
         if !schema.keys().all(|key| is_known(key)) {
             return Err(Beyond);
         }
-        Ok(Self {
-            kinds: schema.get("type").map(Kinds::read).transpose()?,
-            range: Range::compile(schema)?,
-            length: Length::compile(schema, "minLength", "maxLength")?,
-            choices: compile_choices(schema)?,
-            members: Members::compile(schema)?,
-            items: Items::compile(schema)?,
-        })
+        let kinds = schema.get("type").map(Kinds::read).transpose()?;
+        let range = Range::compile(schema)?;
+        let length = Length::compile(schema, "minLength", "maxLength")?;
+        let choices = compile_choices(schema)?;
+        let members = Members::compile(schema)?;
+        let items = Items::compile(schema)?;
+        let is_kind_alone = range.is_none()
+            && length.is_none()
+            && choices.is_none()
+            && members.is_none()
+            && items.is_none();
+        Ok(Self { kinds, is_kind_alone, range, length, choices, members, items })
     }
 
     /// Checks one value. Allocates only to say what is wrong.
@@ -108,6 +114,11 @@ impl Rule {
         {
             return Err(Violation::kind(kinds.names()));
         }
+        if self.is_kind_alone { Ok(()) } else { self.check_inside(value) }
+    }
+
+    /// Checks what a value of the right kind is or holds.
+    fn check_inside(&self, value: Value<'_>) -> Result<(), Violation> {
         match value.kind() {
             Kind::String => self.check_text(value.as_str().unwrap_or_default())?,
             Kind::Number => {
@@ -348,17 +359,20 @@ impl Members {
     #[inline]
     fn check(&self, object: Option<Object<'_>>) -> Result<(), Violation> {
         let mut missing = self.required;
-        for (name, value) in object.into_iter().flatten() {
-            let place = self.known.iter().position(|(known, _)| **known == *name);
-            match place {
-                Some(place) => {
-                    self.known[place].1.check(value).map_err(|inner| at(name, inner))?;
-                    if place < 64 {
-                        missing &= !(1 << place);
+        // An optional object is not flattened here: that costs as much as the walk itself.
+        if let Some(object) = object {
+            for (name, value) in object {
+                let mut known = self.known.iter().enumerate();
+                match known.find(|(_, (known, _))| **known == *name) {
+                    Some((place, (_, rule))) => {
+                        rule.check(value).map_err(|inner| at(name, inner))?;
+                        if place < 64 {
+                            missing &= !(1 << place);
+                        }
                     }
+                    None if self.open => {}
+                    None => return Err(at(name, Violation::unknown())),
                 }
-                None if self.open => {}
-                None => return Err(at(name, Violation::unknown())),
             }
         }
         if missing == 0 {
