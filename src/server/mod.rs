@@ -5,8 +5,9 @@
 //! else.
 //!
 //! Inside, read `pipeline` first: it is the road. `driver` feeds it with what the ring completes,
-//! `subscriptions` knows who listens, `editor` is the one writer of the catalog,
-//! `calls` and `desk` hold what answers later, `launch` starts and ends it all.
+//! `subscriptions` knows who listens, `editor` is the one writer of the catalog, `calls` and `desk`
+//! hold what answers later, `questions` what is asked of clients meanwhile, and `launch` starts and
+//! ends it all.
 
 #![forbid(unsafe_code)]
 
