@@ -267,7 +267,7 @@ fn a_flood_of_letters_stops_nobody() {
 #[test]
 fn a_call_waits_for_its_user_longer_than_a_call_may_take() {
     let mut options = options();
-    options.limits.question_max = Duration::from_secs(60);
+    options.limits.question_max = Duration::from_mins(1);
     let thinks = Duration::from_secs(20);
     assert!(thinks > options.limits.request_max && thinks > options.tcp.idle_max);
     let mut acts = shake_hands().to_vec();
@@ -309,7 +309,7 @@ fn clients_that_vanish_between_a_question_and_its_answer_leave_nothing_behind() 
 #[test]
 fn a_drain_does_not_wait_for_users() {
     let mut options = options();
-    options.limits.question_max = Duration::from_secs(60);
+    options.limits.question_max = Duration::from_mins(1);
     let mut acts = shake_hands().to_vec();
     acts.extend([ask(1, Answer::Failed, Revision::LATEST_LEGACY), Act::Stay]);
     let mut scenario = scene(options, vec![acts]);
