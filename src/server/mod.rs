@@ -5,9 +5,9 @@
 //! else.
 //!
 //! Inside, read `pipeline` first: it is the road. `driver` feeds it with what the ring completes,
-//! `subscriptions` knows who listens, `editor` is the one writer of the catalog,
-//! `calls` and `desk` hold what answers later, [`files`] brings what stands on disk, `launch`
-//! starts and ends it all.
+//! `subscriptions` knows who listens, `editor` is the one writer of the catalog, `calls` and `desk`
+//! hold what answers later, `questions` what is asked of clients meanwhile, [`files`] brings what
+//! stands on disk, and `launch` starts and ends it all.
 
 #![forbid(unsafe_code)]
 

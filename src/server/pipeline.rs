@@ -8,7 +8,9 @@
 //! arrived together is answered together, because everything goes to the same corked buffer.
 //!
 //! What it keeps true: every request that was read is answered exactly once, now or by ticket; a
-//! notification never is; a text that is no message gets one error and harms nothing else.
+//! notification never is; a text that is no message gets one error and harms nothing else. However
+//! many calls are in flight, reading goes on: one call more is refused, while answers to questions
+//! of ours and cancellations come through.
 
 mod admission;
 

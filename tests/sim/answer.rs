@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 /// The content of one answer, as far as a client can know it beforehand.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
+    /// A result that asks for more before the call can go on.
+    Asks,
     /// The result of `server/discover`.
     Discovered,
     /// What was sent, sent back.
@@ -44,6 +46,11 @@ impl Answer {
             return false;
         }
         match self {
+            Self::Asks => {
+                result["resultType"] == "input_required"
+                    && result["inputRequests"].as_object().is_some_and(|asked| !asked.is_empty())
+                    && result["requestState"].is_string()
+            }
             Self::Discovered => result["supportedVersions"].is_array(),
             Self::Echo(text) => is_text(result, text),
             Self::Empty => *result == json!({}),

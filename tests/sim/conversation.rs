@@ -34,6 +34,8 @@ pub(crate) enum Note {
     Deferred(Deferred),
     /// The request with this id is not wanted any more.
     Cancelled(Value),
+    /// The server asks something of its own, and may take that back.
+    Asked,
     /// Nothing: a notification.
     Nothing,
 }
@@ -102,6 +104,10 @@ pub(crate) struct Conversation {
     /// Progress is left out where too much waits for the client.
     may_miss_progress: bool,
     calls_in_flight_max: usize,
+    /// Questions of the server's that are still to come.
+    questions: usize,
+    /// The ids of those that have come.
+    asked: Vec<Value>,
     pub(crate) tally: Tally,
 }
 
@@ -130,6 +136,8 @@ impl Conversation {
         Self {
             may_miss_progress,
             calls_in_flight_max,
+            questions: 0,
+            asked: Vec::new(),
             ordered: VecDeque::new(),
             deferred: Vec::new(),
             said: 0,
@@ -176,6 +184,7 @@ impl Conversation {
                     running.cancelled = Some(number);
                 }
             }
+            Note::Asked => self.questions += 1,
             Note::Nothing => {}
         }
     }
@@ -198,10 +207,26 @@ impl Conversation {
         }
         match message["method"].as_str() {
             Some("notifications/progress") => self.hear_progress(&message["params"]),
+            Some("roots/list") if self.questions > 0 => {
+                self.questions -= 1;
+                self.asked.push(message["id"].clone());
+                self.tally.asked += 1;
+                Ok(())
+            }
+            Some("notifications/cancelled") => self.hear_withdrawal(&message["params"]),
             Some(_) => Err(format!("nobody expects this: {text}")),
             None if self.is_last_word(&message) => Ok(()),
             None => self.hear_answer(&message),
         }
+    }
+
+    /// A question that was asked is taken back, once.
+    fn hear_withdrawal(&mut self, params: &Value) -> Result<(), String> {
+        let asked = self.asked.iter().position(|id| *id == params["requestId"]);
+        let asked = asked.ok_or_else(|| format!("a question that was never asked: {params}"))?;
+        self.asked.swap_remove(asked);
+        self.tally.withdrawn += 1;
+        Ok(())
     }
 
     /// Takes the two words after which a server ends a connection whatever was asked.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) fn initialize(id: &Value, revision: Revision) -> String {
     let params = json!({
         "protocolVersion": revision.as_str(),
-        "capabilities": {},
+        "capabilities": {"roots": {}},
         "clientInfo": {"name": "sim", "version": "1"},
     });
     json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}).to_string()
@@ -55,7 +55,7 @@ fn with_meta(mut params: Value, revision: Revision) -> Value {
             params["_meta"] = json!({});
         }
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(revision.as_str());
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"roots": {}});
     }
     params
 }

@@ -72,6 +72,31 @@ fn slow(id: u64, step_ms: u32, ending: Ending) -> Act {
     say(text, Note::Deferred(Deferred { id, answer, token: None, steps: 1, ending }))
 }
 
+/// Makes the handshake of the newest legacy revision.
+fn shake_hands() -> [Act; 2] {
+    let answer = Answer::Initialized(Revision::LATEST_LEGACY);
+    let text = message::initialize(&json!("hello"), Revision::LATEST_LEGACY);
+    let hello = say(text, Note::Owed(Owed::to(json!("hello"), answer)));
+    [hello, say(message::notification("notifications/initialized"), Note::Nothing)]
+}
+
+/// Calls a tool that asks in return, in the way of `revision`.
+fn ask(id: u64, answer: Answer, revision: Revision) -> Act {
+    let id = json!(id);
+    let text = message::call(&id, "ask", &json!({}), None, revision);
+    let ending = Ending::Result;
+    let call = Note::Deferred(Deferred { id, answer, token: None, steps: 0, ending });
+    let question = if revision.is_modern() { Note::Nothing } else { Note::Asked };
+    Act::Say { bytes: (text + "\n").into(), notes: vec![vec![call, question]] }
+}
+
+/// Answers the first question of the first shard.
+fn answer_with_roots(count: usize) -> Act {
+    let roots = vec![json!({"uri": "file:///a"}); count];
+    let answer = json!({"jsonrpc": "2.0", "id": "corelane-0-0", "result": {"roots": roots}});
+    say(answer.to_string(), Note::Nothing)
+}
+
 fn say(text: String, note: Note) -> Act {
     Act::Say { bytes: (text + "\n").into(), notes: vec![vec![note]] }
 }
@@ -237,4 +262,59 @@ fn a_flood_of_letters_stops_nobody() {
     let report = play(&scenario);
     assert_eq!(report.tally.answers, 2);
     assert_about(report.ends[0], Duration::from_millis(5));
+}
+
+#[test]
+fn a_call_waits_for_its_user_longer_than_a_call_may_take() {
+    let mut options = options();
+    options.limits.question_max = Duration::from_mins(1);
+    let thinks = Duration::from_secs(20);
+    assert!(thinks > options.limits.request_max && thinks > options.tcp.idle_max);
+    let mut acts = shake_hands().to_vec();
+    acts.push(ask(1, Answer::Echo("2 roots".into()), Revision::LATEST_LEGACY));
+    acts.extend([Act::Wait(thinks), answer_with_roots(2), Act::AwaitAnswers, Act::Close]);
+    let report = play(&scene(options, vec![acts]));
+    assert_eq!((report.tally.answers, report.tally.asked, report.tally.withdrawn), (2, 1, 0));
+    assert_about(report.ends[0], thinks);
+}
+
+#[test]
+fn a_question_is_taken_back_after_its_time_and_the_call_goes_on_without() {
+    let options = options();
+    let question_max = options.limits.question_max;
+    let mut acts = shake_hands().to_vec();
+    acts.push(ask(1, Answer::Failed, Revision::LATEST_LEGACY));
+    // The answer that comes too late answers nothing.
+    acts.extend([Act::AwaitAnswers, answer_with_roots(1), echo(2), Act::AwaitAnswers, Act::Close]);
+    let report = play(&scene(options, vec![acts]));
+    assert_eq!((report.tally.answers, report.tally.asked, report.tally.withdrawn), (3, 1, 1));
+    assert_about(report.ends[0], question_max);
+}
+
+#[test]
+fn clients_that_vanish_between_a_question_and_its_answer_leave_nothing_behind() {
+    for vanishes in [Act::Reset, Act::Close] {
+        let legacy = ask(1, Answer::Failed, Revision::LATEST_LEGACY);
+        let mut asked = shake_hands().to_vec();
+        asked.extend([legacy, Act::Wait(Duration::from_millis(10)), vanishes.clone()]);
+        let mut at_once = shake_hands().to_vec();
+        at_once.extend([ask(1, Answer::Failed, Revision::LATEST_LEGACY), vanishes.clone()]);
+        let between = vec![ask(1, Answer::Asks, Revision::LATEST), Act::AwaitAnswers, vanishes];
+        let stays = vec![echo(1), Act::Wait(Duration::from_millis(20)), echo(2), Act::AwaitAnswers];
+        let report = play(&scene(options(), vec![asked, at_once, between, stays]));
+        assert!(report.tally.asked >= 1, "{:?}", report.tally);
+    }
+}
+
+#[test]
+fn a_drain_does_not_wait_for_users() {
+    let mut options = options();
+    options.limits.question_max = Duration::from_mins(1);
+    let mut acts = shake_hands().to_vec();
+    acts.extend([ask(1, Answer::Failed, Revision::LATEST_LEGACY), Act::Stay]);
+    let mut scenario = scene(options, vec![acts]);
+    scenario.drain = Some(Duration::from_millis(20));
+    let report = play(&scenario);
+    assert_eq!((report.tally.answers, report.tally.withdrawn), (2, 1));
+    assert_about(report.ended, Duration::from_millis(20));
 }

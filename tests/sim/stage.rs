@@ -16,7 +16,7 @@ use corelane::engine::ring::sim::{Fault, SimRing, World};
 use corelane::engine::ring::{Patience, Ring, RingOptions};
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Origin, Server};
-use corelane::service::{Catalog, CatalogError, Live, Outcome, Tool, demo};
+use corelane::service::{Catalog, CatalogError, Live, NoArguments, Outcome, Tool, demo};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -381,9 +381,14 @@ fn offered(version: u64) -> Result<Catalog, CatalogError> {
         }
         Ok(Outcome::text(format!("took {steps} steps of {step_ms} ms")))
     });
+    let ask = Tool::new("ask").local(|_: NoArguments, live: Live| async move {
+        let roots = live.roots("roots").await?;
+        Ok(Outcome::text(format!("{} roots", roots.len())))
+    });
     Catalog::builder(ServerInfo::new("sim", format!("1.0.{version}")))
         .tools(demo::tools())
         .tool(stutter)
+        .tool(ask)
         .build()
 }
 

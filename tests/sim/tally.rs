@@ -44,6 +44,10 @@ tally! {
     duplicates,
     /// Calls refused because as many were in flight as may be.
     crowded,
+    /// Questions of the server's heard.
+    asked,
+    /// Questions that the server took back.
+    withdrawn,
     /// Connections for which there was no room.
     refused,
     /// Messages that were too large.
