@@ -129,6 +129,17 @@ impl<T> Slab<T> {
         })
     }
 
+    /// Every value with its key, to change, in the order of places.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
+        self.places.iter_mut().enumerate().filter_map(|(index, place)| match &mut place.stay {
+            Stay::Taken(value) => {
+                let index = u32::try_from(index).ok()?;
+                Some((Key { index, generation: place.generation }, value))
+            }
+            Stay::Vacant { .. } => None,
+        })
+    }
+
     /// How many values stay.
     pub const fn len(&self) -> usize {
         self.length

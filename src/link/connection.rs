@@ -16,7 +16,7 @@ use crate::transport::ndjson::LineReader;
 ///    └──────────────────── failure, silence, close ────────────────────────────────────────▲
 /// ```
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
+#[expect(clippy::struct_excessive_bools, reason = "five independent facts")]
 pub struct Connection<S> {
     /// The driver's own state of this connection.
     pub session: S,
@@ -24,6 +24,9 @@ pub struct Connection<S> {
     pub outgoing: Vec<u8>,
     /// Answers that the driver still owes to this peer, beyond what is corked.
     pub owed: u32,
+    /// The peer waits for what may be said at any time: its silence is no reason to end it. Nothing
+    /// is owed for that, so it neither slows the connection nor holds its end back.
+    pub listens: bool,
     /// The other end, where it is known.
     pub peer: Option<SocketAddr>,
     pub(super) receive: Socket,
@@ -88,6 +91,7 @@ impl<S> Connection<S> {
             session,
             outgoing: Vec::new(),
             owed: 0,
+            listens: false,
             peer: stream.peer,
             receive: stream.receive,
             send: stream.send,

@@ -34,8 +34,9 @@ impl<S> Link<S> {
             Phase::Open | Phase::Draining if !connection.spoke => {
                 (active.after(lease_max), Ending::Lease)
             }
-            // Whoever waits for an answer is not silent; the answer has a deadline of its own.
-            Phase::Open | Phase::Draining if connection.owed > 0 => {
+            // Whoever waits for an answer is not silent, and the answer has a deadline of its own;
+            // nor is whoever listens, and the system finds those that vanished.
+            Phase::Open | Phase::Draining if connection.owed > 0 || connection.listens => {
                 (now.after(idle_max), Ending::Idle)
             }
             Phase::Open | Phase::Draining => (active.after(idle_max), Ending::Idle),

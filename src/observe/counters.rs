@@ -137,6 +137,26 @@ group! {
 }
 
 group! {
+    /// Streams of notifications, and what is told on them.
+    Subscriptions {
+        /// Streams that began: `subscriptions/listen`, and legacy sessions with subscriptions.
+        opened,
+        /// Streams that are over, for whatever reason.
+        ended,
+        /// Streams refused because of a limit.
+        refused,
+        /// Frames encoded, each for all who listen.
+        publications_encoded,
+        /// Frames written to streams and legacy sessions.
+        frames_published,
+        /// Frames not written because the peer was slow: told once, later.
+        frames_withheld,
+        /// Frames written later, for those that were withheld.
+        frames_caught_up,
+    }
+}
+
+group! {
     /// What was wrong on the wire, before there was a message.
     Faults {
         /// Not a frame: bytes that no message can begin with or end in.
@@ -187,6 +207,8 @@ pub struct Counters {
     pub questions: Questions,
     /// Errors sent, by their JSON-RPC code. A transport that answers 200 hides them otherwise.
     pub errors: ErrorTable,
+    /// Streams of notifications.
+    pub subscriptions: Subscriptions,
     /// Broken input below JSON-RPC.
     pub faults: Faults,
     /// The shard itself.
@@ -201,6 +223,7 @@ impl Counters {
         self.requests.add(&other.requests);
         self.questions.add(&other.questions);
         self.errors.add(&other.errors);
+        self.subscriptions.add(&other.subscriptions);
         self.faults.add(&other.faults);
         self.shard.add(&other.shard);
     }
@@ -213,6 +236,7 @@ impl Counters {
         self.requests.each(&mut |name, value| see("requests", name, value));
         self.questions.each(&mut |name, value| see("questions", name, value));
         see("errors", "sent", self.errors.total());
+        self.subscriptions.each(&mut |name, value| see("subscriptions", name, value));
         self.faults.each(&mut |name, value| see("faults", name, value));
         self.shard.each(&mut |name, value| see("shard", name, value));
     }

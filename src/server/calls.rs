@@ -14,6 +14,7 @@ use crate::engine::host::Task;
 use crate::engine::timer::Wheel;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::IdBuf;
+use crate::service::Catalog;
 
 /// One call whose answer comes later.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Call {
     pub(super) id: IdBuf,
     /// How the answer must be written.
     pub(super) revision: Revision,
+    /// What was offered when it began, and what it ends with.
+    pub(super) catalog: Arc<Catalog>,
     /// What progress must name, where the caller wants to hear of it.
     pub(super) progress_token: Option<IdBuf>,
     /// The last progress told: later ones must be greater.
@@ -75,6 +78,8 @@ pub(super) struct Caller {
     pub(super) id: IdBuf,
     /// How the answer must be written.
     pub(super) revision: Revision,
+    /// What is offered.
+    pub(super) catalog: Arc<Catalog>,
     /// What progress must name.
     pub(super) progress_token: Option<IdBuf>,
 }
@@ -94,12 +99,13 @@ impl Calls {
 
     /// Enters a call that must have answered by `deadline`; `None` when the table is full.
     pub(super) fn enter(&mut self, caller: Caller, work: Work, deadline: Moment) -> Option<Key> {
-        let Caller { connection, id, revision, progress_token } = caller;
+        let Caller { connection, id, revision, catalog, progress_token } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
             connection,
             id,
             revision,
+            catalog,
             progress_token,
             progress,
             dialogue: None,

@@ -4,14 +4,19 @@
 //! notes here (progress, questions, its end) and the driver reads them once a turn, and a handler
 //! that sleeps leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
 
+pub(super) mod draft;
+
 pub(super) mod voice;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use self::draft::Draft;
 use super::questions::{Pose, Posed, Slot};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
@@ -44,6 +49,8 @@ pub(super) enum Note {
         /// What it asks.
         open: Vec<Pose>,
     },
+    /// It changes what is offered.
+    Change(Rc<Draft>),
     /// It has ended.
     Finished {
         /// Which call.
@@ -95,6 +102,8 @@ pub(super) struct Progress {
 pub(super) struct Desk {
     now: Cell<Moment>,
     notes: RefCell<Vec<Note>>,
+    /// Resources that have changed, each once, however often that was said.
+    updates: RefCell<BTreeSet<Arc<str>>>,
     sleeps: RefCell<Sleeps>,
     /// Ends the shard's park where a note is left between two turns (a host that runs futures
     /// while the shard waits).
@@ -117,6 +126,7 @@ impl Desk {
         Self {
             now: Cell::new(Moment::ORIGIN),
             notes: RefCell::default(),
+            updates: RefCell::default(),
             sleeps: RefCell::new(sleeps),
             waker,
             in_turn: Cell::new(false),
@@ -153,6 +163,26 @@ impl Desk {
         Sleep { desk: Rc::clone(self), deadline: self.now.get().after(span), key: None }
     }
 
+    /// Notes that a resource has changed.
+    pub(super) fn note_update(&self, uri: &str) {
+        if !self.updates.borrow().contains(uri) {
+            self.updates.borrow_mut().insert(uri.into());
+        }
+        if !self.in_turn.get() {
+            self.waker.wake();
+        }
+    }
+
+    /// Takes the resources that have changed.
+    pub(super) fn take_updates(&self) -> BTreeSet<Arc<str>> {
+        self.updates.take()
+    }
+
+    /// Whether resources have changed.
+    pub(super) fn has_updates(&self) -> bool {
+        !self.updates.borrow().is_empty()
+    }
+
     /// Swaps the notes left so far into `into`, which must be empty.
     pub(super) fn take_notes(&self, into: &mut Vec<Note>) {
         debug_assert!(into.is_empty());
@@ -161,7 +191,7 @@ impl Desk {
 
     /// Whether notes wait.
     pub(super) fn has_notes(&self) -> bool {
-        !self.notes.borrow().is_empty()
+        !self.notes.borrow().is_empty() || self.has_updates()
     }
 
     /// When the next sleeper wakes.
@@ -259,8 +289,8 @@ mod tests {
 
     #[test]
     fn a_note_left_between_turns_wakes_the_shard() {
-        let woken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let count = std::sync::Arc::clone(&woken);
+        let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = Arc::clone(&woken);
         let waker = Waker::new(move || {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         });

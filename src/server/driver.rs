@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod asking;
+mod publishing;
 mod settle;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use super::desk::Note;
 use super::letter::{Letter, Limits, Notice};
 use super::pipeline::Road;
 use super::session::Session;
+use super::subscriptions::Publication;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::mesh::{Mailbox, ShardId, Tally};
@@ -25,6 +27,7 @@ use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
 use crate::observe::throttle::Throttle;
 use crate::protocol::json::Parser;
+use crate::protocol::message::Change;
 
 /// Local futures run in one turn before the ring is looked at again.
 const FUTURES_PER_TURN_MAX: usize = 256;
@@ -49,6 +52,10 @@ pub struct ShardDriver {
     pub(super) throttle: Throttle,
     letters: Vec<Letter>,
     notes: Vec<Note>,
+    /// What is being told to those who listen.
+    publication: Publication,
+    /// Connections that were told something and are to be weighed.
+    told: Vec<Key>,
 }
 
 /// A listener and what comes through it.
@@ -97,6 +104,8 @@ impl ShardDriver {
             throttle: Throttle::default(),
             letters: Vec::with_capacity(LETTERS_PER_TURN_MAX),
             notes: Vec::new(),
+            publication: Publication::default(),
+            told: Vec::new(),
         }
     }
 
@@ -133,6 +142,7 @@ impl ShardDriver {
         self.road.requests_in_flight_max = limits.requests_in_flight_max;
         self.road.rounds.round_max = limits.round_max;
         self.road.questions.question_max = limits.question_max;
+        self.road.subscriptions.bounds = limits.subscriptions;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
@@ -145,6 +155,7 @@ impl ShardDriver {
             ring.submit(Operation::CloseListener(door.listener));
         }
         for key in self.open_keys() {
+            self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
         }
         self.dismiss_questions(None, now);
@@ -166,8 +177,14 @@ impl ShardDriver {
     fn take_letter<R: Ring>(&mut self, ring: &mut R, letter: Letter, now: Moment) {
         match letter {
             Letter::Notice(Notice::Drain) => self.drain(ring, now),
-            Letter::Notice(Notice::Catalog(catalog)) => self.road.catalog = catalog,
+            Letter::Notice(Notice::Catalog { catalog, changes }) => {
+                self.offer(ring, catalog, changes, now);
+            }
+            Letter::Notice(Notice::Updated(uri)) => {
+                self.publish(ring, &Change::Resource { uri: &uri }, now);
+            }
             Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
+            Letter::Changed { key, made } => self.road.drafts.settle(key, made),
             Letter::Log(message) => self.tell_log(&message),
             Letter::Progress(progress) => self.tell_progress(&progress),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
@@ -177,9 +194,14 @@ impl ShardDriver {
     /// Reads the notes that local handlers have left.
     fn take_notes<R: Ring>(&mut self, ring: &mut R, now: Moment) {
         let desk = Rc::clone(&self.road.desk);
-        while desk.has_notes() {
+        loop {
+            self.tell_updates(ring, now);
             let mut notes = std::mem::take(&mut self.notes);
             desk.take_notes(&mut notes);
+            if notes.is_empty() {
+                self.notes = notes;
+                return;
+            }
             for note in notes.drain(..) {
                 match note {
                     Note::Ask { ticket, number, request, slot } => {
@@ -188,6 +210,7 @@ impl ShardDriver {
                     Note::Asked { ticket, posed, open } => {
                         self.end_round(ring, ticket, (&posed, &open), now);
                     }
+                    Note::Change(draft) => self.road.drafts.begin(draft, now),
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
                     Note::Log(message) => self.tell_log(&message),
                     Note::Progress(progress) => self.tell_progress(&progress),
@@ -218,6 +241,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
             Completion::Sent { socket, buffer, result } => {
                 let next = self.link.sent(ring, socket, buffer, &result, now);
                 self.follow(ring, next, now);
+                self.catch_up(ring, socket, now);
             }
             Completion::Accepted { listener, socket, peer } => {
                 self.accepted(ring, listener, socket, peer, now);
@@ -240,6 +264,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.link.expire(ring, now);
         self.road.desk.expire(now);
         self.expire_questions(now);
+        self.road.drafts.expire(now);
         while let Some(ticket) = self.road.calls.overdue(now) {
             self.time_out(ring, ticket, now);
         }
@@ -279,9 +304,10 @@ impl<R: Ring> Driver<R> for ShardDriver {
             Stage::Serving | Stage::Cut => None,
             Stage::Draining(deadline) => Some(deadline),
         };
-        let road = &self.road;
-        let deadlines = [road.calls.deadline(), road.desk.deadline(), road.questions.deadline()];
-        deadlines.into_iter().chain([self.link.deadline(), drain]).flatten().min()
+        let Road { calls, desk, drafts, questions, .. } = &self.road;
+        let deadlines = [calls.deadline(), desk.deadline(), drafts.deadline()];
+        let others = [questions.deadline(), self.link.deadline(), drain];
+        deadlines.into_iter().chain(others).flatten().min()
     }
 
     fn prepare_park(&mut self) -> bool {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::editor::Editor;
 use super::letter::{Busy, Circular, Notice};
 use super::options::Options;
 use super::questions::rounds::ROUNDS_REMEMBERED_MAX;
@@ -26,7 +27,7 @@ use crate::link::listener::{self, ListenerOptions};
 use crate::observe::counters::Counters;
 use crate::observe::event::Event;
 use crate::observe::label::Transport;
-use crate::service::Catalog;
+use crate::service::{Catalog, CatalogBuilder, CatalogError};
 
 /// A server that has not started: what it offers and how.
 ///
@@ -184,6 +185,8 @@ impl Server {
         let blocking = Arc::new(blocking);
         let origin = self.origin.map_or_else(Origin::of_this_machine, Ok)?;
         let spent = Arc::new(Spent::new(ROUNDS_REMEMBERED_MAX));
+        let circular = Arc::new(Circular::new(post.clone()));
+        let editor = Arc::new(Editor::new(Arc::clone(&circular), Arc::clone(&self.catalog)));
         let seed = |seat| ShardSeed {
             origin,
             spent: Arc::clone(&spent),
@@ -193,8 +196,9 @@ impl Server {
             post: post.clone(),
             served: Arc::clone(&served),
             blocking: Arc::clone(&blocking),
+            editor: Arc::clone(&editor),
         };
-        let handle = Handle { circular: Arc::new(Circular::new(post.clone())) };
+        let handle = Handle { circular, editor: Arc::clone(&editor) };
         Ok((seats.into_iter().map(seed).collect(), handle))
     }
 
@@ -276,6 +280,7 @@ fn watched_signals() -> io::Result<Signals> {
 #[derive(Clone, Debug)]
 pub struct Handle {
     circular: Arc<Circular>,
+    editor: Arc<Editor>,
 }
 
 impl Handle {
@@ -285,9 +290,38 @@ impl Handle {
         self.circular.tell(&Notice::Drain);
     }
 
-    /// Offers `catalog` from now on. Calls in flight end with the tools they began with.
+    /// Changes what is offered: `edit` gets a builder with everything that is offered now, and what
+    /// it returns is offered next. Returns when every shard has been told. Changes are made one
+    /// after the other, each on what the one before it left; those who listen hear of it after
+    /// their shard offers it; calls in flight end with the definitions they began with.
+    ///
+    /// Waits for changes that are being made and for room in the inboxes: for threads that are no
+    /// shards (a handler asks by [`crate::service::Live::change`] or
+    /// [`crate::service::Worker::change`]), and not from within an edit, which would wait for
+    /// itself. Cost: what is new is framed once; a letter to each shard.
+    ///
+    /// # Errors
+    ///
+    /// Where what came of it is no catalog: everything stays as it was.
+    pub fn change(
+        &self,
+        edit: impl FnOnce(CatalogBuilder) -> CatalogBuilder + Send,
+    ) -> Result<(), CatalogError> {
+        self.editor.change(edit)
+    }
+
+    /// Offers `catalog` from now on, whatever was offered before; otherwise as [`Handle::change`].
     pub fn offer(&self, catalog: Catalog) {
-        self.circular.tell(&Notice::Catalog(Arc::new(catalog)));
+        self.editor.offer(Arc::new(catalog));
+    }
+
+    /// Tells everybody who subscribed to the resource `uri` that it has changed. Clients that are
+    /// slow may hear of several changes once: it says only that the resource is to be read again.
+    /// Waits for room in the inboxes: for threads that are no shards.
+    ///
+    /// Source: `notifications/resources/updated`, server/resources of each revision.
+    pub fn updated(&self, uri: &str) {
+        self.editor.updated(uri);
     }
 
     /// Keeps to the limits of `options` from now on: connections, times, sizes. What was fixed at
@@ -311,9 +345,9 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`Busy`], as [`Handle::try_drain`].
+    /// [`Busy`], as [`Handle::try_drain`], and where another change is being made.
     pub fn try_offer(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
-        self.circular.try_tell(&Notice::Catalog(Arc::clone(catalog)))
+        self.editor.try_offer(catalog)
     }
 
     /// [`Handle::keep_to`] without waiting, as [`Handle::try_drain`].

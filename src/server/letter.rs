@@ -4,11 +4,14 @@
 //! get all notices in the same order, whichever threads they come from. A full inbox delays a
 //! notice and loses none.
 
+use std::fmt;
 use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
 
+use super::desk::draft::Made;
 use super::desk::voice::Logs;
 use super::desk::{LogMessage, Progress};
+use super::subscriptions::{Bounds, Lists};
 use crate::base::slab::Key;
 use crate::engine::mesh::{Outbox, Post, ShardId};
 use crate::link::LinkOptions;
@@ -31,6 +34,22 @@ pub(super) enum Letter {
         /// How.
         result: Result<Yield, HandlerError>,
     },
+    /// A change of the catalog that a local handler waits for was made.
+    Changed {
+        /// Which one.
+        key: Key,
+        /// What came of it.
+        made: Made,
+    },
+}
+
+/// What a blocking handler reaches beyond its own shard.
+pub(super) trait Reach: fmt::Debug + Send + Sync {
+    /// Changes what is offered; see [`crate::service::Worker::change`].
+    fn change(&self, edit: Edit) -> Result<(), CatalogError>;
+
+    /// Tells who subscribed to a resource that it has changed.
+    fn updated(&self, uri: &str);
 }
 
 /// What every shard of a server is told; each gets a copy.
@@ -39,10 +58,17 @@ pub(super) enum Notice {
     /// Serve what is in flight, accept nothing more, end.
     Drain,
     /// Offer this from now on; calls in flight end with what they began with.
-    Catalog(Arc<Catalog>),
+    Catalog {
+        /// The next edition.
+        catalog: Arc<Catalog>,
+        /// What those who listen are told about it.
+        changes: Lists,
+    },
     /// Keep to these limits from now on. Shared, because an inbox holds many letters, and the
     /// largest one makes the size of all.
     Limits(Arc<Limits>),
+    /// The resource with this URI has changed.
+    Updated(Arc<str>),
 }
 
 /// The limits that can change while a shard runs.
@@ -55,6 +81,7 @@ pub(super) struct Limits {
     pub(super) question_max: Duration,
     pub(super) round_max: Duration,
     pub(super) drain_max: Duration,
+    pub(super) subscriptions: Bounds,
 }
 
 /// The way from one blocking handler to the shard of its call.
@@ -67,6 +94,8 @@ pub(super) struct WorkerVoice {
     pub(super) interest: Weak<()>,
     pub(super) client: Client,
     pub(super) logs: Logs,
+    /// The way to all shards.
+    pub(super) reach: Arc<dyn Reach>,
 }
 
 impl WorkerHost for WorkerVoice {
@@ -96,12 +125,12 @@ impl WorkerHost for WorkerVoice {
         }
     }
 
-    /// This server offers no subscriptions, so that nobody waits to hear it.
-    fn updated(&self, _: &str) {}
+    fn updated(&self, uri: &str) {
+        self.reach.updated(uri);
+    }
 
-    /// This server offers what it was started with.
-    fn change(&self, _: Edit) -> Result<(), CatalogError> {
-        Err(CatalogError::Fixed)
+    fn change(&self, edit: Edit) -> Result<(), CatalogError> {
+        self.reach.change(edit)
     }
 }
 
@@ -119,8 +148,8 @@ pub(super) fn deliver(post: &Post<Letter>, shard: ShardId, letter: Letter, inter
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Busy;
 
-impl std::fmt::Display for Busy {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Busy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an earlier notice is still on its way to the shards")
     }
 }
@@ -234,7 +263,10 @@ mod tests {
     }
 
     fn notice(connections_max: usize) -> Notice {
+        let subscriptions =
+            Bounds { streams_max: 1, names_max: 1, name_bytes_max: 1, held_bytes_max: 1 };
         Notice::Limits(Arc::new(Limits {
+            subscriptions,
             link: LinkOptions::default(),
             connections_max,
             requests_in_flight_max: 0,

@@ -12,10 +12,13 @@
 pub mod options;
 
 mod questions;
+mod subscriptions;
 
 mod desk;
 
 mod letter;
+
+mod editor;
 
 mod calls;
 mod session;
@@ -35,5 +38,6 @@ pub use self::launch::{Handle, Running, Server};
 pub use self::letter::Busy;
 pub use self::options::Options;
 pub use self::shard::{Inlet, ShardSeed};
+pub use self::subscriptions::STREAM_BYTES;
 pub use self::threads::StartError;
 pub use crate::engine::origin::Origin;

@@ -109,6 +109,17 @@ pub struct LimitOptions {
     /// every 60 s).
     /// Default 1 GiB.
     pub memory_bytes_max: usize,
+    /// Streams of notifications (`subscriptions/listen`) of one connection; one more is refused
+    /// (-32603). Cost: below 512 bytes each. Default 1,024.
+    pub subscriptions_per_connection_max: u32,
+    /// Resources and tasks that one stream, or one legacy session, hears of; more are refused
+    /// (-32602). Cost: 64 bytes each, and their names once a shard. Default 1,024.
+    pub subscription_uris_max: u32,
+    /// Bytes of one such name; a longer one is refused (-32602). Default 4 KiB.
+    pub subscription_uri_bytes_max: usize,
+    /// Bytes that all streams together may hold, divided evenly among shards; the one that would
+    /// pass it is refused (-32603). Default 64 MiB.
+    pub subscription_bytes_max: usize,
 }
 
 /// Shards, rings and threads.
@@ -229,6 +240,10 @@ impl Options {
                 round_max: Duration::from_secs(2),
                 outgoing_bytes_max: 8192,
                 memory_bytes_max: 64 * 1024,
+                subscriptions_per_connection_max: 3,
+                subscription_uris_max: 4,
+                subscription_uri_bytes_max: 64,
+                subscription_bytes_max: 16 * 1024,
             },
             engine: EngineOptions {
                 shards: Some(1),
@@ -292,6 +307,10 @@ impl Default for LimitOptions {
             round_max: Duration::from_mins(10),
             outgoing_bytes_max: 1 << 20,
             memory_bytes_max: 1 << 30,
+            subscriptions_per_connection_max: 1024,
+            subscription_uris_max: 1024,
+            subscription_uri_bytes_max: 4096,
+            subscription_bytes_max: 64 << 20,
         }
     }
 }

@@ -16,6 +16,8 @@ mod answering;
 mod calling;
 mod listing;
 
+mod subscribing;
+
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,10 +26,12 @@ use std::time::Duration;
 use self::admission::{Admitted, Asked, admit};
 use super::calls::Calls;
 use super::desk::Desk;
+use super::editor::{Drafts, Editor};
 use super::letter::Letter;
 use super::questions::Questions;
 use super::questions::rounds::Rounds;
 use super::session::Session;
+use super::subscriptions::Subscriptions;
 use crate::base::slab::Key;
 use crate::base::time::{Calendar, Moment};
 use crate::engine::blocking::BlockingPool;
@@ -51,8 +55,13 @@ pub(super) struct Road {
     pub(super) catalog: Arc<Catalog>,
     /// The calls that answer later.
     pub(super) calls: Calls,
+    /// The streams of notifications.
+    pub(super) subscriptions: Subscriptions,
     /// Where local handlers leave their notes.
     pub(super) desk: Rc<Desk>,
+    /// The one writer of the catalog, and the changes that local handlers wait for.
+    pub(super) editor: Arc<Editor>,
+    pub(super) drafts: Drafts,
     /// What runs local handlers.
     pub(super) host: Rc<dyn Host>,
     /// What runs blocking handlers.
@@ -226,6 +235,9 @@ impl Road {
                 message::result(&mut connection.outgoing, admitted.id, body);
             }
             Method::Initialize => self.initialize(connection, &admitted),
+            Method::SubscriptionsListen => self.listen(passage, connection, &admitted),
+            Method::ResourcesSubscribe => self.subscribe(passage, connection, &admitted),
+            Method::ResourcesUnsubscribe => self.unsubscribe(connection, &admitted),
             unserved => {
                 let error = Error::method_not_found(unserved.as_str());
                 let revision = Some(admitted.revision);

@@ -1,5 +1,6 @@
 //! What the server knows of one connection.
 
+use super::subscriptions::Subscriber;
 use crate::observe::label::Transport;
 use crate::protocol::era::{Lifecycle, LogLevel};
 use crate::protocol::inflight::Inflight;
@@ -15,6 +16,8 @@ pub(super) struct Session {
     pub(super) log_level: LogLevel,
     /// Requests that answer later, by their ids.
     pub(super) in_flight: Inflight,
+    /// What it listens to.
+    pub(super) subscriber: Subscriber,
     /// The peer broke a limit and has been told: the connection ends when that is sent.
     pub(super) broken: bool,
     /// Whether it counts among the connections that are served (refused ones do not).
@@ -31,6 +34,7 @@ impl Session {
             // Revisions leave it to the server what is sent before a client has said.
             log_level: LogLevel::Info,
             in_flight: Inflight::new(),
+            subscriber: Subscriber::default(),
             broken: false,
             counted,
         }

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
+use super::editor::{Drafts, Editor};
 use super::letter::{Letter, Limits};
 use super::options::Options;
 use super::pipeline::Road;
 use super::questions::Questions;
 use super::questions::rounds::Rounds;
 use super::session::Session;
+use super::subscriptions::{Bounds, Subscriptions};
 use crate::base::time::Calendar;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
@@ -45,6 +47,7 @@ pub struct ShardSeed {
     pub(super) post: Post<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) blocking: Arc<BlockingPool>,
+    pub(super) editor: Arc<Editor>,
 }
 
 /// Where the connections of a shard come from: names on its ring.
@@ -117,14 +120,20 @@ impl ShardSeed {
         let limits = limits(&self.options, self.post.shards().count());
         let link = limits.link;
         let calls_max = link.connections_max.saturating_mul(limits.requests_in_flight_max);
+        let (editor, blocking, post) = (self.editor, self.blocking, self.post);
+        let shard = self.seat.shard();
+        let drafts = Drafts::new(Arc::clone(&editor), Arc::clone(&blocking), post.clone(), shard);
         let road = Road {
             catalog: self.catalog,
             calls: Calls::new(calls_max),
+            subscriptions: Subscriptions::new(limits.subscriptions),
             desk: Rc::new(Desk::new(ring.waker(), calls_max)),
+            editor,
+            drafts,
             host,
-            blocking: self.blocking,
-            shard: self.seat.shard(),
-            post: self.post,
+            blocking,
+            shard,
+            post,
             request_max: limits.request_max,
             requests_in_flight_max: limits.requests_in_flight_max,
             rounds: Rounds::new(&self.origin.secret, self.spent, limits.round_max),
@@ -164,5 +173,11 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         question_max: options.limits.question_max,
         round_max: options.limits.round_max,
         drain_max: options.engine.drain_max,
+        subscriptions: Bounds {
+            streams_max: options.limits.subscriptions_per_connection_max as usize,
+            names_max: options.limits.subscription_uris_max as usize,
+            name_bytes_max: options.limits.subscription_uri_bytes_max,
+            held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
+        },
     }
 }

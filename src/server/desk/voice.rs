@@ -1,12 +1,12 @@
 //! The voice of a local handler: its way to the shard, and through it to its client.
 
 use std::cell::{Cell, RefCell};
-use std::future::ready;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::draft::{Awaited, Draft};
 use super::{Desk, LogMessage, Note, Progress};
 use crate::base::slab::Key;
 use crate::protocol::era::LogLevel;
@@ -100,12 +100,16 @@ impl LiveHost for LocalVoice {
         }
     }
 
-    /// This server offers no subscriptions, so that nobody waits to hear it.
-    fn updated(&self, _: &str) {}
+    fn updated(&self, uri: &str) {
+        self.desk.note_update(uri);
+    }
 
-    /// This server offers what it was started with.
-    fn change(&self, _: Edit) -> HostFuture<Result<(), CatalogError>> {
-        Box::pin(ready(Err(CatalogError::Fixed)))
+    fn change(&self, edit: Edit) -> HostFuture<Result<(), CatalogError>> {
+        let (desk, draft) = (Rc::clone(&self.desk), Draft::new(edit));
+        Box::pin(async move {
+            desk.leave(Note::Change(Rc::clone(&draft)));
+            Awaited(draft).await
+        })
     }
 }
 
@@ -237,6 +241,18 @@ mod tests {
         voice.log(LogLevel::Error, None, serde_json::Value::Null);
         assert_eq!(poll(&mut cancelled), Poll::Ready(()));
         assert_eq!(notes(&voice).len(), 1);
+    }
+
+    #[test]
+    fn a_resource_that_changed_often_is_noted_once() {
+        let voice = voice();
+        for _ in 0..3 {
+            voice.updated("test://one");
+            voice.updated("test://two");
+        }
+        assert!(voice.desk.has_notes());
+        assert_eq!(voice.desk.take_updates().len(), 2);
+        assert!(!voice.desk.has_notes());
     }
 
     #[test]

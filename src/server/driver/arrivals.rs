@@ -244,6 +244,7 @@ impl ShardDriver {
             }
             self.link.pool.give(line);
         }
+        self.end_streams(key);
         self.link.finish(ring, key, Ending::Peer, now);
         self.dismiss_questions(Some(key), now);
     }
@@ -256,6 +257,7 @@ impl ShardDriver {
                 self.count_closed(ending);
             }
             self.forget_served(session.counted);
+            self.forget_streams(&mut session.subscriber);
             for (_, ticket) in session.in_flight.drain() {
                 self.road.give_up(Key::from_bits(ticket.0));
             }

@@ -33,7 +33,7 @@ impl ShardDriver {
                 self.road.end_text(out);
             }
             let id = call.id.as_id();
-            match self.road.catalog.settle(call.revision, id, result, out) {
+            match call.catalog.settle(call.revision, id, result, out) {
                 Ok(is_failed) => {
                     self.road.counters.requests.tools_failed += u64::from(is_failed);
                 }
@@ -98,6 +98,7 @@ impl ShardDriver {
 
     /// Cancels every call of a connection; none of them will be answered.
     pub(super) fn cancel_all(&mut self, key: Key) {
+        self.end_streams(key);
         let Some(connection) = self.link.connections.get_mut(key) else { return };
         for (_, ticket) in connection.session.in_flight.drain() {
             if self.road.give_up(Key::from_bits(ticket.0)) {

@@ -13,6 +13,7 @@ use crate::protocol::rpc::Id;
 use crate::server::desk::Note;
 use crate::server::questions::Settled;
 use crate::server::session::Session;
+use crate::server::subscriptions::Subscriptions;
 
 impl Road {
     /// A response: what a handler waits for, or nothing.
@@ -58,6 +59,9 @@ impl Road {
     ) {
         let Some(cancelled) = Cancelled::read(params) else { return };
         let Some(ticket) = connection.session.in_flight.remove(cancelled.request) else { return };
+        if let Some(stream) = Subscriptions::behind(ticket) {
+            return self.end_stream(connection, stream);
+        }
         if self.give_up(Key::from_bits(ticket.0)) {
             self.counters.requests.cancelled += 1;
             connection.owed = connection.owed.saturating_sub(1);

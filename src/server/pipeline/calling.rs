@@ -19,7 +19,8 @@ use crate::protocol::rpc::IdBuf;
 use crate::server::calls::{Caller, Work};
 use crate::server::desk::Note;
 use crate::server::desk::voice::{Asking, Flag, LocalVoice, Logs};
-use crate::server::letter::{self, Letter, WorkerVoice};
+use crate::server::editor::Editor;
+use crate::server::letter::{self, Letter, Reach, WorkerVoice};
 use crate::server::questions::Posed;
 use crate::server::questions::rounds::{Binding, Round};
 use crate::server::session::Session;
@@ -192,6 +193,7 @@ impl Road {
         let ticket = self.enter(passage, connection, admitted, blocking)?;
         let (post, shard) = (self.post.clone(), self.shard);
         let (client, logs) = (admitted.client(), self.logs(admitted));
+        let reach: Arc<dyn Reach> = Arc::<Editor>::clone(&self.editor);
         let job = Box::new(move || {
             let voice = WorkerVoice {
                 post: post.clone(),
@@ -200,6 +202,7 @@ impl Road {
                 interest: watched.clone(),
                 client,
                 logs,
+                reach,
             };
             let result = work(Worker::new(Arc::new(voice)));
             letter::deliver(&post, shard, Letter::Finished { ticket, result }, &watched);
@@ -232,6 +235,7 @@ impl Road {
             id: admitted.id.into(),
             revision: admitted.revision,
             progress_token: admitted.progress_token.map(IdBuf::from),
+            catalog: Arc::clone(&self.catalog),
         };
         let deadline = passage.now.after(self.request_max);
         let ticket = self

@@ -137,7 +137,7 @@ impl Round {
     /// A call that has been through nothing and brings answers all the same: its client knows what
     /// it is going to be asked, from before or from the documentation. They are the client's own
     /// words either way, so they count where a handler asks for them.
-    pub(super) fn foreseen(responses: Option<Value<'_>>) -> Self {
+    pub(in crate::server) fn foreseen(responses: Option<Value<'_>>) -> Self {
         let responses = responses.and_then(Value::as_object).into_iter().flatten();
         let answers = responses.map(|(key, response)| (key.into(), response.to_json()));
         Self { answers: answers.collect(), ..Self::default() }

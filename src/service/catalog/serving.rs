@@ -106,6 +106,12 @@ impl Catalog {
         reply
     }
 
+    /// Whether there is a resource under `uri`, or a template that it fits: what
+    /// [`Catalog::read_resource`] would not refuse before it asks a handler.
+    pub fn has_resource(&self, uri: &str, revision: Revision) -> bool {
+        Read::new(uri, revision).is_ok_and(|mut read| self.source(&mut read).is_some())
+    }
+
     /// Says how an argument may go on, at once: appends the whole response to `out`, or fails. An
     /// argument that has no completer may go on in no way that is known.
     ///

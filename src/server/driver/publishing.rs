@@ -1,0 +1,243 @@
+//! What has happened, on its way to those who listen: catalogs, resources, the end of streams.
+//!
+//! What it keeps true: a shard offers an edition before it tells of it; a frame is encoded once and
+//! goes to every stream that asked for it, behind the acknowledgement of that stream; a peer that
+//! does not read costs no queue: past `outgoing_bytes_max` it misses frames and is told once, when
+//! half of that has drained, that there was something.
+
+use std::sync::Arc;
+
+use super::ShardDriver;
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::ring::{Ring, Socket};
+use crate::link::Link;
+use crate::observe::counters::Counters;
+use crate::protocol::era::Lifecycle;
+use crate::protocol::message::{self, Change};
+use crate::protocol::revision::Revision;
+use crate::protocol::rpc::Id;
+use crate::server::letter::{Letter, Notice};
+use crate::server::pipeline::Road;
+use crate::server::session::Session;
+use crate::server::subscriptions::{List, Lists, Missed, Publication, Stream, Subject, Subscriber};
+use crate::service::Catalog;
+use crate::transport::ndjson;
+
+impl ShardDriver {
+    /// Offers the next edition of the catalog, then tells who listens what is new in it.
+    pub(super) fn offer<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        catalog: Arc<Catalog>,
+        changes: Lists,
+        now: Moment,
+    ) {
+        self.road.catalog = catalog;
+        for list in List::ALL.into_iter().filter(|list| changes.has(*list)) {
+            self.publish(ring, &list.change(), now);
+            if self.road.tells(list) {
+                self.tell_sessions(ring, list, now);
+            }
+        }
+    }
+
+    /// Tells every legacy session that a list has changed: they hear it without asking.
+    ///
+    /// Source: 2025-11-25, server/tools, "List Changed Notification", and its like.
+    fn tell_sessions<R: Ring>(&mut self, ring: &mut R, list: List, now: Moment) {
+        let is_ready = |session: &Session| matches!(session.lifecycle, Lifecycle::Initialized(_));
+        let connections = self.link.connections.iter();
+        let ready = connections.filter(|(_, connection)| is_ready(&connection.session));
+        let sessions: Vec<Key> = ready.map(|(key, _)| key).collect();
+        let Self { link, road: Road { counters, .. }, publication, told, .. } = self;
+        // The form for sessions may stand there already, for those that subscribed.
+        let mut press = Press { link, publication, counters, told };
+        for key in sessions {
+            press.say_session(list, key);
+        }
+        self.weigh_told(ring, now);
+    }
+
+    /// Tells everybody who listens to it what has happened.
+    pub(super) fn publish<R: Ring>(&mut self, ring: &mut R, change: &Change<'_>, now: Moment) {
+        let Self { link, road, publication, told, .. } = self;
+        let Road { subscriptions, counters, .. } = road;
+        publication.begin();
+        let mut press = Press { link, publication, counters, told };
+        let say = |stream: &Stream| press.say(change, stream);
+        match change {
+            Change::ToolsList => subscriptions.tell_list(List::Tools, say),
+            Change::PromptsList => subscriptions.tell_list(List::Prompts, say),
+            Change::ResourcesList => subscriptions.tell_list(List::Resources, say),
+            Change::Resource { uri } => subscriptions.tell_name(Subject::Resource, uri, say),
+            Change::Task { task, .. } => subscriptions.tell_name(Subject::Task, task.id, say),
+        }
+        self.weigh_told(ring, now);
+    }
+
+    /// Tells all shards of the resources that local handlers say have changed. While letters to
+    /// another shard wait for room, what has changed waits here: each resource once.
+    pub(super) fn tell_updates<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        if !self.road.desk.has_updates() || self.mailbox.waiting() > 0 {
+            return;
+        }
+        for uri in self.road.desk.take_updates() {
+            for neighbour in self.mailbox.neighbours() {
+                let letter = Letter::Notice(Notice::Updated(Arc::clone(&uri)));
+                self.mailbox.send(neighbour, letter);
+            }
+            self.publish(ring, &Change::Resource { uri: &uri }, now);
+        }
+    }
+
+    /// A send is over: the streams of a connection that has read half of what waited are told what
+    /// they missed. Nobody looks before a first frame has been withheld.
+    #[inline]
+    pub(super) fn catch_up<R: Ring>(&mut self, ring: &mut R, socket: Socket, now: Moment) {
+        if self.road.counters.subscriptions.frames_withheld > 0
+            && let Some(key) = self.link.key(socket)
+        {
+            self.catch_up_one(ring, key, now);
+        }
+    }
+
+    fn catch_up_one<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let drained_bytes = self.link.options.outgoing_bytes_max / 2;
+        let Some(connection) = self.link.connections.get(key) else { return };
+        let mut subscriber = connection.session.subscriber;
+        if !subscriber.is_behind() || connection.queued_bytes() > drained_bytes {
+            return;
+        }
+        let Self { link, road, publication, told, .. } = self;
+        let Road { subscriptions, counters, .. } = road;
+        let mut press = Press { link, publication, counters, told };
+        while let Some(list) = subscriber.take_missed() {
+            press.publication.begin();
+            press.counters.subscriptions.frames_caught_up += 1;
+            press.write(&list.change(), key, None);
+        }
+        let mut list_before = None;
+        subscriptions.catch_up(&mut subscriber, |stream, missed| {
+            let (change, list) = match missed {
+                Missed::List(list) => (list.change(), Some(list)),
+                Missed::Name(Subject::Resource, uri) => (Change::Resource { uri }, None),
+                Missed::Name(Subject::Task, _) => return true,
+            };
+            // Most often every stream of a connection has missed the same.
+            if list.is_none() || list != list_before {
+                press.publication.begin();
+                list_before = list;
+            }
+            let said = press.say(&change, stream);
+            press.counters.subscriptions.frames_caught_up += u64::from(said);
+            said
+        });
+        if let Some(connection) = self.link.connections.get_mut(key) {
+            connection.session.subscriber = subscriber;
+        }
+        self.weigh_told(ring, now);
+    }
+
+    /// What was told waits to be sent, and weighs as everything that does.
+    fn weigh_told<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        self.road.counters.subscriptions.publications_encoded = self.publication.encoded;
+        let mut told = std::mem::take(&mut self.told);
+        for key in told.drain(..) {
+            self.weigh(key);
+            self.close_broken(ring, key, now);
+        }
+        self.told = told;
+    }
+
+    /// Ends the streams of a connection with their results, the server being about to go.
+    ///
+    /// Source: 2026-07-28, basic/patterns/subscriptions, "Ending a subscription".
+    pub(super) fn conclude_streams(&mut self, key: Key) {
+        let Some(mut subscriber) = self.take_subscriber(key) else { return };
+        let Self { link, road, .. } = self;
+        let Road { subscriptions, counters, catalog, .. } = road;
+        subscriptions.end_all(&mut subscriber, |stream| {
+            counters.subscriptions.ended += 1;
+            let Some(id) = stream.id() else { return };
+            if let Some(connection) = link.connections.get_mut(key) {
+                connection.session.in_flight.remove(id);
+            }
+            if let Some(out) = link.outgoing(key) {
+                message::result_open(out, id);
+                message::listen_result(out, id, catalog.result_suffix(Revision::LATEST));
+                message::result_close(out);
+                ndjson::end_line(out);
+                counters.traffic.messages_out += 1;
+            }
+        });
+    }
+
+    /// Ends the streams of a connection without a word: it is over, or was cancelled as a whole.
+    pub(super) fn end_streams(&mut self, key: Key) {
+        if let Some(mut subscriber) = self.take_subscriber(key) {
+            self.forget_streams(&mut subscriber);
+        }
+    }
+
+    /// Ends the streams of a connection that is gone.
+    pub(super) fn forget_streams(&mut self, subscriber: &mut Subscriber) {
+        let Road { subscriptions, counters, .. } = &mut self.road;
+        subscriptions.end_all(subscriber, |_| counters.subscriptions.ended += 1);
+    }
+
+    fn take_subscriber(&mut self, key: Key) -> Option<Subscriber> {
+        let connection = self.link.connections.get_mut(key)?;
+        connection.listens = false;
+        Some(std::mem::take(&mut connection.session.subscriber))
+    }
+}
+
+/// What writes frames to streams.
+struct Press<'a> {
+    link: &'a mut Link<Session>,
+    publication: &'a mut Publication,
+    counters: &'a mut Counters,
+    told: &'a mut Vec<Key>,
+}
+
+impl Press<'_> {
+    /// Tells one stream of a change; `false` where its peer is too slow for it.
+    #[inline]
+    fn say(&mut self, change: &Change<'_>, stream: &Stream) -> bool {
+        let key = stream.connection;
+        let Some(connection) = self.link.connections.get_mut(key) else { return true };
+        if connection.queued_bytes() > self.link.options.outgoing_bytes_max {
+            connection.session.subscriber.fall_behind();
+            self.counters.subscriptions.frames_withheld += 1;
+            return false;
+        }
+        self.write(change, key, stream.id());
+        true
+    }
+
+    /// Tells one legacy session that a list has changed.
+    fn say_session(&mut self, list: List, key: Key) {
+        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        if connection.queued_bytes() > self.link.options.outgoing_bytes_max {
+            let is_news = connection.session.subscriber.miss(list);
+            self.counters.subscriptions.frames_withheld += u64::from(is_news);
+        } else {
+            self.write(&list.change(), key, None);
+        }
+    }
+
+    /// Writes one frame. Whoever is about to go misses nothing.
+    #[inline]
+    fn write(&mut self, change: &Change<'_>, key: Key, id: Option<Id<'_>>) {
+        let Some(out) = self.link.outgoing(key) else { return };
+        self.publication.say(change, id, out);
+        ndjson::end_line(out);
+        self.counters.traffic.messages_out += 1;
+        self.counters.subscriptions.frames_published += 1;
+        // Streams of one connection often stand together: most of them are one look.
+        if self.told.last() != Some(&key) {
+            self.told.push(key);
+        }
+    }
+}

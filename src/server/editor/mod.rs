@@ -1,0 +1,98 @@
+//! The one writer of the catalog.
+//!
+//! What it keeps true: an edition follows an edition. Changes are made one after the other, each
+//! on what the one before it left; each comes to every shard once, and to all shards in the same
+//! order; a change that fails its checks leaves everything as it was.
+//!
+//! What it does not do: run on a shard. A change takes as long as it takes to frame what is new,
+//! and waits for those before it; handlers on a shard hand theirs to the blocking pool.
+
+mod drafts;
+
+pub(super) use self::drafts::Drafts;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::letter::{Busy, Circular, Notice, Reach};
+use super::subscriptions::Lists;
+use crate::service::{Catalog, CatalogBuilder, CatalogError, Edit};
+
+/// The catalog as it was last told to the shards, and the way to tell them of the next one.
+#[derive(Debug)]
+pub(super) struct Editor {
+    circular: Arc<Circular>,
+    /// Held while an edition is made and told, so that they follow each other. No shard waits for
+    /// it.
+    present: Mutex<Arc<Catalog>>,
+}
+
+impl Reach for Editor {
+    fn change(&self, edit: Edit) -> Result<(), CatalogError> {
+        Self::change(self, edit)
+    }
+
+    fn updated(&self, uri: &str) {
+        Self::updated(self, uri);
+    }
+}
+
+impl Editor {
+    /// The writer of the catalog that every shard begins with.
+    pub(super) const fn new(circular: Arc<Circular>, catalog: Arc<Catalog>) -> Self {
+        Self { circular, present: Mutex::new(catalog) }
+    }
+
+    /// Makes the next edition out of the present one and tells every shard. Waits for changes that
+    /// are being made: not for a shard's own thread, and not from within an edit.
+    ///
+    /// # Errors
+    ///
+    /// Where what came of it is no catalog; the present one stays.
+    pub(super) fn change(
+        &self,
+        edit: impl FnOnce(CatalogBuilder) -> CatalogBuilder,
+    ) -> Result<(), CatalogError> {
+        let mut present = self.present();
+        let next = Arc::new(edit(present.edit()).build()?);
+        let changes = Lists::from(next.changes_from(&present));
+        self.circular.tell(&Notice::Catalog { catalog: Arc::clone(&next), changes });
+        *present = next;
+        Ok(())
+    }
+
+    /// Has `catalog` follow the present edition, whatever that is. Waits as [`Editor::change`].
+    pub(super) fn offer(&self, catalog: Arc<Catalog>) {
+        let mut present = self.present();
+        let changes = Lists::from(catalog.changes_from(&present));
+        self.circular.tell(&Notice::Catalog { catalog: Arc::clone(&catalog), changes });
+        *present = catalog;
+    }
+
+    /// The same without waiting, from any thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: another change is being made, or an earlier notice is under way.
+    pub(super) fn try_offer(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
+        let mut present = match self.present.try_lock() {
+            Ok(present) => present,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(Busy),
+        };
+        let changes = Lists::from(catalog.changes_from(&present));
+        self.circular.try_tell(&Notice::Catalog { catalog: Arc::clone(catalog), changes })?;
+        present.clone_from(catalog);
+        Ok(())
+    }
+
+    /// Tells every shard that the resource with this URI has changed. Waits for room in the boxes
+    /// of the shards, which takes microseconds: not for a shard's own thread.
+    pub(super) fn updated(&self, uri: &str) {
+        self.circular.tell(&Notice::Updated(uri.into()));
+    }
+
+    /// The present edition is whole even where an edit panicked: it is replaced last.
+    fn present(&self) -> MutexGuard<'_, Arc<Catalog>> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

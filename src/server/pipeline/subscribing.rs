@@ -1,0 +1,153 @@
+//! Subscriptions on the road: streams of modern clients, resources of legacy sessions.
+//!
+//! What it keeps true: a stream is acknowledged before anything is said on it; what is acknowledged
+//! is what will be told; whatever is refused has left nothing behind.
+
+use super::admission::Admitted;
+use super::{Passage, Road};
+use crate::base::slab::Key;
+use crate::link::Connection;
+use crate::protocol::error::Error;
+use crate::protocol::message;
+use crate::protocol::params::{Filter, Listen, Subscribe};
+use crate::server::session::Session;
+use crate::server::subscriptions::{List, Lists, Subscriptions, Wish};
+use crate::service::Features;
+
+impl Road {
+    /// `subscriptions/listen`: a stream that is acknowledged now and answered at its end. It is in
+    /// flight by its id, but counts neither as a request that waits nor against any deadline.
+    ///
+    /// Source: 2026-07-28, basic/patterns/subscriptions.
+    pub(super) fn listen(
+        &mut self,
+        passage: Passage,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) {
+        if let Err(error) = self.open_stream(passage.key, connection, admitted) {
+            self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
+        }
+    }
+
+    fn open_stream(
+        &mut self,
+        key: Key,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> Result<(), Error> {
+        let id = admitted.id;
+        let granted = self.grant(Listen::read(id, admitted.params)?.filter);
+        let lists = Lists::of(|list| match list {
+            List::Prompts => granted.prompts_list_changed,
+            List::Resources => granted.resources_list_changed,
+            List::Tools => granted.tools_list_changed,
+        });
+        let (uris, task_ids) = (&granted.resource_uris[..], &granted.task_ids[..]);
+        let Session { subscriber, in_flight, .. } = &mut connection.session;
+        let opened = self.subscriptions.listen(key, subscriber, id, Wish { lists, uris, task_ids });
+        self.counters.subscriptions.refused += u64::from(opened.is_err());
+        // Looked up when the request was admitted: nothing in flight has this id.
+        in_flight.insert(id, Subscriptions::ticket(opened?), usize::MAX)?;
+        self.counters.subscriptions.opened += 1;
+        connection.listens = true;
+        message::acknowledged(&mut connection.outgoing, id, &granted);
+        Ok(())
+    }
+
+    /// The part of a wish that this server can grant: what it offers nothing of never changes.
+    fn grant<'a>(&self, wish: Filter<'a>) -> Filter<'a> {
+        let tells_resources = self.catalog.has(Features::SUBSCRIPTIONS);
+        Filter {
+            tools_list_changed: wish.tools_list_changed && self.tells(List::Tools),
+            prompts_list_changed: wish.prompts_list_changed && self.tells(List::Prompts),
+            resources_list_changed: wish.resources_list_changed && self.tells(List::Resources),
+            resource_uris: if tells_resources { wish.resource_uris } else { Vec::new() },
+            task_ids: Vec::new(),
+        }
+    }
+
+    /// Whether changes of `list` are told.
+    pub(in crate::server) fn tells(&self, list: List) -> bool {
+        let feature = match list {
+            List::Prompts => Features::PROMPTS,
+            List::Resources => Features::RESOURCES,
+            List::Tools => Features::TOOLS,
+        };
+        self.catalog.has(Features::LIST_CHANGED | feature)
+    }
+
+    /// A client does not want a stream any more; nothing more is said about it.
+    pub(super) fn end_stream(&mut self, connection: &mut Connection<Session>, key: Key) {
+        let subscriber = &mut connection.session.subscriber;
+        if self.subscriptions.end(subscriber, key).is_some() {
+            self.counters.subscriptions.ended += 1;
+            connection.listens = subscriber.listens();
+        }
+    }
+
+    /// `resources/subscribe`: answered with nothing; once more changes nothing.
+    ///
+    /// Source: 2025-11-25, server/resources, "Subscriptions".
+    pub(super) fn subscribe(
+        &mut self,
+        passage: Passage,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) {
+        let done = self.note_subscription(passage.key, connection, admitted);
+        self.say_done(connection, admitted, done);
+    }
+
+    fn note_subscription(
+        &mut self,
+        key: Key,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> Result<(), Error> {
+        let uri = Subscribe::read(admitted.params)?.uri;
+        if !self.catalog.has_resource(uri, admitted.revision) {
+            return Err(Error::resource_not_found(uri, admitted.revision));
+        }
+        let before = self.subscriptions.len();
+        let subscriber = &mut connection.session.subscriber;
+        let noted = self.subscriptions.subscribe(key, subscriber, uri);
+        self.counters.subscriptions.refused += u64::from(noted.is_err());
+        self.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
+        noted?;
+        connection.listens = true;
+        Ok(())
+    }
+
+    /// `resources/unsubscribe`: answered with nothing, also where there was no subscription: the
+    /// client wants to hear no more, and will not.
+    pub(super) fn unsubscribe(
+        &mut self,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) {
+        let done = Subscribe::read(admitted.params).map(|Subscribe { uri }| {
+            let subscriber = &mut connection.session.subscriber;
+            let before = self.subscriptions.len();
+            self.subscriptions.unsubscribe(subscriber, uri);
+            self.counters.subscriptions.ended += (before - self.subscriptions.len()) as u64;
+            connection.listens = subscriber.listens();
+        });
+        self.say_done(connection, admitted, done);
+    }
+
+    fn say_done(
+        &mut self,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+        done: Result<(), Error>,
+    ) {
+        match done {
+            Ok(()) => message::result(&mut connection.outgoing, admitted.id, b"{}"),
+            Err(error) => {
+                let revision = Some(admitted.revision);
+                self.say_error(connection, Some(admitted.id), &error, revision);
+            }
+        }
+    }
+}
