@@ -5,6 +5,7 @@
 //! else.
 //!
 //! Inside, read `pipeline` first: it is the road. `driver` feeds it with what the ring completes,
+//! `subscriptions` knows who listens, `editor` is the one writer of the catalog,
 //! `calls` and `desk` hold what answers later, `launch` starts and ends it all.
 
 #![forbid(unsafe_code)]

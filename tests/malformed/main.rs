@@ -25,6 +25,7 @@ mod half_open;
 mod handshake;
 mod ids;
 mod judged;
+mod listening;
 mod logs;
 mod memory;
 mod mutations;

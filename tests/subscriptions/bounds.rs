@@ -31,9 +31,8 @@ fn a_wish_of_the_wrong_shape_is_refused_and_leaves_nothing() {
         refused(&mut client, listen("s", wish), -32602);
     }
     refused(&mut client, modern(request("s", "subscriptions/listen", json!({}))), -32602);
-    client.send(
-        r#"{"jsonrpc":"2.0","id":"twice","method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"notifications":{},"notifications":{}}}"#,
-    );
+    let once = listen("twice", json!({})).to_string();
+    client.send(once.replace(r#""notifications":{}"#, r#""notifications":{},"notifications":{}"#));
     expect_error(&client.answer(), -32602, Some(json!("twice")));
     // The id was never taken.
     open_stream(&mut client, "s", json!({"toolsListChanged": true}));

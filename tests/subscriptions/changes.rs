@@ -54,6 +54,46 @@ fn an_edit_that_panics_leaves_the_catalog_to_the_next_one() {
 }
 
 #[test]
+fn an_edit_of_a_handler_that_panics_ends_its_call_and_nothing_else() {
+    let stage = Stage::open(1, |_| {});
+    let mut client = stage.connect();
+    let before = listed(&mut client);
+    let answer = client.ask(modern(call(1, "break", json!({}))));
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    let answer = client.ask(modern(call(2, "grow", json!({"name": "after"}))));
+    assert_eq!(echoed(&answer), "grown", "{answer}");
+    assert_eq!(listed(&mut client).len(), before.len() + 1);
+    drop(client);
+    stage.close();
+}
+
+#[test]
+fn a_change_waits_for_a_thread_and_its_shard_does_not() {
+    let stage = Stage::open(1, |options| {
+        options.engine.blocking_threads = 1;
+        options.engine.blocking_queue_max = 1;
+    });
+    let mut client = stage.connect();
+    let mut runs = modern(call("runs", "hold-a-thread", json!({})));
+    runs["params"]["_meta"]["progressToken"] = json!("p");
+    client.send(runs);
+    // It has the only thread; the next one takes the only place in the queue.
+    assert_eq!(client.answer()["params"]["progressToken"], "p");
+    client.send(modern(call("waits", "hold-a-thread", json!({}))));
+    client.send(modern(call("grows", "grow", json!({"name": "late"}))));
+    // The shard goes on while its edit has no thread.
+    assert!(!listed(&mut client).contains(&"late".to_owned()));
+    for id in ["runs", "waits"] {
+        client.send(cancelled(id));
+    }
+    let answer = client.answer();
+    assert_eq!((&answer["id"], echoed(&answer)), (&json!("grows"), "grown"), "{answer}");
+    assert!(listed(&mut client).contains(&"late".to_owned()));
+    drop(client);
+    stage.close();
+}
+
+#[test]
 fn changes_from_many_threads_are_all_made() {
     let stage = Stage::open(2, |_| {});
     let mut client = stage.connect();

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::client::Client;
-use crate::stage::{Stage, expect_silence, open_stream, stream_of};
+use crate::client::{Client, LEGACY, bare, request};
+use crate::stage::{Stage, TOOLS, expect_silence, open_stream, plain, stream_of};
 
 /// Changes told to a peer that does not read: far more than any queue holds.
 const CHANGES: usize = 3000;
@@ -50,4 +50,41 @@ fn a_peer_that_does_not_read_costs_no_queue_and_is_told_once_when_it_reads() {
     assert!(streams.frames_withheld >= 3, "{counters}");
     assert!(streams.frames_caught_up >= 3, "{counters}");
     assert_eq!(counters.faults.memory, 0, "{counters}");
+}
+
+#[test]
+fn a_session_that_does_not_read_is_told_once_that_a_list_has_changed() {
+    let stage = Stage::open(1, |options| {
+        options.limits.outgoing_bytes_max = 4 << 10;
+        options.tcp.send_buffer_bytes = 4 << 10;
+        options.tcp.receive_buffer_bytes = 4 << 10;
+    });
+    let mut slow = Client::connect_narrow(stage.address(), 4 << 10);
+    slow.handshake(LEGACY);
+    slow.expect_alive();
+    slow.send(request(1, "resources/subscribe", json!({"uri": "test://one"})));
+    assert_eq!(slow.answer()["result"], json!({}));
+    let mut quick = stage.connect();
+    open_stream(&mut quick, "q", json!({"resourceSubscriptions": ["test://one"]}));
+    // Whatever is told after the queue is full is withheld, the change of the list too.
+    for number in 0..CHANGES {
+        stage.handle().updated("test://one");
+        quick.answer();
+        if number % 1000 == 999 {
+            let name = format!("more-{number}");
+            stage.handle().change(|catalog| catalog.tool(plain(name))).unwrap();
+        }
+    }
+    let mut lists = 0;
+    slow.send(bare("behind", "ping"));
+    let mut answered = false;
+    while lists == 0 || !answered {
+        let said = slow.answer();
+        lists += u32::from(said["method"] == TOOLS);
+        answered |= said["id"] == "behind";
+    }
+    assert!((1..=3).contains(&lists), "{lists}");
+    drop((slow, quick));
+    let counters = stage.close();
+    assert!(counters.subscriptions.frames_withheld > 0, "{counters}");
 }

@@ -103,6 +103,17 @@ fn catalog() -> Catalog {
             worker.updated(&name);
             Ok(Outcome::text("touched"))
         }),
+        Tool::new("break").local(|NoArguments {}, live| async move {
+            live.change(|_| panic!("on purpose")).await.map_err(failed)?;
+            Ok(Outcome::text("not reached"))
+        }),
+        Tool::new("hold-a-thread").blocking(|NoArguments {}, worker| {
+            worker.progress(1.0, None, None);
+            while !worker.is_cancelled() {
+                std::thread::yield_now();
+            }
+            Ok(Outcome::text("let go"))
+        }),
         Tool::new("until-cancelled").local(|NoArguments {}, live| async move {
             live.cancelled().await;
             Ok(Outcome::text("cancelled"))
