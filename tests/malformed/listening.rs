@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{cancelled, expect_error, modern, request};
+use crate::client::{cancelled, expect_error, lines, modern, request};
 use crate::stage::{Stage, over_each_ring};
 
+#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
 fn listen(id: impl Into<Value>, wish: Value) -> Value {
     modern(request(id, "subscriptions/listen", json!({"notifications": wish})))
 }
@@ -39,7 +40,7 @@ fn a_storm_of_streams_that_begin_and_end_leaves_nothing() {
                 let id = round % 10;
                 let uris = [format!("test://{round}"), "test://all".to_owned()];
                 let wish = json!({"toolsListChanged": true, "resourceSubscriptions": uris});
-                texts += &format!("{}\n{}\n", listen(id, wish), cancelled((round + 7) % 10));
+                texts += &lines([listen(id, wish), cancelled((round + 7) % 10)]);
             }
             client.send_bytes(texts.as_bytes());
             for _ in 0..200 {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, MODERN, cancelled, expect_error, modern, request};
 use crate::stage::{Stage, TOOLS, expect_silence, fits, hear, listen, open_stream, plain};
 
+#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
 fn refused(client: &mut Client, text: Value, code: i64) {
     let answer = client.ask(&text);
     fits(MODERN, &answer, None);

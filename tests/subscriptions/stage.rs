@@ -144,6 +144,7 @@ pub(crate) fn plain(name: impl Into<String>) -> Tool {
 }
 
 /// `subscriptions/listen`.
+#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
 pub(crate) fn listen(id: impl Into<Value>, wish: Value) -> Value {
     modern(request(id, "subscriptions/listen", json!({"notifications": wish})))
 }

@@ -26,7 +26,7 @@ pub(in crate::server) struct Drafts {
     blocking: Arc<BlockingPool>,
     post: Post<Letter>,
     shard: ShardId,
-    drafts: Slab<Rc<Draft>>,
+    awaited: Slab<Rc<Draft>>,
     /// Jobs that found the pool full, and when they are offered to it again.
     refused: VecDeque<Job>,
     again: Option<Moment>,
@@ -42,15 +42,15 @@ impl Drafts {
         post: Post<Letter>,
         shard: ShardId,
     ) -> Self {
-        let (drafts, refused) = (Slab::new(usize::MAX), VecDeque::new());
+        let (awaited, refused) = (Slab::new(usize::MAX), VecDeque::new());
         let alive = Arc::default();
-        Self { editor, blocking, post, shard, drafts, refused, again: None, alive }
+        Self { editor, blocking, post, shard, awaited, refused, again: None, alive }
     }
 
     /// Has the pool make an edit, or make it later where it is full.
     pub(in crate::server) fn begin(&mut self, draft: Rc<Draft>, now: Moment) {
         let Some(edit) = draft.take() else { return };
-        let key = self.drafts.insert(draft).ok();
+        let key = self.awaited.insert(draft).ok();
         let (editor, post, shard) = (Arc::clone(&self.editor), self.post.clone(), self.shard);
         let alive = Arc::downgrade(&self.alive);
         self.refused.push_back(Box::new(move || {
@@ -62,7 +62,7 @@ impl Drafts {
 
     /// Takes the letter of a change that was made.
     pub(in crate::server) fn settle(&mut self, key: Key, made: Made) {
-        if let Some(draft) = self.drafts.remove(key) {
+        if let Some(draft) = self.awaited.remove(key) {
             draft.put(made);
         }
     }

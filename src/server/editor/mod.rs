@@ -11,11 +11,14 @@ mod drafts;
 
 pub(super) use self::drafts::Drafts;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 use super::letter::{Busy, Circular, Notice, Reach};
 use super::subscriptions::Lists;
 use crate::service::{Catalog, CatalogBuilder, CatalogError, Edit};
+
+#[expect(clippy::disallowed_types, reason = "threads that change share it, and no shard does")]
+type Mutex<T> = std::sync::Mutex<T>;
 
 /// The catalog as it was last told to the shards, and the way to tell them of the next one.
 #[derive(Debug)]
@@ -24,16 +27,6 @@ pub(super) struct Editor {
     /// Held while an edition is made and told, so that they follow each other. No shard waits for
     /// it.
     present: Mutex<Arc<Catalog>>,
-}
-
-impl Reach for Editor {
-    fn change(&self, edit: Edit) -> Result<(), CatalogError> {
-        Self::change(self, edit)
-    }
-
-    fn updated(&self, uri: &str) {
-        Self::updated(self, uri);
-    }
 }
 
 impl Editor {
@@ -94,5 +87,86 @@ impl Editor {
     /// The present edition is whole even where an edit panicked: it is replaced last.
     fn present(&self) -> MutexGuard<'_, Arc<Catalog>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reach for Editor {
+    fn change(&self, edit: Edit) -> Result<(), CatalogError> {
+        Self::change(self, edit)
+    }
+
+    fn updated(&self, uri: &str) {
+        Self::updated(self, uri);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::mesh::{Mailbox, MeshOptions, mesh};
+    use crate::engine::ring::Waker;
+    use crate::protocol::message::ServerInfo;
+    use crate::server::letter::Letter;
+    use crate::server::subscriptions::List;
+    use crate::service::{NoArguments, Tool};
+
+    fn editor() -> (Editor, Vec<Mailbox<Letter>>) {
+        let (seats, post) = mesh(2, &MeshOptions::default());
+        let mailboxes = seats.into_iter().map(|seat| seat.open(Waker::new(|| {})));
+        let catalog = Catalog::builder(ServerInfo::new("editor", "1")).build().unwrap();
+        let editor = Editor::new(Arc::new(Circular::new(post)), Arc::new(catalog));
+        (editor, mailboxes.collect())
+    }
+
+    fn tool(name: &str) -> Tool {
+        Tool::new(name).inline(|NoArguments {}, _| Ok(()))
+    }
+
+    /// How many tools each edition has, and whether that is told.
+    fn heard(mailbox: &mut Mailbox<Letter>) -> Vec<(usize, bool)> {
+        let mut letters = Vec::new();
+        mailbox.receive(&mut letters, usize::MAX);
+        let editions = letters.into_iter().map(|letter| match letter {
+            Letter::Notice(Notice::Catalog { catalog, changes }) => {
+                (catalog.tools().len(), changes.has(List::Tools))
+            }
+            other => panic!("nobody said {other:?}"),
+        });
+        editions.collect()
+    }
+
+    #[test]
+    fn each_edition_follows_the_one_before_it_and_comes_to_every_shard_once() {
+        let (editor, mut mailboxes) = editor();
+        editor.change(|catalog| catalog.tool(tool("one"))).unwrap();
+        editor.change(|catalog| catalog).unwrap();
+        editor.change(|catalog| catalog.tool(tool("two"))).unwrap();
+        let other = Catalog::builder(ServerInfo::new("other", "1")).tool(tool("three"));
+        editor.try_offer(&Arc::new(other.build().unwrap())).unwrap();
+        editor.change(|catalog| catalog.tool(tool("four"))).unwrap();
+        for mailbox in &mut mailboxes {
+            let editions = [(1, true), (1, false), (2, true), (1, true), (2, true)];
+            assert_eq!(heard(mailbox), editions);
+        }
+    }
+
+    #[test]
+    fn a_change_that_fails_is_told_to_nobody() {
+        let (editor, mut mailboxes) = editor();
+        let twice = |catalog: CatalogBuilder| catalog.tools([tool("one"), tool("one")]);
+        assert!(editor.change(twice).is_err());
+        assert!(mailboxes.iter_mut().all(|mailbox| heard(mailbox).is_empty()));
+    }
+
+    #[test]
+    fn an_offer_that_must_not_wait_is_refused_while_a_change_is_made() {
+        let (editor, mut mailboxes) = editor();
+        let catalog = Arc::clone(&editor.present());
+        let refused = editor.change(|builder| {
+            assert_eq!(editor.try_offer(&catalog), Err(Busy));
+            builder
+        });
+        assert_eq!(refused, Ok(()));
+        assert_eq!(heard(&mut mailboxes[1]), [(0, false)]);
     }
 }

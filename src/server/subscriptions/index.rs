@@ -62,19 +62,8 @@ impl Index {
     /// Has `stream` listen to `name`, which it does not yet, unless it was the last one to begin:
     /// then nothing changes, so that a name that stands twice in one wish counts once.
     pub(super) fn enter(&mut self, key: Key, stream: &mut Stream, subject: Subject, name: &str) {
-        let topic = match self.names[subject as usize].get(name) {
-            Some(&topic) => topic,
-            None => {
-                let name: Rc<str> = name.into();
-                let listeners = Vec::new();
-                let entered =
-                    self.topics.insert(Topic { name: Rc::clone(&name), subject, listeners });
-                let Ok(topic) = entered else { return };
-                self.held_bytes += cost_of(&name);
-                self.names[subject as usize].insert(name, topic);
-                topic
-            }
-        };
+        let known = self.names[subject as usize].get(name).copied();
+        let Some(topic) = known.or_else(|| self.begin(subject, name)) else { return };
         let Some(entry) = self.topics.get_mut(topic) else { return };
         if entry.listeners.last().is_some_and(|last| last.stream == key) {
             return;
@@ -82,6 +71,16 @@ impl Index {
         let place = Place { topic, index: short(entry.listeners.len()), missed: false };
         entry.listeners.push(Listener { stream: key, slot: short(stream.places.len()) });
         stream.places.push(place);
+    }
+
+    /// Takes in a name that nobody listens to yet.
+    fn begin(&mut self, subject: Subject, name: &str) -> Option<Key> {
+        let name: Rc<str> = name.into();
+        let topic = Topic { name: Rc::clone(&name), subject, listeners: Vec::new() };
+        let key = self.topics.insert(topic).ok()?;
+        self.held_bytes += cost_of(&name);
+        self.names[subject as usize].insert(name, key);
+        Some(key)
     }
 
     /// Ends the listening of the stream at `slot` of its places. `streams` finds the places of

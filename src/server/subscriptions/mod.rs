@@ -39,6 +39,7 @@ use crate::protocol::rpc::Id;
 
 /// How much may be listened to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "limits are named so everywhere")]
 pub(super) struct Bounds {
     /// Streams of one connection.
     pub(super) streams_max: usize,
@@ -140,7 +141,7 @@ pub(super) enum Refusal {
 impl Subscriptions {
     /// Nobody listens.
     pub(super) fn new(bounds: Bounds) -> Self {
-        let streams = Slab::new(STREAM_TICKET as usize - 1);
+        let streams = Slab::new(STREAMS_MAX);
         Self { bounds, streams, index: Index::new(), held_bytes: 0 }
     }
 
@@ -398,8 +399,11 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Marks the tickets of streams. Calls are numbered far below it.
+/// Marks the tickets of streams. Calls are numbered far below it, and so are streams.
 const STREAM_TICKET: u64 = 1 << 31;
+
+/// Streams of one shard; memory bounds them far below this.
+const STREAMS_MAX: usize = (1 << 31) - 1;
 
 #[cfg(test)]
 mod tests;
