@@ -223,6 +223,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::protocol::message::ServerInfo;
     use crate::protocol::rpc::Id;
 
     fn at(milliseconds: u64) -> Moment {
@@ -232,7 +233,9 @@ mod tests {
     /// A table with one call that must have answered after 100 ms.
     fn one_call() -> (Calls, Key) {
         let mut calls = Calls::new(4);
+        let offered = Catalog::builder(ServerInfo::new("calls", "1")).build().unwrap();
         let caller = Caller {
+            catalog: Arc::new(offered),
             connection: Key::from_bits(1),
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
