@@ -233,12 +233,12 @@ mod tests {
     /// A table with one call that must have answered after 100 ms.
     fn one_call() -> (Calls, Key) {
         let mut calls = Calls::new(4);
-        let catalog = Catalog::builder(ServerInfo::new("calls", "1"));
+        let offered = Catalog::builder(ServerInfo::new("calls", "1")).build().unwrap();
         let caller = Caller {
+            catalog: Arc::new(offered),
             connection: Key::from_bits(1),
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
-            catalog: Arc::new(catalog.build().expect("an empty catalog")),
             progress_token: None,
         };
         let work = Work::Blocking { interest: Some(Arc::new(())) };

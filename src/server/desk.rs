@@ -4,6 +4,8 @@
 //! notes here (progress, questions, its end) and the driver reads them once a turn, and a handler
 //! that sleeps leaves its waker under a deadline. All of it stays on one thread: cells, no locks.
 
+pub(super) mod draft;
+
 pub(super) mod voice;
 
 use std::cell::{Cell, RefCell};
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::draft::Draft;
+use self::draft::Draft;
 use super::questions::{Pose, Posed, Slot};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;

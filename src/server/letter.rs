@@ -8,9 +8,9 @@ use std::fmt;
 use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
 
+use super::desk::draft::Made;
 use super::desk::voice::Logs;
 use super::desk::{LogMessage, Progress};
-use super::draft::Made;
 use super::subscriptions::{Bounds, Lists};
 use crate::base::slab::Key;
 use crate::engine::mesh::{Outbox, Post, ShardId};

@@ -16,8 +16,6 @@ pub mod options;
 mod questions;
 mod subscriptions;
 
-mod draft;
-
 mod desk;
 
 mod letter;

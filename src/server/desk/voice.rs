@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::draft::{Awaited, Draft};
+use super::draft::{Awaited, Draft};
 use super::{Desk, LogMessage, Note, Progress};
 use crate::base::slab::Key;
 use crate::protocol::era::LogLevel;
 use crate::protocol::message::InputRequest;
-use crate::server::draft::{Awaited, Draft};
 use crate::server::questions::{Posed, Reply, Slot};
 use crate::service::{CatalogError, Client, Edit, HostFuture, LiveHost};
 

@@ -16,7 +16,7 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Post, ShardId};
-use crate::server::draft::{Draft, Made};
+use crate::server::desk::draft::{Draft, Made};
 use crate::server::editor::Editor;
 use crate::server::letter::Letter;
 
