@@ -33,15 +33,12 @@ mod driver;
 
 mod shard;
 
-mod threads;
-
 mod launch;
 
 pub use self::driver::ShardDriver;
-pub use self::launch::{Handle, Running, Server};
+pub use self::launch::{Handle, Running, Server, StartError};
 pub use self::letter::Busy;
 pub use self::options::Options;
 pub use self::shard::{Inlet, ShardSeed};
 pub use self::subscriptions::STREAM_BYTES;
-pub use self::threads::StartError;
 pub use crate::engine::origin::Origin;
