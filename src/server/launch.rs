@@ -4,6 +4,8 @@
 //! cause: listeners are bound before the first thread starts, and nothing is announced before every
 //! shard has reported what its ring was granted.
 
+mod threads;
+
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -13,13 +15,14 @@ use std::sync::Arc;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+pub use self::threads::StartError;
+use self::threads::{Sources, Threads};
 use super::editor::Editor;
 use super::files::{Files, Publisher, Watch};
 use super::letter::{Busy, Circular, Notice};
 use super::options::Options;
 use super::questions::rounds::ROUNDS_REMEMBERED_MAX;
 use super::shard::{self, ShardSeed};
-use super::threads::{self, Sources, StartError, Threads};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::mesh::{Spent, Tally, mesh};
 use crate::engine::origin::Origin;

@@ -31,17 +31,14 @@ mod driver;
 
 mod shard;
 
-mod threads;
-
 pub mod files;
 
 mod launch;
 
 pub use self::driver::ShardDriver;
-pub use self::launch::{Handle, Running, Server};
+pub use self::launch::{Handle, Running, Server, StartError};
 pub use self::letter::Busy;
 pub use self::options::Options;
 pub use self::shard::{Inlet, ShardSeed};
 pub use self::subscriptions::STREAM_BYTES;
-pub use self::threads::StartError;
 pub use crate::engine::origin::Origin;

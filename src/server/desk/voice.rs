@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::draft::{Awaited, Draft};
-use super::draft::{Awaited, Draft};
 use super::{Desk, LogMessage, Note, Progress};
 use crate::base::slab::Key;
 use crate::protocol::era::LogLevel;

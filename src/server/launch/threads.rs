@@ -5,8 +5,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use super::options::{Executor, Options, RingBackend};
-use super::shard::{Inlet, REFUSALS_MAX, ShardSeed};
 use crate::engine::capacity::descriptors_max;
 use crate::engine::clock::Clock;
 use crate::engine::host::crew::{self, Berth, Cause, Crew, Failure};
@@ -22,10 +20,12 @@ use crate::engine::ring::{Registered, Ring, RingOptions, Source};
 use crate::observe::counters::Counters;
 use crate::observe::event::Event;
 use crate::observe::label::Transport;
+use crate::server::options::{Executor, Options, RingBackend};
+use crate::server::shard::{Inlet, REFUSALS_MAX, ShardSeed};
 
 /// What a shard's connections come from, before there is a ring.
 #[derive(Debug)]
-pub(super) enum Sources {
+pub(in crate::server) enum Sources {
     /// Listening sockets of this shard's own.
     Listeners(Vec<(OwnedFd, Transport)>),
     /// One connection over two pipes.
@@ -39,12 +39,12 @@ pub(super) enum Sources {
 
 /// Running shards.
 #[derive(Debug)]
-pub(super) struct Threads {
+pub(in crate::server) struct Threads {
     crew: Crew<Counters>,
 }
 
 /// Starts a thread for each seed and returns once every one of them has its ring and its inlets.
-pub(super) fn start(
+pub(in crate::server) fn start(
     placement: &Placement,
     loads: Vec<(ShardSeed, Sources)>,
 ) -> Result<Threads, StartError> {
@@ -193,7 +193,7 @@ fn open<R: Ring>(ring: &mut R, sources: Sources) -> io::Result<Vec<Inlet>> {
 
 impl Threads {
     /// Tells what the shards run on, and how many connections that makes.
-    pub(super) fn announce(&self, options: &Options, placement: &Placement) {
+    pub(in crate::server) fn announce(&self, options: &Options, placement: &Placement) {
         let granted = self.crew.descriptions();
         let ring = granted.first().and_then(|granted| granted.split(' ').next()).unwrap_or("poll");
         let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
@@ -217,7 +217,7 @@ impl Threads {
 
     /// Waits for every shard; adds up what they counted. Where one fails the others are drained by
     /// `alarm`.
-    pub(super) fn join(self, alarm: impl Fn()) -> Result<Counters, StartError> {
+    pub(in crate::server) fn join(self, alarm: impl Fn()) -> Result<Counters, StartError> {
         let counted = self.crew.join(|failure| {
             Event::ShardFailed { shard: failure.shard.0, cause: &failure.to_string() }.emit();
             alarm();
