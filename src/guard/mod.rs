@@ -8,3 +8,5 @@
 pub mod door;
 pub mod memory;
 pub mod seal;
+
+pub mod draws;
