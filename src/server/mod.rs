@@ -12,6 +12,8 @@
 
 pub mod options;
 
+mod tasks;
+
 mod questions;
 mod subscriptions;
 
