@@ -16,7 +16,7 @@ pub struct Rule {
 }
 
 /// Every rule.
-pub static RULES: [Rule; 8] = [
+pub static RULES: [Rule; 9] = [
     Rule { reads: &["http.address", "tcp.address"], judge: one_door_per_address },
     Rule { reads: &["shards", "cpus"], judge: enough_cpus },
     Rule { reads: &["executor"], judge: executor_is_built },
@@ -31,6 +31,7 @@ pub static RULES: [Rule; 8] = [
         reads: &["memory_bytes_max", "message_bytes_max", "shards"],
         judge: memory_holds_a_message,
     },
+    Rule { reads: &["task_ttl_ms", "task_ttl_ms_max"], judge: tasks_are_kept_within_bounds },
 ];
 
 fn one_door_per_address(options: &Options) -> Option<Refusal> {
@@ -110,8 +111,22 @@ fn memory_holds_a_message(options: &Options) -> Option<Refusal> {
     })
 }
 
+fn tasks_are_kept_within_bounds(options: &Options) -> Option<Refusal> {
+    let limits = &options.limits;
+    (limits.task_ttl > limits.task_ttl_max).then(|| {
+        let what = format!(
+            "{} ms is above task_ttl_ms_max = {} ms",
+            limits.task_ttl.as_millis(),
+            limits.task_ttl_max.as_millis()
+        );
+        Refusal::new(what, "lower it, or raise task_ttl_ms_max")
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// The keys that broken rules blame.
@@ -151,6 +166,7 @@ mod tests {
             ["ring.completions_max"]
         );
         assert_eq!(broken_by(|it| it.limits.memory_bytes_max = 1 << 20), ["memory_bytes_max"]);
+        assert_eq!(broken_by(|it| it.limits.task_ttl_max = Duration::ZERO), ["task_ttl_ms"]);
         assert_eq!(
             broken_by(|it| {
                 it.engine.shards = Some(3);

@@ -9,3 +9,5 @@
 pub mod door;
 pub mod memory;
 pub mod seal;
+
+pub mod draws;

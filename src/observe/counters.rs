@@ -101,6 +101,10 @@ group! {
         refused_in_flight,
         /// Tool calls that answered with `isError`: failures inside a success.
         tools_failed,
+        /// Tool calls that became tasks.
+        tasks_begun,
+        /// Tasks that were cancelled, on request or because the server ended.
+        tasks_cancelled,
         /// Handlers that panicked; the caller got an internal error.
         handlers_panicked,
         /// Progress notifications sent.

@@ -67,6 +67,19 @@ pub(super) enum Work {
         /// Dropped when nobody waits any more.
         interest: Option<Arc<()>>,
     },
+    /// None of this call's own: the answer comes from a task, of this shard or another.
+    Elsewhere,
+}
+
+impl Work {
+    /// Tells the handler that nobody waits any more. It ends by itself.
+    pub(super) fn cancel(&mut self) {
+        match self {
+            Self::Local { flag, .. } => flag.raise(),
+            Self::Blocking { interest } => *interest = None,
+            Self::Elsewhere => {}
+        }
+    }
 }
 
 /// Who asks for a call, and how its answer is to be told.
@@ -144,9 +157,10 @@ impl Calls {
             return false;
         };
         call.awaited = false;
-        match &mut call.work {
-            Work::Local { flag, .. } => flag.raise(),
-            Work::Blocking { interest } => *interest = None,
+        call.work.cancel();
+        if matches!(call.work, Work::Elsewhere) {
+            // There is no handler whose end would make room.
+            self.slab.remove(ticket);
         }
         true
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use self::draft::Draft;
 use super::questions::{Pose, Posed, Slot};
+use super::tasks::TaskNote;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::ring::Waker;
@@ -48,6 +49,13 @@ pub(super) enum Note {
         posed: Rc<Posed>,
         /// What it asks.
         open: Vec<Pose>,
+    },
+    /// It runs as a task.
+    Task {
+        /// Which task.
+        task: Key,
+        /// What it says.
+        note: TaskNote,
     },
     /// It changes what is offered.
     Change(Rc<Draft>),

@@ -5,8 +5,10 @@
 
 mod arrivals;
 mod asking;
+mod inquiring;
 mod publishing;
 mod settle;
+mod tasking;
 
 use std::fmt;
 use std::rc::Rc;
@@ -139,6 +141,7 @@ impl ShardDriver {
         self.limits = limits;
         self.link.options = limits.link;
         self.road.request_max = limits.request_max;
+        self.road.tasks.bounds = limits.tasks;
         self.road.requests_in_flight_max = limits.requests_in_flight_max;
         self.road.rounds.round_max = limits.round_max;
         self.road.questions.question_max = limits.question_max;
@@ -187,6 +190,7 @@ impl ShardDriver {
             Letter::Changed { key, made } => self.road.drafts.settle(key, made),
             Letter::Log(message) => self.tell_log(&message),
             Letter::Progress(progress) => self.tell_progress(&progress),
+            Letter::Task(letter) => self.take_task_letter(ring, *letter, now),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
         }
     }
@@ -213,6 +217,7 @@ impl ShardDriver {
                     Note::Change(draft) => self.road.drafts.begin(draft, now),
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
                     Note::Log(message) => self.tell_log(&message),
+                    Note::Task { task, note } => self.take_task_note(task, note, now),
                     Note::Progress(progress) => self.tell_progress(&progress),
                     Note::Withdraw { ticket, number } => self.withdraw(ticket, number, now),
                 }
@@ -253,7 +258,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
                 let next = self.link.ended(ring, socket, &result);
                 self.follow(ring, next, now);
             }
-            Completion::Closed { socket } => self.closed(socket),
+            Completion::Closed { socket } => self.closed(socket, now),
             // A server opens no connections.
             Completion::Connected { .. } => {}
         }
@@ -268,9 +273,11 @@ impl<R: Ring> Driver<R> for ShardDriver {
         while let Some(ticket) = self.road.calls.overdue(now) {
             self.time_out(ring, ticket, now);
         }
+        self.expire_tasks(ring, now);
         if let Stage::Draining(deadline) = self.stage
             && deadline <= now
         {
+            self.stop_tasks(now);
             self.cut(ring);
         }
     }
@@ -294,6 +301,8 @@ impl<R: Ring> Driver<R> for ShardDriver {
     }
 
     fn flush(&mut self, ring: &mut R, now: Moment) {
+        self.tell_changed_tasks(ring, now);
+        self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
         self.road.counters.shard.turns += 1;
@@ -304,10 +313,10 @@ impl<R: Ring> Driver<R> for ShardDriver {
             Stage::Serving | Stage::Cut => None,
             Stage::Draining(deadline) => Some(deadline),
         };
-        let Road { calls, desk, drafts, questions, .. } = &self.road;
-        let deadlines = [calls.deadline(), desk.deadline(), drafts.deadline()];
+        let Road { calls, desk, drafts, questions, tasks, .. } = &self.road;
+        let handlers = [calls.deadline(), desk.deadline(), drafts.deadline(), tasks.deadline()];
         let others = [questions.deadline(), self.link.deadline(), drain];
-        deadlines.into_iter().chain(others).flatten().min()
+        handlers.into_iter().chain(others).flatten().min()
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -317,6 +326,8 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn is_finished(&self) -> bool {
         let ends = self.stage != Stage::Serving || self.ends_with_input;
-        ends && self.link.connections.is_empty() && self.mailbox.waiting() == 0
+        // What runs as a task has the time of a drain, though nobody is there to ask for it.
+        let waits = matches!(self.stage, Stage::Draining(_)) && self.road.tasks.running() > 0;
+        ends && !waits && self.link.connections.is_empty() && self.mailbox.waiting() == 0
     }
 }

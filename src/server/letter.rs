@@ -12,6 +12,7 @@ use super::desk::draft::Made;
 use super::desk::voice::Logs;
 use super::desk::{LogMessage, Progress};
 use super::subscriptions::{Bounds, Lists};
+use super::tasks::{self, TaskLetter};
 use crate::base::slab::Key;
 use crate::engine::mesh::{Outbox, Post, ShardId};
 use crate::link::LinkOptions;
@@ -27,6 +28,8 @@ pub(super) enum Letter {
     Log(Box<LogMessage>),
     /// A blocking handler has come this far.
     Progress(Progress),
+    /// About a task.
+    Task(Box<TaskLetter>),
     /// A blocking handler has ended.
     Finished {
         /// Which call.
@@ -81,6 +84,7 @@ pub(super) struct Limits {
     pub(super) question_max: Duration,
     pub(super) round_max: Duration,
     pub(super) drain_max: Duration,
+    pub(super) tasks: tasks::Bounds,
     pub(super) subscriptions: Bounds,
 }
 
@@ -274,6 +278,12 @@ mod tests {
             question_max: Duration::ZERO,
             round_max: Duration::ZERO,
             drain_max: Duration::ZERO,
+            tasks: tasks::Bounds {
+                tasks_max: 0,
+                ttl: Duration::ZERO,
+                ttl_max: Duration::ZERO,
+                bytes_max: 0,
+            },
         }))
     }
 

@@ -13,6 +13,8 @@
 
 pub mod options;
 
+mod tasks;
+
 mod questions;
 mod subscriptions;
 

@@ -112,6 +112,17 @@ pub struct LimitOptions {
     /// every 60 s).
     /// Default 1 GiB.
     pub memory_bytes_max: usize,
+    /// Tasks that each shard keeps, running or ended; a call that would begin one more is answered
+    /// with an error. Cost: about 512 bytes each, their results aside. Default 1,024.
+    pub tasks_max: u32,
+    /// How long a task is kept from its beginning on, where its caller names no time. A task that
+    /// still runs then is cancelled. Default 10 min.
+    pub task_ttl: Duration,
+    /// The longest time a caller may name; a longer one is shortened to it. Default 1 h.
+    pub task_ttl_max: Duration,
+    /// Bytes of results that each shard keeps for its tasks; a task whose result finds no room ends
+    /// with an error. Cost: that many bytes on each shard. Default 64 MiB.
+    pub task_bytes_max: usize,
     /// Streams of notifications (`subscriptions/listen`) of one connection; one more is refused
     /// (-32603). Cost: below 512 bytes each. Default 1,024.
     pub subscriptions_per_connection_max: u32,
@@ -266,6 +277,10 @@ impl Options {
                 round_max: Duration::from_secs(2),
                 outgoing_bytes_max: 8192,
                 memory_bytes_max: 64 * 1024,
+                tasks_max: 4,
+                task_ttl: Duration::from_millis(500),
+                task_ttl_max: Duration::from_secs(1),
+                task_bytes_max: 4096,
                 subscriptions_per_connection_max: 3,
                 subscription_uris_max: 4,
                 subscription_uri_bytes_max: 64,
@@ -339,6 +354,10 @@ impl Default for LimitOptions {
             round_max: Duration::from_mins(10),
             outgoing_bytes_max: 1 << 20,
             memory_bytes_max: 1 << 30,
+            tasks_max: 1024,
+            task_ttl: Duration::from_mins(10),
+            task_ttl_max: Duration::from_hours(1),
+            task_bytes_max: 64 << 20,
             subscriptions_per_connection_max: 1024,
             subscription_uris_max: 1024,
             subscription_uri_bytes_max: 4096,

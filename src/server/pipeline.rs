@@ -18,7 +18,12 @@ mod answering;
 mod calling;
 mod listing;
 
+mod task_voice;
+
+mod tasking;
+
 mod subscribing;
+mod task_requests;
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -26,7 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::admission::{Admitted, Asked, admit};
-use super::calls::Calls;
+pub(super) use self::task_requests::{question_id, unknown_task};
+use super::calls::{Calls, Work};
 use super::desk::Desk;
 use super::editor::{Drafts, Editor};
 use super::letter::Letter;
@@ -34,6 +40,7 @@ use super::questions::Questions;
 use super::questions::rounds::Rounds;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
+use super::tasks::Tasks;
 use crate::base::slab::Key;
 use crate::base::time::{Calendar, Moment};
 use crate::engine::blocking::BlockingPool;
@@ -81,6 +88,11 @@ pub(super) struct Road {
     pub(super) rounds: Rounds,
     /// Where moments stand in the calendar.
     pub(super) calendar: Calendar,
+    /// The tasks that this shard keeps, and how many shards share all of them.
+    pub(super) tasks: Tasks<Work>,
+    pub(super) shards: u16,
+    /// Letters to other shards, which leave at the end of the turn.
+    pub(super) letters: Vec<(ShardId, Letter)>,
     /// What has happened.
     pub(super) counters: Counters,
 }
@@ -228,6 +240,11 @@ impl Road {
             | Method::PromptsList
             | Method::ResourcesList
             | Method::ResourcesTemplatesList => self.list(connection, &admitted),
+            Method::TasksGet
+            | Method::TasksUpdate
+            | Method::TasksResult
+            | Method::TasksList
+            | Method::TasksCancel => return self.tasks_request(passage, connection, &admitted),
             Method::LoggingSetLevel => self.set_level(connection, &admitted),
             Method::Ping => {
                 message::result(&mut connection.outgoing, admitted.id, b"{}");
@@ -240,11 +257,6 @@ impl Road {
             Method::SubscriptionsListen => self.listen(passage, connection, &admitted),
             Method::ResourcesSubscribe => self.subscribe(passage, connection, &admitted),
             Method::ResourcesUnsubscribe => self.unsubscribe(connection, &admitted),
-            unserved => {
-                let error = Error::method_not_found(unserved.as_str());
-                let revision = Some(admitted.revision);
-                self.say_error(connection, Some(admitted.id), &error, revision);
-            }
         }
         true
     }

@@ -20,6 +20,7 @@ use super::questions::Questions;
 use super::questions::rounds::Rounds;
 use super::session::Session;
 use super::subscriptions::{Bounds, Subscriptions};
+use super::tasks::{self, Names, Tasks};
 use crate::base::time::Calendar;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
@@ -27,6 +28,7 @@ use crate::engine::mesh::{Post, Seat, ShardId, Spent, Tally};
 use crate::engine::origin::Origin;
 use crate::engine::ring::{Listener, Operation, Ring, Socket};
 use crate::engine::shard::Shard;
+use crate::guard::draws::Draws;
 use crate::link::{Link, LinkOptions, Stream};
 use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
@@ -120,14 +122,18 @@ impl ShardSeed {
         let limits = limits(&self.options, self.post.shards().count());
         let link = limits.link;
         let calls_max = link.connections_max.saturating_mul(limits.requests_in_flight_max);
+        let sleeps_max = calls_max.saturating_add(limits.tasks.tasks_max);
+        let shards = u16::try_from(self.post.shards().count()).unwrap_or(u16::MAX);
         let (editor, blocking, post) = (self.editor, self.blocking, self.post);
         let shard = self.seat.shard();
         let drafts = Drafts::new(Arc::clone(&editor), Arc::clone(&blocking), post.clone(), shard);
+        let mut draws = Draws::new(&self.origin.secret, 1 + u32::from(shard.0));
+        let names = Names::new(shard, shards, Box::new(move || draws.draw()));
         let road = Road {
             catalog: self.catalog,
             calls: Calls::new(calls_max),
             subscriptions: Subscriptions::new(limits.subscriptions),
-            desk: Rc::new(Desk::new(ring.waker(), calls_max)),
+            desk: Rc::new(Desk::new(ring.waker(), sleeps_max)),
             editor,
             drafts,
             host,
@@ -137,8 +143,11 @@ impl ShardSeed {
             request_max: limits.request_max,
             requests_in_flight_max: limits.requests_in_flight_max,
             rounds: Rounds::new(&self.origin.secret, self.spent, limits.round_max),
-            questions: Questions::new(self.seat.shard().0, limits.question_max),
+            questions: Questions::new(shard.0, limits.question_max),
             calendar: Calendar::default(),
+            tasks: Tasks::new(limits.tasks, names),
+            shards,
+            letters: Vec::new(),
             counters: Counters::default(),
         };
         let nesting_max = self.options.limits.nesting_max;
@@ -173,6 +182,12 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         question_max: options.limits.question_max,
         round_max: options.limits.round_max,
         drain_max: options.engine.drain_max,
+        tasks: tasks::Bounds {
+            tasks_max: options.limits.tasks_max as usize,
+            ttl: options.limits.task_ttl,
+            ttl_max: options.limits.task_ttl_max,
+            bytes_max: options.limits.task_bytes_max,
+        },
         subscriptions: Bounds {
             streams_max: options.limits.subscriptions_per_connection_max as usize,
             names_max: options.limits.subscription_uris_max as usize,

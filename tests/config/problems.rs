@@ -149,6 +149,11 @@ fn options_that_contradict_each_other_are_told_where_one_was_set() {
         "flag --http: http.address: 127.0.0.1:8888 is taken by tcp.address = 127.0.0.1:8888; \
          give one of them another port, or off"
     );
+    assert_eq!(
+        complaints(from_file("task_ttl_ms = \"2h\"")),
+        "corelane.toml:1: task_ttl_ms: 7200000 ms is above task_ttl_ms_max = 3600000 ms; \
+         lower it, or raise task_ttl_ms_max"
+    );
     let complaint = complaints(from_file("shards = 3\ncpus = \"0-1\""));
     assert!(complaint.starts_with("corelane.toml:1: shards: 3 shards do not fit on 2 cpus"));
 }

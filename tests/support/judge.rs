@@ -27,6 +27,8 @@ use serde_json::{Map, Value, json};
 ///
 /// On a revision that nobody knows, and where `MCP_SCHEMA_DIR` has no schema for it.
 pub(crate) fn judge(revision: &str, message: &Value, answers: Option<&str>) -> Result<(), String> {
+    let is_task = message["result"]["task"].is_object();
+    let answers = if is_task { answers.map(|_| CREATES_TASK) } else { answers };
     let verdict = Shape::of(message).and_then(|shape| {
         let readable = with_readable_id(revision, message, &shape);
         by_types(revision, &readable, &shape, answers)?;
@@ -34,6 +36,9 @@ pub(crate) fn judge(revision: &str, message: &Value, answers: Option<&str>) -> R
     });
     verdict.map_err(|reason| format!("not {revision}: {reason}\n  message: {message}"))
 }
+
+/// Stands for the method of a request that was answered with a task (2025-11-25).
+const CREATES_TASK: &str = "a task";
 
 /// What kind of message it is, by the members of its envelope.
 enum Shape<'a> {
@@ -95,7 +100,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<(), String> {
 macro_rules! types_of {
     (
         $origin:ident::$types:ident, $success:ident, $failure:ident,
-        { $($method:literal => $result:ident),* }
+        { $($method:pat => $result:ident),* }
     ) => {
         fn $types(message: &Value, shape: &Shape<'_>, answers: Option<&str>) -> Result<(), String> {
             use $origin::$types as types;
@@ -147,7 +152,12 @@ types_of!(schema_2025_06_18::mcp_2025_06_18, JsonrpcResponse, JsonrpcError, {
     "initialize" => InitializeResult
 });
 types_of!(schema_2025_11_25::mcp_2025_11_25, JsonrpcResultResponse, JsonrpcErrorResponse, {
-    "initialize" => InitializeResult
+    "initialize" => InitializeResult,
+    "tasks/cancel" => CancelTaskResult,
+    "tasks/get" => GetTaskResult,
+    "tasks/list" => ListTasksResult,
+    "tasks/result" => CallToolResult,
+    CREATES_TASK => CreateTaskResult
 });
 types_of!(schema_2026_07_28::mcp_2026_07_28, JsonrpcResultResponse, JsonrpcErrorResponse, {
     "server/discover" => DiscoverResult,
@@ -333,6 +343,9 @@ impl Official {
             Some("task") => return "Result".to_owned(),
             _ if is_in_place_of_a_result(result) => return "CreateTaskResult".to_owned(),
             _ => {}
+        }
+        if answers == Some(CREATES_TASK) {
+            return "CreateTaskResult".to_owned();
         }
         let request = answers.and_then(|method| self.definition_of(method, "Request"));
         let own = request.and_then(|name| name.strip_suffix("Request"));

@@ -86,6 +86,45 @@ pub(super) static LIMITS: Section = Section {
             field: |options| &mut options.limits.memory_bytes_max,
         },
         Row {
+            key: "tasks_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 1_000_000 },
+            about: "Tasks that each shard keeps, running or ended; a call that would begin one \
+                    more gets an error.",
+            cost: "about 512 bytes each, their results aside",
+            source: "MCP, tasks: resource management",
+            field: |options| &mut options.limits.tasks_max,
+        },
+        Row {
+            key: "task_ttl_ms",
+            short: None,
+            unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
+            about: "Time that a task is kept from its beginning on, where its caller names none; \
+                    one that still runs then is cancelled.",
+            cost: "a longer time keeps results that nobody may ask for",
+            source: "MCP, tasks: ttl",
+            field: |options| &mut options.limits.task_ttl,
+        },
+        Row {
+            key: "task_ttl_ms_max",
+            short: None,
+            unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
+            about: "The longest time a caller may name for its task; a longer one is shortened.",
+            cost: "callers decide how long their results are kept, up to it",
+            source: "MCP, tasks: ttl",
+            field: |options| &mut options.limits.task_ttl_max,
+        },
+        Row {
+            key: "task_bytes_max",
+            short: None,
+            unit: Unit::Bytes { least: KIB, most: 1024 * GIB },
+            about: "Bytes of results that each shard keeps for its tasks; a task whose result \
+                    finds no room ends with an error.",
+            cost: "that many bytes on each shard",
+            source: "MCP, tasks: resource management",
+            field: |options| &mut options.limits.task_bytes_max,
+        },
+        Row {
             key: "subscriptions_per_connection_max",
             short: None,
             unit: Unit::Count { least: 1, most: 1_000_000 },

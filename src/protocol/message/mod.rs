@@ -66,5 +66,5 @@ pub use response::{
 pub use server::{ServerInfo, result_suffix};
 pub use task::{
     TaskDetail, TaskStatus, TaskView, cancel_task_result, create_task_result, task_payload_result,
-    task_result, tasks_page,
+    task_progress, task_result, tasks_page,
 };

@@ -13,6 +13,7 @@ use super::server::meta_of;
 use crate::protocol::error::Error;
 use crate::protocol::json::{ObjectWriter, timestamp, write};
 use crate::protocol::revision::Revision;
+use crate::protocol::rpc::Id;
 
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -217,11 +218,34 @@ pub fn task_payload_result(out: &mut Vec<u8>, body: &[u8], task_id: &str) {
     if members.len() > 1 {
         out.push(b',');
     }
+    related_meta(out, task_id);
+    out.push(b'}');
+}
+
+/// Appends `notifications/progress` for a task (2025-11-25): as for a request, with the task's name
+/// in `_meta`.
+pub fn task_progress(
+    out: &mut Vec<u8>,
+    token: Id<'_>,
+    done: f64,
+    total: Option<f64>,
+    message: Option<&str>,
+    task_id: &str,
+) {
+    super::response::progress(out, token, done, total, message, Revision::V2025_11_25);
+    // Opens the params and the notification again.
+    out.truncate(out.len() - b"}}".len());
+    out.push(b',');
+    related_meta(out, task_id);
+    out.extend_from_slice(b"}}");
+}
+
+/// Appends the member `_meta` of whatever belongs to a task (2025-11-25).
+fn related_meta(out: &mut Vec<u8>, task_id: &str) {
     out.extend_from_slice(br#""_meta":"#);
     let mut meta = ObjectWriter::open(out);
     let mut related = meta.object(RELATED_TASK_KEY);
     related.text("taskId", task_id);
     related.close();
     meta.close();
-    out.push(b'}');
 }

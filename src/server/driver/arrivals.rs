@@ -250,8 +250,12 @@ impl ShardDriver {
     }
 
     /// The ring has closed a socket.
-    pub(super) fn closed(&mut self, socket: Socket) {
+    pub(super) fn closed(&mut self, socket: Socket, now: Moment) {
+        let key = self.link.key(socket);
         if let Some((mut session, ending)) = self.link.closed(socket) {
+            if let Some(key) = key {
+                self.lose_beginner(key, now);
+            }
             // Those that were refused were never let in.
             if session.counted {
                 self.count_closed(ending);

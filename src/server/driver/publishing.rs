@@ -5,6 +5,7 @@
 //! does not read costs no queue: past `outgoing_bytes_max` it misses frames and is told once, when
 //! half of that has drained, that there was something.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::ShardDriver;
@@ -14,13 +15,14 @@ use crate::engine::ring::{Ring, Socket};
 use crate::link::Link;
 use crate::observe::counters::Counters;
 use crate::protocol::era::Lifecycle;
-use crate::protocol::message::{self, Change};
+use crate::protocol::message::{self, Change, TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
 use crate::server::letter::{Letter, Notice};
 use crate::server::pipeline::Road;
 use crate::server::session::Session;
 use crate::server::subscriptions::{List, Lists, Missed, Publication, Stream, Subject, Subscriber};
+use crate::server::tasks::TaskId;
 use crate::service::Catalog;
 use crate::transport::ndjson;
 
@@ -76,6 +78,36 @@ impl ShardDriver {
         self.weigh_told(ring, now);
     }
 
+    /// Tells everybody on this shard who listens to a task how it stands: `tail`, as its own shard
+    /// has encoded it.
+    pub(super) fn publish_task<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        task: TaskId,
+        tail: &[u8],
+        now: Moment,
+    ) {
+        let name = task.to_string();
+        let task = TaskView {
+            id: &name,
+            status: TaskStatus::Working,
+            status_message: None,
+            created_ms: 0,
+            updated_ms: 0,
+            ttl_ms: None,
+            poll_ms: 0,
+        };
+        // Only its kind is looked at: all there is to tell stands in the tail.
+        let change = Change::Task { task, detail: TaskDetail::Nothing };
+        let Self { link, road, publication, told, .. } = self;
+        let Road { subscriptions, counters, .. } = road;
+        publication.begin_task(&change, tail);
+        let mut press = Press { link, publication, counters, told };
+        let say = |stream: &Stream| press.say(&change, stream);
+        subscriptions.tell_name(Subject::Task, &name, say);
+        self.weigh_told(ring, now);
+    }
+
     /// Tells all shards of the resources that local handlers say have changed. While letters to
     /// another shard wait for room, what has changed waits here: each resource once.
     pub(super) fn tell_updates<R: Ring>(&mut self, ring: &mut R, now: Moment) {
@@ -118,11 +150,16 @@ impl ShardDriver {
             press.write(&list.change(), key, None);
         }
         let mut list_before = None;
+        let mut late: Vec<Rc<str>> = Vec::new();
         subscriptions.catch_up(&mut subscriber, |stream, missed| {
             let (change, list) = match missed {
                 Missed::List(list) => (list.change(), Some(list)),
                 Missed::Name(Subject::Resource, uri) => (Change::Resource { uri }, None),
-                Missed::Name(Subject::Task, _) => return true,
+                // Its shard is asked how it stands by now.
+                Missed::Name(Subject::Task, name) => {
+                    late.push(name.clone());
+                    return true;
+                }
             };
             // Most often every stream of a connection has missed the same.
             if list.is_none() || list != list_before {
@@ -133,6 +170,9 @@ impl ShardDriver {
             press.counters.subscriptions.frames_caught_up += u64::from(said);
             said
         });
+        for name in late {
+            self.road.watch_task(&name);
+        }
         if let Some(connection) = self.link.connections.get_mut(key) {
             connection.session.subscriber = subscriber;
         }

@@ -26,7 +26,9 @@ impl Road {
         self.counters.requests.responses += 1;
         let answered = id.and_then(|id| self.questions.answered(passage.key, id));
         let Some((number, question)) = answered else {
-            self.counters.questions.unasked += 1;
+            if !self.task_answered(passage, id, outcome) {
+                self.counters.questions.unasked += 1;
+            }
             return;
         };
         self.counters.questions.answered += 1;

@@ -41,6 +41,9 @@ impl Road {
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
     ) -> bool {
+        if self.try_task(passage, connection, admitted) {
+            return true;
+        }
         let round = match self.begin_round(passage, connection, admitted) {
             Ok(round) => round,
             Err(error) => {
@@ -222,7 +225,7 @@ impl Road {
     }
 
     /// Enters a call that answers later.
-    fn enter(
+    pub(super) fn enter(
         &mut self,
         passage: Passage,
         connection: &mut Connection<Session>,

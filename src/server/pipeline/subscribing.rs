@@ -7,6 +7,7 @@ use super::admission::Admitted;
 use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::link::Connection;
+use crate::protocol::era::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::message;
 use crate::protocol::params::{Filter, Listen, Subscribe};
@@ -37,7 +38,12 @@ impl Road {
         admitted: &Admitted<'_>,
     ) -> Result<(), Error> {
         let id = admitted.id;
-        let granted = self.grant(Listen::read(id, admitted.params)?.filter);
+        let wish = Listen::read(id, admitted.params)?.filter;
+        let needed = ClientCapabilities::EXTENSION_TASKS;
+        if !wish.task_ids.is_empty() && !admitted.capabilities.has(needed) {
+            return Err(Error::missing_capability(needed));
+        }
+        let granted = self.grant(wish);
         let lists = Lists::of(|list| match list {
             List::Prompts => granted.prompts_list_changed,
             List::Resources => granted.resources_list_changed,
@@ -52,6 +58,9 @@ impl Road {
         self.counters.subscriptions.opened += 1;
         connection.listens = true;
         message::acknowledged(&mut connection.outgoing, id, &granted);
+        for task in &granted.task_ids {
+            self.watch_task(task);
+        }
         Ok(())
     }
 
@@ -63,7 +72,7 @@ impl Road {
             prompts_list_changed: wish.prompts_list_changed && self.tells(List::Prompts),
             resources_list_changed: wish.resources_list_changed && self.tells(List::Resources),
             resource_uris: if tells_resources { wish.resource_uris } else { Vec::new() },
-            task_ids: Vec::new(),
+            task_ids: self.known_names(wish.task_ids),
         }
     }
 

@@ -25,6 +25,14 @@ impl Publication {
         self.legacy.clear();
     }
 
+    /// Begins with a change of a task, which its own shard has encoded: `tail` stands behind the
+    /// name of each stream.
+    pub(in crate::server) fn begin_task(&mut self, change: &Change<'_>, tail: &[u8]) {
+        self.begin();
+        change.write_head(&mut self.head);
+        self.tail.extend_from_slice(tail);
+    }
+
     /// Appends the frame that tells the stream `id`, or a legacy session, of `change`: the same one
     /// since the last [`Publication::begin`].
     #[inline]

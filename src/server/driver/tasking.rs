@@ -1,0 +1,240 @@
+//! Tasks as time passes: what their handlers say, what other shards ask, and what is told of it.
+//!
+//! What it keeps true: whoever waits for the end of a task hears of it once; a change is told to
+//! those who want to hear of it, and to nobody else. What a peer does not read in time it misses:
+//! it can ask at any time.
+//!
+//! Source: 2025-11-25, basic/utilities/tasks; Tasks extension 2026-07-28.
+
+use bytes::Bytes;
+
+use super::ShardDriver;
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::ring::Ring;
+use crate::protocol::error::Error;
+use crate::protocol::message::{self, Change};
+use crate::server::pipeline::unknown_task;
+use crate::server::tasks::{Asking, TaskLetter, TaskNote, Waiter};
+
+impl ShardDriver {
+    /// Sends what the turn has written to other shards.
+    pub(super) fn post_letters(&mut self) {
+        for (shard, letter) in self.road.letters.drain(..) {
+            self.mailbox.send(shard, letter);
+        }
+    }
+
+    /// A letter about a task.
+    pub(super) fn take_task_letter<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        letter: TaskLetter,
+        now: Moment,
+    ) {
+        match letter {
+            TaskLetter::Asked(asking) => self.answer_shard(asking, now),
+            TaskLetter::Answered { ticket, answer } => {
+                self.settle_encoded(ring, ticket, answer, now);
+            }
+            TaskLetter::Said { task, note } => self.take_task_note(task, note, now),
+            TaskLetter::Watched { task, shard } => {
+                if let Some(key) = self.road.tasks.find(task, true) {
+                    self.road.tasks.watch(key, shard);
+                }
+            }
+            TaskLetter::Changed { task, tail } => self.publish_task(ring, task, &tail, now),
+        }
+    }
+
+    /// A handler that runs as a task has something to say.
+    pub(super) fn take_task_note(&mut self, key: Key, note: TaskNote, now: Moment) {
+        let Some(task) = self.road.tasks.task(key) else { return };
+        match note {
+            TaskNote::Asked => self.road.tasks.weigh_questions(key, now),
+            TaskNote::Progress { done, total, message } => {
+                self.tell_task_progress(key, done, total, message.as_deref());
+            }
+            TaskNote::Finished(result) => {
+                let revision = task.revision;
+                let end = self.road.end_of(revision, result);
+                self.road.tasks.finish(key, end, now);
+            }
+        }
+    }
+
+    /// Another shard asks for a task of this one.
+    fn answer_shard(&mut self, asking: Asking, now: Moment) {
+        let Asking { task, shard, ticket, deadline, revision, wish } = asking;
+        let found = self.road.tasks.find(task, revision.is_modern()).ok_or_else(unknown_task);
+        let waits = found.and_then(|key| Ok((key, self.road.must_wait(key, &wish, now)?)));
+        let answer = match waits {
+            Ok((key, true)) => {
+                self.road.wait_for_task(key, Waiter { shard, ticket, deadline });
+                return;
+            }
+            Ok((key, false)) => {
+                let mut body = Vec::new();
+                self.road.fulfil(key, &wish, revision, now, &mut body).map(|()| body)
+            }
+            Err(error) => Err(error),
+        };
+        self.road.post_about_task(shard, TaskLetter::Answered { ticket, answer });
+    }
+
+    /// Tells what has changed since the last time: to those who wait for an end, to the connection
+    /// that began the task, to those who listen.
+    pub(super) fn tell_changed_tasks<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        while let Some(key) = self.road.tasks.take_changed() {
+            let Some(task) = self.road.tasks.task(key) else { continue };
+            let is_modern = task.revision.is_modern();
+            let waiters = if task.is_over() { task.take_waiters() } else { Vec::new() };
+            if is_modern {
+                self.tell_watchers(ring, key, now);
+            } else {
+                self.tell_beginner(ring, key, now);
+                self.ask_beginner(ring, key, now);
+            }
+            for waiter in waiters {
+                let mut body = Vec::new();
+                let answer = self.road.write_result(key, &mut body).map(|()| body);
+                self.answer_waiter(ring, waiter, answer, now);
+            }
+        }
+    }
+
+    fn answer_waiter<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        waiter: Waiter,
+        answer: Result<Vec<u8>, Error>,
+        now: Moment,
+    ) {
+        let Waiter { shard, ticket, .. } = waiter;
+        if shard == self.shard {
+            self.settle_encoded(ring, ticket, answer, now);
+        } else {
+            self.road.post_about_task(shard, TaskLetter::Answered { ticket, answer });
+        }
+    }
+
+    /// `notifications/tasks/status` (2025-11-25) for the connection that began the task, while it
+    /// is there.
+    fn tell_beginner<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let Some(connection) = self.road.tasks.task(key).map(|task| task.connection) else {
+            return;
+        };
+        if !self.reads_along(connection) {
+            return;
+        }
+        let calendar = self.road.calendar;
+        let (Some(task), Some(out)) = (self.road.tasks.task(key), self.link.outgoing(connection))
+        else {
+            return;
+        };
+        task.tell(calendar, |task, detail| Change::Task { task, detail }.write_legacy(out));
+        self.road.end_text(out);
+        self.weigh(connection);
+        self.close_broken(ring, connection, now);
+    }
+
+    /// Whether a peer reads what it is told, so that advice does not pile up.
+    fn reads_along(&self, connection: Key) -> bool {
+        let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
+        let connection = self.link.connections.get(connection);
+        connection.is_some_and(|connection| connection.queued_bytes() <= outgoing_bytes_max)
+    }
+
+    /// `notifications/tasks` (2026-07-28) for every shard on which somebody listens.
+    fn tell_watchers<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let Some(task) = self.road.tasks.task(key) else { return };
+        if task.watchers().is_empty() {
+            return;
+        }
+        let (id, tail) = (task.id, self.tail_of(key));
+        let watchers = self.road.tasks.task(key).map(|task| task.watchers().to_vec());
+        for shard in watchers.unwrap_or_default() {
+            if shard == self.shard {
+                self.publish_task(ring, id, &tail, now);
+            } else {
+                let (task, tail) = (id, tail.clone());
+                self.road.post_about_task(shard, TaskLetter::Changed { task, tail });
+            }
+        }
+    }
+
+    /// What is said of a task behind the name of a stream.
+    fn tail_of(&mut self, key: Key) -> Bytes {
+        let calendar = self.road.calendar;
+        let mut tail = Vec::new();
+        if let Some(task) = self.road.tasks.task(key) {
+            task.tell(calendar, |task, detail| Change::Task { task, detail }.write_tail(&mut tail));
+        }
+        Bytes::from(tail)
+    }
+
+    /// Tells the connection that began a task up to 2025-11-25 how far it has come, where it asked
+    /// for that. Modern tasks tell no progress.
+    fn tell_task_progress(&mut self, key: Key, done: f64, total: Option<f64>, text: Option<&str>) {
+        let Some(task) = self.road.tasks.task(key) else { return };
+        let connection = task.connection;
+        let is_told = !task.revision.is_modern() && !task.is_over() && done > task.progress;
+        if !is_told || task.progress_token.is_none() || !self.reads_along(connection) {
+            return;
+        }
+        let Some(task) = self.road.tasks.task(key) else { return };
+        task.progress = done;
+        let (Some(token), Some(out)) = (&task.progress_token, self.link.outgoing(connection))
+        else {
+            return;
+        };
+        let (token, name) = (token.as_id(), task.name());
+        message::task_progress(out, token, done, total, text, name);
+        self.road.end_text(out);
+        self.road.counters.requests.progress += 1;
+    }
+
+    /// Forgets tasks whose time is over. Whoever still waits hears it, and so does a handler that
+    /// still runs.
+    pub(super) fn expire_tasks<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        while let Some(mut task) = self.road.tasks.expire(now) {
+            if let Some(work) = task.work() {
+                work.cancel();
+            }
+            for waiter in task.take_waiters() {
+                self.answer_waiter(ring, waiter, Err(unknown_task()), now);
+            }
+        }
+    }
+
+    /// There is no more time: every task that runs is cancelled.
+    pub(super) fn stop_tasks(&mut self, now: Moment) {
+        for key in self.road.tasks.unfinished() {
+            self.road.stop_task(key, "the server ended before the task did", now);
+        }
+    }
+
+    /// An answer that came from elsewhere: written as it is, where somebody waits for it.
+    fn settle_encoded<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        ticket: Key,
+        answer: Result<Vec<u8>, Error>,
+        now: Moment,
+    ) {
+        let Some(call) = self.road.calls.end(ticket) else { return };
+        self.forget_in_flight(&call, now);
+        if let Some(out) = self.link.outgoing(call.connection) {
+            let id = call.id.as_id();
+            match answer {
+                Ok(body) => message::result(out, id, &body),
+                Err(error) => {
+                    self.road.count_error(&error);
+                    message::error(out, Some(id), &error, Some(call.revision));
+                }
+            }
+            self.road.end_text(out);
+        }
+        self.after_answer(ring, call.connection, now);
+    }
+}

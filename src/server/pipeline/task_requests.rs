@@ -1,0 +1,301 @@
+//! Requests for tasks: `tasks/get`, `tasks/update`, `tasks/result`, `tasks/list`, `tasks/cancel`.
+//!
+//! A task of this shard is asked at once. One of another shard is asked by letter: the call waits
+//! here like any other, with its deadline and its cancellation, until the answer comes back.
+//!
+//! What it keeps true: a name that is malformed, unknown, of another generation or whose time is
+//! over gets the same answer, invalid params (-32602), so that nobody learns which of them it was.
+//!
+//! Source: 2025-11-25, basic/utilities/tasks; Tasks extension 2026-07-28.
+
+use serde::Deserialize;
+use serde_json::Map;
+
+use super::admission::Admitted;
+use super::{Passage, Road};
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::engine::mesh::ShardId;
+use crate::link::Connection;
+use crate::protocol::era::{ClientCapabilities, Method};
+use crate::protocol::error::{Error, Kind};
+use crate::protocol::json::Value;
+use crate::protocol::message;
+use crate::protocol::params::{self, List, TaskUpdate};
+use crate::protocol::revision::Revision;
+use crate::protocol::rpc::Id;
+use crate::server::calls::Work;
+use crate::server::letter::Letter;
+use crate::server::session::Session;
+use crate::server::tasks::{Asking, End, Task, TaskId, TaskLetter, Waiter, Wish};
+use crate::service::Features;
+
+impl Road {
+    /// A request for tasks; `true` where it was answered at once.
+    pub(super) fn tasks_request(
+        &mut self,
+        passage: Passage,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> bool {
+        let start = connection.outgoing.len();
+        let answered = match know_tasks(admitted) {
+            Ok(()) if admitted.method == Method::TasksList => {
+                self.list_tasks(passage.key, connection, admitted).map(|()| true)
+            }
+            Ok(()) => self.ask_task(passage, connection, admitted),
+            Err(error) => Err(error),
+        };
+        answered.unwrap_or_else(|error| {
+            connection.outgoing.truncate(start);
+            self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
+            true
+        })
+    }
+
+    /// Fulfils a wish, here or on the shard that keeps the task; `true` where it was answered at
+    /// once.
+    fn ask_task(
+        &mut self,
+        passage: Passage,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> Result<bool, Error> {
+        let (task, wish) = read(admitted)?;
+        let revision = admitted.revision;
+        let deadline = passage.now.after(self.request_max);
+        let (owner, shard) = (task.owner(self.shards), self.shard);
+        if owner != shard {
+            let ticket = self.enter(passage, connection, admitted, Work::Elsewhere)?;
+            let asking = Asking { task, shard, ticket, deadline, revision, wish };
+            self.post_about_task(owner, TaskLetter::Asked(asking));
+            return Ok(false);
+        }
+        let key = self.tasks.find(task, revision.is_modern()).ok_or_else(unknown_task)?;
+        if self.must_wait(key, &wish, passage.now)? {
+            let ticket = self.enter(passage, connection, admitted, Work::Elsewhere)?;
+            self.wait_for_task(key, Waiter { shard, ticket, deadline });
+            return Ok(false);
+        }
+        let out = &mut connection.outgoing;
+        message::result_open(out, admitted.id);
+        self.fulfil(key, &wish, revision, passage.now, out)?;
+        message::result_close(out);
+        Ok(true)
+    }
+
+    /// Whether a wish can be fulfilled only when the task has ended. Fails where as many wait for
+    /// that as may.
+    pub(in crate::server) fn must_wait(
+        &mut self,
+        key: Key,
+        wish: &Wish,
+        now: Moment,
+    ) -> Result<bool, Error> {
+        match self.tasks.task(key) {
+            Some(task) if matches!(wish, Wish::Result) && !task.is_over() => {
+                if task.may_wait(now) {
+                    return Ok(true);
+                }
+                Err(Error::new(Kind::Busy, "as many calls wait for this task as may"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Has a call wait for the end of a task, which [`Road::must_wait`] allowed.
+    pub(in crate::server) fn wait_for_task(&mut self, key: Key, waiter: Waiter) {
+        if let Some(task) = self.tasks.task(key) {
+            task.wait(waiter);
+        }
+    }
+
+    /// Fulfils a wish that need not wait: appends the body of the answer to `out`. What stands
+    /// there after an error is void.
+    pub(in crate::server) fn fulfil(
+        &mut self,
+        key: Key,
+        wish: &Wish,
+        revision: Revision,
+        now: Moment,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        match wish {
+            Wish::Show => {}
+            Wish::Result => return self.write_result(key, out),
+            Wish::Update(responses) => {
+                let task = self.tasks.task(key).ok_or_else(unknown_task)?;
+                task.inquiries.update(responses)?;
+                self.tasks.weigh_questions(key, now);
+            }
+            Wish::Cancel => self.cancel_task(key, now)?,
+        }
+        let task = self.tasks.task(key).ok_or_else(unknown_task)?;
+        let suffix = self.catalog.result_suffix(revision);
+        task.tell(self.calendar, |view, detail| match wish {
+            Wish::Update(_) => message::empty_result(out, suffix),
+            Wish::Cancel => message::cancel_task_result(out, revision, &view, suffix),
+            Wish::Show | Wish::Result => {
+                message::task_result(out, revision, &view, detail, suffix);
+            }
+        });
+        Ok(())
+    }
+
+    /// `tasks/cancel`: where the task has ended already, a modern caller is content and an earlier
+    /// one is told.
+    fn cancel_task(&mut self, key: Key, now: Moment) -> Result<(), Error> {
+        let task = self.tasks.task(key).ok_or_else(unknown_task)?;
+        if task.is_over() {
+            if task.revision.is_modern() {
+                return Ok(());
+            }
+            let status = task.status().as_str();
+            return Err(Error::invalid_params(format!("the task is {status} already")));
+        }
+        self.stop_task(key, "the task was cancelled by request", now);
+        Ok(())
+    }
+
+    /// Ends a task and tells its handler.
+    pub(in crate::server) fn stop_task(&mut self, key: Key, why: &'static str, now: Moment) {
+        if self.tasks.cancel(key, why, now) {
+            self.counters.requests.tasks_cancelled += 1;
+            if let Some(work) = self.tasks.task(key).and_then(Task::work) {
+                work.cancel();
+            }
+        }
+    }
+
+    /// The body of the answer to `tasks/result` for a task that has ended: what the call itself
+    /// would have been answered.
+    pub(in crate::server) fn write_result(
+        &mut self,
+        key: Key,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let task = self.tasks.task(key).ok_or_else(unknown_task)?;
+        match task.end() {
+            Some(End::Result { body, .. }) => {
+                message::task_payload_result(out, body, task.name());
+                Ok(())
+            }
+            Some(End::Error(error)) => Err(error.clone()),
+            None => Err(Error::internal("the task was cancelled and has no result")),
+        }
+    }
+
+    /// `tasks/list`: the tasks that were begun over this connection, which all live on this shard.
+    /// Without authorization there is nothing else that would tell whose they are.
+    fn list_tasks(
+        &self,
+        key: Key,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> Result<(), Error> {
+        let List { cursor, .. } = List::read(admitted.params)?;
+        let (tasks, next) = self.tasks.page(key, cursor)?;
+        let out = &mut connection.outgoing;
+        message::result_open(out, admitted.id);
+        let views = tasks.iter().map(|task| task.view(self.calendar));
+        message::tasks_page(out, views, next.as_deref());
+        message::result_close(out);
+        Ok(())
+    }
+
+    /// A client has answered what a task asked it (up to 2025-11-25). What answers no open question
+    /// of a task that this connection began is passed over: `false`.
+    pub(super) fn task_answered(
+        &mut self,
+        passage: Passage,
+        id: Option<Id<'_>>,
+        outcome: Result<Value<'_>, Value<'_>>,
+    ) -> bool {
+        let Some(Id::Text(id)) = id else { return false };
+        let Some((name, question)) = read_question_id(id) else { return false };
+        let key = TaskId::parse(name).and_then(|task| self.tasks.find(task, false));
+        let task = key.and_then(|key| self.tasks.task(key));
+        let task = task.filter(|task| task.connection == passage.key);
+        let (Some(key), Some(task)) = (key, task) else { return false };
+        let answered = match outcome {
+            Ok(result) => task.inquiries.reply(question, Ok(&result.to_json())),
+            Err(error) => {
+                let words = error.as_object().and_then(|error| error.find("message"));
+                let words = words.and_then(Value::as_str).unwrap_or("the client refused");
+                task.inquiries.reply(question, Err(words))
+            }
+        };
+        self.counters.questions.answered += u64::from(answered);
+        self.tasks.weigh_questions(key, passage.now);
+        answered
+    }
+
+    /// The names of tasks that may be listened to: those that are formed like ours. Whether there
+    /// is such a task only its shard knows; of one that is not there nothing is ever told.
+    pub(super) fn known_names<'a>(&self, mut names: Vec<&'a str>) -> Vec<&'a str> {
+        let has_tasks = self.catalog.has(Features::TASKS);
+        names.retain(|name| has_tasks && TaskId::parse(name).is_some());
+        names
+    }
+
+    /// Somebody on this shard listens to a task from here on. How it stands is told at once, so
+    /// that nothing is missed in between: asked again, it is told again.
+    pub(in crate::server) fn watch_task(&mut self, name: &str) {
+        let Some(task) = TaskId::parse(name) else { return };
+        let (owner, shard) = (task.owner(self.shards), self.shard);
+        if owner != shard {
+            self.post_about_task(owner, TaskLetter::Watched { task, shard });
+        } else if let Some(key) = self.tasks.find(task, true) {
+            self.tasks.watch(key, shard);
+        }
+    }
+
+    /// Writes to another shard about a task; the letter leaves at the end of the turn.
+    pub(in crate::server) fn post_about_task(&mut self, shard: ShardId, letter: TaskLetter) {
+        self.letters.push((shard, Letter::Task(Box::new(letter))));
+    }
+}
+
+/// The id of the request that asks the client of a task its question `key`.
+pub(in crate::server) fn question_id(task: &str, key: &str) -> String {
+    format!("{QUESTION}{task}/{key}")
+}
+
+/// The task and the question that such an id names.
+fn read_question_id(id: &str) -> Option<(&str, &str)> {
+    id.strip_prefix(QUESTION)?.split_once('/')
+}
+
+/// How the id of a question begins.
+const QUESTION: &str = "task/";
+
+/// Whether the client of a request for tasks knows them; the road has looked whether there are any.
+fn know_tasks(admitted: &Admitted<'_>) -> Result<(), Error> {
+    let needed = ClientCapabilities::EXTENSION_TASKS;
+    if admitted.revision.is_modern() && !admitted.capabilities.has(needed) {
+        return Err(Error::missing_capability(needed));
+    }
+    Ok(())
+}
+
+/// What a request wants of which task.
+fn read(admitted: &Admitted<'_>) -> Result<(TaskId, Wish), Error> {
+    let (id, wish) = match admitted.method {
+        Method::TasksUpdate => {
+            let TaskUpdate { id, input_responses } = TaskUpdate::read(admitted.params)?;
+            let responses = Map::deserialize(input_responses);
+            let responses = responses.map_err(|error| Error::invalid_params(error.to_string()))?;
+            (id, Wish::Update(responses))
+        }
+        Method::TasksCancel => (params::Task::read(admitted.params)?.id, Wish::Cancel),
+        Method::TasksResult => (params::Task::read(admitted.params)?.id, Wish::Result),
+        _ => (params::Task::read(admitted.params)?.id, Wish::Show),
+    };
+    Ok((TaskId::parse(id).ok_or_else(unknown_task)?, wish))
+}
+
+/// A name that names nothing, for whatever reason.
+#[cold]
+pub(in crate::server) fn unknown_task() -> Error {
+    Error::invalid_params("no such task, or its time is over")
+}

@@ -1,0 +1,268 @@
+//! Calls that become tasks: answered at once with the name of a task, run behind it.
+//!
+//! What it keeps true: a task stands in the table before its name is written. An inline handler
+//! never runs as a task of its own: a modern caller has its result at once, and a caller of
+//! 2025-11-25 who insists on a task gets one whose result is there already.
+//!
+//! Source: 2025-11-25, basic/utilities/tasks, "Creating Tasks"; Tasks extension 2026-07-28, "Task
+//! Creation".
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::admission::Admitted;
+use super::task_voice::{TaskVoice, TaskWorkerVoice};
+use super::{Passage, Road};
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::link::Connection;
+use crate::protocol::era::{ClientCapabilities, Method};
+use crate::protocol::error::{Error, Kind};
+use crate::protocol::message;
+use crate::protocol::params::CallExtras;
+use crate::protocol::revision::Revision;
+use crate::protocol::rpc::{Id, IdBuf};
+use crate::server::calls::Work;
+use crate::server::desk::Note;
+use crate::server::desk::voice::{Asking, Flag, LocalVoice, Logs};
+use crate::server::editor::Editor;
+use crate::server::letter::{self, Letter, Reach, WorkerVoice};
+use crate::server::session::Session;
+use crate::server::tasks::{Birth, End, TaskLetter, TaskNote};
+use crate::service::{
+    BlockingWork, Call, Features, HandlerError, Live, LocalWork, Reply, TaskSupport, Worker, Yield,
+};
+
+/// How a call is to be run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Manner {
+    /// As a call: its answer is its result.
+    Call,
+    /// As a task, kept for as long as the caller wants where it said so.
+    Task(Option<Duration>),
+}
+
+impl Road {
+    /// Carries out a call as a task, where it is to be one; the answer is written then. `false`
+    /// where it is to be answered as a call.
+    #[inline]
+    pub(super) fn try_task(
+        &mut self,
+        passage: Passage,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> bool {
+        let may = admitted.method == Method::ToolsCall && self.catalog.has(Features::TASKS);
+        may && self.decide(passage, connection, admitted)
+    }
+
+    fn decide(
+        &mut self,
+        passage: Passage,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+    ) -> bool {
+        let call = Call::read(admitted.revision, admitted.params);
+        let manner = call.and_then(|call| Ok((call, self.manner(admitted, call.name())?)));
+        match manner {
+            Ok((_, Manner::Call)) => return false,
+            Ok((call, Manner::Task(ttl))) => {
+                let call = call.from_client(admitted.capabilities);
+                self.call_as_task(passage, connection, admitted, &call, ttl);
+            }
+            Err(error) => {
+                self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
+            }
+        }
+        true
+    }
+
+    /// Whether a call of a tool becomes a task: up to 2025-11-25 the caller decides within what the
+    /// tool allows, from 2026-07-28 on the server does, for clients that know tasks.
+    ///
+    /// Fails where the tool needs a task and the client knows none, or where the client wants one
+    /// and the tool has none.
+    fn manner(&self, admitted: &Admitted<'_>, name: &str) -> Result<Manner, Error> {
+        let Some(tool) = self.catalog.tool(name) else { return Ok(Manner::Call) };
+        let support = tool.task_support();
+        if admitted.revision.is_modern() {
+            let knows = admitted.capabilities.has(ClientCapabilities::EXTENSION_TASKS);
+            return match support {
+                TaskSupport::Required if !knows => {
+                    Err(Error::missing_capability(ClientCapabilities::EXTENSION_TASKS))
+                }
+                TaskSupport::Required | TaskSupport::Optional if knows => Ok(Manner::Task(None)),
+                _ => Ok(Manner::Call),
+            };
+        }
+        let wanted = if admitted.revision.dialect().core_tasks {
+            CallExtras::read(admitted.params)?.task
+        } else {
+            None
+        };
+        match (support, wanted) {
+            (TaskSupport::Forbidden, Some(_)) => {
+                Err(Error::new(Kind::MethodNotFound, "the tool does not run as a task"))
+            }
+            (TaskSupport::Required, None) => {
+                Err(Error::new(Kind::MethodNotFound, "the tool runs as a task only"))
+            }
+            (_, None) => Ok(Manner::Call),
+            (_, Some(task)) => Ok(Manner::Task(task.ttl_ms.map(Duration::from_millis))),
+        }
+    }
+
+    /// Carries out a call as a task; the answer is written when this returns.
+    fn call_as_task(
+        &mut self,
+        passage: Passage,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+        call: &Call<'_>,
+        ttl: Option<Duration>,
+    ) {
+        let start = connection.outgoing.len();
+        let reply = self.catalog.call(call, admitted.id, &mut connection.outgoing);
+        let birth = Birth {
+            connection: passage.key,
+            client: admitted.client(),
+            progress_token: admitted.progress_token.map(IdBuf::from),
+            ttl,
+        };
+        let (begun, end) = match reply {
+            Reply::Ready { is_failed } => {
+                self.counters.requests.tools_failed += u64::from(is_failed);
+                if admitted.revision.is_modern() {
+                    return;
+                }
+                let body = body_of(&connection.outgoing[start..], admitted.id).to_vec();
+                connection.outgoing.truncate(start);
+                let end = End::Result { body, is_failed };
+                (self.tasks.begin(birth, passage.now), Some(end))
+            }
+            Reply::Failed(error) => (Err(error), None),
+            Reply::Local(work) => (self.begin_local(birth, work, passage.now), None),
+            Reply::Blocking(work) => (self.begin_blocking(birth, work, passage.now), None),
+        };
+        let task = match begun {
+            Ok(task) => task,
+            Err(error) => {
+                let revision = Some(admitted.revision);
+                return self.say_error(connection, Some(admitted.id), &error, revision);
+            }
+        };
+        self.counters.requests.tasks_begun += 1;
+        self.say_begun(connection, admitted, task);
+        if let Some(end) = end {
+            self.tasks.finish(task, end, passage.now);
+        }
+    }
+
+    /// The answer to a call that has become a task.
+    fn say_begun(
+        &mut self,
+        connection: &mut Connection<Session>,
+        admitted: &Admitted<'_>,
+        task: Key,
+    ) {
+        let Some(task) = self.tasks.task(task) else { return };
+        let (out, revision) = (&mut connection.outgoing, admitted.revision);
+        let suffix = self.catalog.result_suffix(revision);
+        message::result_open(out, admitted.id);
+        task.tell(self.calendar, |view, _| {
+            message::create_task_result(out, revision, &view, suffix);
+        });
+        message::result_close(out);
+    }
+
+    /// Begins a task that a future on this shard runs.
+    fn begin_local(&mut self, birth: Birth, work: LocalWork, now: Moment) -> Result<Key, Error> {
+        let client = birth.client;
+        let key = self.tasks.begin(birth, now)?;
+        let Some(task) = self.tasks.task(key) else { return Ok(key) };
+        let flag = Rc::<Flag>::default();
+        let desk = Rc::clone(&self.desk);
+        let (ticket, flagged) = (key, Rc::clone(&flag));
+        // What a task asks goes another way, and it has no log.
+        let (logs, asking) = (Logs::Never, Asking::Requests);
+        let call =
+            LocalVoice { desk: Rc::clone(&desk), ticket, flag: flagged, client, logs, asking };
+        let voice = TaskVoice { call, task: key, inquiries: Rc::clone(&task.inquiries) };
+        let running = work(Live::new(Rc::new(voice)));
+        let future = self.host.spawn(Box::pin(async move {
+            let result = running.await;
+            desk.leave(Note::Task { task: key, note: TaskNote::Finished(result) });
+        }));
+        self.tasks.attach(key, Work::Local { task: Some(future), flag });
+        Ok(key)
+    }
+
+    /// Begins a task that a closure on the thread pool runs.
+    fn begin_blocking(
+        &mut self,
+        birth: Birth,
+        work: BlockingWork,
+        now: Moment,
+    ) -> Result<Key, Error> {
+        let client = birth.client;
+        let key = self.tasks.begin(birth, now)?;
+        let interest = Arc::new(());
+        let watched = Arc::downgrade(&interest);
+        let (post, shard) = (self.post.clone(), self.shard);
+        let reach: Arc<dyn Reach> = Arc::<Editor>::clone(&self.editor);
+        let job = Box::new(move || {
+            let (ticket, interest) = (key, watched.clone());
+            let logs = Logs::Never;
+            let own = post.clone();
+            let call = WorkerVoice { post: own, shard, ticket, interest, client, logs, reach };
+            let voice = TaskWorkerVoice { call, task: key };
+            let note = TaskNote::Finished(work(Worker::new(Arc::new(voice))));
+            let letter = Letter::Task(Box::new(TaskLetter::Said { task: key, note }));
+            letter::deliver(&post, shard, letter, &watched);
+        });
+        if self.blocking.run(job).is_err() {
+            self.counters.shard.blocking_refused += 1;
+            self.tasks.forget(key);
+            return Err(Error::new(
+                Kind::Busy,
+                "every thread for blocking tools is taken and the queue is full",
+            ));
+        }
+        self.counters.shard.blocking_calls += 1;
+        self.tasks.attach(key, Work::Blocking { interest: Some(interest) });
+        Ok(key)
+    }
+
+    /// What a handler returned, as it is kept: the result in the words of the caller's revision.
+    pub(in crate::server) fn end_of(
+        &mut self,
+        revision: Revision,
+        result: Result<Yield, HandlerError>,
+    ) -> End {
+        let mut out = Vec::new();
+        match self.catalog.settle(revision, NOBODY, result, &mut out) {
+            Ok(is_failed) => {
+                self.counters.requests.tools_failed += u64::from(is_failed);
+                End::Result { body: body_of(&out, NOBODY).to_vec(), is_failed }
+            }
+            Err(error) => {
+                self.count_error(&error);
+                End::Error(error)
+            }
+        }
+    }
+}
+
+/// Who is named in a response that is taken apart before it is sent.
+const NOBODY: Id<'static> = Id::Signed(0);
+
+/// The body of a response to `id`.
+fn body_of<'r>(response: &'r [u8], id: Id<'_>) -> &'r [u8] {
+    let mut before = Vec::new();
+    message::result_open(&mut before, id);
+    let mut after = Vec::new();
+    message::result_close(&mut after);
+    let end = response.len().saturating_sub(after.len());
+    response.get(before.len()..end).unwrap_or_default()
+}

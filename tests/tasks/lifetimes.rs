@@ -1,0 +1,108 @@
+//! How long tasks are kept, how many, and what becomes of them when the server ends.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::peer::expect_error;
+use crate::stage::{Stage, options};
+
+#[test]
+fn a_task_is_kept_for_the_time_that_the_server_grants() {
+    let mut options = options();
+    options.limits.task_ttl = Duration::from_secs(20);
+    options.limits.task_ttl_max = Duration::from_secs(30);
+    let stage = Stage::open(options);
+    let mut peer = stage.core();
+    for (wish, granted) in [
+        (json!({}), 20_000),
+        (json!({"ttl": 25_000}), 25_000),
+        (json!({"ttl": 31_000}), 30_000),
+        (json!({"ttl": u64::MAX}), 30_000),
+        (json!({"ttl": null}), 20_000),
+    ] {
+        let answer = peer.call("hold", json!({"task": wish}));
+        assert_eq!(answer["result"]["task"]["ttl"], granted, "{answer}");
+    }
+    assert_eq!(stage.modern().call("hold", json!({}))["result"]["ttlMs"], 20_000);
+    stage.close();
+}
+
+#[test]
+fn a_task_whose_time_is_over_is_unknown_and_who_waits_hears_it() {
+    let mut options = options();
+    options.limits.task_ttl = Duration::from_millis(100);
+    options.limits.task_ttl_max = Duration::from_millis(100);
+    let stage = Stage::open(options);
+    let (mut core, mut modern) = (stage.core(), stage.modern());
+    let id = modern.begin("hold");
+    for tool in ["hold", "block"] {
+        let old = core.begin(tool);
+        let waiting = core.send("tasks/result", json!({"taskId": old}));
+        expect_error(&core.answer_to(waiting, "tasks/result"), -32602);
+        expect_error(&core.task("tasks/get", &old), -32602);
+    }
+    // Younger tasks have gone: this one has, too.
+    expect_error(&modern.task("tasks/get", &id), -32602);
+    stage.close();
+}
+
+#[test]
+fn a_full_table_refuses_and_serves_again_when_there_is_room() {
+    let mut options = options();
+    options.limits.tasks_max = 2;
+    options.limits.task_ttl = Duration::from_millis(200);
+    let stage = Stage::open(options);
+    stage.open_gate();
+    let mut peer = stage.modern();
+    peer.begin("hold");
+    peer.begin("hold");
+    loop {
+        let answer = peer.call("hold", json!({}));
+        if answer.get("result").is_some() {
+            break;
+        }
+        expect_error(&answer, -32603);
+    }
+    stage.close();
+}
+
+#[test]
+fn a_result_that_finds_no_room_is_an_error() {
+    let mut options = options();
+    options.limits.task_bytes_max = 10;
+    let stage = Stage::open(options);
+    stage.open_gate();
+    let mut peer = stage.modern();
+    let id = peer.begin("hold");
+    assert_eq!(peer.until(&id, "failed")["error"]["code"], -32603);
+    stage.close();
+}
+
+#[test]
+fn a_drain_gives_tasks_their_time() {
+    let mut options = options();
+    options.engine.drain_max = Duration::from_mins(1);
+    let stage = Stage::open(options);
+    let mut peer = stage.modern();
+    for tool in ["hold", "block"] {
+        peer.begin(tool);
+    }
+    stage.drain();
+    peer.expect_end();
+    stage.open_gate();
+    assert_eq!(stage.join().requests.tasks_cancelled, 0);
+}
+
+#[test]
+fn a_drain_cancels_what_takes_longer() {
+    let mut options = options();
+    options.engine.drain_max = Duration::from_millis(100);
+    let stage = Stage::open(options);
+    let mut peer = stage.modern();
+    for tool in ["hold", "block", "confirm"] {
+        peer.begin(tool);
+    }
+    peer.request("server/discover", json!({}));
+    assert_eq!(stage.close().requests.tasks_cancelled, 3);
+}

@@ -1,0 +1,218 @@
+//! A peer over a plain socket that keeps what it was not waiting for.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::judge::judge;
+
+/// How long a peer waits before its test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The revision whose tasks are part of the core.
+pub(crate) const CORE: &str = "2025-11-25";
+
+/// The revision whose tasks are an extension.
+pub(crate) const MODERN: &str = "2026-07-28";
+
+/// The key of the extension.
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The key that ties a message to a task.
+pub(crate) const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// One connection.
+pub(crate) struct Peer {
+    reader: BufReader<TcpStream>,
+    revision: &'static str,
+    /// What a modern peer declares with each request.
+    pub(crate) capabilities: Value,
+    /// What the server said of itself in the handshake.
+    pub(crate) hello: Value,
+    id_next: i64,
+    /// What came while something else was waited for.
+    inbox: VecDeque<Value>,
+}
+
+impl Peer {
+    fn over(address: SocketAddr, revision: &'static str) -> Self {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_nodelay(true).expect("an option of TCP");
+        stream.set_read_timeout(Some(PATIENCE)).expect("an option of sockets");
+        let capabilities = json!({"elicitation": {}, "extensions": {EXTENSION: {}}});
+        let reader = BufReader::new(stream);
+        let (hello, inbox) = (Value::Null, VecDeque::new());
+        Self { reader, revision, capabilities, hello, id_next: 0, inbox }
+    }
+
+    /// A peer of 2026-07-28.
+    pub(crate) fn modern(address: SocketAddr) -> Self {
+        Self::over(address, MODERN)
+    }
+
+    /// A peer of 2025-11-25, with its handshake made.
+    pub(crate) fn core(address: SocketAddr) -> Self {
+        Self::legacy(address, CORE)
+    }
+
+    /// A peer of any revision with a handshake, which is made.
+    pub(crate) fn legacy(address: SocketAddr, revision: &'static str) -> Self {
+        let mut peer = Self::over(address, revision);
+        peer.hello = peer.request(
+            "initialize",
+            json!({
+                "protocolVersion": revision,
+                "capabilities": {"elicitation": {}},
+                "clientInfo": {"name": "tasks", "version": "1"},
+            }),
+        );
+        assert_eq!(peer.hello["result"]["protocolVersion"], revision, "{}", peer.hello);
+        peer.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        peer
+    }
+
+    /// Sends one message.
+    pub(crate) fn say(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        self.reader.get_mut().write_all(line.as_bytes()).expect("a server that reads");
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn send(&mut self, method: &str, mut params: Value) -> i64 {
+        self.id_next += 1;
+        let id = self.id_next;
+        if self.revision == MODERN {
+            params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                self.capabilities.clone();
+        }
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Sends a request and waits for its answer, which is held against the schema of its method.
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer_to(id, method)
+    }
+
+    /// Waits for the answer to a request.
+    pub(crate) fn answer_to(&mut self, id: i64, method: &str) -> Value {
+        let answer = self.find(|message| message["id"] == id && message.get("method").is_none());
+        // What the extension hands out is no type of the core.
+        let is_extended = self.revision == MODERN
+            && (method.starts_with("tasks/") || answer["result"]["resultType"] == "task");
+        let answers = (!is_extended).then_some(method);
+        judge(self.revision, &answer, answers).unwrap_or_else(|reason| panic!("{reason}"));
+        answer
+    }
+
+    /// Waits for a notification or a request of this method.
+    pub(crate) fn told(&mut self, method: &str) -> Value {
+        let message = self.find(|message| message["method"] == method);
+        judge(self.revision, &message, None).unwrap_or_else(|reason| panic!("{reason}"));
+        message
+    }
+
+    /// What has come and nobody has waited for.
+    pub(crate) fn left_over(&self) -> impl Iterator<Item = &Value> {
+        self.inbox.iter()
+    }
+
+    /// Waits for a message that fits.
+    fn find(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        if let Some(place) = self.inbox.iter().position(&fits) {
+            return self.inbox.remove(place).expect("a place that was just found");
+        }
+        loop {
+            let mut line = String::new();
+            let length = self.reader.read_line(&mut line).expect("a message in time");
+            assert_ne!(length, 0, "the server has ended the connection");
+            let message = serde_json::from_str(&line).expect("what the server says is JSON");
+            if fits(&message) {
+                return message;
+            }
+            self.inbox.push_back(message);
+        }
+    }
+
+    /// Waits for the end of the connection.
+    pub(crate) fn expect_end(&mut self) {
+        let mut line = String::new();
+        while self.reader.read_line(&mut line).expect("an end in time") > 0 {}
+    }
+
+    /// `tools/call` without arguments, with `more` beside the name.
+    pub(crate) fn call(&mut self, tool: &str, more: Value) -> Value {
+        self.request("tools/call", with(json!({"name": tool}), more))
+    }
+
+    /// Begins a task and returns its name.
+    pub(crate) fn begin(&mut self, tool: &str) -> String {
+        let is_modern = self.revision == MODERN;
+        let more = if is_modern { json!({}) } else { json!({"task": {}}) };
+        let answer = self.call(tool, more);
+        let result = &answer["result"];
+        let task = if is_modern { result } else { &result["task"] };
+        assert_eq!(task["status"], "working", "{answer}");
+        task["taskId"].as_str().expect("a name").to_owned()
+    }
+
+    /// Opens a stream for tasks and returns its id.
+    pub(crate) fn listen(&mut self, tasks: &[&str]) -> i64 {
+        let id = self.send("subscriptions/listen", json!({"notifications": {"taskIds": tasks}}));
+        let granted = self.told("notifications/subscriptions/acknowledged");
+        assert_eq!(granted["params"]["notifications"]["taskIds"], json!(tasks), "{granted}");
+        id
+    }
+
+    /// The next that is told of a task on a stream.
+    pub(crate) fn told_of(&mut self, task: &str, stream: i64) -> Value {
+        let params = self.told("notifications/tasks")["params"].take();
+        assert_eq!(params["taskId"], task, "{params}");
+        assert_eq!(params["_meta"]["io.modelcontextprotocol/subscriptionId"], stream, "{params}");
+        params
+    }
+
+    /// A request that names a task.
+    pub(crate) fn task(&mut self, method: &str, id: &str) -> Value {
+        self.request(method, json!({"taskId": id}))
+    }
+
+    /// Asks for a task until it stands so, and returns it.
+    pub(crate) fn until(&mut self, id: &str, status: &str) -> Value {
+        loop {
+            let answer = self.task("tasks/get", id);
+            let task = &answer["result"];
+            if task["status"] == status {
+                return task.clone();
+            }
+            let is_over =
+                ["completed", "failed", "cancelled"].iter().any(|over| task["status"] == **over);
+            assert!(task["status"].is_string() && !is_over, "{answer}");
+        }
+    }
+}
+
+fn with(mut value: Value, more: Value) -> Value {
+    if let (Value::Object(members), Value::Object(more)) = (&mut value, more) {
+        members.extend(more);
+    }
+    value
+}
+
+/// The answer must be an error with this code.
+#[track_caller]
+pub(crate) fn expect_error(answer: &Value, code: i64) {
+    assert_eq!(answer["error"]["code"], code, "{answer}");
+    assert!(answer["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{answer}");
+}
+
+/// What a result says.
+#[track_caller]
+pub(crate) fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
+}

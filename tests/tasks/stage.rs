@@ -1,0 +1,167 @@
+//! The stage of every test: a whole server, and tools that wait for the test.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use corelane::engine::ring::RingOptions;
+use corelane::observe::counters::Counters;
+use corelane::protocol::error::Error;
+use corelane::protocol::message::{Elicitation, Form, ServerInfo};
+use corelane::server::{Options, Running, Server};
+use corelane::service::{
+    Catalog, HandlerError, Live, NoArguments, Outcome, TaskSupport, Tool, Worker,
+};
+
+use crate::peer::Peer;
+
+/// A running server that offers the tools of [`tools`].
+pub(crate) struct Stage {
+    running: Running,
+    address: SocketAddr,
+    gate: Arc<AtomicBool>,
+}
+
+impl Stage {
+    /// Starts a server.
+    pub(crate) fn open(options: Options) -> Self {
+        let gate = Arc::<AtomicBool>::default();
+        let catalog = Catalog::builder(ServerInfo::new("tasks", "1.0.0")).tools(tools(&gate));
+        let catalog = catalog.build().expect("tools that fit together");
+        let running = Server::new(catalog).options(options).start().expect("a server that starts");
+        let (_, address) = running.addresses()[0];
+        Self { running, address, gate }
+    }
+
+    /// A peer of 2025-11-25 that can be asked by forms.
+    pub(crate) fn core(&self) -> Peer {
+        Peer::core(self.address)
+    }
+
+    /// A peer of 2026-07-28 that knows tasks and can be asked by forms.
+    pub(crate) fn modern(&self) -> Peer {
+        Peer::modern(self.address)
+    }
+
+    /// A peer of an earlier revision.
+    pub(crate) fn earlier(&self, revision: &'static str) -> Peer {
+        Peer::legacy(self.address, revision)
+    }
+
+    /// Lets the tools `hold` and `block` end.
+    pub(crate) fn open_gate(&self) {
+        self.gate.store(true, Ordering::Relaxed);
+    }
+
+    /// Has them wait again.
+    pub(crate) fn close_gate(&self) {
+        self.gate.store(false, Ordering::Relaxed);
+    }
+
+    /// Begins to drain.
+    pub(crate) fn drain(&self) {
+        self.running.handle().drain();
+    }
+
+    /// Waits for the end.
+    pub(crate) fn join(self) -> Counters {
+        self.running.join().expect("no shard panics")
+    }
+
+    /// Drains and waits for the end.
+    pub(crate) fn close(self) -> Counters {
+        self.drain();
+        self.join()
+    }
+}
+
+/// Default bounds but for a short drain, one shard, a free port, and a small ring.
+pub(crate) fn options() -> Options {
+    let mut options = Options::default();
+    options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    options.http.address = None;
+    options.engine.shards = Some(1);
+    options.engine.drain_max = Duration::from_millis(100);
+    options.engine.ring_sizes = RingOptions {
+        sockets_max: 256,
+        submissions_max: 256,
+        completions_max: 1024,
+        receive_buffers: 64,
+        receive_buffer_bytes: 4096,
+        ..RingOptions::default()
+    };
+    options
+}
+
+/// Two shards, wherever they may run.
+pub(crate) fn two_shards() -> Options {
+    let mut options = options();
+    options.engine.shards = Some(2);
+    options
+}
+
+/// | tool | kind | tasks | does |
+/// | --- | --- | --- | --- |
+/// | `plain` | local | never | says `plain` |
+/// | `greet` | inline | optional | says `hello` |
+/// | `hold` | local | optional | waits for the gate |
+/// | `block` | blocking | optional | waits for the gate |
+/// | `steps` | local | optional | tells three steps, then waits for the gate |
+/// | `confirm` | local | optional | asks twice, one after the other |
+/// | `fail` | local | required | a tool that failed |
+/// | `refuse` | local | required | a JSON-RPC error |
+fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
+    let (held, blocked, stepped) = (Arc::clone(gate), Arc::clone(gate), Arc::clone(gate));
+    vec![
+        Tool::new("plain").local(|_: NoArguments, _| async { Ok(Outcome::text("plain")) }),
+        Tool::new("greet").task(TaskSupport::Optional).inline(|_: NoArguments, answer| {
+            answer.text("hello");
+            Ok(())
+        }),
+        Tool::new("hold").task(TaskSupport::Optional).local(move |_: NoArguments, live| {
+            let gate = Arc::clone(&held);
+            async move { wait(&gate, &live).await }
+        }),
+        Tool::new("block").task(TaskSupport::Optional).blocking(
+            move |_: NoArguments, worker: Worker| {
+                while !blocked.load(Ordering::Relaxed) {
+                    worker.check()?;
+                    std::thread::yield_now();
+                }
+                Ok(Outcome::text("held"))
+            },
+        ),
+        Tool::new("steps").task(TaskSupport::Optional).local(move |_: NoArguments, live| {
+            let gate = Arc::clone(&stepped);
+            async move {
+                for step in 1..=3 {
+                    live.progress(step.into(), Some(3.0), Some("on the way"));
+                }
+                wait(&gate, &live).await
+            }
+        }),
+        Tool::new("confirm").task(TaskSupport::Optional).local(|_: NoArguments, live| async move {
+            let first = live.elicit("first", question()).await?;
+            let second = live.elicit("second", question()).await?;
+            Ok(Outcome::text(format!("{:?} {:?}", first.action, second.action)))
+        }),
+        Tool::new("fail")
+            .task(TaskSupport::Required)
+            .local(|_: NoArguments, _| async { Ok(Outcome::failed("no luck")) }),
+        Tool::new("refuse").task(TaskSupport::Required).local(|_: NoArguments, _| async {
+            Err(HandlerError::Refused(Error::application(7, "not today")))
+        }),
+    ]
+}
+
+async fn wait(gate: &AtomicBool, live: &Live) -> Result<Outcome, HandlerError> {
+    while !gate.load(Ordering::Relaxed) {
+        live.sleep(Duration::from_millis(1)).await?;
+    }
+    Ok(Outcome::text("held"))
+}
+
+fn question() -> Elicitation {
+    Elicitation::form("Really?", Form::new())
+}
