@@ -33,6 +33,11 @@ impl Dialogue {
         }
     }
 
+    /// Names a value that differs from run to run and that the server did not send.
+    pub(crate) fn note(&mut self, member: &str, value: &str) {
+        self.volatile.note(&json!({ member: value }));
+    }
+
     /// Whether requests stand alone in its revision.
     pub(crate) fn is_modern(&self) -> bool {
         self.revision == MODERN
@@ -111,7 +116,8 @@ impl Dialogue {
         let (message, text) = self.peer.hear_text();
         self.volatile.note(&message);
         self.write('<', &text);
-        for each in message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice) {
+        let together = std::slice::from_ref(&message);
+        for each in message.as_array().map_or(together, Vec::as_slice) {
             if let Err(reason) = judge(self.revision, each, answers) {
                 panic!("{reason}\n{}", self.transcript);
             }
@@ -154,12 +160,12 @@ impl Dialogue {
     }
 
     /// A tool call that must succeed: its result.
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.succeed("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
     /// Answers a request of the server's.
-    pub(crate) fn respond(&mut self, request: &Value, result: Value) {
+    pub(crate) fn respond(&mut self, request: &Value, result: &Value) {
         self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 

@@ -15,7 +15,7 @@ fn change(dialogue: &mut Dialogue) {
     dialogue.open(json!({}));
     dialogue.part("a prompt more");
     let before = dialogue.succeed("prompts/list", json!({}));
-    dialogue.call("test_trigger_prompt_change", json!({}));
+    dialogue.call("test_trigger_prompt_change", &json!({}));
     let after = dialogue.succeed("prompts/list", json!({}));
     assert_ne!(before["prompts"], after["prompts"]);
 }

@@ -30,5 +30,5 @@ fn errors(dialogue: &mut Dialogue) {
     let progress = json!({"progressToken": "nobody", "progress": 1});
     dialogue.notify("notifications/progress", Some(progress));
     dialogue.say(&json!({"jsonrpc": "2.0", "id": "never", "result": {}}));
-    dialogue.call("echo", json!({"message": "still here"}));
+    dialogue.call("echo", &json!({"message": "still here"}));
 }

@@ -22,7 +22,7 @@ fn sampling(dialogue: &mut Dialogue) {
     let request = dialogue.hear_from_server("sampling/createMessage");
     dialogue.respond(
         &request,
-        json!({
+        &json!({
             "role": "assistant", "model": "m", "stopReason": "endTurn",
             "content": {"type": "text", "text": "Hello!"},
         }),
@@ -35,12 +35,12 @@ fn sampling(dialogue: &mut Dialogue) {
     dialogue.say(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
     dialogue.answer(id, "tools/call");
     dialogue.part("a second answer, and one that nobody asked for, are passed over");
-    dialogue.respond(&request, json!({}));
+    dialogue.respond(&request, &json!({}));
     dialogue.say(&json!({"jsonrpc": "2.0", "id": "never", "result": {}}));
     dialogue.part("an answer that is none");
     let id = dialogue.ask("tools/call", call);
     let request = dialogue.hear_from_server("sampling/createMessage");
-    dialogue.respond(&request, json!({"role": "robot"}));
+    dialogue.respond(&request, &json!({"role": "robot"}));
     dialogue.answer(id, "tools/call");
 }
 
@@ -97,7 +97,7 @@ fn elicitation(dialogue: &mut Dialogue) {
 fn elicit(dialogue: &mut Dialogue, tool: &str, arguments: &Value, answer: &Value) {
     let id = dialogue.ask("tools/call", json!({"name": tool, "arguments": arguments}));
     let request = dialogue.hear_from_server("elicitation/create");
-    dialogue.respond(&request, answer.clone());
+    dialogue.respond(&request, answer);
     dialogue.answer(id, "tools/call");
 }
 
@@ -116,8 +116,8 @@ fn cancelled(dialogue: &mut Dialogue) {
     let request = dialogue.hear_from_server("elicitation/create");
     dialogue.notify("notifications/cancelled", Some(json!({"requestId": id})));
     dialogue.hear_from_server("notifications/cancelled");
-    dialogue.respond(&request, json!({"action": "decline"}));
-    dialogue.call("echo", json!({"message": "still here"}));
+    dialogue.respond(&request, &json!({"action": "decline"}));
+    dialogue.call("echo", &json!({"message": "still here"}));
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn roots(dialogue: &mut Dialogue) {
     let call = json!({"name": "test_input_required_result_list_roots", "arguments": {}});
     let id = dialogue.ask("tools/call", call);
     let request = dialogue.hear_from_server("roots/list");
-    dialogue.respond(&request, json!({"roots": [{"uri": "file:///p", "name": "p"}]}));
+    dialogue.respond(&request, &json!({"roots": [{"uri": "file:///p", "name": "p"}]}));
     dialogue.answer(id, "tools/call");
     dialogue.part("roots change");
     dialogue.notify("notifications/roots/list_changed", None);
-    dialogue.call("echo", json!({"message": "still here"}));
+    dialogue.call("echo", &json!({"message": "still here"}));
 }

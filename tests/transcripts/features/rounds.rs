@@ -16,7 +16,7 @@ fn able() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
 
-fn accept(content: Value) -> Value {
+fn accept(content: &Value) -> Value {
     json!({"action": "accept", "content": content})
 }
 
@@ -26,7 +26,7 @@ fn sampled(text: &str) -> Value {
 }
 
 /// A retry of `tool` with answers to what was asked.
-fn again(tool: &str, responses: Value, state: &Value) -> Value {
+fn again(tool: &str, responses: &Value, state: &Value) -> Value {
     json!({"name": tool, "arguments": {}, "inputResponses": responses, "requestState": state})
 }
 
@@ -36,27 +36,27 @@ fn rounds(dialogue: &mut Dialogue) {
     for (tool, responses) in [
         (
             "test_input_required_result_elicitation",
-            json!({"user_name": accept(json!({"name": "Alice"}))}),
+            json!({"user_name": accept(&json!({"name": "Alice"}))}),
         ),
         ("test_input_required_result_sampling", json!({"capital_question": sampled("Paris")})),
         ("test_input_required_result_list_roots", json!({"client_roots": roots})),
         (
             "test_input_required_result_request_state",
-            json!({"confirm": accept(json!({"ok": true}))}),
+            json!({"confirm": accept(&json!({"ok": true}))}),
         ),
         (
             "test_input_required_result_multiple_inputs",
             json!({
-                "user_name": accept(json!({"name": "Alice"})),
+                "user_name": accept(&json!({"name": "Alice"})),
                 "greeting": sampled("Hello"),
                 "client_roots": roots,
             }),
         ),
     ] {
         dialogue.part(tool);
-        let asked = dialogue.call(tool, json!({}));
+        let asked = dialogue.call(tool, &json!({}));
         assert_eq!(asked["resultType"], "input_required", "{asked}");
-        dialogue.succeed("tools/call", again(tool, responses, &asked["requestState"]));
+        dialogue.succeed("tools/call", again(tool, &responses, &asked["requestState"]));
     }
     several(dialogue);
     prompt(dialogue);
@@ -66,11 +66,11 @@ fn rounds(dialogue: &mut Dialogue) {
 fn several(dialogue: &mut Dialogue) {
     let tool = "test_input_required_result_multi_round";
     dialogue.part(tool);
-    let first = dialogue.call(tool, json!({}));
-    let responses = json!({"step1": accept(json!({"name": "Alice"}))});
-    let second = dialogue.succeed("tools/call", again(tool, responses, &first["requestState"]));
-    let responses = json!({"step2": accept(json!({"color": "blue"}))});
-    dialogue.succeed("tools/call", again(tool, responses, &second["requestState"]));
+    let first = dialogue.call(tool, &json!({}));
+    let responses = json!({"step1": accept(&json!({"name": "Alice"}))});
+    let second = dialogue.succeed("tools/call", again(tool, &responses, &first["requestState"]));
+    let responses = json!({"step2": accept(&json!({"color": "blue"}))});
+    dialogue.succeed("tools/call", again(tool, &responses, &second["requestState"]));
 }
 
 /// Prompts have rounds too.
@@ -78,7 +78,7 @@ fn prompt(dialogue: &mut Dialogue) {
     let name = "test_input_required_result_prompt";
     dialogue.part(name);
     let asked = dialogue.succeed("prompts/get", json!({"name": name}));
-    let responses = json!({"user_context": accept(json!({"context": "tests"}))});
+    let responses = json!({"user_context": accept(&json!({"context": "tests"}))});
     let params = json!({
         "name": name, "inputResponses": responses, "requestState": asked["requestState"],
     });
@@ -93,33 +93,35 @@ fn states_that_were_changed_read_as_written() {
 fn wrong(dialogue: &mut Dialogue) {
     dialogue.open(able());
     let tool = "test_input_required_result_elicitation";
-    let responses = json!({"user_name": accept(json!({"name": "Alice"}))});
+    let responses = json!({"user_name": accept(&json!({"name": "Alice"}))});
     dialogue.part("a longer one, a shorter one, none of ours");
-    let asked = dialogue.call(tool, json!({}));
+    let asked = dialogue.call(tool, &json!({}));
     let state = asked["requestState"].as_str().unwrap_or_default().to_owned();
-    for changed in [format!("{state}A"), state[..state.len() - 2].to_owned(), "x".to_owned()] {
-        let params = again(tool, responses.clone(), &json!(changed));
+    let shorter = &state[..state.len() - 2];
+    dialogue.note("requestState", shorter);
+    for changed in [&format!("{state}A"), shorter, "x"] {
+        let params = again(tool, &responses, &json!(changed));
         dialogue.fail("tools/call", params, -32602);
     }
     dialogue.part("another tool, and another method");
     let other = "test_input_required_result_request_state";
-    dialogue.fail("tools/call", again(other, responses.clone(), &json!(state)), -32602);
+    dialogue.fail("tools/call", again(other, &responses, &json!(state)), -32602);
     let params = json!({
         "name": "test_input_required_result_prompt",
         "inputResponses": responses, "requestState": state,
     });
     dialogue.fail("prompts/get", params, -32602);
     dialogue.part("other arguments");
-    let mut params = again(tool, responses.clone(), &json!(state));
+    let mut params = again(tool, &responses, &json!(state));
     params["arguments"] = json!({"more": true});
     dialogue.fail("tools/call", params, -32602);
     dialogue.part("used twice");
-    dialogue.succeed("tools/call", again(tool, responses.clone(), &json!(state)));
-    dialogue.fail("tools/call", again(tool, responses.clone(), &json!(state)), -32602);
+    dialogue.succeed("tools/call", again(tool, &responses, &json!(state)));
+    dialogue.fail("tools/call", again(tool, &responses, &json!(state)), -32602);
     dialogue.part("an answer to another question is not enough");
-    let asked = dialogue.call(tool, json!({}));
-    let other = json!({"somebody": accept(json!({"name": "Alice"}))});
-    dialogue.succeed("tools/call", again(tool, other, &asked["requestState"]));
+    let asked = dialogue.call(tool, &json!({}));
+    let other = json!({"somebody": accept(&json!({"name": "Alice"}))});
+    dialogue.succeed("tools/call", again(tool, &other, &asked["requestState"]));
     dialogue.part("an answer that is none");
     for malformed in [json!(12_345), json!({"action": "perhaps"})] {
         let params = json!({
@@ -142,5 +144,5 @@ fn unable(dialogue: &mut Dialogue) {
     }
     dialogue.open(json!({"sampling": {}}));
     dialogue.part("a tool that asks only what its client can answer");
-    dialogue.call("test_input_required_result_capabilities", json!({}));
+    dialogue.call("test_input_required_result_capabilities", &json!({}));
 }

@@ -27,13 +27,13 @@ fn listening(dialogue: &mut Dialogue) {
     dialogue.ask("subscriptions/listen", json!({"notifications": filter}));
     dialogue.hear_from_server("notifications/subscriptions/acknowledged");
     dialogue.part("tools change");
-    dialogue.call("test_trigger_tool_change", json!({}));
+    dialogue.call("test_trigger_tool_change", &json!({}));
     dialogue.part("prompts change");
-    dialogue.call("test_trigger_prompt_change", json!({}));
+    dialogue.call("test_trigger_prompt_change", &json!({}));
     dialogue.part("a stream ends, and one that never was");
     dialogue.notify("notifications/cancelled", Some(json!({"requestId": tools})));
     dialogue.notify("notifications/cancelled", Some(json!({"requestId": "never"})));
-    dialogue.call("test_trigger_tool_change", json!({}));
+    dialogue.call("test_trigger_tool_change", &json!({}));
     dialogue.part("wishes that are none");
     for notifications in [json!(7), json!({"toolsListChanged": "yes"})] {
         dialogue.fail("subscriptions/listen", json!({"notifications": notifications}), -32602);
@@ -52,8 +52,8 @@ fn subscribing(dialogue: &mut Dialogue) {
     dialogue.succeed("resources/subscribe", watched.clone());
     dialogue.fail("resources/subscribe", json!({"uri": "test://nothing"}), -32002);
     dialogue.part("lists change");
-    dialogue.call("test_trigger_tool_change", json!({}));
-    dialogue.call("test_trigger_prompt_change", json!({}));
+    dialogue.call("test_trigger_tool_change", &json!({}));
+    dialogue.call("test_trigger_prompt_change", &json!({}));
     dialogue.part("enough of it, twice");
     dialogue.succeed("resources/unsubscribe", watched.clone());
     dialogue.succeed("resources/unsubscribe", watched);

@@ -28,12 +28,12 @@ fn extension(dialogue: &mut Dialogue) {
         ("failing_job", json!({})),
         ("protocol_error_job", json!({})),
     ] {
-        let task = dialogue.call(tool, arguments);
+        let task = dialogue.call(tool, &arguments);
         let id = json!({"taskId": task["taskId"]});
         dialogue.poll("tasks/get", &id, is_over);
     }
     dialogue.part("a task that asks");
-    let task = dialogue.call("confirm_delete", json!({"filename": "a.txt"}));
+    let task = dialogue.call("confirm_delete", &json!({"filename": "a.txt"}));
     let id = json!({"taskId": task["taskId"]});
     let asking = dialogue.poll("tasks/get", &id, |task| task["status"] == "input_required");
     let requests = asking["inputRequests"].as_object().cloned().unwrap_or_default();
@@ -45,7 +45,7 @@ fn extension(dialogue: &mut Dialogue) {
     dialogue.succeed("tasks/update", update);
     dialogue.poll("tasks/get", &id, is_over);
     dialogue.part("a task that is cancelled, twice");
-    let task = dialogue.call("slow_compute", json!({"seconds": 60, "label": "long"}));
+    let task = dialogue.call("slow_compute", &json!({"seconds": 60, "label": "long"}));
     let id = json!({"taskId": task["taskId"]});
     dialogue.succeed("tasks/cancel", id.clone());
     dialogue.poll("tasks/get", &id, is_over);
@@ -64,7 +64,7 @@ fn a_client_without_the_extension_gets_its_answer_at_once() {
 fn unable(dialogue: &mut Dialogue) {
     dialogue.open(json!({}));
     dialogue.part("a tool that may be a task, and one that must");
-    dialogue.call("slow_compute", json!({"seconds": 0, "label": "quick"}));
+    dialogue.call("slow_compute", &json!({"seconds": 0, "label": "quick"}));
     dialogue.fail("tools/call", json!({"name": "failing_job", "arguments": {}}), -32021);
     dialogue.fail("tasks/get", json!({"taskId": "nobody"}), -32021);
 }

@@ -41,10 +41,10 @@ fn content(dialogue: &mut Dialogue) {
         "test_error_handling",
     ] {
         dialogue.part(tool);
-        dialogue.call(tool, json!({}));
+        dialogue.call(tool, &json!({}));
     }
     dialogue.part("a structured result");
-    dialogue.call("add", json!({"a": 2, "b": 40}));
+    dialogue.call("add", &json!({"a": 2, "b": 40}));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn progress(dialogue: &mut Dialogue) {
         dialogue.succeed("tools/call", params);
     }
     dialogue.part("a call without one");
-    dialogue.call("test_tool_with_progress", json!({}));
+    dialogue.call("test_tool_with_progress", &json!({}));
 }
 
 #[test]
@@ -110,15 +110,15 @@ fn logging(dialogue: &mut Dialogue) {
         let params = json!({"name": "test_logging_tool", "_meta": meta});
         dialogue.fail("tools/call", params, -32602);
         dialogue.part("no level");
-        dialogue.call("test_logging_tool", json!({}));
+        dialogue.call("test_logging_tool", &json!({}));
         return;
     }
     dialogue.part("before a level was set");
-    dialogue.call("test_tool_with_logging", json!({}));
+    dialogue.call("test_tool_with_logging", &json!({}));
     for level in ["debug", "error"] {
         dialogue.part(level);
         dialogue.succeed("logging/setLevel", json!({"level": level}));
-        dialogue.call("test_tool_with_logging", json!({}));
+        dialogue.call("test_tool_with_logging", &json!({}));
     }
     dialogue.part("a level that there is not");
     dialogue.fail("logging/setLevel", json!({"level": "loud"}), -32602);
@@ -138,5 +138,5 @@ fn cancellation(dialogue: &mut Dialogue) {
     dialogue.part("what has ended or never was is passed over");
     dialogue.notify("notifications/cancelled", Some(json!({"requestId": id})));
     dialogue.notify("notifications/cancelled", Some(json!({"requestId": "never"})));
-    dialogue.call("echo", json!({"message": "still here"}));
+    dialogue.call("echo", &json!({"message": "still here"}));
 }
