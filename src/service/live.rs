@@ -243,9 +243,10 @@ impl Live {
         let needed = request.needs();
         let missing = needed.without(self.client().capabilities);
         let asked = missing.is_empty().then(|| self.host.ask(key, request));
+        let key = Box::<str>::from(key);
         async move {
             let Some(asked) = asked else { return Err(AskError::Unsupported(missing)) };
-            let response = asked.await?;
+            let response = asked.await.map_err(|error| error.about(&key))?;
             let wrong = || AskError::Malformed(Error::internal("an answer to another question"));
             take(response).ok_or_else(wrong)
         }

@@ -129,6 +129,19 @@ pub enum AskError {
     Unsupported(ClientCapabilities),
 }
 
+impl AskError {
+    /// The same, with the name of the question where the words alone would leave that open.
+    pub(in crate::service) fn about(self, key: &str) -> Self {
+        match self {
+            Self::Malformed(mut error) => {
+                error.message = format!("the answer to `{key}`: {}", error.message).into();
+                Self::Malformed(error)
+            }
+            other => other,
+        }
+    }
+}
+
 impl fmt::Display for AskError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
