@@ -139,7 +139,10 @@ impl ShardDriver {
     fn carry(&mut self, key: Key, text: &mut [u8], length: usize, now: Moment) {
         let Some(connection) = self.link.connections.get_mut(key) else { return };
         match self.parser.parse(text, length) {
-            Ok(document) => self.road.carry(Passage { key, now }, connection, document.root()),
+            Ok(document) => {
+                let passage = Passage { key, now, in_batch: false };
+                self.road.carry(passage, connection, document.root());
+            }
             Err(ParseError::Utf8) if connection.session.transport == Transport::Stdio => {
                 self.road.counters.faults.utf8 += 1;
                 let transport = Transport::Stdio;
