@@ -88,6 +88,11 @@ impl Inflight {
         self.requests.iter().find(|(known, _)| known.as_id() == id).map(|(_, ticket)| *ticket)
     }
 
+    /// The work behind every request.
+    pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.requests.iter().map(|(_, ticket)| *ticket)
+    }
+
     /// How many requests are in flight.
     #[inline]
     pub const fn len(&self) -> usize {

@@ -48,6 +48,8 @@ pub(super) struct Dialogue {
     pub(super) open: Vec<u64>,
     /// Since when at least one of them has been: the call does not age.
     since: Option<Moment>,
+    /// Its deadline was reached meanwhile, and is watched no more.
+    is_unwatched: bool,
     /// The addresses that the user agreed to open, by their `elicitationId`s (2025-11-25).
     pub(super) addresses: Vec<Box<str>>,
 }
@@ -187,8 +189,10 @@ impl Calls {
             && let Some(since) = dialogue.since.take()
         {
             call.deadline = call.deadline.after(now.since(since));
-            // The entry from before may have gone while the call stood still.
-            self.wheel.insert(call.deadline, ticket);
+            // An entry from before looks again when it is reached: there is never more than one.
+            if std::mem::take(&mut dialogue.is_unwatched) {
+                self.wheel.insert(call.deadline, ticket);
+            }
         }
     }
 
@@ -197,6 +201,12 @@ impl Calls {
         if let Some(call) = self.awaited(ticket) {
             call.dialogue.get_or_insert_default().addresses.extend(address);
         }
+    }
+
+    /// The open questions of a call.
+    pub(super) fn questions(&self, ticket: Key) -> &[u64] {
+        let dialogue = self.slab.get(ticket).and_then(|call| call.dialogue.as_ref());
+        dialogue.map_or(&[], |dialogue| &dialogue.open)
     }
 
     /// Takes the open questions of a call.
@@ -209,15 +219,19 @@ impl Calls {
     pub(super) fn overdue(&mut self, now: Moment) -> Option<Key> {
         loop {
             let ticket = self.wheel.pop_expired(now)?;
-            let Some(call) = self.slab.get(ticket).filter(|call| call.awaited) else { continue };
-            if call.dialogue.as_ref().is_some_and(|dialogue| dialogue.since.is_some()) {
+            let Some(call) = self.awaited(ticket) else { continue };
+            if let Some(dialogue) = &mut call.dialogue
+                && dialogue.since.is_some()
+            {
                 // It stands still, and enters again when it goes on.
+                dialogue.is_unwatched = true;
                 continue;
             }
-            if call.deadline <= now {
+            let deadline = call.deadline;
+            if deadline <= now {
                 return Some(ticket);
             }
-            self.wheel.insert(call.deadline, ticket);
+            self.wheel.insert(deadline, ticket);
         }
     }
 
@@ -282,6 +296,25 @@ mod tests {
         calls.hear(ticket, 1, at(40));
         assert_eq!(calls.overdue(at(100)), None);
         assert_eq!(calls.overdue(at(130)), Some(ticket));
+    }
+
+    #[test]
+    fn a_call_that_asks_again_and_again_keeps_one_deadline() {
+        let (mut calls, ticket) = one_call();
+        for number in 0..1_000 {
+            assert!(calls.ask(ticket, number, 2, at(10)));
+            calls.hear(ticket, number, at(11));
+        }
+        assert_eq!(calls.wheel.len(), 1);
+        // It stood still for a second; the question that is open when that is looked at takes the
+        // deadline out, and the last one brings it back.
+        assert!(calls.ask(ticket, 1_000, 2, at(20)));
+        assert_eq!(calls.overdue(at(500)), None);
+        assert_eq!(calls.wheel.len(), 0);
+        calls.hear(ticket, 1_000, at(500));
+        assert_eq!(calls.wheel.len(), 1);
+        assert_eq!(calls.overdue(at(1_579)), None);
+        assert_eq!(calls.overdue(at(1_580)), Some(ticket));
     }
 
     #[test]

@@ -188,8 +188,8 @@ impl ShardDriver {
             }
             Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
             Letter::Changed { key, made } => self.road.drafts.settle(key, made),
-            Letter::Log(message) => self.tell_log(&message),
-            Letter::Progress(progress) => self.tell_progress(&progress),
+            Letter::Log(message) => self.tell_log(ring, &message, now),
+            Letter::Progress(progress) => self.tell_progress(ring, &progress, now),
             Letter::Task(letter) => self.take_task_letter(ring, *letter, now),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
         }
@@ -209,16 +209,16 @@ impl ShardDriver {
             for note in notes.drain(..) {
                 match note {
                     Note::Ask { ticket, number, request, slot } => {
-                        self.ask((ticket, number), request, slot, now);
+                        self.ask(ring, (ticket, number), request, slot, now);
                     }
                     Note::Asked { ticket, posed, open } => {
                         self.end_round(ring, ticket, (&posed, &open), now);
                     }
                     Note::Change(draft) => self.road.drafts.begin(draft, now),
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
-                    Note::Log(message) => self.tell_log(&message),
-                    Note::Task { task, note } => self.take_task_note(task, note, now),
-                    Note::Progress(progress) => self.tell_progress(&progress),
+                    Note::Log(message) => self.tell_log(ring, &message, now),
+                    Note::Task { task, note } => self.take_task_note(ring, task, note, now),
+                    Note::Progress(progress) => self.tell_progress(ring, &progress, now),
                     Note::Withdraw { ticket, number } => self.withdraw(ticket, number, now),
                 }
             }

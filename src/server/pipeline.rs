@@ -104,6 +104,8 @@ pub(super) struct Passage {
     pub(super) key: Key,
     /// The moment of the turn.
     pub(super) now: Moment,
+    /// Whether it is one message of a batch.
+    pub(super) in_batch: bool,
 }
 
 impl Road {
@@ -147,7 +149,8 @@ impl Road {
     ) -> bool {
         match Envelope::read(value) {
             Ok(Envelope::Request { id, method, params }) => {
-                self.request(passage, connection, &Asked { id, method, params })
+                let Passage { in_batch, .. } = passage;
+                self.request(passage, connection, &Asked { id, method, params, in_batch })
             }
             Ok(Envelope::Notification { method, params }) => {
                 self.counters.requests.notifications += 1;
@@ -194,6 +197,7 @@ impl Road {
         }
         let start = connection.outgoing.len();
         connection.outgoing.push(b'[');
+        let passage = Passage { in_batch: true, ..passage };
         for value in batch {
             if self.message(passage, connection, value) {
                 connection.outgoing.push(b',');

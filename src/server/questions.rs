@@ -131,7 +131,7 @@ impl Questions {
         let Some(question) = number.and_then(|number| self.open.get_mut(&number)) else {
             return false;
         };
-        let last = question.asked.after(self.question_max * EXTENSIONS_MAX);
+        let last = question.asked.after(self.question_max.saturating_mul(EXTENSIONS_MAX));
         // The entry of the wheel stays where it is and looks again when it is reached.
         question.deadline = now.after(self.question_max).min(last);
         true
@@ -161,11 +161,9 @@ impl Questions {
         self.wheel.next_deadline()
     }
 
-    /// The numbers of the questions that `connection` has not answered, all of them without one.
-    pub(super) fn of(&self, connection: Option<Key>) -> Vec<u64> {
-        let is_its = |question: &Question| connection.is_none_or(|it| question.connection == it);
-        let open = self.open.iter().filter(|(_, question)| is_its(question));
-        open.map(|(number, _)| *number).collect()
+    /// The numbers of all questions without an answer.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        self.open.keys().copied().collect()
     }
 
     fn find(&self, connection: Key, id: Id<'_>) -> Option<u64> {
@@ -394,6 +392,14 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_may_think_for_ever_may_tell_progress() {
+        let (mut questions, slot) = (Questions::new(3, Duration::MAX), Rc::<Slot>::default());
+        let id = open(&mut questions, 5, &slot);
+        assert!(questions.progress(CLIENT, id.as_id(), at(1)));
+        assert!(questions.overdue(at(1_000_000)).is_none());
+    }
+
+    #[test]
     fn an_answer_that_is_none_is_told_apart() {
         let (mut questions, slot) = (questions(), Rc::<Slot>::default());
         let id = open(&mut questions, 0, &slot);
@@ -421,15 +427,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_is_neither_overdue_nor_anybodys() {
+    fn what_was_taken_back_is_neither_open_nor_overdue() {
         let (mut questions, slot) = (questions(), Rc::<Slot>::default());
         open(&mut questions, 0, &slot);
         open(&mut questions, 1, &slot);
-        assert_eq!(questions.of(Some(CLIENT)), [0, 1]);
-        assert!(questions.of(Some(STRANGER)).is_empty());
+        assert_eq!(questions.numbers(), [0, 1]);
         assert!(questions.take(0).is_some());
         assert!(questions.take(0).is_none());
-        assert_eq!(questions.of(None), [1]);
+        assert_eq!(questions.numbers(), [1]);
         assert_eq!(questions.overdue(at(10)).unwrap().0, 1);
         assert!(questions.overdue(at(10)).is_none());
     }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::{
     LEGACY, bare, call, cancelled, echo, endless, expect_error, initialize, modern, notification,
+    request,
 };
 use crate::stage::{Stage, options};
 
@@ -131,4 +132,31 @@ fn a_batch_longer_than_what_may_be_in_flight_is_refused_as_a_whole() {
     drop(client);
     let counters = stage.close();
     assert_eq!(counters.requests.tools_list, 16, "{counters}");
+}
+
+#[test]
+fn a_modern_request_of_a_batch_is_refused_and_the_others_are_answered() {
+    let stage = Stage::open(options());
+    let mut client = stage.session(BATCHING);
+    let listen = request("s", "subscriptions/listen", json!({"notifications": {}}));
+    let batch = json!([
+        bare(1, "ping"),
+        modern(listen.clone()),
+        modern(endless(2)),
+        modern(echo(3, "x")),
+        bare(4, "ping"),
+    ]);
+    let answers = client.ask(batch);
+    let answers = answers.as_array().expect("an array");
+    assert_eq!(answers.len(), 5, "{answers:?}");
+    for (answer, id) in answers[1..4].iter().zip([json!("s"), json!(2), json!(3)]) {
+        expect_error(answer, -32600, Some(id));
+    }
+    assert_eq!((&answers[0]["id"], &answers[4]["id"]), (&json!(1), &json!(4)), "{answers:?}");
+    // Alone each of them is served.
+    let acknowledged = client.ask(modern(listen));
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    client.expect_alive();
+    drop(client);
+    assert_eq!(stage.close().subscriptions.opened, 1);
 }

@@ -1,8 +1,15 @@
 //! The bound of what all connections hold together.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
+use corelane::Catalog;
+use corelane::protocol::era::LogLevel;
+use corelane::protocol::message::{Elicitation, Form, ServerInfo};
+use corelane::service::{Features, Live, NoArguments, Outcome, Tool};
 use serde_json::json;
 
-use crate::client::{LEGACY, echo, echoed, expect_error};
+use crate::client::{Client, LEGACY, call, echo, echoed, expect_error, notification, request};
 use crate::stage::{Stage, over_each_ring};
 
 #[test]
@@ -55,5 +62,77 @@ fn memory_of_connections_that_have_gone_is_free_again() {
         drop(other);
         let counters = stage.close();
         assert_eq!(counters.faults.memory, 0, "{counters}");
+    });
+}
+
+/// Tools that say more than a slow peer may be owed, then wait.
+fn talkers() -> Catalog {
+    const TIMES: i32 = 30;
+    let text = "x".repeat(10_000);
+    let (told, logged, asked) = (text.clone(), text.clone(), text);
+    let tell = Tool::new("tell").local(move |_: NoArguments, live: Live| {
+        let text = told.clone();
+        async move {
+            (1..=TIMES).for_each(|step| live.progress(step.into(), None, Some(&text)));
+            live.cancelled().await;
+            Ok(Outcome::text("not reached"))
+        }
+    });
+    let log = Tool::new("log").local(move |_: NoArguments, live: Live| {
+        let text = logged.clone();
+        async move {
+            (1..=TIMES).for_each(|_| live.log(LogLevel::Error, None, &text));
+            live.cancelled().await;
+            Ok(Outcome::text("not reached"))
+        }
+    });
+    let ask = Tool::new("ask").local(move |_: NoArguments, live: Live| {
+        let text = asked.clone();
+        async move {
+            let form = || Elicitation::form(&*text, Form::new());
+            let ask = |step: i32| Box::pin(live.elicit(&format!("question {step}"), form()));
+            let mut questions: Vec<_> = (1..=TIMES).map(ask).collect();
+            poll_fn(|context| {
+                let is_over = questions.iter_mut().any(|it| it.as_mut().poll(context).is_ready());
+                if is_over { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            Ok(Outcome::text("not reached"))
+        }
+    });
+    let catalog = Catalog::builder(ServerInfo::new("talkers", "1.0.0")).offer(Features::LOGGING);
+    catalog.tools([tell, log, ask]).build().expect("tools that fit together")
+}
+
+#[test]
+fn what_a_handler_says_to_a_peer_that_does_not_read_counts_against_the_bound_of_all() {
+    over_each_ring(|mut options| {
+        options.limits.memory_bytes_max = 100_000;
+        options.tcp.send_buffer_bytes = 16 << 10;
+        let stage = Stage::offering(options, talkers());
+        for tool in ["tell", "log", "ask"] {
+            let mut client = Client::connect_narrow(stage.address(), 16 << 10);
+            client.ask(request(
+                0,
+                "initialize",
+                json!({
+                    "protocolVersion": LEGACY,
+                    "capabilities": {"elicitation": {}},
+                    "clientInfo": {"name": "deaf", "version": "1"},
+                }),
+            ));
+            client.send(notification("notifications/initialized"));
+            let mut spoken_to = call(1, tool, json!({}));
+            spoken_to["params"]["_meta"] = json!({"progressToken": "t"});
+            client.send(spoken_to);
+            let mut said = client.rest_or_reset();
+            // Questions are taken back even so.
+            said.retain(|message| message["method"] != "notifications/cancelled");
+            let refusal = said.last().expect("what was said before the end");
+            expect_error(refusal, -32603, None);
+            assert!(said.len() < 15, "{} messages", said.len());
+        }
+        let counters = stage.close();
+        assert_eq!(counters.faults.memory, 3, "{counters}");
     });
 }

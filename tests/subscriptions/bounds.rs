@@ -93,3 +93,24 @@ fn all_streams_together_hold_no_more_than_they_may() {
     drop(client);
     stage.close();
 }
+
+#[test]
+fn streams_take_no_place_from_the_calls_of_their_connection() {
+    let stage = Stage::open(1, |options| {
+        options.limits.requests_in_flight_max = 2;
+        options.limits.subscriptions_per_connection_max = 3;
+    });
+    let mut client = stage.connect();
+    for id in 1..=3 {
+        open_stream(&mut client, id, json!({"toolsListChanged": true}));
+    }
+    let wait = |id: i32| modern(request(id, "tools/call", json!({"name": "until-cancelled"})));
+    client.send(wait(4));
+    client.send(wait(5));
+    refused(&mut client, wait(6), -32603);
+    client.send(cancelled(4));
+    client.send(wait(6));
+    expect_silence(&mut client);
+    drop(client);
+    assert_eq!(stage.close().requests.refused_in_flight, 1);
+}

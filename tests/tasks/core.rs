@@ -262,3 +262,20 @@ fn malformed_names_and_wishes_are_invalid_params() {
     expect_error(&peer.task("tasks/update", &id), -32601);
     stage.close();
 }
+
+#[test]
+fn an_answer_to_what_a_task_never_asked_is_no_news_of_it() {
+    let stage = Stage::open(options());
+    let mut peer = stage.core();
+    let id = peer.begin("confirm");
+    let asked = peer.told("elicitation/create")["id"].as_str().unwrap().to_owned();
+    let task = peer.until(&id, "input_required");
+    for other in [format!("{asked}?"), format!("task/{id}/"), format!("task/{id}/second")] {
+        let result = json!({"action": "accept", "content": {}});
+        peer.say(&json!({"jsonrpc": "2.0", "id": other, "result": result}));
+    }
+    assert_eq!(peer.until(&id, "input_required"), task);
+    let told = |message: &&Value| message["method"] == "notifications/tasks/status";
+    assert_eq!(peer.left_over().filter(told).count(), 1);
+    stage.close();
+}

@@ -105,8 +105,7 @@ impl ShardDriver {
                 self.link.stash(key, &bytes[read..length]);
                 self.link.pause(ring, key);
             }
-            self.weigh(key);
-            self.close_broken(ring, key, now);
+            self.weigh_or_end(ring, key, now);
         }
         ring.release(lease);
     }
@@ -139,7 +138,10 @@ impl ShardDriver {
     fn carry(&mut self, key: Key, text: &mut [u8], length: usize, now: Moment) {
         let Some(connection) = self.link.connections.get_mut(key) else { return };
         match self.parser.parse(text, length) {
-            Ok(document) => self.road.carry(Passage { key, now }, connection, document.root()),
+            Ok(document) => {
+                let passage = Passage { key, now, in_batch: false };
+                self.road.carry(passage, connection, document.root());
+            }
             Err(ParseError::Utf8) if connection.session.transport == Transport::Stdio => {
                 self.road.counters.faults.utf8 += 1;
                 let transport = Transport::Stdio;
@@ -173,7 +175,7 @@ impl ShardDriver {
     /// that passes it is told and ended, so that the others keep their memory (seed 001, section 2,
     /// "Memory exhausted").
     #[inline]
-    pub(super) fn weigh(&mut self, key: Key) {
+    fn weigh(&mut self, key: Key) {
         if memory::admit(self.link.weigh(key), self.link.options.held_bytes_max) {
             return;
         }
@@ -198,8 +200,16 @@ impl ShardDriver {
         self.link.weigh(key);
     }
 
+    /// Weighs a connection after something has come from its peer or was said to it, and ends it
+    /// where it broke a limit.
+    #[inline]
+    pub(super) fn weigh_or_end<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        self.weigh(key);
+        self.close_broken(ring, key, now);
+    }
+
     /// Ends a connection whose peer broke a limit, after it has been told.
-    pub(super) fn close_broken<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+    fn close_broken<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
         let connection = self.link.connections.get(key);
         if connection.is_some_and(|connection| connection.session.broken) {
             self.cancel_all(key);
@@ -225,8 +235,7 @@ impl ShardDriver {
         let read = self.read(key, &mut bytes[from..], length - from, now);
         bytes.truncate(length);
         self.link.restash(key, bytes, from + read);
-        self.weigh(key);
-        self.close_broken(ring, key, now);
+        self.weigh_or_end(ring, key, now);
         self.link.receive_again(ring, key);
         self.end_input(ring, key, now);
     }

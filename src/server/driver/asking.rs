@@ -9,6 +9,7 @@ use super::ShardDriver;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::Ring;
+use crate::protocol::inflight::Ticket;
 use crate::protocol::message::{self, InputRequest};
 use crate::server::desk::LogMessage;
 use crate::server::questions::{Pose, Posed, QUESTIONS_MAX, Question, Slot, too_many};
@@ -16,8 +17,9 @@ use crate::service::AskError;
 
 impl ShardDriver {
     /// A handler asks its client by a request.
-    pub(super) fn ask(
+    pub(super) fn ask<R: Ring>(
         &mut self,
+        ring: &mut R,
         (ticket, number): (Key, u64),
         request: InputRequest,
         slot: Rc<Slot>,
@@ -38,7 +40,7 @@ impl ShardDriver {
         message::request(out, question.id.as_id(), &question.request, revision, None);
         self.road.end_text(out);
         self.road.counters.questions.asked += 1;
-        self.weigh(connection);
+        self.weigh_or_end(ring, connection, now);
     }
 
     /// A handler cannot go on without answers: the round ends with a result that asks for them.
@@ -60,7 +62,7 @@ impl ShardDriver {
                 Ok(state) => {
                     self.road.counters.questions.rounds += 1;
                     let requests = open.iter().map(|pose| (&*pose.key, &pose.request));
-                    let suffix = self.road.catalog.result_suffix(call.revision);
+                    let suffix = call.catalog.result_suffix(call.revision);
                     message::result_open(out, id);
                     message::input_required_body(out, requests, Some(&state), suffix);
                     message::result_close(out);
@@ -97,7 +99,11 @@ impl ShardDriver {
     /// Nothing more will be read from a connection, or from any: its questions stay unanswered, so
     /// that their handlers can end while there is time.
     pub(super) fn dismiss_questions(&mut self, connection: Option<Key>, now: Moment) {
-        for number in self.road.questions.of(connection) {
+        let numbers = match connection {
+            None => self.road.questions.numbers(),
+            Some(key) => self.questions_to(key),
+        };
+        for number in numbers {
             if let Some(question) = self.road.questions.take(number) {
                 self.road.calls.hear(question.ticket, number, now);
                 self.road.counters.questions.withdrawn += 1;
@@ -105,6 +111,15 @@ impl ShardDriver {
                 question.fail(AskError::Cancelled);
             }
         }
+    }
+
+    /// The questions that a connection has not answered: those of its calls. Cost: a look at its
+    /// own requests in flight, however many questions there are to others.
+    fn questions_to(&self, key: Key) -> Vec<u64> {
+        let Some(connection) = self.link.connections.get(key) else { return Vec::new() };
+        let tickets = connection.session.in_flight.tickets();
+        let open = |ticket: Ticket| self.road.calls.questions(Key::from_bits(ticket.0));
+        tickets.flat_map(open).copied().collect()
     }
 
     /// Tells a client that its answer is not waited for, where it is still there.
@@ -116,19 +131,21 @@ impl ShardDriver {
 
     /// Passes a log message on to the client of its call, where that wants to hear it. Like
     /// progress it is left out where too much waits for a client that does not read.
-    pub(super) fn tell_log(&mut self, message: &LogMessage) {
+    pub(super) fn tell_log<R: Ring>(&mut self, ring: &mut R, message: &LogMessage, now: Moment) {
         let Some(call) = self.road.calls.awaited(message.ticket) else { return };
+        let key = call.connection;
         let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
-        let Some(connection) = self.link.connections.get(call.connection) else { return };
+        let Some(connection) = self.link.connections.get(key) else { return };
         let is_unwanted =
             !call.revision.is_modern() && message.level < connection.session.log_level;
         if is_unwanted || connection.queued_bytes() > outgoing_bytes_max {
             return;
         }
-        let Some(out) = self.link.outgoing(call.connection) else { return };
+        let Some(out) = self.link.outgoing(key) else { return };
         let data = message.data.to_string();
         message::log(out, message.level, message.logger.as_deref(), data.as_bytes());
         self.road.end_text(out);
         self.road.counters.requests.logs += 1;
+        self.weigh_or_end(ring, key, now);
     }
 }

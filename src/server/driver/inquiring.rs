@@ -47,8 +47,7 @@ impl ShardDriver {
             texts += 1;
         });
         if texts > 0 {
-            self.weigh(connection);
-            self.close_broken(ring, connection, now);
+            self.weigh_or_end(ring, connection, now);
         }
     }
 

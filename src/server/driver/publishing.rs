@@ -184,8 +184,7 @@ impl ShardDriver {
         self.road.counters.subscriptions.publications_encoded = self.publication.encoded;
         let mut told = std::mem::take(&mut self.told);
         for key in told.drain(..) {
-            self.weigh(key);
-            self.close_broken(ring, key, now);
+            self.weigh_or_end(ring, key, now);
         }
         self.told = told;
     }

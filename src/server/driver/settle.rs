@@ -71,24 +71,31 @@ impl ShardDriver {
     /// Tells a caller how far its call has come, where it asked for that and the handler has come
     /// further than it last said. A caller that does not read misses some of it: progress is
     /// advice, and must not pile up.
-    pub(super) fn tell_progress(&mut self, progress: &Progress) {
+    pub(super) fn tell_progress<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        progress: &Progress,
+        now: Moment,
+    ) {
         let Some(call) = self.road.calls.awaited(progress.ticket) else { return };
         let Some(token) = &call.progress_token else { return };
         if progress.done <= call.progress {
             return;
         }
+        let key = call.connection;
         let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
-        let connection = self.link.connections.get(call.connection);
+        let connection = self.link.connections.get(key);
         if connection.is_none_or(|connection| connection.queued_bytes() > outgoing_bytes_max) {
             return;
         }
         call.progress = progress.done;
-        let Some(out) = self.link.outgoing(call.connection) else { return };
+        let Some(out) = self.link.outgoing(key) else { return };
         let message = progress.message.as_deref();
         let (total, revision) = (progress.total, call.revision);
         message::progress(out, token.as_id(), progress.done, total, message, revision);
         self.road.end_text(out);
         self.road.counters.requests.progress += 1;
+        self.weigh_or_end(ring, key, now);
     }
 
     /// Nobody listens on a connection any more: its calls are cancelled.
@@ -117,8 +124,7 @@ impl ShardDriver {
 
     /// An answer more, a debt less: a connection that waited for that is read again or ends.
     pub(super) fn after_answer<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
-        self.weigh(key);
-        self.close_broken(ring, key, now);
+        self.weigh_or_end(ring, key, now);
         let next = self.link.try_resume(key);
         self.follow(ring, next, now);
     }

@@ -37,7 +37,7 @@ impl ShardDriver {
             TaskLetter::Answered { ticket, answer } => {
                 self.settle_encoded(ring, ticket, answer, now);
             }
-            TaskLetter::Said { task, note } => self.take_task_note(task, note, now),
+            TaskLetter::Said { task, note } => self.take_task_note(ring, task, note, now),
             TaskLetter::Watched { task, shard } => {
                 if let Some(key) = self.road.tasks.find(task, true) {
                     self.road.tasks.watch(key, shard);
@@ -48,12 +48,20 @@ impl ShardDriver {
     }
 
     /// A handler that runs as a task has something to say.
-    pub(super) fn take_task_note(&mut self, key: Key, note: TaskNote, now: Moment) {
+    pub(super) fn take_task_note<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        key: Key,
+        note: TaskNote,
+        now: Moment,
+    ) {
         let Some(task) = self.road.tasks.task(key) else { return };
         match note {
             TaskNote::Asked => self.road.tasks.weigh_questions(key, now),
             TaskNote::Progress { done, total, message } => {
-                self.tell_task_progress(key, done, total, message.as_deref());
+                if let Some(told) = self.tell_task_progress(key, done, total, message.as_deref()) {
+                    self.weigh_or_end(ring, told, now);
+                }
             }
             TaskNote::Finished(result) => {
                 let revision = task.revision;
@@ -134,8 +142,7 @@ impl ShardDriver {
         };
         task.tell(calendar, |task, detail| Change::Task { task, detail }.write_legacy(out));
         self.road.end_text(out);
-        self.weigh(connection);
-        self.close_broken(ring, connection, now);
+        self.weigh_or_end(ring, connection, now);
     }
 
     /// Whether a peer reads what it is told, so that advice does not pile up.
@@ -174,24 +181,28 @@ impl ShardDriver {
     }
 
     /// Tells the connection that began a task up to 2025-11-25 how far it has come, where it asked
-    /// for that. Modern tasks tell no progress.
-    fn tell_task_progress(&mut self, key: Key, done: f64, total: Option<f64>, text: Option<&str>) {
-        let Some(task) = self.road.tasks.task(key) else { return };
+    /// for that, and says which one that was. Modern tasks tell no progress.
+    fn tell_task_progress(
+        &mut self,
+        key: Key,
+        done: f64,
+        total: Option<f64>,
+        text: Option<&str>,
+    ) -> Option<Key> {
+        let task = self.road.tasks.task(key)?;
         let connection = task.connection;
         let is_told = !task.revision.is_modern() && !task.is_over() && done > task.progress;
         if !is_told || task.progress_token.is_none() || !self.reads_along(connection) {
-            return;
+            return None;
         }
-        let Some(task) = self.road.tasks.task(key) else { return };
+        let task = self.road.tasks.task(key)?;
         task.progress = done;
-        let (Some(token), Some(out)) = (&task.progress_token, self.link.outgoing(connection))
-        else {
-            return;
-        };
+        let (token, out) = (task.progress_token.as_ref()?, self.link.outgoing(connection)?);
         let (token, name) = (token.as_id(), task.name());
         message::task_progress(out, token, done, total, text, name);
         self.road.end_text(out);
         self.road.counters.requests.progress += 1;
+        Some(connection)
     }
 
     /// Forgets tasks whose time is over. Whoever still waits hears it, and so does a handler that

@@ -13,6 +13,8 @@ pub(super) struct Asked<'a> {
     pub(super) id: Id<'a>,
     pub(super) method: &'a str,
     pub(super) params: Option<Value<'a>>,
+    /// Whether it is one message of a batch.
+    pub(super) in_batch: bool,
 }
 
 /// A request whose era has admitted it.
@@ -43,7 +45,7 @@ pub(super) fn admit<'a>(
     lifecycle: Lifecycle,
     in_flight: &Inflight,
 ) -> Result<Admitted<'a>, Error> {
-    let Asked { id, method: name, params } = *asked;
+    let Asked { id, method: name, params, in_batch } = *asked;
     if !in_flight.is_empty() && in_flight.find(id).is_some() {
         return Err(Rejected::Duplicate.into());
     }
@@ -51,6 +53,12 @@ pub(super) fn admit<'a>(
     let method = Method::parse(name);
     let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
     let is_modern = meta.is_modern() || discovers;
+    if is_modern && in_batch {
+        // What is said before its answer, as by a stream, has no place in an array of answers.
+        return Err(Error::invalid_request(
+            "a request of revision 2026-07-28 is no part of a batch",
+        ));
+    }
     let (agreed, capabilities, log_level) = if is_modern {
         let meta = meta.modern()?;
         (Some(meta.revision), meta.capabilities, meta.log_level)

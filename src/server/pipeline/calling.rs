@@ -253,9 +253,10 @@ impl Road {
     }
 
     /// Refuses one call more than a connection may have in flight. As many as may be are no reason
-    /// to stop reading: what comes next may be the answer that one of them waits for.
+    /// to stop reading: what comes next may be the answer that one of them waits for. Streams are
+    /// in flight too, but wait for nothing and have a bound of their own.
     fn refuse_busy(&mut self, connection: &Connection<Session>) -> Result<(), Error> {
-        if connection.session.in_flight.len() < self.requests_in_flight_max {
+        if (connection.owed as usize) < self.requests_in_flight_max {
             return Ok(());
         }
         self.counters.requests.refused_in_flight += 1;

@@ -225,8 +225,10 @@ impl Road {
                 task.inquiries.reply(question, Err(words))
             }
         };
-        self.counters.questions.answered += u64::from(answered);
-        self.tasks.weigh_questions(key, passage.now);
+        if answered {
+            self.counters.questions.answered += 1;
+            self.tasks.weigh_questions(key, passage.now);
+        }
         answered
     }
 

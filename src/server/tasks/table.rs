@@ -97,6 +97,8 @@ impl<W> Tasks<W> {
         };
         let key = self.slab.insert(task).map_err(|_| full())?;
         self.keys.insert(id, key);
+        // Those that could not be started leave their deadlines behind.
+        self.wheel.shed(self.slab.len(), |key| self.slab.get(*key).is_some());
         self.wheel.insert(now.after(ttl), key);
         self.running += 1;
         Ok(key)
@@ -256,6 +258,12 @@ impl<W> Tasks<W> {
     /// When the time of the next task passes.
     pub(in crate::server) fn deadline(&self) -> Option<Moment> {
         self.wheel.next_deadline()
+    }
+
+    /// Deadlines that are watched, those of tasks that are gone included.
+    #[cfg(test)]
+    pub(super) const fn deadlines(&self) -> usize {
+        self.wheel.len()
     }
 
     /// Tasks that have not ended.

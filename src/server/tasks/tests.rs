@@ -351,3 +351,16 @@ fn a_shard_is_a_watcher_once() {
     }
     assert_eq!(task.watchers(), [ShardId(0), ShardId(2)]);
 }
+
+#[test]
+fn tasks_that_could_not_be_started_leave_no_deadlines_that_pile_up() {
+    let mut tasks = tasks(bounds());
+    let kept = begin(&mut tasks, Revision::LATEST, at(0));
+    for _ in 0..10_000 {
+        let refused = tasks.begin(birth(Revision::LATEST), at(0)).unwrap();
+        assert!(tasks.forget(refused).is_some());
+    }
+    assert!(tasks.deadlines() < 1_000, "{}", tasks.deadlines());
+    assert!(tasks.expire(at(9_999)).is_none());
+    assert!(tasks.task(kept).is_some() && tasks.expire(at(10_001)).is_some());
+}
