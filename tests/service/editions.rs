@@ -102,6 +102,28 @@ fn a_bad_edition_leaves_the_good_one() {
 }
 
 #[test]
+fn an_entry_that_is_replaced_keeps_its_place_and_the_cursors_of_clients() {
+    let resource = |name: &str| Resource::new(format!("test://{name}"), name);
+    let first = Catalog::builder(ServerInfo::new("test", "1"))
+        .resources(["a", "b", "c"].map(|name| resource(name).text("old")))
+        .page_length_max(2)
+        .build()
+        .unwrap();
+    let (revision, list) = (Revision::LATEST, "resources/list");
+    let page = listed(revision, list, first.resources_page(revision, None));
+    let cursor = page["nextCursor"].as_str().unwrap();
+    let other = ["b", "c"].map(|name| resource(name).title("New").text("new"));
+    let second = first.edit().replace_resources(other).build().unwrap();
+    let page = listed(revision, list, second.resources_page(revision, Some(cursor)));
+    assert_eq!(page["resources"][0]["name"], "c");
+    assert_eq!(page["resources"][0]["title"], "New");
+    let gone = ["test://a", "test://c", "test://x"].map(String::from).into();
+    let third = second.edit().remove_resources(&gone).build().unwrap();
+    let third = third.edit().replace_resources([resource("d").text("new")]).build().unwrap();
+    assert_eq!(third.resources().map(Resource::name).collect::<Vec<_>>(), ["b", "d"]);
+}
+
+#[test]
 fn what_is_offered_is_what_is_there_or_was_reserved() {
     let empty = Catalog::builder(ServerInfo::new("test", "1")).build().unwrap();
     assert!(empty.serves(Method::ToolsList).is_ok());

@@ -3,6 +3,7 @@
 //! What it keeps true: a catalog that was built answers every client; what could be wrong with it
 //! was said by [`CatalogBuilder::build`], with the name of the entry and the remedy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,6 +112,19 @@ impl CatalogBuilder {
         self
     }
 
+    /// Takes out the prompts of all these names, at the cost of one walk over the list.
+    pub fn remove_prompts(mut self, names: &HashSet<String>) -> Self {
+        self.prompts.remove_all(names);
+        self
+    }
+
+    /// Puts each prompt in the place of the one of its name; see
+    /// [`CatalogBuilder::replace_resources`].
+    pub fn replace_prompts(mut self, prompts: impl IntoIterator<Item = Prompt>) -> Self {
+        self.prompts.replace_all(prompts);
+        self
+    }
+
     /// Whether there is a prompt called `name`.
     pub fn has_prompt(&self, name: &str) -> bool {
         self.prompts.has(name)
@@ -130,6 +144,19 @@ impl CatalogBuilder {
     /// Takes out the resource under `uri`; nothing happens where there is none.
     pub fn remove_resource(mut self, uri: &str) -> Self {
         self.resources.remove(uri);
+        self
+    }
+
+    /// Takes out the resources under all these URIs, at the cost of one walk over the list.
+    pub fn remove_resources(mut self, uris: &HashSet<String>) -> Self {
+        self.resources.remove_all(uris);
+        self
+    }
+
+    /// Puts each resource in the place of the one under its URI, at the end where there is none: at
+    /// the cost of one walk over the list. Cursors that clients hold stay good where no URI is new.
+    pub fn replace_resources(mut self, resources: impl IntoIterator<Item = Resource>) -> Self {
+        self.resources.replace_all(resources);
         self
     }
 
