@@ -8,7 +8,7 @@ mod template;
 
 mod file;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -150,12 +150,19 @@ impl PromptShelf {
             burst.written.iter().filter_map(|path| Place::of(path, root)).collect();
         let scan = Listing::scan(&self.prompts.root, BOUNDS);
         self.is_lost = scan.is_err();
-        let listing = scan.unwrap_or_else(|error| {
-            let what = format!("cannot be read ({error})");
-            let remedy = "it is looked at every 30 seconds";
-            look.faults.push(Fault::new(root, what, remedy));
-            Listing::default()
-        });
+        let listing = match scan {
+            Ok(listing) => listing,
+            Err(error) => {
+                let what = format!("cannot be read ({error})");
+                let remedy = "it is looked at every 30 seconds";
+                look.faults.push(Fault::new(root, what, remedy));
+                // A system at its limits takes nothing away.
+                if error.kind() != io::ErrorKind::NotFound {
+                    return look;
+                }
+                Listing::default()
+            }
+        };
         if listing.is_cut {
             let what = "holds more than 10000 entries, and the others are left out";
             let remedy = "keep prompts in a directory of their own";
@@ -227,17 +234,18 @@ pub(super) struct Step {
 impl Step {
     /// All of `steps` as one change of a catalog.
     pub(super) fn edit(steps: &[Self]) -> Edit {
-        let steps = steps.to_vec();
+        let (mut gone, mut other, mut new) = (HashSet::new(), Vec::new(), Vec::new());
+        for Self { name, is_there, prompt } in steps {
+            match prompt {
+                Some((_, file)) if *is_there => other.push(file.clone()),
+                Some((_, file)) => new.push(file.clone()),
+                None => drop(gone.insert(name.clone())),
+            }
+        }
         Box::new(move |builder| {
-            steps.into_iter().fold(builder, |mut builder, step| {
-                if step.is_there {
-                    builder = builder.remove_prompt(&step.name);
-                }
-                match step.prompt {
-                    Some((_, file)) => builder.prompt(prompt(file)),
-                    None => builder,
-                }
-            })
+            let builder = builder.remove_prompts(&gone);
+            let builder = builder.replace_prompts(other.into_iter().map(prompt));
+            builder.prompts(new.into_iter().map(prompt))
         })
     }
 }
