@@ -131,7 +131,6 @@ fn what_is_offered_is_what_is_there_or_was_reserved() {
         Method::PromptsGet,
         Method::ResourcesRead,
         Method::CompletionComplete,
-        Method::LoggingSetLevel,
         Method::ResourcesSubscribe,
         Method::TasksGet,
     ] {
@@ -139,11 +138,9 @@ fn what_is_offered_is_what_is_there_or_was_reserved() {
     }
     let full = first();
     assert!(full.serves(Method::PromptsList).is_ok() && full.serves(Method::ResourcesRead).is_ok());
-    let features = Features::PROMPTS | Features::LOGGING | Features::LIST_CHANGED;
-    let reserved = empty.edit().offer(features).build().unwrap();
-    let body: Value = serde_json::from_slice(reserved.discover_body()).unwrap();
+    let reserved = empty.edit().offer(Features::PROMPTS).build().unwrap();
     assert_eq!(
-        body["capabilities"],
+        offered(&reserved),
         json!({
             "logging": {},
             "prompts": { "listChanged": true },
@@ -152,4 +149,37 @@ fn what_is_offered_is_what_is_there_or_was_reserved() {
     );
     let emptied = full.edit().remove_prompt("p").build().unwrap();
     assert!(!emptied.has(Features::PROMPTS));
+}
+
+#[test]
+fn changes_and_log_messages_are_announced_by_whoever_does_nothing_for_it() {
+    let plain = Catalog::builder(ServerInfo::new("test", "1")).build().unwrap();
+    let said = json!({ "logging": {}, "tools": { "listChanged": true } });
+    assert_eq!(offered(&plain), said);
+    let resource = Resource::new("test://r", "r").text("Here.");
+    let full = plain.edit().resource(resource).build().unwrap();
+    let resources = json!({ "listChanged": true, "subscribe": true });
+    assert_eq!(offered(&full)["resources"], resources);
+    assert!(full.serves(Method::ResourcesSubscribe).is_ok());
+    assert!(full.serves(Method::LoggingSetLevel).is_ok());
+}
+
+#[test]
+fn what_was_withheld_is_not_offered_until_it_is_offered_again() {
+    let resource = Resource::new("test://r", "r").text("Here.");
+    let quiet = Features::LIST_CHANGED | Features::LOGGING | Features::SUBSCRIPTIONS;
+    let full = Catalog::builder(ServerInfo::new("test", "1")).resource(resource);
+    let silent = full.withhold(quiet | Features::RESOURCES).build().unwrap();
+    assert_eq!(offered(&silent), json!({ "resources": {}, "tools": {} }));
+    for method in [Method::ResourcesSubscribe, Method::LoggingSetLevel] {
+        assert_eq!(silent.serves(method).unwrap_err().code, -32601, "{method:?}");
+    }
+    let loud = silent.edit().offer(Features::LOGGING).build().unwrap();
+    assert_eq!(offered(&loud), json!({ "logging": {}, "resources": {}, "tools": {} }));
+}
+
+/// The capabilities that a modern client is told of.
+fn offered(catalog: &Catalog) -> Value {
+    let mut body: Value = serde_json::from_slice(catalog.discover_body()).unwrap();
+    body["capabilities"].take()
 }

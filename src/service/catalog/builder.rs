@@ -51,7 +51,7 @@ impl CatalogBuilder {
             instructions: None,
             page_length_max: PAGE_LENGTH_MAX_DEFAULT,
             fresh_for: FRESH_FOR_DEFAULT,
-            offered: Features::TOOLS,
+            offered: OFFERED_DEFAULT,
         };
         Self {
             about,
@@ -207,10 +207,22 @@ impl CatalogBuilder {
         self
     }
 
-    /// Offers features for which nothing is registered: such as prompts that will be there later,
-    /// or log messages. What is registered is offered in any case.
+    /// Offers features for which nothing is registered, such as prompts that will be there later.
+    /// What is registered is offered in any case.
+    ///
+    /// Log messages and changes of lists are offered by default, and changes of single resources
+    /// where there are resources: what a handler logs, or a program changes, would otherwise reach
+    /// nobody. A client that wants none of it pays nothing; see [`CatalogBuilder::withhold`].
     pub const fn offer(mut self, features: Features) -> Self {
         self.about.offered = self.about.offered.with(features);
+        self
+    }
+
+    /// Does not offer features for which nothing is registered: a server whose lists never change
+    /// and that logs nothing may spare its clients the question. What is registered is offered all
+    /// the same. Cost: what is changed or logged is told to nobody.
+    pub const fn withhold(mut self, features: Features) -> Self {
+        self.about.offered = self.about.offered.without(features);
         self
     }
 
@@ -251,9 +263,12 @@ impl CatalogBuilder {
             (Features::RESOURCES, !self.resources.is_empty() || !self.templates.is_empty()),
             (Features::COMPLETIONS, completes),
             (Features::TASKS, tasks),
+            (Features::TOOLS, !self.tools.is_empty()),
         ];
         let there = there.into_iter().filter(|(_, is_there)| *is_there);
-        there.fold(self.about.offered, |features, (feature, _)| features.with(feature))
+        let all = there.fold(self.about.offered, |features, (feature, _)| features.with(feature));
+        // Nobody can subscribe to a resource of a server that has none.
+        if all.has(Features::RESOURCES) { all } else { all.without(Features::SUBSCRIPTIONS) }
     }
 
     /// The pages of every list must be framed anew.
@@ -300,6 +315,9 @@ fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     write(&mut out);
     out.into_boxed_slice().into()
 }
+
+const OFFERED_DEFAULT: Features = Features::TOOLS
+    .with(Features::LIST_CHANGED.with(Features::LOGGING.with(Features::SUBSCRIPTIONS)));
 
 const PAGE_LENGTH_MAX_DEFAULT: usize = 100;
 
