@@ -147,8 +147,17 @@ fn what_is_offered_is_what_is_there_or_was_reserved() {
             "tools": { "listChanged": true },
         })
     );
+}
+
+#[test]
+fn a_list_that_becomes_empty_is_still_offered() {
+    let full = first();
     let emptied = full.edit().remove_prompt("p").build().unwrap();
-    assert!(!emptied.has(Features::PROMPTS));
+    assert!(emptied.serves(Method::PromptsList).is_ok() && emptied.has(Features::LIST_CHANGED));
+    let again = emptied.edit().build().unwrap();
+    assert_eq!(offered(&again), offered(&full));
+    let given_up = again.edit().withhold(Features::PROMPTS).build().unwrap();
+    assert_eq!(given_up.serves(Method::PromptsList).unwrap_err().code, -32601);
 }
 
 #[test]
@@ -180,6 +189,6 @@ fn what_was_withheld_is_not_offered_until_it_is_offered_again() {
 
 /// The capabilities that a modern client is told of.
 fn offered(catalog: &Catalog) -> Value {
-    let mut body: Value = serde_json::from_slice(catalog.discover_body()).unwrap();
+    let mut body: Value = serde_json::from_slice(catalog.discover_body()).expect("JSON");
     body["capabilities"].take()
 }

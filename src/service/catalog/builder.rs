@@ -63,8 +63,12 @@ impl CatalogBuilder {
     }
 
     pub(super) fn of(catalog: &Catalog) -> Self {
+        let mut about = catalog.about.clone();
+        // Clients were told so when they came: a list that becomes empty stays a list, and that it
+        // did is a change to be told.
+        about.offered = about.offered.with(catalog.features);
         Self {
-            about: catalog.about.clone(),
+            about,
             tools: Draft::of(&catalog.tools),
             prompts: Draft::of(&catalog.prompts),
             resources: Draft::of(&catalog.resources),
