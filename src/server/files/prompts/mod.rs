@@ -17,7 +17,7 @@ use super::burst::Burst;
 use super::disk::{Bounds, Facts, Listing, Place, Portion, Root, Stopped};
 use super::fault::Fault;
 use crate::protocol::message::Role;
-use crate::service::{Edit, Prompt, PromptArgument, PromptBuilder};
+use crate::service::{Edit, HandlerError, Prompt, PromptArgument, PromptBuilder};
 
 /// A directory to be offered as prompts: each `*.md` file in it is one message of the user's.
 /// Folders in it are not entered.
@@ -37,7 +37,8 @@ use crate::service::{Edit, Prompt, PromptArgument, PromptBuilder};
 ///
 /// What stands between the lines of `+++` is TOML, and each of its keys may be left out, as may the
 /// whole of it: `name` is the file's name without its end then, and every place in the body is an
-/// argument that must be given. Values are inserted as they are; `{{{{` stands for two braces.
+/// argument that must be given. Values are inserted as they are, up to 8 MiB in all; `{{{{` stands
+/// for two braces.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     root: Root,
@@ -263,6 +264,11 @@ fn prompt(file: PromptFile) -> Prompt {
     let prompt = arguments.into_iter().map(argument).fold(prompt, PromptBuilder::argument);
     prompt.inline(move |arguments, messages| {
         let text = body.fill(|name| arguments.find(name));
+        if text.length() > FILLED_BYTES_MAX {
+            let most = FILLED_BYTES_MAX >> 20;
+            let what = format!("the arguments are too long: a prompt has {most} MiB at most");
+            return Err(HandlerError::arguments(what));
+        }
         messages.format(Role::User, format_args!("{text}"));
         Ok(())
     })
@@ -286,6 +292,10 @@ fn is_prompt(place: &Place) -> bool {
 
 /// Prompts stand in the directory itself.
 const BOUNDS: Bounds = Bounds { entries_max: 10_000, depth_max: 1, hidden: false };
+
+/// Bytes of one prompt that is filled in: a long argument that has a hundred places must not take
+/// all the memory there is.
+const FILLED_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of one file: a prompt that is longer is a mistake.
 const FILE_BYTES_MAX: usize = 1 << 20;
