@@ -54,7 +54,7 @@
 //! | [`protocol`] | sans-IO MCP: JSON, JSON-RPC, revisions, eras, requests in flight | base |
 //! | [`transport`] | sans-IO bindings, bytes to frames and back | base, protocol |
 //! | [`guard`] | pure decisions: limits; seals on what clients carry for us | base, protocol |
-//! | [`service`] | what a server offers: catalog, tools, handlers, demo | base, protocol |
+//! | [`service`] | what a server offers: catalog, tools, prompts, resources, their handlers, demo | base, protocol |
 //! | [`engine`] | the only syscalls: ring, buffers, timers, mesh, placement, hosts | base, observe |
 //! | [`link`] | one live connection: socket, framing, queues; listeners, drain | the rooms above but guard and service |
 //! | [`server`] | the driver where the layers meet | all above |

@@ -6,7 +6,7 @@ use std::process::{ChildStdin, ChildStdout};
 
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Handle, Options, Server};
-use corelane::service::{Catalog, Features, NoArguments, Tool};
+use corelane::service::{Catalog, NoArguments, Tool};
 
 use crate::process;
 
@@ -71,9 +71,7 @@ fn read(output: &mut BufReader<ChildStdout>) -> io::Result<String> {
 
 /// The life of the server: an address, a change a line, and at the end what it counted.
 pub(crate) fn serve(connections: usize, streams: usize) -> io::Result<()> {
-    let catalog = Catalog::builder(ServerInfo::new("fanout", "1.0.0"))
-        .tool(tool(0))
-        .offer(Features::LIST_CHANGED);
+    let catalog = Catalog::builder(ServerInfo::new("fanout", "1.0.0")).tool(tool(0));
     let catalog = catalog.build().map_err(io::Error::other)?;
     let mut options = Options::default();
     options.tcp.address = Some(([127, 0, 0, 1], 0).into());

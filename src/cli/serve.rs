@@ -1,4 +1,4 @@
-//! `serve` and `stdio`: from options to a running server of files and the demo tools, and to an
+//! `serve` and `stdio`: from options to a running server of files and the demo services, and to an
 //! exit code.
 //!
 //! What it keeps true: `serve` never writes to standard output, and `stdio` writes nothing there
@@ -50,15 +50,17 @@ fn reload(command_line: &CommandLine, handle: &Handle) {
     }
 }
 
-/// A server of the demo tools and of the files that the options name.
+/// A server of the demo services, unless they are off, and of the files that the options name.
 fn offer(options: Options) -> Result<Server, Box<dyn Error>> {
     let info = ServerInfo {
         title: Some("Corelane".to_owned()),
         description: Some(clap::crate_description!().to_owned()),
         ..ServerInfo::new("corelane", clap::crate_version!())
     };
-    let page = usize::try_from(options.service.tools_page_length)?;
-    let catalog = demo::offer(Catalog::builder(info)).page_length_max(page).build()?;
+    let page_length_max = usize::try_from(options.service.page_length_max)?;
+    let builder = Catalog::builder(info).page_length_max(page_length_max);
+    let builder = if options.service.demo { demo::offer(builder) } else { builder };
+    let catalog = builder.build()?;
     let files = Files::of(&options.files)?;
     Ok(Server::new(catalog).options(options).files(files)?)
 }

@@ -10,8 +10,8 @@ use crate::protocol::error::Error;
 use crate::protocol::json::{PADDING_BYTES, ParseError, Parser, Value};
 use crate::protocol::message::{self, Elicitation, Field, Form, InputRequest, Sampling};
 use crate::protocol::params::{
-    CallExtras, Cancelled, Complete, GetPrompt, List, Listen, Progress, ReadResource, SetLevel,
-    Task, TaskUpdate,
+    Cancelled, Complete, GetPrompt, List, Listen, Progress, ReadResource, Retry, SetLevel, Task,
+    TaskMetadata, TaskUpdate,
 };
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Envelope, Id, Refused};
@@ -102,14 +102,15 @@ fn read_params(method: &str, params: Option<Value<'_>>) {
 
 /// Reads params as those of every feature: what is refused is refused as invalid params.
 fn read_features(id: Id<'_>, params: Option<Value<'_>>) {
-    let refused: [Option<Error>; 7] = [
+    let refused: [Option<Error>; 8] = [
         ReadResource::read(params).err(),
         GetPrompt::read(params).err(),
         Complete::read(params).err(),
         SetLevel::read(params).err(),
         Task::read(params).err(),
         TaskUpdate::read(params).err(),
-        CallExtras::read(params).err(),
+        Retry::read(params).err(),
+        TaskMetadata::wanted(params).err(),
     ];
     assert!(refused.iter().flatten().all(|error| error.code == -32602), "the params are wrong");
     if let Ok(update) = TaskUpdate::read(params) {

@@ -165,8 +165,10 @@ pub struct EngineOptions {
 /// What the server offers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServiceOptions {
-    /// Tools on one page of `tools/list`. Pages are encoded once. Default 100.
-    pub tools_page_length: u32,
+    /// Whether `corelane` offers the demo services. Default true.
+    pub demo: bool,
+    /// Entries on one page of a list that `corelane` offers. Pages are encoded once. Default 100.
+    pub page_length_max: u32,
 }
 
 /// Files that are offered as resources and prompts.
@@ -295,7 +297,7 @@ impl Options {
                 blocking_queue_max: 2,
                 ..EngineOptions::default()
             },
-            service: ServiceOptions { tools_page_length: 2 },
+            service: ServiceOptions { demo: true, page_length_max: 2 },
             files: FileOptions {
                 file_bytes_max: 1024,
                 entries_max: 16,
@@ -384,7 +386,7 @@ impl Default for EngineOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { tools_page_length: 100 }
+        Self { demo: true, page_length_max: 100 }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use corelane::Catalog;
 use corelane::server::files::{Fault, Files, Prompts, Publisher, Watch};
-use corelane::service::{CatalogError, Edit, Prompt};
+use corelane::service::{CatalogError, Edit, Features, Prompt};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use serde_json::json;
 
@@ -211,6 +211,7 @@ fn files_that_are_not_watched_have_no_thread() {
     let root = tempfile::tempdir().unwrap();
     let mut files = Files::new().resources(directory(root.path())).still();
     let catalog = files.offer(&empty()).unwrap();
+    assert!(catalog.has(Features::RESOURCES) && !catalog.has(Features::SUBSCRIPTIONS));
     let (sender, _heard) = unbounded();
     let recorder = Recorder { catalog: RefCell::new(catalog), heard: sender };
     assert!(files.watch(recorder).unwrap().is_none());

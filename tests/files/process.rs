@@ -20,8 +20,12 @@ struct Peer {
 
 impl Peer {
     fn start(resources: &Path, prompts: &Path) -> Self {
+        Self::start_with(&[], resources, prompts)
+    }
+
+    fn start_with(flags: &[&str], resources: &Path, prompts: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
-        command.env_clear().arg("stdio").arg("--resources").arg(resources);
+        command.env_clear().arg("stdio").args(flags).arg("--resources").arg(resources);
         command.arg("--prompts").arg(prompts).stderr(Stdio::null());
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the program starts");
@@ -121,6 +125,23 @@ fn a_directory_is_served_without_a_line_of_code() {
     let result = peer.ask("prompts/get", &params);
     assert_eq!(result["messages"][0]["content"]["text"], "Explain rings.");
 
+    drop(peer.input);
+    assert_eq!(peer.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn without_the_demo_services_a_client_sees_the_files_alone() {
+    let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(docs.path(), "a.txt", "a");
+    write(prompts.path(), "ask.md", "Explain {{topic}}.");
+    let mut peer = Peer::start_with(&["--demo", "false"], docs.path(), prompts.path());
+    let mut names = |method, member| {
+        let entries = peer.list(method, member);
+        entries.into_iter().map(|mut entry| entry["name"].take()).collect::<Vec<_>>()
+    };
+    assert!(names("tools/list", "tools").is_empty());
+    assert_eq!(names("resources/list", "resources"), ["a.txt"]);
+    assert_eq!(names("prompts/list", "prompts"), ["ask"]);
     drop(peer.input);
     assert_eq!(peer.child.wait().unwrap().code(), Some(0));
 }

@@ -34,6 +34,17 @@ fn each_markdown_file_is_a_prompt() {
 }
 
 #[test]
+fn a_long_argument_at_many_places_is_refused_before_it_is_copied() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "say.md", "{{x}}".repeat(1000));
+    let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
+    let catalog = files.offer(&empty()).unwrap();
+    let filled = |length| prompt(&catalog, "say", &json!({ "x": "x".repeat(length) }));
+    assert_eq!(filled(3).unwrap().len(), 3000);
+    assert_eq!(filled(1 << 20).unwrap_err().code, -32602);
+}
+
+#[test]
 fn a_broken_file_is_told_with_its_line_and_the_others_stay() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "a.md", "Good.");

@@ -11,8 +11,8 @@ use corelane::protocol::message::{
     Content, Elicitation, Elicited, Field, Form, Role, Sampling, ServerInfo,
 };
 use corelane::service::{
-    AskError, Features, Live, NoArguments, Outcome, Prompt, PromptOutcome, Resource,
-    ResourceContents, Tool, demo,
+    AskError, Live, NoArguments, Outcome, Prompt, PromptOutcome, Resource, ResourceContents, Tool,
+    demo,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,8 +21,7 @@ use serde_json::{Value, json};
 /// The demo tools and those that ask.
 pub(crate) fn catalog() -> Catalog {
     let demo = demo::catalog(ServerInfo::new("askers", "1.0.0")).expect("demo tools");
-    let catalog = demo.edit().offer(Features::LOGGING);
-    let catalog = catalog.tool(ask_name()).tool(ask_twice()).tool(ask_both()).tool(ask_model());
+    let catalog = demo.edit().tool(ask_name()).tool(ask_twice()).tool(ask_both()).tool(ask_model());
     let catalog = catalog.tool(open_page()).tool(ask_in_vain()).tool(log()).tool(log_blocking());
     catalog.prompt(letter()).resource(diary()).build().expect("tools, a prompt and a resource")
 }

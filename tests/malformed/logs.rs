@@ -1,6 +1,7 @@
 //! Log messages: to those who want them, from the level on that they named.
 
 use corelane::protocol::era::LogLevel;
+use corelane::service::Features;
 use serde_json::{Value, json};
 
 use crate::askers;
@@ -91,10 +92,11 @@ fn levels_that_there_are_not_are_refused_and_change_nothing() {
     let mut modern_call = modern(call(4, "log", json!({})));
     modern_call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("loud");
     expect_error(&client.ask(modern_call), -32602, Some(json!(4)));
-    // There is no such method any more, and none where nothing is logged.
+    // There is no such method any more, and none where logs are withheld.
     let set = request(5, "logging/setLevel", json!({"level": "info"}));
     expect_error(&client.ask(modern(set.clone())), -32601, Some(json!(5)));
-    let quiet = Stage::open(options());
+    let quiet = askers::catalog().edit().withhold(Features::LOGGING).build().expect("a catalog");
+    let quiet = Stage::offering(options(), quiet);
     expect_error(&quiet.session(LEGACY).ask(set), -32601, Some(json!(5)));
     drop(client);
     stage.close();

@@ -9,7 +9,7 @@ use corelane::protocol::message::{
     self, Answer, Change, Content, ContentsWriter, Elicitation, Field, Form, InputRequest,
     PromptWriter, ResourceContent, Role, TaskDetail, TaskStatus, TaskView,
 };
-use corelane::protocol::params::{CallExtras, Complete, GetPrompt, ReadResource};
+use corelane::protocol::params::{Complete, GetPrompt, ReadResource, Retry, TaskMetadata};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::{Envelope, Id, Refused};
 
@@ -147,7 +147,8 @@ fn params_are_read_without_an_allocation() {
         ReadResource::read(params).expect("a resource");
         GetPrompt::read(params).expect("a prompt");
         Complete::read(params).expect("a completion");
-        CallExtras::read(params).expect("extras");
+        Retry::read(params).expect("a retry");
+        TaskMetadata::wanted(params).expect("a task");
     });
     assert_eq!(made, 0);
 }

@@ -5,8 +5,8 @@ use corelane::protocol::era::LogLevel;
 use corelane::protocol::error::Error;
 use corelane::protocol::json::Value;
 use corelane::protocol::params::{
-    CallExtras, Complete, GetPrompt, Listen, Progress, ReadResource, Reference, SetLevel,
-    Subscribe, Task, TaskUpdate,
+    Complete, GetPrompt, Listen, Progress, ReadResource, Reference, Retry, SetLevel, Subscribe,
+    Task, TaskMetadata, TaskUpdate,
 };
 use corelane::protocol::rpc::Id;
 
@@ -162,36 +162,48 @@ fn a_stream_hears_what_it_asked_for() {
 }
 
 #[test]
-fn what_a_call_carries_beside_its_own_params_is_read_or_refused() {
-    assert!(CallExtras::read(None).unwrap().is_empty());
+fn what_a_retry_brings_is_read_or_refused() {
+    assert!(Retry::read(None).unwrap().is_empty());
     for nothing in [
         "[]",
         "{}",
-        r#"{"name":"a","arguments":{"task":7}}"#,
-        r#"{"task":null,"requestState":null}"#,
+        r#"{"name":"a","arguments":{"requestState":7}}"#,
+        r#"{"inputResponses":null,"requestState":null}"#,
+        r#"{"task":7}"#,
     ] {
-        assert!(read(nothing, |params| CallExtras::read(Some(params)).unwrap().is_empty()));
+        assert!(read(nothing, |params| Retry::read(Some(params)).unwrap().is_empty()), "{nothing}");
     }
-    read(r#"{"inputResponses":{"k":{}},"requestState":"s","task":{"ttl":7}}"#, |params| {
-        let extras = CallExtras::read(Some(params)).unwrap();
-        assert!(extras.input_responses.unwrap().as_object().unwrap().find("k").is_some());
-        assert_eq!(extras.request_state, Some("s"));
-        assert_eq!(extras.task.unwrap().ttl_ms, Some(7));
-    });
-    read(r#"{"task":{}}"#, |params| {
-        assert_eq!(CallExtras::read(Some(params)).unwrap().task.unwrap().ttl_ms, None);
+    read(r#"{"inputResponses":{"k":{}},"requestState":"s"}"#, |params| {
+        let retry = Retry::read(Some(params)).unwrap();
+        assert!(retry.input_responses.unwrap().as_object().unwrap().find("k").is_some());
+        assert_eq!(retry.request_state, Some("s"));
     });
     for wrong in [
         r#"{"inputResponses":[]}"#,
         r#"{"requestState":7}"#,
         r#"{"requestState":"a","requestState":"a"}"#,
+    ] {
+        let error = read(wrong, |params| Retry::read(Some(params)).map(drop)).unwrap_err();
+        assert_eq!(error.code, -32602, "{wrong}");
+    }
+}
+
+#[test]
+fn the_wish_for_a_task_is_read_or_refused() {
+    let wanted = |text| read(text, |params| TaskMetadata::wanted(Some(params)));
+    for nothing in ["[]", "{}", r#"{"task":null}"#, r#"{"arguments":{"task":7}}"#] {
+        assert_eq!(wanted(nothing).unwrap(), None, "{nothing}");
+    }
+    assert_eq!(wanted(r#"{"task":{"ttl":7}}"#).unwrap().unwrap().ttl_ms, Some(7));
+    assert_eq!(wanted(r#"{"task":{},"requestState":7}"#).unwrap().unwrap().ttl_ms, None);
+    for wrong in [
         r#"{"task":true}"#,
         r#"{"task":{"ttl":-1}}"#,
         r#"{"task":{"ttl":1.5}}"#,
         r#"{"task":{"ttl":1,"ttl":1}}"#,
+        r#"{"task":{},"task":{}}"#,
     ] {
-        let error = read(wrong, |params| CallExtras::read(Some(params)).map(drop)).unwrap_err();
-        assert_eq!(error.code, -32602, "{wrong}");
+        assert_eq!(wanted(wrong).unwrap_err().code, -32602, "{wrong}");
     }
 }
 

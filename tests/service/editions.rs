@@ -102,6 +102,28 @@ fn a_bad_edition_leaves_the_good_one() {
 }
 
 #[test]
+fn an_entry_that_is_replaced_keeps_its_place_and_the_cursors_of_clients() {
+    let resource = |name: &str| Resource::new(format!("test://{name}"), name);
+    let first = Catalog::builder(ServerInfo::new("test", "1"))
+        .resources(["a", "b", "c"].map(|name| resource(name).text("old")))
+        .page_length_max(2)
+        .build()
+        .unwrap();
+    let (revision, list) = (Revision::LATEST, "resources/list");
+    let page = listed(revision, list, first.resources_page(revision, None));
+    let cursor = page["nextCursor"].as_str().unwrap();
+    let other = ["b", "c"].map(|name| resource(name).title("New").text("new"));
+    let second = first.edit().replace_resources(other).build().unwrap();
+    let page = listed(revision, list, second.resources_page(revision, Some(cursor)));
+    assert_eq!(page["resources"][0]["name"], "c");
+    assert_eq!(page["resources"][0]["title"], "New");
+    let gone = ["test://a", "test://c", "test://x"].map(String::from).into();
+    let third = second.edit().remove_resources(&gone).build().unwrap();
+    let third = third.edit().replace_resources([resource("d").text("new")]).build().unwrap();
+    assert_eq!(third.resources().map(Resource::name).collect::<Vec<_>>(), ["b", "d"]);
+}
+
+#[test]
 fn what_is_offered_is_what_is_there_or_was_reserved() {
     let empty = Catalog::builder(ServerInfo::new("test", "1")).build().unwrap();
     assert!(empty.serves(Method::ToolsList).is_ok());
@@ -109,7 +131,6 @@ fn what_is_offered_is_what_is_there_or_was_reserved() {
         Method::PromptsGet,
         Method::ResourcesRead,
         Method::CompletionComplete,
-        Method::LoggingSetLevel,
         Method::ResourcesSubscribe,
         Method::TasksGet,
     ] {
@@ -117,17 +138,57 @@ fn what_is_offered_is_what_is_there_or_was_reserved() {
     }
     let full = first();
     assert!(full.serves(Method::PromptsList).is_ok() && full.serves(Method::ResourcesRead).is_ok());
-    let features = Features::PROMPTS | Features::LOGGING | Features::LIST_CHANGED;
-    let reserved = empty.edit().offer(features).build().unwrap();
-    let body: Value = serde_json::from_slice(reserved.discover_body()).unwrap();
+    let reserved = empty.edit().offer(Features::PROMPTS).build().unwrap();
     assert_eq!(
-        body["capabilities"],
+        offered(&reserved),
         json!({
             "logging": {},
             "prompts": { "listChanged": true },
             "tools": { "listChanged": true },
         })
     );
+}
+
+#[test]
+fn a_list_that_becomes_empty_is_still_offered() {
+    let full = first();
     let emptied = full.edit().remove_prompt("p").build().unwrap();
-    assert!(!emptied.has(Features::PROMPTS));
+    assert!(emptied.serves(Method::PromptsList).is_ok() && emptied.has(Features::LIST_CHANGED));
+    let again = emptied.edit().build().unwrap();
+    assert_eq!(offered(&again), offered(&full));
+    let given_up = again.edit().withhold(Features::PROMPTS).build().unwrap();
+    assert_eq!(given_up.serves(Method::PromptsList).unwrap_err().code, -32601);
+}
+
+#[test]
+fn changes_and_log_messages_are_announced_by_whoever_does_nothing_for_it() {
+    let plain = Catalog::builder(ServerInfo::new("test", "1")).build().unwrap();
+    let said = json!({ "logging": {}, "tools": { "listChanged": true } });
+    assert_eq!(offered(&plain), said);
+    let resource = Resource::new("test://r", "r").text("Here.");
+    let full = plain.edit().resource(resource).build().unwrap();
+    let resources = json!({ "listChanged": true, "subscribe": true });
+    assert_eq!(offered(&full)["resources"], resources);
+    assert!(full.serves(Method::ResourcesSubscribe).is_ok());
+    assert!(full.serves(Method::LoggingSetLevel).is_ok());
+}
+
+#[test]
+fn what_was_withheld_is_not_offered_until_it_is_offered_again() {
+    let resource = Resource::new("test://r", "r").text("Here.");
+    let quiet = Features::LIST_CHANGED | Features::LOGGING | Features::SUBSCRIPTIONS;
+    let full = Catalog::builder(ServerInfo::new("test", "1")).resource(resource);
+    let silent = full.withhold(quiet | Features::RESOURCES).build().unwrap();
+    assert_eq!(offered(&silent), json!({ "resources": {}, "tools": {} }));
+    for method in [Method::ResourcesSubscribe, Method::LoggingSetLevel] {
+        assert_eq!(silent.serves(method).unwrap_err().code, -32601, "{method:?}");
+    }
+    let loud = silent.edit().offer(Features::LOGGING).build().unwrap();
+    assert_eq!(offered(&loud), json!({ "logging": {}, "resources": {}, "tools": {} }));
+}
+
+/// The capabilities that a modern client is told of.
+fn offered(catalog: &Catalog) -> Value {
+    let mut body: Value = serde_json::from_slice(catalog.discover_body()).expect("JSON");
+    body["capabilities"].take()
 }

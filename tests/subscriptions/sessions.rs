@@ -48,6 +48,19 @@ fn a_session_hears_of_lists_and_of_what_it_subscribed_to() {
 }
 
 #[test]
+fn a_session_hears_of_a_list_that_becomes_empty_and_may_read_it() {
+    let stage = Stage::open(1, |_| {});
+    let mut client = stage.session("2025-11-25");
+    let gone = ["test://one", "test://two"].map(String::from).into();
+    stage.handle().change(move |catalog| catalog.remove_resources(&gone)).unwrap();
+    let said = client.answer();
+    assert_eq!(said["method"], "notifications/resources/list_changed", "{said}");
+    let answer = client.ask(request(1, "resources/list", json!({})));
+    assert_eq!(answer["result"]["resources"], json!([]), "{answer}");
+    stage.close();
+}
+
+#[test]
 fn unknown_resources_are_refused_and_unknown_subscriptions_are_ended_all_the_same() {
     let stage = Stage::open(1, |_| {});
     for revision in REVISIONS {

@@ -7,8 +7,7 @@ use corelane::observe::counters::Counters;
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Handle, Options, Running, Server};
 use corelane::service::{
-    Catalog, CatalogBuilder, CatalogError, Features, HandlerError, NoArguments, Outcome, Resource,
-    Tool,
+    Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Outcome, Resource, Tool,
 };
 use serde_json::{Value, json};
 
@@ -125,9 +124,7 @@ fn catalog() -> Catalog {
 /// What clients subscribe to: `test://one` and `test://two`.
 fn resources(builder: CatalogBuilder) -> CatalogBuilder {
     let resource = |uri: &'static str| Resource::new(uri, uri).text("text");
-    builder
-        .resources([resource("test://one"), resource("test://two")])
-        .offer(Features::LIST_CHANGED | Features::SUBSCRIPTIONS)
+    builder.resources([resource("test://one"), resource("test://two")])
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]

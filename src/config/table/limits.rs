@@ -162,14 +162,5 @@ pub(super) static LIMITS: Section = Section {
             source: "MCP, basic/patterns/subscriptions",
             field: |options| &mut options.limits.subscription_bytes_max,
         },
-        Row {
-            key: "tools_page_length",
-            short: None,
-            unit: Unit::Count { least: 1, most: 100_000 },
-            about: "Tools on one page of tools/list.",
-            cost: "longer answers; pages are encoded once",
-            source: "MCP, server/utilities/pagination",
-            field: |options| &mut options.service.tools_page_length,
-        },
     ],
 };

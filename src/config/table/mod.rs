@@ -10,9 +10,9 @@ use crate::config::unit::Unit;
 use crate::config::value::Value;
 
 mod engine;
-mod files;
 mod limits;
 mod listeners;
+mod services;
 
 /// One option.
 #[derive(Debug)]
@@ -45,12 +45,13 @@ pub struct Section {
 }
 
 /// Every section, in the order of help.
-pub static SECTIONS: [&Section; 8] = [
+pub static SECTIONS: [&Section; 9] = [
     &engine::SERVER,
     &listeners::TCP,
     &listeners::OTHERS,
     &limits::LIMITS,
-    &files::FILES,
+    &services::SERVICES,
+    &services::FILES,
     &engine::THREADS,
     &engine::RING,
     &engine::MESH,

@@ -24,14 +24,14 @@ mod subscription;
 
 mod tasks;
 
-mod extras;
+mod retry;
 
 pub use completion::{Complete, Reference};
 pub use control::{Cancelled, Progress, SetLevel};
-pub use extras::CallExtras;
 pub use fields::Texts;
 pub use listing::List;
 pub use prompts::GetPrompt;
 pub use resources::{ReadResource, Subscribe};
+pub use retry::Retry;
 pub use subscription::{Filter, Listen};
 pub use tasks::{Task, TaskMetadata, TaskUpdate};

@@ -61,8 +61,20 @@ pub struct TaskMetadata {
 }
 
 impl TaskMetadata {
-    /// Reads the member `task` of the params of a request.
-    pub(super) fn read(task: Value<'_>) -> Result<Self, Error> {
+    /// Reads the member `task` of the params of a request; none where it is left out.
+    ///
+    /// # Errors
+    ///
+    /// Invalid params (-32602) where it is twice, no object, or its `ttl` no whole number.
+    ///
+    /// Source: 2025-11-25 `basic/utilities/tasks`.
+    pub fn wanted(params: Option<Value<'_>>) -> Result<Option<Self>, Error> {
+        let Some(params) = params.and_then(Value::as_object) else { return Ok(None) };
+        let [task] = params.once(["task"])?;
+        present(task).map(Self::read).transpose()
+    }
+
+    fn read(task: Value<'_>) -> Result<Self, Error> {
         let [ttl] = members(Some(task), "params.task")?.once(["ttl"])?;
         let Some(ttl) = present(ttl) else { return Ok(Self::default()) };
         let whole = ttl.as_u64().ok_or_else(|| wrong("params.task.ttl", "milliseconds"))?;

@@ -17,6 +17,9 @@ pub(super) struct Burst {
     pub(super) written: BTreeSet<PathBuf>,
     /// Paths that are something else than before, or nothing: a watch on them is void.
     pub(super) replaced: BTreeSet<PathBuf>,
+    /// Whether any watch may be void: events were lost, or more paths were replaced than are told
+    /// apart.
+    pub(super) voids_watches: bool,
     /// Whether names came or went, or events were lost.
     pub(super) needs_scan: bool,
     /// Whether it is time to tell all that was put off.
@@ -38,15 +41,24 @@ impl Burst {
         }
     }
 
+    /// Takes note that events were lost: a folder may be another one than the one that is watched.
+    pub(super) const fn lose(&mut self) {
+        self.needs_scan = true;
+        self.voids_watches = true;
+    }
+
     /// Takes one more event.
     pub(super) fn add(&mut self, event: Result<Event, Error>) {
         let Ok(event) = event else {
             self.needs_scan = true;
             return;
         };
-        let (kind, is_lost) = (event.kind, event.need_rescan());
-        let paths = match kind {
-            EventKind::Modify(ModifyKind::Data(_)) if !is_lost => &mut self.written,
+        if event.need_rescan() {
+            self.lose();
+            return;
+        }
+        let paths = match event.kind {
+            EventKind::Modify(ModifyKind::Data(_)) => &mut self.written,
             EventKind::Remove(_)
             | EventKind::Create(_)
             | EventKind::Modify(ModifyKind::Name(_)) => {
@@ -63,10 +75,14 @@ impl Burst {
             self.written.clear();
             self.needs_scan = true;
         }
+        if self.replaced.len() > PATHS_MAX {
+            self.replaced.clear();
+            self.lose();
+        }
     }
 }
 
-/// Written files that are told apart; with more of them a scan costs less.
+/// Paths of a kind that are told apart; with more of them a scan costs less.
 const PATHS_MAX: usize = 256;
 
 #[cfg(test)]
@@ -122,11 +138,15 @@ mod tests {
     #[test]
     fn what_was_lost_or_is_too_much_needs_a_scan() {
         let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
-        assert!(seen([lost]).needs_scan);
+        let burst = seen([lost]);
+        assert!(burst.needs_scan && burst.voids_watches);
         let mut burst = Burst::default();
         burst.add(Err(Error::generic("lost")));
         assert!(burst.needs_scan);
         let burst = seen((0..=PATHS_MAX).map(|place| event(WRITTEN, &format!("/{place}"))));
-        assert!(burst.needs_scan && burst.written.is_empty());
+        assert!(burst.needs_scan && burst.written.is_empty() && !burst.voids_watches);
+        let came = EventKind::Create(CreateKind::File);
+        let burst = seen((0..=PATHS_MAX).map(|place| event(came, &format!("/{place}"))));
+        assert!(burst.needs_scan && burst.replaced.is_empty() && burst.voids_watches);
     }
 }

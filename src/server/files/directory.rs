@@ -5,7 +5,7 @@
 //! hidden, is no plain file, is not there) gets one and the same answer. A file beyond the limit
 //! is not cut: its reader is told how to ask for parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -230,34 +230,27 @@ impl Resources {
     /// file that grows all the time does not make a list that changes all the time.
     pub(super) fn look(&mut self, burst: &Burst) -> Look {
         let directory = Arc::clone(&self.directory);
+        let mut look = Look::default();
         let written = burst.written.iter().filter_map(|path| {
             Place::of(path, directory.path()).filter(|place| directory.offers(place))
         });
         let mut changed: Vec<Place> = written.collect();
-        let mut look = Look::default();
         if !burst.needs_scan {
-            self.is_stale |= !changed.is_empty();
+            self.note_written(&changed);
             look.updated = changed.iter().map(|place| directory.address.uri(place)).collect();
             return look;
         }
         let is_readable = match Listing::scan(&directory.root, directory.bounds) {
             Ok(listing) => {
                 directory.doubt(&listing, &mut look.faults);
-                let before = std::mem::replace(&mut self.seen, listing.files);
-                let is_as_before = |(place, facts): &(&Place, &Facts)| {
-                    self.seen.get(*place).is_some_and(|now| now == *facts)
-                };
-                let differing = before.iter().filter(|entry| !is_as_before(entry));
-                changed.extend(differing.map(|(place, _)| place.clone()));
-                self.folders = listing.folders;
+                changed.extend(self.see(listing));
                 true
             }
             Err(error) => {
+                changed.extend(self.miss(&error));
                 let what = format!("cannot be read ({error})");
                 let remedy = "it is looked at every 30 seconds";
                 look.faults.push(Fault::new(directory.path(), what, remedy));
-                changed.extend(std::mem::take(&mut self.seen).into_keys());
-                self.folders.clear();
                 false
             }
         };
@@ -273,21 +266,51 @@ impl Resources {
         look
     }
 
+    /// Takes note of what a scan found; returns what is no longer as it was.
+    fn see(&mut self, listing: Listing) -> Vec<Place> {
+        let before = std::mem::replace(&mut self.seen, listing.files);
+        self.folders = listing.folders;
+        let is_as_before =
+            |(place, facts): &(Place, Facts)| self.seen.get(place).is_some_and(|now| now == facts);
+        before.into_iter().filter(|entry| !is_as_before(entry)).map(|(place, _)| place).collect()
+    }
+
+    /// Takes note that a scan failed; returns what is gone with the root. A system at its limits
+    /// takes nothing away: what was there is offered on, and looked for again.
+    fn miss(&mut self, error: &io::Error) -> Vec<Place> {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Vec::new();
+        }
+        self.folders.clear();
+        std::mem::take(&mut self.seen).into_keys().collect()
+    }
+
+    /// Takes note of files that were written, so that the next scan does not tell of them again.
+    fn note_written(&mut self, written: &[Place]) {
+        self.is_stale |= !written.is_empty();
+        for place in written {
+            if let Some(seen) = self.seen.get_mut(place)
+                && let Ok(Some((_, facts))) = self.directory.root.open_file(place)
+            {
+                *seen = facts;
+            }
+        }
+    }
+
     /// From what is offered to what was seen.
     fn edit(&self) -> Edit {
-        let is_same = |place: &Place, facts: &Facts, others: &BTreeMap<Place, Facts>| {
-            others.get(place).is_some_and(|other| other == facts)
-        };
-        let gone = self.offered.iter().filter(|(place, facts)| !is_same(place, facts, &self.seen));
-        let gone: Vec<String> = gone.map(|(place, _)| self.directory.address.uri(place)).collect();
-        let came = self.seen.iter().filter(|(place, facts)| !is_same(place, facts, &self.offered));
-        let came: Vec<Resource> =
-            came.map(|(place, facts)| self.directory.resource(place, facts)).collect();
+        let gone = self.offered.keys().filter(|place| !self.seen.contains_key(place));
+        let gone: HashSet<String> = gone.map(|place| self.directory.address.uri(place)).collect();
+        let (mut other, mut new) = (Vec::new(), Vec::new());
+        for (place, facts) in &self.seen {
+            match self.offered.get(place) {
+                Some(offered) if offered == facts => {}
+                Some(_) => other.push(self.directory.resource(place, facts)),
+                None => new.push(self.directory.resource(place, facts)),
+            }
+        }
         Box::new(move |builder| {
-            let without = |builder: crate::service::CatalogBuilder, uri: &String| {
-                builder.remove_resource(uri)
-            };
-            gone.iter().fold(builder, without).resources(came)
+            builder.remove_resources(&gone).replace_resources(other).resources(new)
         })
     }
 }
@@ -324,3 +347,42 @@ const OWN_TYPES: [(&str, &str); 3] =
 const RANGE: &str = "corelane/range";
 
 const NOT_READ: &str = "the file could not be read; try again later";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resources(root: &Path) -> Resources {
+        let mut resources = Resources::new(Directory::new(root).unwrap());
+        let look = resources.look(&Burst::unknown());
+        resources.confirm(look.edit.unwrap().0);
+        resources
+    }
+
+    #[test]
+    fn a_file_that_was_written_is_told_once() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().canonicalize().unwrap().join("a.txt");
+        std::fs::write(&file, "a").unwrap();
+        let mut resources = resources(root.path());
+        std::fs::write(&file, "aa").unwrap();
+        let written = Burst { written: [file].into(), ..Burst::default() };
+        assert_eq!(resources.look(&written).updated.len(), 1);
+        let look = resources.look(&Burst::unknown());
+        assert_eq!(look.updated, Vec::<String>::new());
+        let (offered, _) = look.edit.expect("its new size is told by the list");
+        assert_eq!(offered.values().next().unwrap().bytes, 2);
+    }
+
+    #[test]
+    fn a_system_at_its_limits_takes_no_file_away() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("a.txt"), "a").unwrap();
+        let mut resources = resources(root.path());
+        let too_many_files = io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+        assert!(resources.miss(&too_many_files).is_empty());
+        assert_eq!((resources.seen.len(), resources.folders.len()), (1, 1));
+        assert_eq!(resources.miss(&io::ErrorKind::NotFound.into()).len(), 1);
+        assert_eq!((resources.seen.len(), resources.folders.len()), (0, 0));
+    }
+}

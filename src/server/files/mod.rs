@@ -122,17 +122,14 @@ impl Files {
     ///
     /// Where `catalog` offers resources under the same URIs.
     pub fn offer(&mut self, catalog: &Catalog) -> Result<Catalog, CatalogError> {
-        let is_still = self.is_still;
-        // Changes are told only where they are noticed.
-        let told = |more: Features| {
-            if is_still { Features::NONE } else { Features::LIST_CHANGED.with(more) }
-        };
         let mut builder = catalog.edit();
+        if self.is_still && !catalog.has(Features::RESOURCES) {
+            // Changes that nobody notices are told to nobody.
+            builder = builder.withhold(Features::SUBSCRIPTIONS);
+        }
         let mut faults = Vec::new();
         if let Some(resources) = &mut self.resources {
-            builder = builder
-                .offer(Features::RESOURCES | told(Features::SUBSCRIPTIONS))
-                .template(resources.directory().template());
+            builder = builder.offer(Features::RESOURCES).template(resources.directory().template());
             let look = resources.look(&Burst::unknown());
             faults.extend(look.faults);
             if let Some((offered, edit)) = look.edit {
@@ -141,7 +138,7 @@ impl Files {
             }
         }
         if let Some(prompts) = &mut self.prompts {
-            builder = builder.offer(Features::PROMPTS | told(Features::NONE));
+            builder = builder.offer(Features::PROMPTS);
             let look = prompts.look(&Burst::unknown());
             faults.extend(look.faults);
             let mut wanted = look.wanted.unwrap_or_default();

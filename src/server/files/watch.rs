@@ -101,9 +101,7 @@ impl Eyes {
     fn run(mut self, mut keeper: impl Keeper) {
         let mut burst = Burst::unknown();
         loop {
-            for path in &burst.replaced {
-                self.forget(path);
-            }
+            self.forget_void(&burst);
             // A folder that came just now may have filled before it was watched.
             for _ in 0..LOOKS_MAX {
                 let folders = keeper.keep(&burst);
@@ -149,6 +147,14 @@ impl Eyes {
         calls_for_look
     }
 
+    /// Forgets watches that may be on something else by now than what stands at their path.
+    fn forget_void(&mut self, burst: &Burst) {
+        let void = if burst.voids_watches { self.watched.clone() } else { burst.replaced.clone() };
+        for path in void {
+            self.forget(&path);
+        }
+    }
+
     fn forget(&mut self, path: &Path) {
         if let (true, Some(watcher)) = (self.watched.remove(path), &mut self.watcher) {
             // A folder that is gone took its watch along.
@@ -192,7 +198,7 @@ impl Eyes {
             }
         }
         if self.is_lost.swap(false, Ordering::Acquire) {
-            burst.needs_scan = true;
+            burst.lose();
         }
         Waited::Burst(burst)
     }

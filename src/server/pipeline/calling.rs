@@ -14,7 +14,7 @@ use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::inflight::Ticket;
 use crate::protocol::json::Value;
-use crate::protocol::params::{CallExtras, Complete, GetPrompt, ReadResource};
+use crate::protocol::params::{Complete, GetPrompt, ReadResource, Retry};
 use crate::protocol::rpc::IdBuf;
 use crate::server::calls::{Caller, Work};
 use crate::server::desk::Note;
@@ -104,11 +104,11 @@ impl Road {
         if !admitted.revision.is_modern() || admitted.method == Method::CompletionComplete {
             return Ok(Round::default());
         }
-        let extras = CallExtras::read(admitted.params)?;
-        if extras.request_state.is_none() && extras.input_responses.is_none() {
+        let retry = Retry::read(admitted.params)?;
+        if retry.is_empty() {
             return Ok(Round::default());
         }
-        self.resume_round(passage, connection, admitted, extras)
+        self.resume_round(passage, connection, admitted, retry)
     }
 
     fn resume_round(
@@ -116,16 +116,16 @@ impl Road {
         passage: Passage,
         connection: &Connection<Session>,
         admitted: &Admitted<'_>,
-        extras: CallExtras<'_>,
+        retry: Retry<'_>,
     ) -> Result<Round, Error> {
-        let Some(state) = extras.request_state else {
-            return Ok(Round::foreseen(extras.input_responses));
+        let Some(state) = retry.request_state else {
+            return Ok(Round::foreseen(retry.input_responses));
         };
         self.refuse_busy(connection)?;
         let unix_ms = self.calendar.unix_ms(passage.now);
         let opened = self.rounds.open(state, bind(admitted), unix_ms);
         let mut round = opened.inspect_err(|_| self.counters.questions.states_refused += 1)?;
-        self.counters.questions.unasked += round.take(extras.input_responses);
+        self.counters.questions.unasked += round.take(retry.input_responses);
         Ok(round)
     }
 

@@ -20,7 +20,7 @@ use crate::link::Connection;
 use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::message;
-use crate::protocol::params::CallExtras;
+use crate::protocol::params::TaskMetadata;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Id, IdBuf};
 use crate::server::calls::Work;
@@ -97,7 +97,7 @@ impl Road {
             };
         }
         let wanted = if admitted.revision.dialect().core_tasks {
-            CallExtras::read(admitted.params)?.task
+            TaskMetadata::wanted(admitted.params)?
         } else {
             None
         };

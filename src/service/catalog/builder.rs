@@ -3,6 +3,7 @@
 //! What it keeps true: a catalog that was built answers every client; what could be wrong with it
 //! was said by [`CatalogBuilder::build`], with the name of the entry and the remedy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ impl CatalogBuilder {
             instructions: None,
             page_length_max: PAGE_LENGTH_MAX_DEFAULT,
             fresh_for: FRESH_FOR_DEFAULT,
-            offered: Features::TOOLS,
+            offered: OFFERED_DEFAULT,
         };
         Self {
             about,
@@ -62,8 +63,12 @@ impl CatalogBuilder {
     }
 
     pub(super) fn of(catalog: &Catalog) -> Self {
+        let mut about = catalog.about.clone();
+        // Clients were told so when they came: a list that becomes empty stays a list, and that it
+        // did is a change to be told.
+        about.offered = about.offered.with(catalog.features);
         Self {
-            about: catalog.about.clone(),
+            about,
             tools: Draft::of(&catalog.tools),
             prompts: Draft::of(&catalog.prompts),
             resources: Draft::of(&catalog.resources),
@@ -111,6 +116,19 @@ impl CatalogBuilder {
         self
     }
 
+    /// Takes out the prompts of all these names, at the cost of one walk over the list.
+    pub fn remove_prompts(mut self, names: &HashSet<String>) -> Self {
+        self.prompts.remove_all(names);
+        self
+    }
+
+    /// Puts each prompt in the place of the one of its name; see
+    /// [`CatalogBuilder::replace_resources`].
+    pub fn replace_prompts(mut self, prompts: impl IntoIterator<Item = Prompt>) -> Self {
+        self.prompts.replace_all(prompts);
+        self
+    }
+
     /// Whether there is a prompt called `name`.
     pub fn has_prompt(&self, name: &str) -> bool {
         self.prompts.has(name)
@@ -130,6 +148,19 @@ impl CatalogBuilder {
     /// Takes out the resource under `uri`; nothing happens where there is none.
     pub fn remove_resource(mut self, uri: &str) -> Self {
         self.resources.remove(uri);
+        self
+    }
+
+    /// Takes out the resources under all these URIs, at the cost of one walk over the list.
+    pub fn remove_resources(mut self, uris: &HashSet<String>) -> Self {
+        self.resources.remove_all(uris);
+        self
+    }
+
+    /// Puts each resource in the place of the one under its URI, at the end where there is none: at
+    /// the cost of one walk over the list. Cursors that clients hold stay good where no URI is new.
+    pub fn replace_resources(mut self, resources: impl IntoIterator<Item = Resource>) -> Self {
+        self.resources.replace_all(resources);
         self
     }
 
@@ -180,10 +211,22 @@ impl CatalogBuilder {
         self
     }
 
-    /// Offers features for which nothing is registered: such as prompts that will be there later,
-    /// or log messages. What is registered is offered in any case.
+    /// Offers features for which nothing is registered, such as prompts that will be there later.
+    /// What is registered is offered in any case.
+    ///
+    /// Log messages and changes of lists are offered by default, and changes of single resources
+    /// where there are resources: what a handler logs, or a program changes, would otherwise reach
+    /// nobody. A client that wants none of it pays nothing; see [`CatalogBuilder::withhold`].
     pub const fn offer(mut self, features: Features) -> Self {
         self.about.offered = self.about.offered.with(features);
+        self
+    }
+
+    /// Does not offer features for which nothing is registered: a server whose lists never change
+    /// and that logs nothing may spare its clients the question. What is registered is offered all
+    /// the same. Cost: what is changed or logged is told to nobody.
+    pub const fn withhold(mut self, features: Features) -> Self {
+        self.about.offered = self.about.offered.without(features);
         self
     }
 
@@ -224,9 +267,12 @@ impl CatalogBuilder {
             (Features::RESOURCES, !self.resources.is_empty() || !self.templates.is_empty()),
             (Features::COMPLETIONS, completes),
             (Features::TASKS, tasks),
+            (Features::TOOLS, !self.tools.is_empty()),
         ];
         let there = there.into_iter().filter(|(_, is_there)| *is_there);
-        there.fold(self.about.offered, |features, (feature, _)| features.with(feature))
+        let all = there.fold(self.about.offered, |features, (feature, _)| features.with(feature));
+        // Nobody can subscribe to a resource of a server that has none.
+        if all.has(Features::RESOURCES) { all } else { all.without(Features::SUBSCRIPTIONS) }
     }
 
     /// The pages of every list must be framed anew.
@@ -273,6 +319,9 @@ fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     write(&mut out);
     out.into_boxed_slice().into()
 }
+
+const OFFERED_DEFAULT: Features = Features::TOOLS
+    .with(Features::LIST_CHANGED.with(Features::LOGGING.with(Features::SUBSCRIPTIONS)));
 
 const PAGE_LENGTH_MAX_DEFAULT: usize = 100;
 

@@ -17,19 +17,20 @@ impl Features {
     pub const NONE: Self = Self(0);
     /// `completion/complete`.
     pub const COMPLETIONS: Self = Self(1);
-    /// Changes of lists are told.
+    /// Changes of lists are told. Offered unless it is withheld.
     pub const LIST_CHANGED: Self = Self(1 << 1);
-    /// Log messages are sent, and `logging/setLevel` is served.
+    /// Log messages are sent, and `logging/setLevel` is served. Offered unless it is withheld.
     pub const LOGGING: Self = Self(1 << 2);
     /// Prompts, listed and made.
     pub const PROMPTS: Self = Self(1 << 3);
     /// Resources and templates, listed and read.
     pub const RESOURCES: Self = Self(1 << 4);
-    /// Changes of single resources are told to whoever subscribed to them.
+    /// Changes of single resources are told to whoever subscribed to them. Offered with resources
+    /// unless it is withheld.
     pub const SUBSCRIPTIONS: Self = Self(1 << 5);
     /// Calls of tools may become tasks.
     pub const TASKS: Self = Self(1 << 6);
-    /// Tools, listed and called. Offered by every catalog: a list of nothing is an answer too.
+    /// Tools, listed and called. Offered unless it is withheld: a list of nothing is an answer too.
     pub const TOOLS: Self = Self(1 << 7);
 
     /// Whether all of `others` are among these.
@@ -41,6 +42,12 @@ impl Features {
     #[must_use]
     pub const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
+    }
+
+    /// These but for `others`.
+    #[must_use]
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
     }
 
     /// What `method` belongs to.

@@ -78,7 +78,9 @@ impl Catalog {
         CatalogBuilder::new(info)
     }
 
-    /// Begins the next edition, with all that this one has.
+    /// Begins the next edition, with all that this one has. It offers every feature that this one
+    /// offers, even where nothing is left of it, as clients were told when they came; see
+    /// [`CatalogBuilder::withhold`].
     ///
     /// ```
     /// use corelane::protocol::message::ServerInfo;

@@ -5,7 +5,7 @@
 //! a change costs what it changes, and for the list that it changes a copy of framed bytes.
 
 use std::borrow::Borrow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -219,6 +219,30 @@ impl<E: Entry> Draft<E> {
         self.slots.retain(|slot| slot.entry().key() != name);
         if self.slots.len() != count {
             self.whole = None;
+        }
+    }
+
+    /// Takes out all entries of these names, in one walk.
+    pub(super) fn remove_all(&mut self, names: &HashSet<impl Borrow<str> + Eq + Hash>) {
+        let count = self.slots.len();
+        self.slots.retain(|slot| !names.contains(slot.entry().key()));
+        if self.slots.len() != count {
+            self.whole = None;
+        }
+    }
+
+    /// Puts each of `entries` in the place of the one of its name, in one walk; at the end where
+    /// there is none.
+    pub(super) fn replace_all(&mut self, entries: impl IntoIterator<Item = E>) {
+        let places = self.slots.iter().enumerate();
+        let places: HashMap<Box<str>, usize> =
+            places.map(|(place, slot)| (slot.entry().key().into(), place)).collect();
+        for entry in entries {
+            self.whole = None;
+            match places.get(entry.key()) {
+                Some(place) => self.slots[*place] = Slot::Fresh(entry),
+                None => self.slots.push(Slot::Fresh(entry)),
+            }
         }
     }
 

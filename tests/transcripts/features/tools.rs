@@ -8,7 +8,7 @@ use crate::{ALL, hold};
 
 #[test]
 fn a_list_of_tools_reads_as_written() {
-    let arguments = &["--tools-page-length", "20"];
+    let arguments = &["--page-length-max", "20"];
     hold(&Feature { name: "tools-list", revisions: &ALL, arguments, play: list });
 }
 

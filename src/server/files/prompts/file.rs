@@ -95,6 +95,10 @@ impl File<'_> {
         let start = text.len() - text.strip_prefix('\u{FEFF}').unwrap_or(text).len();
         let mut lines = text[start..].split_inclusive('\n');
         let first = lines.next().unwrap_or("");
+        if first.trim_end() == YAML_FENCE && lines.clone().next().is_some_and(is_yaml) {
+            let remedy = "write it in TOML, between lines of +++";
+            return Err(self.fault(start, "what stands between lines of --- is YAML", remedy));
+        }
         if first.trim_end() != FENCE {
             return Ok((start..start, start..text.len()));
         }
@@ -171,6 +175,14 @@ fn stem(path: &Path) -> Result<String, Fault> {
     })
 }
 
+/// Whether a line says `key: value`, as front matter in YAML does and prose below a rule does not.
+fn is_yaml(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(key, _)| is_name(key))
+}
+
+/// The line around front matter that other programs read and this one does not.
+const YAML_FENCE: &str = "---";
+
 /// The line before and after what is said about a prompt.
 const FENCE: &str = "+++";
 
@@ -196,6 +208,12 @@ mod tests {
         let [argument] = prompt.arguments.as_slice() else { panic!("one argument") };
         assert!(argument.name == "name" && argument.required);
         assert_eq!(prompt.body.fill(|_| Some("Ada")).to_string(), "Greet Ada.\n");
+    }
+
+    #[test]
+    fn a_rule_above_prose_is_a_part_of_the_body() {
+        let text = "---\nBe brief. Note: {{x}}\n---\n";
+        assert_eq!(read(text).unwrap().body.fill(|_| Some("X")).length(), text.len() - 4);
     }
 
     #[test]
@@ -226,6 +244,7 @@ mod tests {
             ("+++\n\nname = 7\n+++\n", "greet.md:3: invalid type: integer `7`"),
             ("+++\nname = \"\"\n+++\n", "greet.md:2: the name is empty; "),
             ("+++\nname = \n+++\n", "greet.md:2: "),
+            ("---\nname: a\n---\n", "greet.md:1: what stands between lines of --- is YAML; "),
             ("a\n{{b", "greet.md:2: the {{ here is never closed; "),
             ("+++\n+++\n\n{{}}", "greet.md:4: between {{ and }} stands no name"),
             (

@@ -8,7 +8,7 @@ mod template;
 
 mod file;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use super::burst::Burst;
 use super::disk::{Bounds, Facts, Listing, Place, Portion, Root, Stopped};
 use super::fault::Fault;
 use crate::protocol::message::Role;
-use crate::service::{Edit, Prompt, PromptArgument, PromptBuilder};
+use crate::service::{Edit, HandlerError, Prompt, PromptArgument, PromptBuilder};
 
 /// A directory to be offered as prompts: each `*.md` file in it is one message of the user's.
 /// Folders in it are not entered.
@@ -37,7 +37,8 @@ use crate::service::{Edit, Prompt, PromptArgument, PromptBuilder};
 ///
 /// What stands between the lines of `+++` is TOML, and each of its keys may be left out, as may the
 /// whole of it: `name` is the file's name without its end then, and every place in the body is an
-/// argument that must be given. Values are inserted as they are; `{{{{` stands for two braces.
+/// argument that must be given. Values are inserted as they are, up to 8 MiB in all; `{{{{` stands
+/// for two braces.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     root: Root,
@@ -150,12 +151,19 @@ impl PromptShelf {
             burst.written.iter().filter_map(|path| Place::of(path, root)).collect();
         let scan = Listing::scan(&self.prompts.root, BOUNDS);
         self.is_lost = scan.is_err();
-        let listing = scan.unwrap_or_else(|error| {
-            let what = format!("cannot be read ({error})");
-            let remedy = "it is looked at every 30 seconds";
-            look.faults.push(Fault::new(root, what, remedy));
-            Listing::default()
-        });
+        let listing = match scan {
+            Ok(listing) => listing,
+            Err(error) => {
+                let what = format!("cannot be read ({error})");
+                let remedy = "it is looked at every 30 seconds";
+                look.faults.push(Fault::new(root, what, remedy));
+                // A system at its limits takes nothing away.
+                if error.kind() != io::ErrorKind::NotFound {
+                    return look;
+                }
+                Listing::default()
+            }
+        };
         if listing.is_cut {
             let what = "holds more than 10000 entries, and the others are left out";
             let remedy = "keep prompts in a directory of their own";
@@ -227,17 +235,18 @@ pub(super) struct Step {
 impl Step {
     /// All of `steps` as one change of a catalog.
     pub(super) fn edit(steps: &[Self]) -> Edit {
-        let steps = steps.to_vec();
+        let (mut gone, mut other, mut new) = (HashSet::new(), Vec::new(), Vec::new());
+        for Self { name, is_there, prompt } in steps {
+            match prompt {
+                Some((_, file)) if *is_there => other.push(file.clone()),
+                Some((_, file)) => new.push(file.clone()),
+                None => drop(gone.insert(name.clone())),
+            }
+        }
         Box::new(move |builder| {
-            steps.into_iter().fold(builder, |mut builder, step| {
-                if step.is_there {
-                    builder = builder.remove_prompt(&step.name);
-                }
-                match step.prompt {
-                    Some((_, file)) => builder.prompt(prompt(file)),
-                    None => builder,
-                }
-            })
+            let builder = builder.remove_prompts(&gone);
+            let builder = builder.replace_prompts(other.into_iter().map(prompt));
+            builder.prompts(new.into_iter().map(prompt))
         })
     }
 }
@@ -255,6 +264,11 @@ fn prompt(file: PromptFile) -> Prompt {
     let prompt = arguments.into_iter().map(argument).fold(prompt, PromptBuilder::argument);
     prompt.inline(move |arguments, messages| {
         let text = body.fill(|name| arguments.find(name));
+        if text.length() > FILLED_BYTES_MAX {
+            let most = FILLED_BYTES_MAX >> 20;
+            let what = format!("the arguments are too long: a prompt has {most} MiB at most");
+            return Err(HandlerError::arguments(what));
+        }
         messages.format(Role::User, format_args!("{text}"));
         Ok(())
     })
@@ -278,6 +292,10 @@ fn is_prompt(place: &Place) -> bool {
 
 /// Prompts stand in the directory itself.
 const BOUNDS: Bounds = Bounds { entries_max: 10_000, depth_max: 1, hidden: false };
+
+/// Bytes of one prompt that is filled in: a long argument that has a hundred places must not take
+/// all the memory there is.
+const FILLED_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of one file: a prompt that is longer is a mistake.
 const FILE_BYTES_MAX: usize = 1 << 20;

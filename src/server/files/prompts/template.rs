@@ -94,14 +94,23 @@ pub(super) struct Filled<'a, F> {
     value: F,
 }
 
+impl<'a, F: Fn(&str) -> Option<&'a str>> Filled<'a, F> {
+    /// How long it is, in bytes: a value stands at as many places as the body has for it.
+    pub(super) fn length(&self) -> usize {
+        self.texts().map(str::len).fold(0, usize::saturating_add)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.template.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text.as_str(),
+            Piece::Argument(name) => (self.value)(name).unwrap_or(""),
+        })
+    }
+}
+
 impl<'a, F: Fn(&str) -> Option<&'a str>> fmt::Display for Filled<'a, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.template.pieces.iter().try_for_each(|piece| {
-            formatter.write_str(match piece {
-                Piece::Text(text) => text,
-                Piece::Argument(name) => (self.value)(name).unwrap_or(""),
-            })
-        })
+        self.texts().try_for_each(|text| formatter.write_str(text))
     }
 }
 
@@ -144,6 +153,9 @@ mod tests {
             ("ü{{x}}€", "üX€"),
         ] {
             assert_eq!(filled(body), wanted, "{body}");
+            let template = Template::read(body).unwrap();
+            let filled = template.fill(|name| (name == "x").then_some("X"));
+            assert_eq!(filled.length(), wanted.len(), "{body}");
         }
     }
 

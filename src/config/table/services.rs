@@ -1,7 +1,31 @@
-//! Rows of files that are offered as resources and prompts.
+//! Rows of what is offered: the demo services, and files as resources and prompts.
 
 use crate::config::table::{GIB, KIB, Row, Section};
 use crate::config::unit::Unit;
+
+pub(super) static SERVICES: Section = Section {
+    heading: "Services",
+    rows: &[
+        Row {
+            key: "demo",
+            short: None,
+            unit: Unit::Switch,
+            about: "Offer the demo services: four tools, and every feature of MCP once.",
+            cost: "models see them beside what is offered in earnest",
+            source: "engine",
+            field: |options| &mut options.service.demo,
+        },
+        Row {
+            key: "page_length_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 100_000 },
+            about: "Entries on one page of a list: tools, prompts, resources and templates.",
+            cost: "longer answers; pages are encoded once",
+            source: "MCP, server/utilities/pagination",
+            field: |options| &mut options.service.page_length_max,
+        },
+    ],
+};
 
 pub(super) static FILES: Section = Section {
     heading: "Files as resources and prompts",
