@@ -5,7 +5,6 @@
 
 mod arrivals;
 mod asking;
-mod inquiring;
 mod publishing;
 mod settle;
 mod tasking;
@@ -157,11 +156,12 @@ impl ShardDriver {
         for door in self.doors.drain(..) {
             ring.submit(Operation::CloseListener(door.listener));
         }
+        // Before the connections end: those that owe nothing end at once.
+        self.dismiss_questions(None, now);
         for key in self.open_keys() {
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
         }
-        self.dismiss_questions(None, now);
     }
 
     /// Time for draining is over: whatever is still open is cut.
@@ -208,18 +208,19 @@ impl ShardDriver {
             }
             for note in notes.drain(..) {
                 match note {
-                    Note::Ask { ticket, number, request, slot } => {
-                        self.ask((ticket, number), request, slot, now);
+                    Note::Ask { role, number, request, slot } => {
+                        self.ask((role.asker(), number), request, slot, now);
                     }
                     Note::Asked { ticket, posed, open } => {
                         self.end_round(ring, ticket, (&posed, &open), now);
                     }
+                    Note::Begin(role) => self.turn_into_task(ring, &role, now),
                     Note::Change(draft) => self.road.drafts.begin(draft, now),
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
                     Note::Log(message) => self.tell_log(&message),
                     Note::Task { task, note } => self.take_task_note(task, note, now),
                     Note::Progress(progress) => self.tell_progress(&progress),
-                    Note::Withdraw { ticket, number } => self.withdraw(ticket, number, now),
+                    Note::Withdraw { number } => self.withdraw(number, now),
                 }
             }
             self.notes = notes;
