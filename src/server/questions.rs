@@ -8,7 +8,8 @@
 //!
 //! What it keeps true: a question is answered once, by whoever it was asked, or it is taken back,
 //! which its client hears of; a response to anything else changes nothing; no question outlives the
-//! call or the task that asked it. A question whose handler does not wait any more costs nobody an answer.
+//! call or the task that asked it. A question whose handler does not wait any more costs nobody an
+//! answer.
 //!
 //! What it does not do: write messages, or look at what a client can do; the one is for the driver,
 //! the other for the service room.
