@@ -7,7 +7,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::desk::voice::Flag;
+use super::desk::role::Flag;
+use super::questions::Dialogue;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::host::Task;
@@ -36,22 +37,11 @@ pub(super) struct Call {
     /// When it must have answered.
     deadline: Moment,
     /// The handler at work.
-    work: Work,
+    pub(super) work: Work,
     /// Whether the peer still waits for the answer.
     awaited: bool,
-}
-
-/// What one call has asked its client by requests.
-#[derive(Debug, Default)]
-pub(super) struct Dialogue {
-    /// The questions that are open, by number.
-    pub(super) open: Vec<u64>,
-    /// Since when at least one of them has been: the call does not age.
-    since: Option<Moment>,
-    /// Its deadline was reached meanwhile, and is watched no more.
+    /// Its deadline was reached while it stood still, and is watched no more.
     is_unwatched: bool,
-    /// The addresses that the user agreed to open, by their `elicitationId`s (2025-11-25).
-    pub(super) addresses: Vec<Box<str>>,
 }
 
 /// A handler at work.
@@ -127,6 +117,7 @@ impl Calls {
             deadline,
             work,
             awaited: true,
+            is_unwatched: false,
         };
         let ticket = self.slab.insert(call).ok()?;
         // Most calls end long before their deadline.
@@ -171,26 +162,17 @@ impl Calls {
     /// nobody waits for its answer, or as many as may be are open.
     pub(super) fn ask(&mut self, ticket: Key, number: u64, open_max: usize, now: Moment) -> bool {
         let Some(call) = self.awaited(ticket) else { return false };
-        let dialogue = call.dialogue.get_or_insert_default();
-        if dialogue.open.len() >= open_max {
-            return false;
-        }
-        dialogue.open.push(number);
-        dialogue.since.get_or_insert(now);
-        true
+        call.dialogue.get_or_insert_default().ask(number, open_max, now)
     }
 
     /// Question `number` of a call is over; with the last one the call ages again.
     pub(super) fn hear(&mut self, ticket: Key, number: u64, now: Moment) {
         let Some(call) = self.slab.get_mut(ticket) else { return };
         let Some(dialogue) = &mut call.dialogue else { return };
-        dialogue.open.retain(|open| *open != number);
-        if dialogue.open.is_empty()
-            && let Some(since) = dialogue.since.take()
-        {
-            call.deadline = call.deadline.after(now.since(since));
+        if let Some(stood_still) = dialogue.hear(number, now) {
+            call.deadline = call.deadline.after(stood_still);
             // An entry from before looks again when it is reached: there is never more than one.
-            if std::mem::take(&mut dialogue.is_unwatched) {
+            if std::mem::take(&mut call.is_unwatched) {
                 self.wheel.insert(call.deadline, ticket);
             }
         }
@@ -199,20 +181,20 @@ impl Calls {
     /// The user of a call has agreed to open an address.
     pub(super) fn open_address(&mut self, ticket: Key, address: Option<Box<str>>) {
         if let Some(call) = self.awaited(ticket) {
-            call.dialogue.get_or_insert_default().addresses.extend(address);
+            call.dialogue.get_or_insert_default().open_address(address);
         }
     }
 
     /// The open questions of a call.
     pub(super) fn questions(&self, ticket: Key) -> &[u64] {
         let dialogue = self.slab.get(ticket).and_then(|call| call.dialogue.as_ref());
-        dialogue.map_or(&[], |dialogue| &dialogue.open)
+        dialogue.map_or(&[], |dialogue| dialogue.open())
     }
 
     /// Takes the open questions of a call.
     pub(super) fn take_questions(&mut self, ticket: Key) -> Vec<u64> {
         let dialogue = self.slab.get_mut(ticket).and_then(|call| call.dialogue.as_mut());
-        dialogue.map(|dialogue| std::mem::take(&mut dialogue.open)).unwrap_or_default()
+        dialogue.map(|dialogue| dialogue.take()).unwrap_or_default()
     }
 
     /// Takes one call whose deadline has passed and whose answer is still awaited.
@@ -220,11 +202,9 @@ impl Calls {
         loop {
             let ticket = self.wheel.pop_expired(now)?;
             let Some(call) = self.awaited(ticket) else { continue };
-            if let Some(dialogue) = &mut call.dialogue
-                && dialogue.since.is_some()
-            {
+            if call.dialogue.as_ref().is_some_and(|dialogue| dialogue.is_open()) {
                 // It stands still, and enters again when it goes on.
-                dialogue.is_unwatched = true;
+                call.is_unwatched = true;
                 continue;
             }
             let deadline = call.deadline;

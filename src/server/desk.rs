@@ -6,6 +6,8 @@
 
 pub(super) mod draft;
 
+pub(super) mod role;
+
 pub(super) mod voice;
 
 use std::cell::{Cell, RefCell};
@@ -17,6 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use self::draft::Draft;
+use self::role::Role;
 use super::questions::{Pose, Posed, Slot};
 use super::tasks::TaskNote;
 use crate::base::slab::{Key, Slab};
@@ -32,8 +35,8 @@ use crate::service::{HandlerError, Yield};
 pub(super) enum Note {
     /// It asks its client.
     Ask {
-        /// Which call.
-        ticket: Key,
+        /// Which handler.
+        role: Rc<Role>,
         /// Names the question on this shard.
         number: u64,
         /// What it asks.
@@ -50,6 +53,8 @@ pub(super) enum Note {
         /// What it asks.
         open: Vec<Pose>,
     },
+    /// It wants to go on as a task.
+    Begin(Rc<Role>),
     /// It runs as a task.
     Task {
         /// Which task.
@@ -72,9 +77,7 @@ pub(super) enum Note {
     Progress(Progress),
     /// It does not wait for an answer any more.
     Withdraw {
-        /// Which call.
-        ticket: Key,
-        /// Which question.
+        /// To which question.
         number: u64,
     },
 }

@@ -5,7 +5,6 @@
 
 mod arrivals;
 mod asking;
-mod inquiring;
 mod publishing;
 mod settle;
 mod tasking;
@@ -157,11 +156,12 @@ impl ShardDriver {
         for door in self.doors.drain(..) {
             ring.submit(Operation::CloseListener(door.listener));
         }
+        // Before the connections end: those that owe nothing end at once.
+        self.dismiss_questions(None, now);
         for key in self.open_keys() {
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
         }
-        self.dismiss_questions(None, now);
     }
 
     /// Time for draining is over: whatever is still open is cut.
@@ -208,18 +208,19 @@ impl ShardDriver {
             }
             for note in notes.drain(..) {
                 match note {
-                    Note::Ask { ticket, number, request, slot } => {
-                        self.ask(ring, (ticket, number), request, slot, now);
+                    Note::Ask { role, number, request, slot } => {
+                        self.ask(ring, (role.asker(), number), request, slot, now);
                     }
                     Note::Asked { ticket, posed, open } => {
                         self.end_round(ring, ticket, (&posed, &open), now);
                     }
+                    Note::Begin(role) => self.turn_into_task(ring, &role, now),
                     Note::Change(draft) => self.road.drafts.begin(draft, now),
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
                     Note::Log(message) => self.tell_log(ring, &message, now),
                     Note::Task { task, note } => self.take_task_note(ring, task, note, now),
                     Note::Progress(progress) => self.tell_progress(ring, &progress, now),
-                    Note::Withdraw { ticket, number } => self.withdraw(ticket, number, now),
+                    Note::Withdraw { number } => self.withdraw(number, now),
                 }
             }
             self.notes = notes;
@@ -326,7 +327,8 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn is_finished(&self) -> bool {
         let ends = self.stage != Stage::Serving || self.ends_with_input;
-        // What runs as a task has the time of a drain, though nobody is there to ask for it.
+        // What runs as a task has the time of a drain, though nobody is there to ask for it. With
+        // the one client of a process (stdio) that has said its last, it is let go at once.
         let waits = matches!(self.stage, Stage::Draining(_)) && self.road.tasks.running() > 0;
         ends && !waits && self.link.connections.is_empty() && self.mailbox.waiting() == 0
     }

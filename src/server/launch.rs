@@ -148,6 +148,10 @@ impl Server {
 
     /// Serves one client over standard input and output, until the input ends or a signal comes.
     ///
+    /// Calls that came before the end of the input are answered. Tasks that still run are let go
+    /// with it: the one client who could ask for them is gone, and nothing outlives the process.
+    /// After a signal, as when [`Server::serve`] ends, they have the time of a drain.
+    ///
     /// # Errors
     ///
     /// Where the ring cannot be built.

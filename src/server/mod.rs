@@ -13,10 +13,10 @@
 
 pub mod options;
 
-mod tasks;
-
 mod questions;
 mod subscriptions;
+
+mod tasks;
 
 mod desk;
 

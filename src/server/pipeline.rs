@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::admission::{Admitted, Asked, admit};
-pub(super) use self::task_requests::{question_id, unknown_task};
+pub(super) use self::task_requests::unknown_task;
 use super::calls::{Calls, Work};
 use super::desk::Desk;
 use super::editor::{Drafts, Editor};

@@ -8,13 +8,16 @@
 //!
 //! What it keeps true: a question is answered once, by whoever it was asked, or it is taken back,
 //! which its client hears of; a response to anything else changes nothing; no question outlives the
-//! call that asked it. A question whose handler does not wait any more costs nobody an answer.
+//! call or the task that asked it. A question whose handler does not wait any more costs nobody an
+//! answer.
 //!
 //! What it does not do: write messages, or look at what a client can do; the one is for the driver,
 //! the other for the service room.
 //!
 //! Source: `basic/lifecycle` ("Timeouts") and `basic/utilities/{cancellation,progress}` of the
 //! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
+
+mod dialogue;
 
 pub(super) mod rounds;
 
@@ -26,6 +29,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+pub(super) use self::dialogue::{Asker, Dialogue};
 use self::rounds::{Binding, Round};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -64,8 +68,8 @@ pub(super) struct Questions {
 pub(super) struct Question {
     /// Who was asked.
     pub(super) connection: Key,
-    /// The call that asks.
-    pub(super) ticket: Key,
+    /// The handler that asks.
+    pub(super) asker: Asker,
     /// What the response must name.
     pub(super) id: IdBuf,
     /// What was asked.
@@ -103,7 +107,7 @@ impl Questions {
     pub(super) fn open(
         &mut self,
         number: u64,
-        (connection, ticket): (Key, Key),
+        (connection, asker): (Key, Asker),
         request: InputRequest,
         slot: Rc<Slot>,
         now: Moment,
@@ -113,7 +117,7 @@ impl Questions {
         // Most are answered long before their deadline.
         self.wheel.shed(self.open.len(), |number| self.open.contains_key(number));
         self.wheel.insert(deadline, number);
-        let question = Question { connection, ticket, id, request, slot, asked: now, deadline };
+        let question = Question { connection, asker, id, request, slot, asked: now, deadline };
         self.open.entry(number).or_insert(question)
     }
 
@@ -135,6 +139,15 @@ impl Questions {
         // The entry of the wheel stays where it is and looks again when it is reached.
         question.deadline = now.after(self.question_max).min(last);
         true
+    }
+
+    /// What asked some questions goes on as something else.
+    pub(super) fn hand_over(&mut self, numbers: &[u64], asker: Asker) {
+        for number in numbers {
+            if let Some(question) = self.open.get_mut(number) {
+                question.asker = asker;
+            }
+        }
     }
 
     /// Takes a question back that nobody waits for any more, where it is still open.
@@ -346,7 +359,7 @@ mod tests {
 
     const CLIENT: Key = Key::from_bits(1);
     const STRANGER: Key = Key::from_bits(2);
-    const CALL: Key = Key::from_bits(7);
+    const CALL: Asker = Asker::Call(Key::from_bits(7));
 
     fn at(seconds: u64) -> Moment {
         Moment::from_milliseconds(seconds * 1000)

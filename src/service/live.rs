@@ -29,7 +29,7 @@ use crate::protocol::message::{
     Elicitation, Elicited, InputRequest, InputResponse, Root, Sampled, Sampling,
 };
 use crate::service::client::Client;
-use crate::service::outcome::{AskError, Cancelled};
+use crate::service::outcome::{AskError, Cancelled, HandlerError};
 use crate::service::problem::CatalogError;
 // The one knot of this room: a handler may change the catalog that holds it.
 use crate::service::{CatalogBuilder, Edit};
@@ -57,6 +57,9 @@ pub trait LiveHost {
     /// Asks the client; `key` names the question among those of this request. The client can
     /// answer it: [`Live`] has looked at what it declared.
     fn ask(&self, key: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>>;
+
+    /// Has the call become a task, where it may; see [`Live::begin_task`].
+    fn begin_task(&self) -> HostFuture<Result<(), HandlerError>>;
 
     /// Sends a log message to the client, where it wants to hear of `level`.
     fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value);
@@ -155,6 +158,24 @@ impl Live {
             InputResponse::Roots(roots) => Some(roots),
             _ => None,
         })
+    }
+
+    /// Goes on as a task. In a call of a tool that
+    /// [asks before its task](crate::service::ToolBuilder::asks_before_task), of a client that gets
+    /// a task, this answers the call with the name of one and resolves when that has happened: the
+    /// handler goes on where it is, and from here on its questions, its progress and its end are
+    /// the task's. In a task, and in a call that becomes none, it resolves at once and changes
+    /// nothing. What must be asked before there is a task comes before it.
+    ///
+    /// A handler that ends without it has answered the call itself; only a client of 2025-11-25,
+    /// which asked for a task, gets one all the same, with the end in it.
+    ///
+    /// Fails where the server keeps as many tasks as it may ([`HandlerError::Refused`]) or the call
+    /// was cancelled; `?` ends the call with that.
+    ///
+    /// Source: Tasks extension 2026-07-28 (SEP-2663), "Task Creation".
+    pub fn begin_task(&self) -> impl Future<Output = Result<(), HandlerError>> + use<> {
+        self.host.begin_task()
     }
 
     /// Sends a log message to the client. It arrives where the client wants to hear of `level`: by
@@ -304,6 +325,10 @@ mod tests {
         ) -> HostFuture<Result<InputResponse, AskError>> {
             assert!(matches!(request, InputRequest::Roots));
             Box::pin(ready(Ok(InputResponse::Roots(Vec::new()))))
+        }
+
+        fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
+            Box::pin(ready(Ok(())))
         }
 
         fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}

@@ -39,3 +39,4 @@ mod silence;
 mod slow_readers;
 mod stage;
 mod storm;
+mod tasks;

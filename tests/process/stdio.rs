@@ -51,6 +51,19 @@ fn what_was_asked_before_the_end_of_input_is_answered() {
 }
 
 #[test]
+fn tasks_that_still_run_at_the_end_of_input_are_let_go() {
+    let mut process = start(&[]);
+    let mut session = Session::legacy(process.pipes(), LEGACY[3]);
+    let arguments = json!({"seconds": 600});
+    let params = json!({"name": "slow_compute", "arguments": arguments, "task": {}});
+    let begun = session.succeed("tools/call", params);
+    assert_eq!(begun["task"]["status"], "working", "{begun}");
+    session.peer.finish();
+    session.peer.hear_end();
+    assert_eq!(process.end().code, Some(0));
+}
+
+#[test]
 fn sigterm_ends_it_while_input_is_open() {
     let mut process = start(&[]);
     let mut session = Session::modern(process.pipes());

@@ -222,6 +222,10 @@ impl LiveHost for Stage {
         Box::pin(ready(response))
     }
 
+    fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
+        Box::pin(ready(Ok(())))
+    }
+
     fn log(&self, level: LogLevel, _: Option<&str>, data: Value) {
         self.logged.borrow_mut().push((level, data));
     }

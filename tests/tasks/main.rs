@@ -8,10 +8,12 @@
 #[path = "../support/judge.rs"]
 mod judge;
 
+mod before;
 mod core;
 mod extension;
 mod generations;
 mod hop;
 mod lifetimes;
 mod peer;
+mod questions;
 mod stage;

@@ -61,11 +61,13 @@ impl Peer {
     /// A peer of any revision with a handshake, which is made.
     pub(crate) fn legacy(address: SocketAddr, revision: &'static str) -> Self {
         let mut peer = Self::over(address, revision);
+        let by_address = revision == CORE;
+        let elicitation = if by_address { json!({"form": {}, "url": {}}) } else { json!({}) };
         peer.hello = peer.request(
             "initialize",
             json!({
                 "protocolVersion": revision,
-                "capabilities": {"elicitation": {}},
+                "capabilities": {"elicitation": elicitation},
                 "clientInfo": {"name": "tasks", "version": "1"},
             }),
         );

@@ -8,11 +8,13 @@ use std::time::Duration;
 use corelane::engine::ring::RingOptions;
 use corelane::observe::counters::Counters;
 use corelane::protocol::error::Error;
-use corelane::protocol::message::{Elicitation, Form, ServerInfo};
+use corelane::protocol::message::{Elicitation, Field, Form, ServerInfo};
 use corelane::server::{Options, Running, Server};
 use corelane::service::{
     Catalog, HandlerError, Live, NoArguments, Outcome, TaskSupport, Tool, Worker,
 };
+
+use serde_json::Value;
 
 use crate::peer::Peer;
 
@@ -109,6 +111,9 @@ pub(crate) fn two_shards() -> Options {
 /// | `block` | blocking | optional | waits for the gate |
 /// | `steps` | local | optional | tells three steps, then waits for the gate |
 /// | `confirm` | local | optional | asks twice, one after the other |
+/// | `name` | local | required | asks, then becomes a task, tells a step and waits for the gate |
+/// | `page` | local | optional | asks to open a page, then waits for the gate |
+/// | `hasty` | local | optional | may ask before its task, and ends without one |
 /// | `fail` | local | required | a tool that failed |
 /// | `refuse` | local | required | a JSON-RPC error |
 fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
@@ -146,6 +151,12 @@ fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
             let second = live.elicit("second", question()).await?;
             Ok(Outcome::text(format!("{:?} {:?}", first.action, second.action)))
         }),
+        name(gate),
+        page(gate),
+        Tool::new("hasty")
+            .task(TaskSupport::Optional)
+            .asks_before_task()
+            .local(|_: NoArguments, _| async { Ok(Outcome::text("done")) }),
         Tool::new("fail")
             .task(TaskSupport::Required)
             .local(|_: NoArguments, _| async { Ok(Outcome::failed("no luck")) }),
@@ -153,6 +164,41 @@ fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
             Err(HandlerError::Refused(Error::application(7, "not today")))
         }),
     ]
+}
+
+fn name(gate: &Arc<AtomicBool>) -> Tool {
+    let gate = Arc::clone(gate);
+    Tool::new("name").task(TaskSupport::Required).asks_before_task().local(
+        move |_: NoArguments, live: Live| {
+            let gate = Arc::clone(&gate);
+            async move {
+                let form = Form::new().field(Field::text("name").required());
+                // Made before the task and waited for in it.
+                let later = live.elicit("later", question());
+                let name = live.elicit("user_name", Elicitation::form("Who?", form)).await?;
+                live.begin_task().await?;
+                // A task already.
+                live.begin_task().await?;
+                live.progress(1.0, None, None);
+                wait(&gate, &live).await?;
+                let later = later.await?;
+                let name = name.content.get("name").and_then(Value::as_str).unwrap_or("nobody");
+                Ok(Outcome::text(format!("Hello, {name}! {:?}", later.action)))
+            }
+        },
+    )
+}
+
+fn page(gate: &Arc<AtomicBool>) -> Tool {
+    let gate = Arc::clone(gate);
+    Tool::new("page").task(TaskSupport::Optional).local(move |_: NoArguments, live: Live| {
+        let gate = Arc::clone(&gate);
+        async move {
+            let page = Elicitation::url("Open it", "https://example.com/");
+            live.elicit("page", page).await?;
+            wait(&gate, &live).await
+        }
+    })
 }
 
 async fn wait(gate: &AtomicBool, live: &Live) -> Result<Outcome, HandlerError> {

@@ -1,37 +1,25 @@
 //! The voice of a local handler: its way to the shard, and through it to its client.
+//!
+//! What it keeps true: a call or a task that was cancelled says nothing more. What depends on which
+//! of the two a handler runs as is asked of its [`Role`] each time, because it may change.
 
-use std::cell::{Cell, RefCell};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::draft::{Awaited, Draft};
-use super::{Desk, LogMessage, Note, Progress};
-use crate::base::slab::Key;
+use super::role::Role;
+use super::{LogMessage, Note, Progress};
 use crate::protocol::era::LogLevel;
 use crate::protocol::message::InputRequest;
-use crate::server::questions::{Posed, Reply, Slot};
-use crate::service::{CatalogError, Client, Edit, HostFuture, LiveHost};
+use crate::server::questions::{Asker, Reply};
+use crate::server::tasks::TaskNote;
+use crate::service::{CatalogError, Client, Edit, HandlerError, HostFuture, LiveHost};
 
 /// The way from one local handler to its shard.
 #[derive(Debug)]
 pub(in crate::server) struct LocalVoice {
-    pub(in crate::server) desk: Rc<Desk>,
-    pub(in crate::server) ticket: Key,
-    pub(in crate::server) flag: Rc<Flag>,
-    pub(in crate::server) client: Client,
+    pub(in crate::server) role: Rc<Role>,
     pub(in crate::server) logs: Logs,
-    pub(in crate::server) asking: Asking,
-}
-
-/// How a handler asks its client.
-#[derive(Debug)]
-pub(in crate::server) enum Asking {
-    /// By a request of the server's own (up to 2025-11-25).
-    Requests,
-    /// By the end of the round (2026-07-28).
-    Rounds(Rc<Posed>),
 }
 
 /// Which log messages a client wants to hear, as far as that is known when its call begins.
@@ -57,55 +45,60 @@ impl Logs {
 }
 
 impl LiveHost for LocalVoice {
-    fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        if !self.flag.is_raised() {
-            let message = message.map(str::to_owned);
-            let ticket = self.ticket;
-            self.desk.leave(Note::Progress(Progress { ticket, done: progress, total, message }));
+    fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        if self.is_cancelled() {
+            return;
         }
+        let message = message.map(str::to_owned);
+        self.role.desk.leave(match self.role.asker() {
+            Asker::Call(ticket) => Note::Progress(Progress { ticket, done, total, message }),
+            Asker::Task(task) => {
+                Note::Task { task, note: TaskNote::Progress { done, total, message } }
+            }
+        });
     }
 
     fn is_cancelled(&self) -> bool {
-        self.flag.is_raised()
+        self.role.flag.is_raised()
     }
 
     fn cancelled(&self) -> HostFuture<()> {
-        Box::pin(Raised { flag: Rc::clone(&self.flag) })
+        Box::pin(self.role.cancelled())
     }
 
     fn sleep(&self, span: Duration) -> HostFuture<()> {
-        Box::pin(self.desk.sleep(span))
+        Box::pin(self.role.desk.sleep(span))
     }
 
     fn client(&self) -> Client {
-        self.client
+        self.role.client
     }
 
     fn ask(&self, key: &str, request: InputRequest) -> HostFuture<Reply> {
-        match &self.asking {
-            Asking::Requests => Box::pin(Asked {
-                desk: Rc::clone(&self.desk),
-                ticket: self.ticket,
-                state: State::Unasked(Some(request)),
-            }),
-            Asking::Rounds(posed) => posed.ask(key, request),
-        }
+        Box::pin(self.role.ask(key, request))
     }
 
+    fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
+        Box::pin(self.role.begin_task())
+    }
+
+    /// Tasks have no log: 2026-07-28 forbids it, and 2025-11-25 has no place to tie it to.
     fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value) {
-        if self.logs.wants(level) && !self.flag.is_raised() {
+        if let Asker::Call(ticket) = self.role.asker()
+            && self.logs.wants(level)
+            && !self.is_cancelled()
+        {
             let logger = logger.map(str::to_owned);
-            let message = LogMessage { ticket: self.ticket, level, logger, data };
-            self.desk.leave(Note::Log(message));
+            self.role.desk.leave(Note::Log(LogMessage { ticket, level, logger, data }));
         }
     }
 
     fn updated(&self, uri: &str) {
-        self.desk.note_update(uri);
+        self.role.desk.note_update(uri);
     }
 
     fn change(&self, edit: Edit) -> HostFuture<Result<(), CatalogError>> {
-        let (desk, draft) = (Rc::clone(&self.desk), Draft::new(edit));
+        let (desk, draft) = (Rc::clone(&self.role.desk), Draft::new(edit));
         Box::pin(async move {
             desk.leave(Note::Change(Rc::clone(&draft)));
             Awaited(draft).await
@@ -113,111 +106,29 @@ impl LiveHost for LocalVoice {
     }
 }
 
-/// Whether one call was cancelled, and who wants to know.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Flag {
-    raised: Cell<bool>,
-    wakers: RefCell<Vec<std::task::Waker>>,
-}
-
-impl Flag {
-    /// Cancels; wakes everybody who waits for it.
-    pub(in crate::server) fn raise(&self) {
-        self.raised.set(true);
-        for waker in self.wakers.take() {
-            waker.wake();
-        }
-    }
-
-    /// Whether it was cancelled.
-    pub(in crate::server) const fn is_raised(&self) -> bool {
-        self.raised.get()
-    }
-}
-
-/// Resolves when its flag is raised.
-struct Raised {
-    flag: Rc<Flag>,
-}
-
-impl Future for Raised {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.flag.is_raised() {
-            return Poll::Ready(());
-        }
-        let mut wakers = self.flag.wakers.borrow_mut();
-        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            wakers.push(context.waker().clone());
-        }
-        Poll::Pending
-    }
-}
-
-/// A question by a request: asked when it is first waited for, taken back when it is not waited
-/// for any more.
-struct Asked {
-    desk: Rc<Desk>,
-    ticket: Key,
-    state: State,
-}
-
-enum State {
-    Unasked(Option<InputRequest>),
-    Open { number: u64, slot: Rc<Slot> },
-    Over,
-}
-
-impl Future for Asked {
-    type Output = Reply;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
-        if let State::Unasked(request) = &mut self.state
-            && let Some(request) = request.take()
-        {
-            let (number, slot) = (self.desk.number(), Rc::<Slot>::default());
-            let ticket = self.ticket;
-            self.desk.leave(Note::Ask { ticket, number, request, slot: Rc::clone(&slot) });
-            self.state = State::Open { number, slot };
-        }
-        let State::Open { slot, .. } = &self.state else { return Poll::Pending };
-        let reply = slot.poll(context);
-        if reply.is_ready() {
-            self.state = State::Over;
-        }
-        reply
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if let State::Open { number, .. } = self.state {
-            self.desk.leave(Note::Withdraw { ticket: self.ticket, number });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
 
+    use std::task::{Context, Poll};
+
     use super::*;
+    use crate::base::slab::Key;
     use crate::engine::ring::Waker;
     use crate::protocol::era::ClientCapabilities;
     use crate::protocol::message::InputResponse;
     use crate::protocol::revision::Revision;
+    use crate::server::desk::Desk;
+    use crate::server::desk::role::{Asking, Turn};
 
     fn voice() -> LocalVoice {
         let capabilities = ClientCapabilities::default();
-        LocalVoice {
-            desk: Rc::new(Desk::new(Waker::new(|| {}), 4)),
-            ticket: Key::from_bits(7),
-            flag: Rc::default(),
-            client: Client { revision: Revision::LATEST_LEGACY, capabilities },
-            logs: Logs::From(LogLevel::Warning),
-            asking: Asking::Requests,
-        }
+        let client = Client { revision: Revision::LATEST_LEGACY, capabilities };
+        let desk = Rc::new(Desk::new(Waker::new(|| {}), 4));
+        let asker = Asker::Call(Key::from_bits(7));
+        let turn = Turn::Possible(None);
+        let role = Role::new(&desk, (client, Rc::default()), (asker, Asking::Requests), turn);
+        LocalVoice { role: Rc::new(role), logs: Logs::From(LogLevel::Warning) }
     }
 
     fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
@@ -226,7 +137,7 @@ mod tests {
 
     fn notes(voice: &LocalVoice) -> Vec<Note> {
         let mut notes = Vec::new();
-        voice.desk.take_notes(&mut notes);
+        voice.role.desk.take_notes(&mut notes);
         notes
     }
 
@@ -236,7 +147,7 @@ mod tests {
         let mut cancelled = voice.cancelled();
         assert_eq!(poll(&mut cancelled), Poll::Pending);
         voice.progress(1.0, None, Some("half"));
-        voice.flag.raise();
+        voice.role.flag.raise();
         voice.progress(2.0, None, None);
         voice.log(LogLevel::Error, None, serde_json::Value::Null);
         assert_eq!(poll(&mut cancelled), Poll::Ready(()));
@@ -250,9 +161,9 @@ mod tests {
             voice.updated("test://one");
             voice.updated("test://two");
         }
-        assert!(voice.desk.has_notes());
-        assert_eq!(voice.desk.take_updates().len(), 2);
-        assert!(!voice.desk.has_notes());
+        assert!(voice.role.desk.has_notes());
+        assert_eq!(voice.role.desk.take_updates().len(), 2);
+        assert!(!voice.role.desk.has_notes());
     }
 
     #[test]
@@ -286,9 +197,38 @@ mod tests {
         assert!(poll(&mut question).is_pending());
         drop(question);
         let notes = notes(&voice);
-        let [Note::Ask { number, .. }, Note::Withdraw { number: taken, .. }] = &notes[..] else {
+        let [Note::Ask { number, .. }, Note::Withdraw { number: taken }] = &notes[..] else {
             panic!("{notes:?}");
         };
         assert_eq!(number, taken);
+    }
+
+    #[test]
+    fn a_call_that_became_a_task_says_the_rest_as_one() {
+        let voice = voice();
+        let mut begun = voice.begin_task();
+        assert!(poll(&mut begun).is_pending());
+        let role = notes(&voice);
+        let [Note::Begin(role)] = &role[..] else { panic!("{role:?}") };
+        let (ticket, ttl) = role.wish().expect("a wish to be a task");
+        assert_eq!((ticket, ttl), (Key::from_bits(7), None));
+        role.become_task(Key::from_bits(8), Asking::Requests);
+        assert!(matches!(poll(&mut begun), Poll::Ready(Ok(()))));
+        assert!(matches!(poll(&mut voice.begin_task()), Poll::Ready(Ok(()))), "it is one already");
+        voice.log(LogLevel::Error, None, serde_json::Value::Null);
+        voice.progress(1.0, None, None);
+        let notes = notes(&voice);
+        assert!(matches!(&notes[..], [Note::Task { task, .. }] if *task == Key::from_bits(8)));
+    }
+
+    #[test]
+    fn a_task_that_cannot_begin_is_an_error_each_time() {
+        let voice = voice();
+        let mut begun = voice.begin_task();
+        assert!(poll(&mut begun).is_pending());
+        voice.role.refuse_task(HandlerError::Cancelled);
+        for mut begun in [begun, voice.begin_task()] {
+            assert!(matches!(poll(&mut begun), Poll::Ready(Err(HandlerError::Cancelled))));
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What handlers say to their clients before they answer: questions and log messages.
 //!
 //! What it keeps true: a question that cannot be answered (its client is gone, or has said its
-//! last) fails at once; one that is taken back is cancelled with its client.
+//! last) fails at once; one that is taken back is cancelled with its client. What a task asks goes
+//! to the connection that began it and to no other, and names the task.
 
 use std::rc::Rc;
 
@@ -11,8 +12,9 @@ use crate::base::time::Moment;
 use crate::engine::ring::Ring;
 use crate::protocol::inflight::Ticket;
 use crate::protocol::message::{self, InputRequest};
+use crate::protocol::revision::Revision;
 use crate::server::desk::LogMessage;
-use crate::server::questions::{Pose, Posed, QUESTIONS_MAX, Question, Slot, too_many};
+use crate::server::questions::{Asker, Pose, Posed, QUESTIONS_MAX, Question, Slot, too_many};
 use crate::service::AskError;
 
 impl ShardDriver {
@@ -20,27 +22,46 @@ impl ShardDriver {
     pub(super) fn ask<R: Ring>(
         &mut self,
         ring: &mut R,
-        (ticket, number): (Key, u64),
+        (asker, number): (Asker, u64),
         request: InputRequest,
         slot: Rc<Slot>,
         now: Moment,
     ) {
-        let Some(call) = self.road.calls.awaited(ticket) else {
+        let Some((connection, revision, task)) = self.whom_to_ask(asker) else {
             return slot.put(Err(AskError::Cancelled));
         };
-        let (connection, revision) = (call.connection, call.revision);
         let listens = self.link.connections.get(connection).is_some_and(|it| !it.is_discarding());
         let Some(out) = self.link.outgoing(connection).filter(|_| listens) else {
-            return slot.put(Err(AskError::Cancelled));
+            return slot.put(Err(unheard(asker)));
         };
-        if !self.road.calls.ask(ticket, number, QUESTIONS_MAX, now) {
+        let is_asked = match asker {
+            Asker::Call(ticket) => self.road.calls.ask(ticket, number, QUESTIONS_MAX, now),
+            Asker::Task(task) => self.road.tasks.ask(task, number, QUESTIONS_MAX, now),
+        };
+        if !is_asked {
             return slot.put(Err(too_many()));
         }
-        let question = self.road.questions.open(number, (connection, ticket), request, slot, now);
-        message::request(out, question.id.as_id(), &question.request, revision, None);
+        let question = self.road.questions.open(number, (connection, asker), request, slot, now);
+        let (id, task) = (question.id.as_id(), task.as_deref());
+        message::request(out, id, &question.request, revision, task);
         self.road.end_text(out);
         self.road.counters.questions.asked += 1;
         self.weigh_or_end(ring, connection, now);
+    }
+
+    /// The connection to ask, how, and in the name of which task; none where nobody waits for what
+    /// the asker does.
+    fn whom_to_ask(&mut self, asker: Asker) -> Option<(Key, Revision, Option<String>)> {
+        match asker {
+            Asker::Call(ticket) => {
+                let call = self.road.calls.awaited(ticket)?;
+                Some((call.connection, call.revision, None))
+            }
+            Asker::Task(task) => {
+                let task = self.road.tasks.task(task).filter(|task| !task.is_over())?;
+                Some((task.connection, task.revision, Some(task.name().to_owned())))
+            }
+        }
     }
 
     /// A handler cannot go on without answers: the round ends with a result that asks for them.
@@ -78,9 +99,9 @@ impl ShardDriver {
     }
 
     /// Takes a question back that nobody waits for any more.
-    pub(super) fn withdraw(&mut self, ticket: Key, number: u64, now: Moment) {
+    pub(super) fn withdraw(&mut self, number: u64, now: Moment) {
         let Some(question) = self.road.questions.take(number) else { return };
-        self.road.calls.hear(ticket, number, now);
+        self.road.hear_out(question.asker, number, now);
         self.road.counters.questions.withdrawn += 1;
         self.take_back(&question, "the answer is not needed any more");
         question.fail(AskError::Cancelled);
@@ -89,7 +110,7 @@ impl ShardDriver {
     /// Takes the questions back that their clients had their time for.
     pub(super) fn expire_questions(&mut self, now: Moment) {
         while let Some((number, question)) = self.road.questions.overdue(now) {
-            self.road.calls.hear(question.ticket, number, now);
+            self.road.hear_out(question.asker, number, now);
             self.road.counters.questions.timed_out += 1;
             self.take_back(&question, "the answer did not come in time");
             question.fail(AskError::TimedOut);
@@ -105,10 +126,11 @@ impl ShardDriver {
         };
         for number in numbers {
             if let Some(question) = self.road.questions.take(number) {
-                self.road.calls.hear(question.ticket, number, now);
+                self.road.hear_out(question.asker, number, now);
                 self.road.counters.questions.withdrawn += 1;
                 self.take_back(&question, "nothing more is read");
-                question.fail(AskError::Cancelled);
+                let error = unheard(question.asker);
+                question.fail(error);
             }
         }
     }
@@ -147,5 +169,14 @@ impl ShardDriver {
         self.road.end_text(out);
         self.road.counters.requests.logs += 1;
         self.weigh_or_end(ring, key, now);
+    }
+}
+
+/// What a handler hears whose client will not be heard any more. With a call that is the end; a
+/// task goes on without.
+fn unheard(asker: Asker) -> AskError {
+    match asker {
+        Asker::Call(_) => AskError::Cancelled,
+        Asker::Task(_) => AskError::Refused("the client that began the task is gone".into()),
     }
 }

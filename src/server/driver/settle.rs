@@ -21,12 +21,12 @@ impl ShardDriver {
     ) {
         // What it asked without waiting for it; those that it waited for are over.
         for number in self.road.calls.take_questions(ticket) {
-            self.withdraw(ticket, number, now);
+            self.withdraw(number, now);
         }
         let Some(call) = self.road.calls.end(ticket) else { return };
         self.forget_in_flight(&call, now);
         if let Some(out) = self.link.outgoing(call.connection) {
-            let addresses = call.dialogue.iter().flat_map(|dialogue| &dialogue.addresses);
+            let addresses = call.dialogue.iter().flat_map(|dialogue| dialogue.addresses());
             let has_ids = result.is_ok() && call.revision.dialect().elicitation_ids;
             for address in addresses.filter(|_| has_ids) {
                 message::elicitation_complete(out, address);

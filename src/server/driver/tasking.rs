@@ -14,8 +14,11 @@ use crate::base::time::Moment;
 use crate::engine::ring::Ring;
 use crate::protocol::error::Error;
 use crate::protocol::message::{self, Change};
+use crate::server::desk::role::Role;
 use crate::server::pipeline::unknown_task;
-use crate::server::tasks::{Asking, TaskLetter, TaskNote, Waiter};
+use crate::server::questions::Asker;
+use crate::server::tasks::{Asking, Birth, TaskLetter, TaskNote, Waiter};
+use crate::service::{HandlerError, Yield};
 
 impl ShardDriver {
     /// Sends what the turn has written to other shards.
@@ -55,7 +58,6 @@ impl ShardDriver {
         note: TaskNote,
         now: Moment,
     ) {
-        let Some(task) = self.road.tasks.task(key) else { return };
         match note {
             TaskNote::Asked => self.road.tasks.weigh_questions(key, now),
             TaskNote::Progress { done, total, message } => {
@@ -63,12 +65,69 @@ impl ShardDriver {
                     self.weigh_or_end(ring, told, now);
                 }
             }
-            TaskNote::Finished(result) => {
-                let revision = task.revision;
-                let end = self.road.end_of(revision, result);
-                self.road.tasks.finish(key, end, now);
-            }
+            TaskNote::Finished(result) => self.end_task(ring, key, result, now),
         }
+    }
+
+    /// The handler of a task has ended.
+    fn end_task<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        key: Key,
+        result: Result<Yield, HandlerError>,
+        now: Moment,
+    ) {
+        let Some(task) = self.road.tasks.task(key) else { return };
+        let (connection, revision) = (task.connection, task.revision);
+        let dialogue = std::mem::take(&mut task.dialogue);
+        // What it asked without waiting for it; those that it waited for are over.
+        for number in dialogue.open() {
+            self.withdraw(*number, now);
+        }
+        if let Some(out) = self.link.outgoing(connection)
+            && result.is_ok()
+            && revision.dialect().elicitation_ids
+        {
+            for address in dialogue.addresses() {
+                message::elicitation_complete(out, address);
+                self.road.end_text(out);
+            }
+            self.weigh_or_end(ring, connection, now);
+        }
+        let end = self.road.end_of(revision, result);
+        self.road.tasks.finish(key, end, now);
+    }
+
+    /// A handler that runs as a call wants to go on as a task: its caller gets the name of one, and
+    /// the handler goes on where it is.
+    pub(super) fn turn_into_task<R: Ring>(&mut self, ring: &mut R, role: &Role, now: Moment) {
+        let Some((ticket, ttl)) = role.wish() else { return };
+        let Some(call) = self.road.calls.awaited(ticket) else {
+            return role.refuse_task(HandlerError::Cancelled);
+        };
+        let progress_token = call.progress_token.clone();
+        let connection = call.connection;
+        let birth = Birth { connection, client: role.client, progress_token, ttl };
+        let key = match self.road.tasks.begin(birth, now) {
+            Ok(key) => key,
+            Err(error) => return role.refuse_task(HandlerError::Refused(error)),
+        };
+        let Some(mut call) = self.road.calls.end(ticket) else { return };
+        self.forget_in_flight(&call, now);
+        if let Some(out) = self.link.outgoing(connection) {
+            self.road.say_begun(out, call.id.as_id(), key);
+            self.road.end_text(out);
+        }
+        let dialogue = call.dialogue.take().map(|dialogue| *dialogue).unwrap_or_default();
+        self.road.questions.hand_over(dialogue.open(), Asker::Task(key));
+        if let Some(task) = self.road.tasks.task(key) {
+            task.progress = call.progress;
+            task.dialogue = dialogue;
+        }
+        self.road.tasks.attach(key, call.work);
+        self.road.tasks.weigh_questions(key, now);
+        role.become_task(key, self.road.task_asking(key));
+        self.after_answer(ring, connection, now);
     }
 
     /// Another shard asks for a task of this one.
@@ -101,7 +160,6 @@ impl ShardDriver {
                 self.tell_watchers(ring, key, now);
             } else {
                 self.tell_beginner(ring, key, now);
-                self.ask_beginner(ring, key, now);
             }
             for waiter in waiters {
                 let mut body = Vec::new();
@@ -211,6 +269,9 @@ impl ShardDriver {
         while let Some(mut task) = self.road.tasks.expire(now) {
             if let Some(work) = task.work() {
                 work.cancel();
+            }
+            for number in task.dialogue.take() {
+                self.withdraw(number, now);
             }
             for waiter in task.take_waiters() {
                 self.answer_waiter(ring, waiter, Err(unknown_task()), now);

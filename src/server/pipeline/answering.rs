@@ -6,12 +6,13 @@
 
 use super::{Passage, Road};
 use crate::base::slab::Key;
+use crate::base::time::Moment;
 use crate::link::Connection;
 use crate::protocol::json::Value;
 use crate::protocol::params::{Cancelled, Progress};
 use crate::protocol::rpc::Id;
 use crate::server::desk::Note;
-use crate::server::questions::Settled;
+use crate::server::questions::{Asker, Settled};
 use crate::server::session::Session;
 use crate::server::subscriptions::Subscriptions;
 
@@ -26,18 +27,36 @@ impl Road {
         self.counters.requests.responses += 1;
         let answered = id.and_then(|id| self.questions.answered(passage.key, id));
         let Some((number, question)) = answered else {
-            if !self.task_answered(passage, id, outcome) {
-                self.counters.questions.unasked += 1;
-            }
+            self.counters.questions.unasked += 1;
             return;
         };
         self.counters.questions.answered += 1;
-        let (ticket, address) = (question.ticket, question.address());
-        self.calls.hear(ticket, number, passage.now);
+        let (asker, address) = (question.asker, question.address());
+        self.hear_out(asker, number, passage.now);
         match question.settle(outcome) {
             Settled::Answered => {}
-            Settled::Accepted => self.calls.open_address(ticket, address),
+            Settled::Accepted => self.open_address(asker, address),
             Settled::Malformed => self.counters.questions.malformed += 1,
+        }
+    }
+
+    /// Question `number` is over, whatever has come of it: who asked it goes on.
+    pub(in crate::server) fn hear_out(&mut self, asker: Asker, number: u64, now: Moment) {
+        match asker {
+            Asker::Call(ticket) => self.calls.hear(ticket, number, now),
+            Asker::Task(task) => self.tasks.hear(task, number, now),
+        }
+    }
+
+    /// The user has agreed to open an address: what happens there is over with the handler.
+    fn open_address(&mut self, asker: Asker, address: Option<Box<str>>) {
+        match asker {
+            Asker::Call(ticket) => self.calls.open_address(ticket, address),
+            Asker::Task(task) => {
+                if let Some(task) = self.tasks.task(task) {
+                    task.dialogue.open_address(address);
+                }
+            }
         }
     }
 
@@ -75,7 +94,7 @@ impl Road {
     pub(in crate::server) fn give_up(&mut self, ticket: Key) -> bool {
         // Left as notes: in the middle of a batch there is no place for a message of our own.
         for number in self.calls.take_questions(ticket) {
-            self.desk.leave(Note::Withdraw { ticket, number });
+            self.desk.leave(Note::Withdraw { number });
         }
         self.calls.cancel(ticket)
     }

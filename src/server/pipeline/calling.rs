@@ -1,10 +1,9 @@
 //! Requests that a handler serves: answered at once by an inline one, or handed over to answer by
 //! ticket.
 
-use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 
 use super::admission::Admitted;
 use super::{Passage, Road};
@@ -17,12 +16,12 @@ use crate::protocol::json::Value;
 use crate::protocol::params::{Complete, GetPrompt, ReadResource, Retry};
 use crate::protocol::rpc::IdBuf;
 use crate::server::calls::{Caller, Work};
-use crate::server::desk::Note;
-use crate::server::desk::voice::{Asking, Flag, LocalVoice, Logs};
+use crate::server::desk::role::{Asking, Flag, Role, Turn};
+use crate::server::desk::voice::{LocalVoice, Logs};
 use crate::server::editor::Editor;
 use crate::server::letter::{self, Letter, Reach, WorkerVoice};
-use crate::server::questions::Posed;
 use crate::server::questions::rounds::{Binding, Round};
+use crate::server::questions::{Asker, Posed};
 use crate::server::session::Session;
 use crate::service::{BlockingWork, Call, Features, Live, LocalWork, Reply, Worker};
 
@@ -41,9 +40,10 @@ impl Road {
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
     ) -> bool {
-        if self.try_task(passage, connection, admitted) {
-            return true;
-        }
+        let turn = match self.try_task(passage, connection, admitted) {
+            ControlFlow::Continue(turn) => turn,
+            ControlFlow::Break(()) => return true,
+        };
         let round = match self.begin_round(passage, connection, admitted) {
             Ok(round) => round,
             Err(error) => {
@@ -58,7 +58,9 @@ impl Road {
                 return true;
             }
             Reply::Failed(error) => Err(error),
-            Reply::Local(work) => self.hand_to_shard(passage, connection, admitted, work, round),
+            Reply::Local(work) => {
+                self.hand_to_shard(passage, connection, admitted, (work, round, turn))
+            }
             Reply::Blocking(work) => self.hand_to_pool(passage, connection, admitted, work),
         };
         let Err(error) = handed_over else { return false };
@@ -135,37 +137,24 @@ impl Road {
         passage: Passage,
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
-        work: LocalWork,
-        round: Round,
+        (work, round, turn): (LocalWork, Round, Turn),
     ) -> Result<(), Error> {
         let flag = Rc::<Flag>::default();
         let local = Work::Local { task: None, flag: Rc::clone(&flag) };
         let ticket = self.enter(passage, connection, admitted, local)?;
-        let desk = Rc::clone(&self.desk);
-        let posed = admitted.revision.is_modern().then(|| {
+        let asking = if admitted.revision.is_modern() {
             // Whoever can be asked nothing needs no name for its states.
             let is_askable = ASKABLE.without(admitted.capabilities) != ASKABLE;
             let binding = if is_askable { bind(admitted) } else { Binding::default() };
-            Rc::new(Posed::new(round, binding))
-        });
-        let asking = posed.clone().map_or(Asking::Requests, Asking::Rounds);
-        let (client, logs) = (admitted.client(), self.logs(admitted));
-        let voice = LocalVoice { desk: Rc::clone(&desk), ticket, flag, client, logs, asking };
-        let mut running = work(Live::new(Rc::new(voice)));
-        let task = self.host.spawn(Box::pin(async move {
-            let ended = poll_fn(|context| match (running.as_mut().poll(context), &posed) {
-                (Poll::Ready(result), _) => Poll::Ready(Note::Finished { ticket, result }),
-                // It may wait for something else, too; that begins anew with the next round.
-                (Poll::Pending, Some(posed)) if posed.is_open() => {
-                    Poll::Ready(Note::Asked { ticket, open: posed.take(), posed: Rc::clone(posed) })
-                }
-                (Poll::Pending, _) => Poll::Pending,
-            });
-            let note = ended.await;
-            // What it holds goes with it, before anybody hears of its end.
-            drop(running);
-            desk.leave(note);
-        }));
+            Asking::Rounds(Rc::new(Posed::new(round, binding)))
+        } else {
+            Asking::Requests
+        };
+        let asker = Asker::Call(ticket);
+        let client = (admitted.client(), flag);
+        let role = Rc::new(Role::new(&self.desk, client, (asker, asking), turn));
+        let voice = LocalVoice { role: Rc::clone(&role), logs: self.logs(admitted) };
+        let task = self.host.spawn(Box::pin(role.run(work(Live::new(Rc::new(voice))))));
         self.calls.attach(ticket, task);
         Ok(())
     }

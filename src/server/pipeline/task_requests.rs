@@ -19,15 +19,14 @@ use crate::engine::mesh::ShardId;
 use crate::link::Connection;
 use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
-use crate::protocol::json::Value;
 use crate::protocol::message;
 use crate::protocol::params::{self, List, TaskUpdate};
 use crate::protocol::revision::Revision;
-use crate::protocol::rpc::Id;
 use crate::server::calls::Work;
+use crate::server::desk::Note;
 use crate::server::letter::Letter;
 use crate::server::session::Session;
-use crate::server::tasks::{Asking, End, Task, TaskId, TaskLetter, Waiter, Wish};
+use crate::server::tasks::{Asking, End, TaskId, TaskLetter, Waiter, Wish};
 use crate::service::Features;
 
 impl Road {
@@ -157,11 +156,15 @@ impl Road {
         Ok(())
     }
 
-    /// Ends a task and tells its handler.
+    /// Ends a task and tells its handler; its open questions are taken back at the end of the turn.
     pub(in crate::server) fn stop_task(&mut self, key: Key, why: &'static str, now: Moment) {
         if self.tasks.cancel(key, why, now) {
             self.counters.requests.tasks_cancelled += 1;
-            if let Some(work) = self.tasks.task(key).and_then(Task::work) {
+            let Some(task) = self.tasks.task(key) else { return };
+            for number in task.dialogue.take() {
+                self.desk.leave(Note::Withdraw { number });
+            }
+            if let Some(work) = task.work() {
                 work.cancel();
             }
         }
@@ -203,35 +206,6 @@ impl Road {
         Ok(())
     }
 
-    /// A client has answered what a task asked it (up to 2025-11-25). What answers no open question
-    /// of a task that this connection began is passed over: `false`.
-    pub(super) fn task_answered(
-        &mut self,
-        passage: Passage,
-        id: Option<Id<'_>>,
-        outcome: Result<Value<'_>, Value<'_>>,
-    ) -> bool {
-        let Some(Id::Text(id)) = id else { return false };
-        let Some((name, question)) = read_question_id(id) else { return false };
-        let key = TaskId::parse(name).and_then(|task| self.tasks.find(task, false));
-        let task = key.and_then(|key| self.tasks.task(key));
-        let task = task.filter(|task| task.connection == passage.key);
-        let (Some(key), Some(task)) = (key, task) else { return false };
-        let answered = match outcome {
-            Ok(result) => task.inquiries.reply(question, Ok(&result.to_json())),
-            Err(error) => {
-                let words = error.as_object().and_then(|error| error.find("message"));
-                let words = words.and_then(Value::as_str).unwrap_or("the client refused");
-                task.inquiries.reply(question, Err(words))
-            }
-        };
-        if answered {
-            self.counters.questions.answered += 1;
-            self.tasks.weigh_questions(key, passage.now);
-        }
-        answered
-    }
-
     /// The names of tasks that may be listened to: those that are formed like ours. Whether there
     /// is such a task only its shard knows; of one that is not there nothing is ever told.
     pub(super) fn known_names<'a>(&self, mut names: Vec<&'a str>) -> Vec<&'a str> {
@@ -257,19 +231,6 @@ impl Road {
         self.letters.push((shard, Letter::Task(Box::new(letter))));
     }
 }
-
-/// The id of the request that asks the client of a task its question `key`.
-pub(in crate::server) fn question_id(task: &str, key: &str) -> String {
-    format!("{QUESTION}{task}/{key}")
-}
-
-/// The task and the question that such an id names.
-fn read_question_id(id: &str) -> Option<(&str, &str)> {
-    id.strip_prefix(QUESTION)?.split_once('/')
-}
-
-/// How the id of a question begins.
-const QUESTION: &str = "task/";
 
 /// Whether the client of a request for tasks knows them; the road has looked whether there are any.
 fn know_tasks(admitted: &Admitted<'_>) -> Result<(), Error> {

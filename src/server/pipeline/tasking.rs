@@ -1,4 +1,6 @@
-//! Calls that become tasks: answered at once with the name of a task, run behind it.
+//! Calls that become tasks: answered with the name of a task, run behind it. Most do so at once;
+//! those whose tool asks first ([`crate::service::ToolBuilder::asks_before_task`]) when their
+//! handler says so.
 //!
 //! What it keeps true: a task stands in the table before its name is written. An inline handler
 //! never runs as a task of its own: a modern caller has its result at once, and a caller of
@@ -7,12 +9,13 @@
 //! Source: 2025-11-25, basic/utilities/tasks, "Creating Tasks"; Tasks extension 2026-07-28, "Task
 //! Creation".
 
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Admitted;
-use super::task_voice::{TaskVoice, TaskWorkerVoice};
+use super::task_voice::TaskWorkerVoice;
 use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -24,10 +27,11 @@ use crate::protocol::params::TaskMetadata;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Id, IdBuf};
 use crate::server::calls::Work;
-use crate::server::desk::Note;
-use crate::server::desk::voice::{Asking, Flag, LocalVoice, Logs};
+use crate::server::desk::role::{Asking, Flag, Role, Turn};
+use crate::server::desk::voice::{LocalVoice, Logs};
 use crate::server::editor::Editor;
 use crate::server::letter::{self, Letter, Reach, WorkerVoice};
+use crate::server::questions::Asker;
 use crate::server::session::Session;
 use crate::server::tasks::{Birth, End, TaskLetter, TaskNote};
 use crate::service::{
@@ -39,22 +43,26 @@ use crate::service::{
 enum Manner {
     /// As a call: its answer is its result.
     Call,
+    /// As a call that becomes a task when its handler says so.
+    CallFirst(Option<Duration>),
     /// As a task, kept for as long as the caller wants where it said so.
     Task(Option<Duration>),
 }
 
 impl Road {
-    /// Carries out a call as a task, where it is to be one; the answer is written then. `false`
-    /// where it is to be answered as a call.
+    /// Carries out a call as a task, where it is to be one from the start; the answer is written
+    /// then. Otherwise it is to be carried out as a call, which may turn into a task as told.
     #[inline]
     pub(super) fn try_task(
         &mut self,
         passage: Passage,
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
-    ) -> bool {
-        let may = admitted.method == Method::ToolsCall && self.catalog.has(Features::TASKS);
-        may && self.decide(passage, connection, admitted)
+    ) -> ControlFlow<(), Turn> {
+        if admitted.method == Method::ToolsCall && self.catalog.has(Features::TASKS) {
+            return self.decide(passage, connection, admitted);
+        }
+        ControlFlow::Continue(Turn::None)
     }
 
     fn decide(
@@ -62,11 +70,14 @@ impl Road {
         passage: Passage,
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
-    ) -> bool {
+    ) -> ControlFlow<(), Turn> {
         let call = Call::read(admitted.revision, admitted.params);
         let manner = call.and_then(|call| Ok((call, self.manner(admitted, call.name())?)));
         match manner {
-            Ok((_, Manner::Call)) => return false,
+            Ok((_, Manner::Call)) => return ControlFlow::Continue(Turn::None),
+            Ok((_, Manner::CallFirst(ttl))) => {
+                return ControlFlow::Continue(Turn::Possible(ttl));
+            }
             Ok((call, Manner::Task(ttl))) => {
                 let call = call.from_client(admitted.capabilities);
                 self.call_as_task(passage, connection, admitted, &call, ttl);
@@ -75,7 +86,7 @@ impl Road {
                 self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
             }
         }
-        true
+        ControlFlow::Break(())
     }
 
     /// Whether a call of a tool becomes a task: up to 2025-11-25 the caller decides within what the
@@ -86,13 +97,16 @@ impl Road {
     fn manner(&self, admitted: &Admitted<'_>, name: &str) -> Result<Manner, Error> {
         let Some(tool) = self.catalog.tool(name) else { return Ok(Manner::Call) };
         let support = tool.task_support();
+        let begin = |ttl| {
+            if tool.asks_before_task() { Manner::CallFirst(ttl) } else { Manner::Task(ttl) }
+        };
         if admitted.revision.is_modern() {
             let knows = admitted.capabilities.has(ClientCapabilities::EXTENSION_TASKS);
             return match support {
                 TaskSupport::Required if !knows => {
                     Err(Error::missing_capability(ClientCapabilities::EXTENSION_TASKS))
                 }
-                TaskSupport::Required | TaskSupport::Optional if knows => Ok(Manner::Task(None)),
+                TaskSupport::Required | TaskSupport::Optional if knows => Ok(begin(None)),
                 _ => Ok(Manner::Call),
             };
         }
@@ -109,7 +123,7 @@ impl Road {
                 Err(Error::new(Kind::MethodNotFound, "the tool runs as a task only"))
             }
             (_, None) => Ok(Manner::Call),
-            (_, Some(task)) => Ok(Manner::Task(task.ttl_ms.map(Duration::from_millis))),
+            (_, Some(task)) => Ok(begin(task.ttl_ms.map(Duration::from_millis))),
         }
     }
 
@@ -152,49 +166,43 @@ impl Road {
                 return self.say_error(connection, Some(admitted.id), &error, revision);
             }
         };
-        self.counters.requests.tasks_begun += 1;
-        self.say_begun(connection, admitted, task);
+        self.say_begun(&mut connection.outgoing, admitted.id, task);
         if let Some(end) = end {
             self.tasks.finish(task, end, passage.now);
         }
     }
 
-    /// The answer to a call that has become a task.
-    fn say_begun(
-        &mut self,
-        connection: &mut Connection<Session>,
-        admitted: &Admitted<'_>,
-        task: Key,
-    ) {
+    /// The answer to the call `id`, which has become a task.
+    pub(in crate::server) fn say_begun(&mut self, out: &mut Vec<u8>, id: Id<'_>, task: Key) {
+        self.counters.requests.tasks_begun += 1;
         let Some(task) = self.tasks.task(task) else { return };
-        let (out, revision) = (&mut connection.outgoing, admitted.revision);
-        let suffix = self.catalog.result_suffix(revision);
-        message::result_open(out, admitted.id);
+        let suffix = self.catalog.result_suffix(task.revision);
+        message::result_open(out, id);
         task.tell(self.calendar, |view, _| {
-            message::create_task_result(out, revision, &view, suffix);
+            message::create_task_result(out, task.revision, &view, suffix);
         });
         message::result_close(out);
+    }
+
+    /// How the handler of a task asks its client.
+    pub(in crate::server) fn task_asking(&mut self, key: Key) -> Asking {
+        match self.tasks.task(key) {
+            Some(task) if task.revision.is_modern() => Asking::Inputs(Rc::clone(&task.inquiries)),
+            _ => Asking::Requests,
+        }
     }
 
     /// Begins a task that a future on this shard runs.
     fn begin_local(&mut self, birth: Birth, work: LocalWork, now: Moment) -> Result<Key, Error> {
         let client = birth.client;
         let key = self.tasks.begin(birth, now)?;
-        let Some(task) = self.tasks.task(key) else { return Ok(key) };
+        let asking = (Asker::Task(key), self.task_asking(key));
         let flag = Rc::<Flag>::default();
-        let desk = Rc::clone(&self.desk);
-        let (ticket, flagged) = (key, Rc::clone(&flag));
-        // What a task asks goes another way, and it has no log.
-        let (logs, asking) = (Logs::Never, Asking::Requests);
-        let call =
-            LocalVoice { desk: Rc::clone(&desk), ticket, flag: flagged, client, logs, asking };
-        let voice = TaskVoice { call, task: key, inquiries: Rc::clone(&task.inquiries) };
-        let running = work(Live::new(Rc::new(voice)));
-        let future = self.host.spawn(Box::pin(async move {
-            let result = running.await;
-            desk.leave(Note::Task { task: key, note: TaskNote::Finished(result) });
-        }));
-        self.tasks.attach(key, Work::Local { task: Some(future), flag });
+        let client = (client, Rc::clone(&flag));
+        let role = Rc::new(Role::new(&self.desk, client, asking, Turn::None));
+        let voice = LocalVoice { role: Rc::clone(&role), logs: Logs::Never };
+        let running = self.host.spawn(Box::pin(role.run(work(Live::new(Rc::new(voice))))));
+        self.tasks.attach(key, Work::Local { task: Some(running), flag });
         Ok(key)
     }
 

@@ -1,4 +1,7 @@
-//! What a running task asks its client, and what came back.
+//! What a running task of 2026-07-28 asks its client, and what came back by `tasks/update`.
+//!
+//! What tasks of 2025-11-25 ask goes the way of all questions by requests:
+//! [`crate::server::questions`].
 //!
 //! What it keeps true: a key names one question for the whole life of a task; asked again it means
 //! the same question and gets the same answer, whether that is there already or still to come. When
@@ -32,10 +35,6 @@ struct State {
     open: Vec<(String, InputRequest)>,
     /// Every question there ever was.
     questions: Vec<Question>,
-    /// How many of the open ones have been sent to the client, the first ones.
-    sent: usize,
-    /// Questions that were sent and that nobody needs to answer any more.
-    withdrawn: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -49,7 +48,6 @@ impl State {
     /// The open question at `place` has this answer.
     fn settle(&mut self, place: usize, answer: Result<InputResponse, AskError>) {
         let (key, _) = self.open.remove(place);
-        self.sent -= usize::from(place < self.sent);
         let question = self.questions.iter_mut().find(|question| *question.key == key);
         if let Some(question) = question {
             question.answer = Some(answer);
@@ -88,16 +86,6 @@ impl Inquiries {
         tell(&self.state.borrow().open)
     }
 
-    /// Hands each open question that the client has not been sent to `send`: for revisions that
-    /// send each in a message of its own.
-    pub(in crate::server) fn send_open(&self, mut send: impl FnMut(&str, &InputRequest)) {
-        let state = &mut *self.state.borrow_mut();
-        for (key, request) in &state.open[state.sent..] {
-            send(key, request);
-        }
-        state.sent = state.open.len();
-    }
-
     /// Takes the answers of one `tasks/update`: all of them, or none where one is not what was
     /// asked for. Answers to questions that are not open are passed over.
     pub(in crate::server) fn update(&self, responses: &Map<String, Value>) -> Result<(), Error> {
@@ -115,41 +103,12 @@ impl Inquiries {
         Ok(())
     }
 
-    /// Nobody will answer any more, for this reason.
-    pub(in crate::server) fn give_up(&self, reason: &AskError) {
-        let state = &mut *self.state.borrow_mut();
-        for place in (0..state.open.len()).rev() {
-            state.settle(place, Err(reason.clone()));
-        }
-    }
-
     /// Nobody needs an answer any more: the task has ended.
     pub(in crate::server) fn close(&self) {
-        let mut state = self.state.borrow_mut();
-        let State { open, sent, withdrawn, .. } = &mut *state;
-        withdrawn.extend(open[..*sent].iter().map(|(key, _)| key.clone()));
-        drop(state);
-        self.give_up(&AskError::Cancelled);
-    }
-
-    /// Takes the questions whose clients have been asked in vain.
-    pub(in crate::server) fn take_withdrawn(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.borrow_mut().withdrawn)
-    }
-
-    /// Takes the answer to one question as the client gave it: its result, or the words of its
-    /// error. `false` where the question is not open.
-    pub(in crate::server) fn reply(&self, key: &str, outcome: Result<&Value, &str>) -> bool {
         let state = &mut *self.state.borrow_mut();
-        let Some(place) = state.open.iter().position(|(open, _)| open == key) else {
-            return false;
-        };
-        let answer = match outcome {
-            Ok(result) => state.open[place].1.read_response(result).map_err(AskError::Malformed),
-            Err(words) => Err(AskError::Refused(words.into())),
-        };
-        state.settle(place, answer);
-        true
+        for place in (0..state.open.len()).rev() {
+            state.settle(place, Err(AskError::Cancelled));
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::engine::mesh::ShardId;
 use crate::engine::timer::Wheel;
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::message::TaskStatus;
+use crate::server::questions::Dialogue;
 
 /// How many tasks a shard keeps, how long, and how much of them.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +84,7 @@ impl<W> Tasks<W> {
             progress_token,
             progress: f64::NEG_INFINITY,
             inquiries: Rc::new(Inquiries::default()),
+            dialogue: Dialogue::default(),
             number: self.begun,
             status: TaskStatus::Working,
             message: None,
@@ -194,10 +196,35 @@ impl<W> Tasks<W> {
         true
     }
 
+    /// A task asks question `number` by a request; `false` where it has ended, or as many as may be
+    /// are open.
+    pub(in crate::server) fn ask(
+        &mut self,
+        key: Key,
+        number: u64,
+        open_max: usize,
+        now: Moment,
+    ) -> bool {
+        let task = self.slab.get_mut(key).filter(|task| !task.is_over());
+        let is_asked = task.is_some_and(|task| task.dialogue.ask(number, open_max, now));
+        if is_asked {
+            self.weigh_questions(key, now);
+        }
+        is_asked
+    }
+
+    /// Question `number` of a task is over.
+    pub(in crate::server) fn hear(&mut self, key: Key, number: u64, now: Moment) {
+        if let Some(task) = self.slab.get_mut(key) {
+            task.dialogue.hear(number, now);
+            self.weigh_questions(key, now);
+        }
+    }
+
     /// Questions of a task were asked or answered: it needs input as long as one is open.
     pub(in crate::server) fn weigh_questions(&mut self, key: Key, now: Moment) {
         let Some(task) = self.slab.get_mut(key).filter(|task| !task.is_over()) else { return };
-        let is_open = task.inquiries.is_open();
+        let is_open = task.inquiries.is_open() || task.dialogue.is_open();
         if !is_open && task.status == TaskStatus::Working {
             return;
         }
@@ -269,17 +296,6 @@ impl<W> Tasks<W> {
     /// Tasks that have not ended.
     pub(in crate::server) const fn running(&self) -> usize {
         self.running
-    }
-
-    /// Every task that waits for answers over a connection, up to 2025-11-25. Cost: a look at every
-    /// task, where there are any.
-    pub(in crate::server) fn asking(&self, connection: Key) -> Vec<Key> {
-        let asks = |task: &Task<W>| {
-            task.status == TaskStatus::InputRequired
-                && task.connection == connection
-                && !task.revision.is_modern()
-        };
-        self.slab.iter().filter(|(_, task)| asks(task)).map(|(key, _)| key).collect()
     }
 
     /// Every task that has not ended.

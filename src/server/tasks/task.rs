@@ -20,6 +20,7 @@ use crate::protocol::error::Error;
 use crate::protocol::message::{TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::IdBuf;
+use crate::server::questions::Dialogue;
 use crate::service::Client;
 
 /// What a task begins with.
@@ -82,7 +83,10 @@ pub(in crate::server) struct Task<W> {
     pub(in crate::server) progress_token: Option<IdBuf>,
     /// The last progress told: later ones must be greater.
     pub(in crate::server) progress: f64,
+    /// What it asks by its inputs (2026-07-28).
     pub(in crate::server) inquiries: Rc<Inquiries>,
+    /// What it asks by requests (2025-11-25).
+    pub(in crate::server) dialogue: Dialogue,
     /// Tasks of a shard are counted as they begin.
     pub(super) number: u64,
     pub(super) status: TaskStatus,

@@ -260,40 +260,22 @@ fn whoever_asks_hears_when_the_task_has_ended() {
 }
 
 #[test]
-fn a_question_is_sent_once_and_taken_back_where_the_task_ends_before_its_answer() {
+fn a_task_needs_input_as_long_as_a_request_of_its_is_open() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
-    let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    for key in ["one", "two", "three"] {
-        inquiries.ask(key, InputRequest::Roots);
-    }
-    let mut sent = Vec::new();
-    for _ in 0..2 {
-        inquiries.send_open(|key, _| sent.push(key.to_owned()));
-    }
-    assert_eq!(sent, ["one", "two", "three"]);
-    assert!(inquiries.reply("two", Ok(&json!({"roots": []}))));
-    assert!(!inquiries.reply("two", Ok(&json!({"roots": []}))), "it has an answer");
-    assert!(inquiries.reply("three", Ok(&json!({"roots": []}))));
-    assert!(matches!(poll(inquiries.answer_to("three")), Poll::Ready(Ok(_))));
-    assert!(poll(inquiries.answer_to("one")).is_pending());
-    assert!(inquiries.take_withdrawn().is_empty());
-    inquiries.ask("four", InputRequest::Roots);
-    tasks.cancel(key, "enough", at(1));
-    assert_eq!(inquiries.take_withdrawn(), ["one"], "nobody has been sent the fourth");
-}
-
-#[test]
-fn a_client_may_refuse_or_answer_wrongly_and_the_handler_hears_it() {
-    let inquiries = Rc::new(Inquiries::default());
-    for (key, outcome) in [("wrong", Ok(&json!({"roots": 7}))), ("refused", Err("never"))] {
-        inquiries.ask(key, InputRequest::Roots);
-        assert!(inquiries.reply(key, outcome));
-    }
-    let wrong = poll(inquiries.answer_to("wrong"));
-    assert!(matches!(wrong, Poll::Ready(Err(AskError::Malformed(_)))), "{wrong:?}");
-    let refused = poll(inquiries.answer_to("refused"));
-    assert!(matches!(refused, Poll::Ready(Err(AskError::Refused(_)))), "{refused:?}");
+    assert!(tasks.ask(key, 1, 2, at(1)));
+    assert!(tasks.ask(key, 2, 2, at(2)));
+    assert!(!tasks.ask(key, 3, 2, at(3)), "as many as may be are open");
+    tasks.hear(key, 1, at(4));
+    assert_eq!(status(&mut tasks, key), TaskStatus::InputRequired);
+    tasks.hear(key, 2, at(5));
+    assert_eq!(status(&mut tasks, key), TaskStatus::Working);
+    assert!(tasks.ask(key, 4, 2, at(6)));
+    assert!(tasks.cancel(key, "enough", at(7)));
+    assert!(!tasks.ask(key, 5, 2, at(8)), "it has ended");
+    assert_eq!(tasks.task(key).unwrap().dialogue.take(), [4]);
+    tasks.hear(key, 4, at(9));
+    assert_eq!(status(&mut tasks, key), TaskStatus::Cancelled);
 }
 
 #[test]

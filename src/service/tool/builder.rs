@@ -106,6 +106,34 @@ impl ToolBuilder {
         self
     }
 
+    /// Lets its handler decide when a call becomes a task: it begins as an ordinary call, may ask
+    /// its client as one, and becomes a task where the handler awaits [`Live::begin_task`]. The
+    /// client then gets the name of the task, and the handler goes on. Without this a call that is
+    /// to be a task is one before its handler runs. For local handlers; with others it means
+    /// nothing. Cost: the call counts as one in flight, with its deadline, until it is a task.
+    ///
+    /// ```
+    /// use corelane::protocol::message::{Elicitation, Field, Form};
+    /// use corelane::service::{Live, NoArguments, Outcome, TaskSupport, Tool};
+    ///
+    /// let tool = Tool::new("publish").task(TaskSupport::Optional).asks_before_task().local(
+    ///     |_: NoArguments, live: Live| async move {
+    ///         let form = Form::new().field(Field::text("title").required());
+    ///         live.elicit("title", Elicitation::form("Which title?", form)).await?;
+    ///         live.begin_task().await?;
+    ///         Ok(Outcome::text("published"))
+    ///     },
+    /// );
+    /// # drop(tool);
+    /// ```
+    ///
+    /// Source: Tasks extension 2026-07-28 (SEP-2663), "Task Creation": what must be asked before
+    /// there is a task is asked by ordinary rounds.
+    pub const fn asks_before_task(mut self) -> Self {
+        self.definition.asks_before_task = true;
+        self
+    }
+
     /// What a client must have declared to call it. A modern client that did not is told so
     /// (-32021); an earlier one gets a failed result.
     pub const fn needs(mut self, capabilities: ClientCapabilities) -> Self {

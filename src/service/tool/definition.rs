@@ -25,6 +25,8 @@ pub(super) struct Definition {
     pub(super) output_schema: Option<Value>,
     pub(super) annotations: Option<Annotations>,
     pub(super) task: TaskSupport,
+    /// A call of it becomes a task when its handler says so.
+    pub(super) asks_before_task: bool,
     pub(super) needs: ClientCapabilities,
 }
 
@@ -38,6 +40,7 @@ impl Definition {
             output_schema: None,
             annotations: None,
             task: TaskSupport::default(),
+            asks_before_task: false,
             needs: ClientCapabilities::NONE,
         }
     }

@@ -86,6 +86,12 @@ impl Tool {
         self.definition.task
     }
 
+    /// Whether a call of it begins as one and becomes a task when its handler says so; see
+    /// [`ToolBuilder::asks_before_task`].
+    pub const fn asks_before_task(&self) -> bool {
+        self.definition.asks_before_task && matches!(self.handler, Handler::Local(_))
+    }
+
     /// What a client must have declared to call it.
     pub const fn needs(&self) -> ClientCapabilities {
         self.definition.needs

@@ -44,6 +44,15 @@ fn extension(dialogue: &mut Dialogue) {
     let update = json!({"taskId": task["taskId"], "inputResponses": responses});
     dialogue.succeed("tasks/update", update);
     dialogue.poll("tasks/get", &id, is_over);
+    dialogue.part("a call that asks before it becomes a task");
+    let tool = json!({"name": "test_tool_with_task", "arguments": {}});
+    let asked = dialogue.succeed("tools/call", tool.clone());
+    let mut again = tool;
+    again["requestState"] = asked["requestState"].clone();
+    let name = json!({"action": "accept", "content": {"name": "Ada"}});
+    again["inputResponses"] = json!({"user_name": name});
+    let task = dialogue.succeed("tools/call", again);
+    dialogue.poll("tasks/get", &json!({"taskId": task["taskId"]}), is_over);
     dialogue.part("a task that is cancelled, twice");
     let task = dialogue.call("slow_compute", &json!({"seconds": 60, "label": "long"}));
     let id = json!({"taskId": task["taskId"]});
