@@ -54,7 +54,8 @@ fn expect_forms(summary: &Value) {
         let said = text(&summary[call]);
         let begin = format!("Elicitation completed: action={action}, content=");
         let filled = said.strip_prefix(&begin).unwrap_or_else(|| panic!("{call}: {said}"));
-        assert_eq!(serde_json::from_str::<Value>(filled).unwrap(), content, "{call}");
+        let filled: Value = serde_json::from_str(filled).expect("the content is told as JSON");
+        assert_eq!(filled, content, "{call}");
         expect_asked(&summary[call], &[ELICITATION]);
     }
     let form = |call: &str| &summary[call]["asked"][0]["params"]["requestedSchema"]["properties"];

@@ -5,23 +5,25 @@ use std::process::Command;
 
 use serde_json::Value;
 
-pub const LEGACY: &str = "2025-11-25";
-pub const MODERN: &str = "2026-07-28";
+pub(crate) const LEGACY: &str = "2025-11-25";
+pub(crate) const MODERN: &str = "2026-07-28";
 
 /// The picture of the fixture: one red pixel.
-pub const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVQI12P4z8AAAAMBAQAY3Y2w\
-                       AAAAAElFTkSuQmCC";
+pub(crate) const PNG: &str = concat!(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVQI12P4z8AAAAMBAQAY3Y2w",
+    "AAAAAElFTkSuQmCC",
+);
 
 /// An official client.
 #[derive(Clone, Copy, Debug)]
-pub enum Sdk {
+pub(crate) enum Sdk {
     Python,
     TypeScript,
 }
 
 /// How a client and the server came to agree.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Era {
+pub(crate) enum Era {
     /// By the initialize handshake.
     Legacy,
     /// By discovery.
@@ -38,7 +40,7 @@ impl Era {
 }
 
 /// Has a client use a feature in one era after the other, and hands each summary to `expect`.
-pub fn in_both_eras(sdk: Sdk, feature: &str, expect: fn(&Value, Era)) {
+pub(crate) fn in_both_eras(sdk: Sdk, feature: &str, expect: fn(&Value, Era)) {
     for era in [Era::Legacy, Era::Modern] {
         eprintln!("{sdk:?}, {feature}, {era:?}");
         expect(&in_era(sdk, feature, era), era);
@@ -46,13 +48,13 @@ pub fn in_both_eras(sdk: Sdk, feature: &str, expect: fn(&Value, Era)) {
 }
 
 /// Has a client use a feature in one era.
-pub fn in_era(sdk: Sdk, feature: &str, era: Era) -> Value {
+pub(crate) fn in_era(sdk: Sdk, feature: &str, era: Era) -> Value {
     run(sdk, feature, era.mode(), &[])
 }
 
 /// Has a client use a feature in one mode, against a server with `options` more; the scripts bound
 /// their own time.
-pub fn run(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> Value {
+pub(crate) fn run(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> Value {
     let server = env!("CARGO_BIN_EXE_corelane");
     let output = script(sdk)
         .args([feature, mode, server, "stdio"])
@@ -66,30 +68,30 @@ pub fn run(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> Value {
 }
 
 /// As [`run`], against a server that offers the files of `folder` as resources.
-pub fn beside_files(sdk: Sdk, feature: &str, era: Era, folder: &Path) -> Value {
+pub(crate) fn beside_files(sdk: Sdk, feature: &str, era: Era, folder: &Path) -> Value {
     let folder = folder.to_str().expect("a folder with a name in UTF-8");
     run(sdk, feature, era.mode(), &["--resources", folder])
 }
 
 /// The text of a result that is no failure, its first where it has several.
-pub fn text(outcome: &Value) -> &str {
+pub(crate) fn text(outcome: &Value) -> &str {
     assert_ne!(outcome["result"]["isError"], true, "{outcome:#}");
     first_text(outcome)
 }
 
 /// The text of a result that tells a failure.
-pub fn failure(outcome: &Value) -> &str {
+pub(crate) fn failure(outcome: &Value) -> &str {
     assert_eq!(outcome["result"]["isError"], true, "{outcome:#}");
     first_text(outcome)
 }
 
 /// The code of the error that refused a request.
-pub fn code(outcome: &Value) -> i64 {
+pub(crate) fn code(outcome: &Value) -> i64 {
     outcome["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {outcome:#}"))
 }
 
 /// The values of `key` in a list of objects.
-pub fn each<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
+pub(crate) fn each<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
     let items = list.as_array().unwrap_or_else(|| panic!("no list: {list:#}"));
     items.iter().filter_map(|item| item[key].as_str()).collect()
 }

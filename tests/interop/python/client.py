@@ -19,7 +19,15 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 import told
 
 FEATURES = (
-    "session", "content", "telling", "resources", "prompts", "asking", "rounds", "changes", "tasks",
+    "session",
+    "content",
+    "telling",
+    "resources",
+    "prompts",
+    "asking",
+    "rounds",
+    "changes",
+    "tasks",
 )
 
 

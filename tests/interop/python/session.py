@@ -70,4 +70,3 @@ async def summary(server):
         seen["bad_argument"] = await refused(client.call_tool("add", {"a": "two", "b": 40}))
         seen["afterwards"] = told(await client.call_tool("echo", {"message": "still here"}))
         return seen
-

@@ -10,7 +10,15 @@
 import { STEP_MS_MAX, Server } from "./told.mjs";
 
 const FEATURES = [
-  "session", "content", "telling", "resources", "prompts", "asking", "rounds", "changes", "tasks",
+  "session",
+  "content",
+  "telling",
+  "resources",
+  "prompts",
+  "asking",
+  "rounds",
+  "changes",
+  "tasks",
 ];
 
 const [feature, mode, command, ...args] = process.argv.slice(2);
