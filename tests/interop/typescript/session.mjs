@@ -1,24 +1,6 @@
-// A session with the official TypeScript SDK, told as one JSON object on standard output.
-//
-// Usage: client.mjs MODE COMMAND [ARGUMENT...]
-//
-// MODE is `legacy` (the initialize handshake), `auto` (discover first) or a modern revision to
-// pin. COMMAND starts the server over stdio. The script judges nothing: it does what a client does
-// and says what came back; `main.rs` beside it asserts.
+// A first session: who the server is, its tools, calls that end well and calls that do not.
 
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
-
-// The packages stand in the folder that the test command installed them into, not beside this file.
-const installed = createRequire(pathToFileURL(`${process.env.INTEROP_PACKAGES}/`));
-const { Client } = installed("@modelcontextprotocol/client");
-const { StdioClientTransport } = installed("@modelcontextprotocol/client/stdio");
-
-// Longer than any healthy step, shorter than the patience of whoever waits for the test.
-const STEP_MS_MAX = 30_000;
-
-const [mode, command, ...args] = process.argv.slice(2);
-const negotiation = mode === "legacy" || mode === "auto" ? mode : { pin: mode };
+import { STEP_MS_MAX } from "./told.mjs";
 
 /** A tool result as plain data. */
 function told(result) {
@@ -60,13 +42,12 @@ async function cancelled(client) {
   }
 }
 
-async function session() {
-  const options = { versionNegotiation: { mode: negotiation } };
-  const client = new Client({ name: "interop", version: "1.0.0" }, options);
-  await client.connect(new StdioClientTransport({ command, args }));
+export async function summary(server) {
+  const client = server.client();
+  await server.connect(client);
   const call = (name, given) => client.callTool({ name, arguments: given });
   const { tools } = await client.listTools();
-  const summary = {
+  const seen = {
     revision: client.getNegotiatedProtocolVersion(),
     server: client.getServerVersion()?.name ?? null,
     has_tools: client.getServerCapabilities()?.tools !== undefined,
@@ -82,12 +63,5 @@ async function session() {
     afterwards: told(await call("echo", { message: "still here" })),
   };
   await client.close();
-  return summary;
+  return seen;
 }
-
-const patience = setTimeout(() => {
-  console.error("the session did not end in time");
-  process.exit(1);
-}, 4 * STEP_MS_MAX);
-console.log(JSON.stringify(await session()));
-clearTimeout(patience);

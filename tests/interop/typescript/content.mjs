@@ -1,0 +1,33 @@
+// Every kind of content that a tool answers with, and the schemas of tools as they are listed.
+
+import { outcome } from "./told.mjs";
+
+const TOOLS = [
+  "test_simple_text",
+  "test_image_content",
+  "test_audio_content",
+  "test_embedded_resource",
+  "test_multiple_content_types",
+  "test_error_handling",
+];
+
+export async function summary(server) {
+  const client = await server.connect(server.client());
+  const call = (name, given) => outcome(client.callTool({ name, arguments: given }));
+  const { tools } = await client.listTools();
+  const calls = {};
+  for (const name of TOOLS) {
+    calls[name] = await call(name);
+  }
+  const contact = { name: "Ada", contactMethod: "email", email: "ada@example.org" };
+  const seen = {
+    tools: Object.fromEntries(tools.map((tool) => [tool.name, tool])),
+    calls,
+    structured: await call("add", { a: 2, b: 40 }),
+    contact: await call("json_schema_2020_12_tool", contact),
+    bad_contact: await call("json_schema_2020_12_tool", { ...contact, age: 36 }),
+    region: await call("test_header_parameter", { region: "eu" }),
+  };
+  await client.close();
+  return seen;
+}

@@ -1,0 +1,21 @@
+// Resources: lists, templates, texts, bytes, and what is not there.
+
+import { outcome } from "./told.mjs";
+
+export async function summary(server) {
+  const client = await server.connect(server.client());
+  const read = (uri) => outcome(client.readResource({ uri }));
+  const template = { type: "ref/resource", uri: "test://template/{id}/data" };
+  const argument = { name: "id", value: "12" };
+  const seen = {
+    resources: (await client.listResources()).resources,
+    templates: (await client.listResourceTemplates()).resourceTemplates,
+    text: await read("test://static-text"),
+    blob: await read("test://static-binary"),
+    template: await read("test://template/42/data"),
+    unknown: await read("test://nobody"),
+    completion: await outcome(client.complete({ ref: template, argument })),
+  };
+  await client.close();
+  return seen;
+}
