@@ -135,6 +135,21 @@ impl ShardDriver {
         self.road.calls.len()
     }
 
+    /// Streams of notifications at this moment, those of legacy sessions included.
+    pub const fn streams_open(&self) -> usize {
+        self.road.subscriptions.len()
+    }
+
+    /// Questions to clients that are not answered at this moment, those of tasks included.
+    pub fn questions_open(&self) -> usize {
+        self.road.questions.len()
+    }
+
+    /// Tasks that are kept at this moment, running or ended.
+    pub const fn tasks_kept(&self) -> usize {
+        self.road.tasks.len()
+    }
+
     /// Takes new limits. Connections that are past one already are not cut for it.
     fn keep_to(&mut self, limits: Limits) {
         self.limits = limits;
@@ -235,6 +250,9 @@ impl fmt::Debug for ShardDriver {
             .field("shard", &self.shard)
             .field("connections_open", &self.connections_open())
             .field("calls_open", &self.calls_open())
+            .field("streams_open", &self.streams_open())
+            .field("questions_open", &self.questions_open())
+            .field("tasks_kept", &self.tasks_kept())
             .finish_non_exhaustive()
     }
 }

@@ -169,6 +169,11 @@ impl Questions {
         }
     }
 
+    /// Questions that are open.
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
     /// When the next question is overdue.
     pub(super) fn deadline(&self) -> Option<Moment> {
         self.wheel.next_deadline()

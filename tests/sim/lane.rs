@@ -97,6 +97,17 @@ impl Lane {
         format!("shard {number}: {driver:?}, next deadline {deadline:?}, {ledger:?}")
     }
 
+    /// What it holds of what clients have left behind: none where it rests.
+    pub(crate) fn holdings(&self) -> usize {
+        self.shard.as_ref().map_or(0, |shard| {
+            let driver = shard.driver();
+            let told = driver.streams_open() + driver.questions_open() + driver.tasks_kept();
+            let leases_out = shard.ring().ring.ledger().leases_out;
+            let others = driver.connections_open() + driver.calls_open() + leases_out;
+            told + others + self.host.alive()
+        })
+    }
+
     /// Whether it has drained.
     pub(crate) const fn has_finished(&self) -> bool {
         self.shard.is_none()
@@ -140,12 +151,15 @@ impl Lane {
         let Some(shard) = &self.shard else { return Ok(Tally::default()) };
         let (driver, ledger) = (shard.driver(), shard.ring().ring.ledger());
         let counters = driver.counters();
-        let connections = &counters.connections;
+        let (connections, streams) = (&counters.connections, &counters.subscriptions);
         let accepted = places.borrow().values().filter(|&&place| place == self.number).count();
         let let_in = connections.accepted + connections.refused_full + connections.refused_draining;
         let facts = [
             ("connections open", driver.connections_open() as u64, 0),
             ("calls open", driver.calls_open() as u64, 0),
+            ("streams open", driver.streams_open() as u64, 0),
+            ("streams ended", streams.ended, streams.opened),
+            ("questions open", driver.questions_open() as u64, 0),
             ("leases out", ledger.leases_out as u64, 0),
             ("sends in flight", ledger.sends_in_flight as u64, 0),
             ("sockets open", ledger.sockets_open as u64, 0),

@@ -35,6 +35,20 @@ mod correspondence;
 
 mod courier;
 
+mod phrase;
+
+mod commons;
+
+mod ledger;
+
+mod deed;
+
+mod errand;
+
+mod visitor;
+
+mod gathering;
+
 mod seeds;
 
 mod canaries;
@@ -42,7 +56,7 @@ mod canaries;
 mod scenes;
 
 use crate::scenario::{Chapter, Scenario};
-use crate::seeds::{survey, survey_mesh};
+use crate::seeds::{survey, survey_gatherings, survey_mesh};
 
 #[test]
 fn a_calm_server_answers_everything_once_and_in_order() {
@@ -70,6 +84,11 @@ fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
 }
 
 #[test]
+fn clients_that_vanish_in_the_middle_of_everything_leave_nothing_behind() {
+    survey_gatherings(0..100);
+}
+
+#[test]
 fn letters_between_shards_come_once_and_in_the_order_of_their_lane() {
     survey_mesh(0..400);
 }
@@ -81,4 +100,6 @@ fn the_same_seed_gives_the_same_run() {
         assert_eq!(run(), run(), "{chapter:?}");
     }
     assert_eq!(courier::run(1), courier::run(1));
+    let plan = gathering::Plan::draw(1);
+    assert_eq!(gathering::run(&plan), gathering::run(&plan));
 }

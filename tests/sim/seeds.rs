@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::courier;
+use crate::gathering::{self, Plan};
 use crate::scenario::{ALWAYS, Chapter, Scenario};
 use crate::stage::{self, Report};
 use crate::tally::Tally;
@@ -81,6 +82,61 @@ pub(crate) fn survey_mesh(seeds: Range<u64>) {
     let tally = runs.fold(Tally::default(), Tally::plus);
     for name in MESH_REACHES.iter().filter(|_| is_survey) {
         assert!(tally.count(name) > 0, "the mesh has never reached {name}:\n{tally}");
+    }
+}
+
+/// What the runs of clients that are asked, keep tasks and listen must reach together.
+const GATHERINGS_REACH: [&str; 21] = [
+    "answers",
+    "asked",
+    "frames",
+    "letters",
+    "letters_refused",
+    "notices",
+    "pauses",
+    "replies",
+    "rounds",
+    "silenced",
+    "starved",
+    "states_brought_again",
+    "states_late",
+    "states_refused",
+    "states_taken",
+    "streams",
+    "tasks_begun",
+    "tasks_ended",
+    "tasks_expired",
+    "tasks_visited",
+    "vanished",
+];
+
+/// Runs every seed of clients that are asked, keep tasks and listen, or those that the environment
+/// names.
+///
+/// # Panics
+///
+/// At the first seed that fails, or where something was never reached.
+pub(crate) fn survey_gatherings(seeds: Range<u64>) {
+    let named = named_seeds();
+    let is_survey = named.is_none();
+    let mut tally = Tally::default();
+    for seed in named.unwrap_or(seeds) {
+        let plan = Plan::draw(seed);
+        let replay = format!(
+            "seed {seed} of the gatherings failed; \
+             again: CORELANE_SEED={seed} cargo test --test sim vanish_in_the_middle"
+        );
+        match catch_unwind(AssertUnwindSafe(|| gathering::run(&plan))) {
+            Ok(Ok(outing)) => tally = tally.plus(outing.tally),
+            Ok(Err(reason)) => panic!("{replay}\n{reason}\n{:?}", plan.faults),
+            Err(panic) => {
+                eprintln!("{replay}");
+                resume_unwind(panic)
+            }
+        }
+    }
+    for name in GATHERINGS_REACH.iter().filter(|_| is_survey) {
+        assert!(tally.count(name) > 0, "the gatherings have never reached {name}:\n{tally}");
     }
 }
 

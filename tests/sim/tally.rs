@@ -86,12 +86,40 @@ tally! {
     catalogs_changed,
     /// Times that time jumped while a call was in flight.
     jumps,
+    /// Questions that were answered, in whatever way.
+    replies,
+    /// Rounds that ended with questions and a state.
+    rounds,
+    /// States that counted.
+    states_taken,
+    /// Times that a state was brought which had been brought before.
+    states_brought_again,
+    /// States that were refused because they had been used.
+    states_refused,
+    /// States that were refused because their time was over.
+    states_late,
+    /// Calls that became tasks.
+    tasks_begun,
+    /// Tasks of which somebody heard how they ended.
+    tasks_ended,
+    /// Times that a task was asked for when its time was over.
+    tasks_expired,
+    /// Times that somebody asked for a task that another connection had begun.
+    tasks_visited,
+    /// Streams that were acknowledged.
+    streams,
+    /// Frames heard on streams.
+    frames,
+    /// Notifications heard by sessions.
+    notices,
+    /// Clients that went away while something was to come.
+    vanished,
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, count) in self.rows() {
-            writeln!(formatter, "{name:>16} {count}")?;
+            writeln!(formatter, "{name:>20} {count}")?;
         }
         Ok(())
     }

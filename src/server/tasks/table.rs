@@ -293,6 +293,11 @@ impl<W> Tasks<W> {
         self.wheel.len()
     }
 
+    /// Tasks that are kept, running or ended.
+    pub(in crate::server) const fn len(&self) -> usize {
+        self.slab.len()
+    }
+
     /// Tasks that have not ended.
     pub(in crate::server) const fn running(&self) -> usize {
         self.running

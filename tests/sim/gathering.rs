@@ -1,0 +1,380 @@
+//! A run of clients that are asked, keep tasks and listen, over several shards in one thread.
+//!
+//! When the last client has gone, the server is left alone until nothing of them is left: calls and
+//! questions have a time, and so have tasks. Only then is it drained. In some runs it is drained
+//! before, in the middle of everything.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::base::time::Moment;
+use corelane::engine::mesh::MeshOptions;
+use corelane::engine::ring::sim::{Fault, Faults, SimRing, World};
+use corelane::engine::ring::{Patience, Ring, RingOptions};
+use corelane::protocol::message::ServerInfo;
+use corelane::protocol::revision::Revision;
+use corelane::server::{Options, Origin, Server};
+use corelane::service::demo::fixture;
+use corelane::service::{Catalog, CatalogError, Live, NoArguments, Outcome, Tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::commons::Commons;
+use crate::deed::{self, Deed};
+use crate::lane::Lane;
+use crate::notices::{Notice, Notices};
+use crate::tally::Tally;
+use crate::visitor::{Person, Visitor};
+use crate::watched::Places;
+use crate::wire::Wire;
+
+/// What is to happen in one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) shards: usize,
+    pub(crate) options: Options,
+    pub(crate) faults: Faults,
+    /// When each client connects, what it speaks, and what it does then.
+    pub(crate) visits: Vec<(Duration, Revision, Vec<Deed>)>,
+    /// When the server is told to drain, where that is not when it is at rest.
+    pub(crate) drain: Option<Duration>,
+    /// One turn of a shard in so many comes late.
+    pub(crate) naps: Option<usize>,
+}
+
+/// How a run went.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Outing {
+    pub(crate) tally: Tally,
+    /// What everybody heard and when, folded: the same for the same run.
+    pub(crate) digest: u64,
+    /// When each client was over, in the order in which they connected.
+    pub(crate) ends: Vec<Moment>,
+    /// When nothing was left of them.
+    pub(crate) rested: Option<Moment>,
+}
+
+/// The pieces of a run.
+struct Gathering<'a> {
+    plan: &'a Plan,
+    random: Random,
+    world: World,
+    /// Never used for anything but to be woken when the test itself has something to do.
+    alarm: SimRing,
+    lanes: Vec<Lane>,
+    places: Places,
+    notices: Notices,
+    /// How many catalogs handlers wanted, and how many were offered.
+    wanted: Arc<AtomicU64>,
+    offered: u64,
+    arrivals: VecDeque<(Duration, usize)>,
+    visitors: Vec<Visitor>,
+    commons: Commons,
+    /// When the last client had gone.
+    alone: Option<Moment>,
+    rested: Option<Moment>,
+    has_to_drain: bool,
+    /// Rounds since anything was left to happen.
+    still_rounds: usize,
+    tally: Tally,
+}
+
+impl Plan {
+    /// The run of this seed.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = Random::seeded(seed ^ 0x4755_4553_5453 << 8);
+        let random = &mut random;
+        let mut faults = Faults::drawn(random).without(Fault::ClockJump);
+        if random.chance(1, 2) {
+            faults = faults.without(Fault::Reset).without(Fault::FailedAccept);
+        }
+        let mut options = options();
+        options.limits.outgoing_bytes_max = 512 << random.below(10);
+        options.limits.requests_in_flight_max = if random.chance(1, 4) { 2 } else { 64 };
+        options.engine.mesh = MeshOptions::simulated(faults, random);
+        options.engine.ring_sizes.receive_buffers = 2 << random.below(6);
+        options.engine.ring_sizes.receive_buffer_bytes = 64 << random.below(7);
+        let naps = random.chance(1, 2).then(|| 4 + random.below(16));
+        let visits = (0..3 + random.below(7)).map(|_| {
+            let connects = Duration::from_micros(random.below(60_000) as u64);
+            let revision = match random.below(6) {
+                0 => Revision::ALL[random.below(Revision::ALL.len())],
+                1 | 2 => Revision::LATEST_LEGACY,
+                _ => Revision::LATEST,
+            };
+            (connects, revision, deed::draw(random))
+        });
+        let visits = visits.collect();
+        let is_cut_short = random.chance(1, 5);
+        let drain = is_cut_short.then(|| Duration::from_micros(random.below(200_000) as u64));
+        Self { seed, shards: 1 + random.below(3), options, faults, visits, drain, naps }
+    }
+}
+
+/// Times that are over soon, and room for everything.
+pub(crate) fn options() -> Options {
+    let mut options = Options::default();
+    options.limits.request_max = Duration::from_millis(400);
+    options.limits.question_max = Duration::from_millis(150);
+    options.limits.round_max = Duration::from_millis(250);
+    options.limits.task_ttl = Duration::from_millis(800);
+    options.limits.task_ttl_max = Duration::from_millis(1_500);
+    options.engine.blocking_threads = 1;
+    options.engine.drain_max = Duration::from_millis(300);
+    options.engine.ring_sizes = RingOptions { sockets_max: 64, ..RingOptions::default() };
+    options
+}
+
+/// Runs a plan to its end.
+///
+/// # Errors
+///
+/// What did not hold.
+pub(crate) fn run(plan: &Plan) -> Result<Outing, String> {
+    let mut gathering = Gathering::set(plan).map_err(|error| error.to_string())?;
+    for _ in 0..ROUNDS_MAX {
+        let now = gathering.world.now();
+        gathering.turn_lanes(now)?;
+        gathering.turn_visitors(now)?;
+        gathering.happen(now)?;
+        if gathering.alone.is_some() && gathering.lanes.iter().all(Lane::has_finished) {
+            return gathering.close();
+        }
+        gathering.let_time_pass(now)?;
+    }
+    Err(gathering.describe("the run does not end"))
+}
+
+impl<'a> Gathering<'a> {
+    fn set(plan: &'a Plan) -> Result<Self, Box<dyn Error>> {
+        let mut random = Random::seeded(plan.seed.wrapping_mul(5) ^ ORDER);
+        let world = World::with_faults(random.next_u64(), plan.faults);
+        let wanted = Arc::<AtomicU64>::default();
+        let origin = Origin { secret: [7; 32], unix_ms: 1_800_000_000_000 };
+        let server = Server::new(catalog(0, &wanted)?).options(plan.options.clone());
+        let (seeds, handle) = server.origin(origin).seeds(plan.shards)?;
+        let places = Places::default();
+        let lanes = seeds.into_iter().map(|seed| Lane::listen(&world, seed, address(), &places));
+        let lanes = lanes.collect::<Result<_, _>>()?;
+        let visits = plan.visits.iter().enumerate();
+        let mut arrivals: Vec<_> = visits.map(|(index, visit)| (visit.0, index)).collect();
+        arrivals.sort_unstable();
+        Ok(Self {
+            plan,
+            alarm: world.ring(RingOptions { receive_buffers: 1, ..RingOptions::default() }),
+            random,
+            world,
+            lanes,
+            places,
+            notices: Notices::new(handle),
+            wanted,
+            offered: 0,
+            arrivals: arrivals.into(),
+            visitors: Vec::new(),
+            commons: Commons::new(plan.options.limits.round_max),
+            alone: None,
+            rested: None,
+            has_to_drain: false,
+            still_rounds: 0,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Lets happen what is due from outside: clients, catalogs, the drain.
+    fn happen(&mut self, now: Moment) -> Result<(), String> {
+        if self.is_somebody_late(now) {
+            return Ok(());
+        }
+        let elapsed = now.since(Moment::ORIGIN);
+        while let Some(&(at, index)) = self.arrivals.front()
+            && at <= elapsed
+        {
+            self.arrivals.pop_front();
+            self.arrive(index, now);
+        }
+        while self.offered < self.wanted.load(Ordering::Relaxed) {
+            self.offered += 1;
+            self.tally.letters += 1;
+            let next = catalog(self.offered, &self.wanted).map_err(|error| error.to_string())?;
+            self.notices.say(Notice::Offer(Arc::new(next)));
+        }
+        if self.arrivals.is_empty() && self.visitors.iter().all(Visitor::is_over) {
+            self.rest(now)?;
+        }
+        let is_due = self.plan.drain.is_some_and(|at| at <= elapsed) || self.rested.is_some();
+        if is_due && !self.has_to_drain {
+            self.has_to_drain = true;
+            self.notices.say_at_once(Notice::Drain);
+        }
+        self.notices.pass_on();
+        Ok(())
+    }
+
+    /// Nobody is there: nothing may be left of anybody after a while.
+    fn rest(&mut self, now: Moment) -> Result<(), String> {
+        let alone = *self.alone.get_or_insert(now);
+        let holdings: usize = self.lanes.iter().map(Lane::holdings).sum();
+        if holdings == 0 {
+            self.rested.get_or_insert(now);
+        } else if now > alone.after(self.left_max()) {
+            return Err(self.describe("something is left behind"));
+        }
+        Ok(())
+    }
+
+    /// How long anything may stay when its client has gone.
+    fn left_max(&self) -> Duration {
+        let limits = &self.plan.options.limits;
+        limits.task_ttl_max + limits.request_max + limits.question_max + GOODBYE_MAX
+    }
+
+    fn arrive(&mut self, index: usize, now: Moment) {
+        let (_, revision, deeds) = self.plan.visits[index].clone();
+        let is_slow = self.plan.faults.has(Fault::SlowReader) && self.random.chance(1, 2);
+        let person = Person { number: 1 + index as u64, revision, is_slow };
+        let wire = Wire::stream(self.world.connect(address()));
+        let random = Random::seeded(self.random.next_u64());
+        self.visitors.push(Visitor::new(person, wire, deeds, random, now));
+    }
+
+    fn turn_visitors(&mut self, now: Moment) -> Result<(), String> {
+        let faults = self.plan.faults;
+        let has_resets = faults.has(Fault::Reset) || faults.has(Fault::FailedAccept);
+        let may_be_cut = has_resets || self.has_to_drain;
+        for visitor in &mut self.visitors {
+            visitor.turn(now, &mut self.commons, may_be_cut)?;
+        }
+        Ok(())
+    }
+
+    /// One turn of each shard that is awake, in an order of its own each time.
+    fn turn_lanes(&mut self, now: Moment) -> Result<(), String> {
+        for place in (1..self.lanes.len()).rev() {
+            self.lanes.swap(place, self.random.below(place + 1));
+        }
+        for lane in &mut self.lanes {
+            if lane.has_finished() || lane.is_napping(now) {
+                continue;
+            }
+            if self.plan.naps.is_some_and(|naps| self.random.chance(1, naps)) {
+                lane.nap(now, &mut self.random);
+            } else if let Some(tally) = lane.turn(&self.places)? {
+                self.tally = self.tally.plus(tally);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves time on where nobody has anything left to do now, or where somebody is late.
+    fn let_time_pass(&mut self, now: Moment) -> Result<(), String> {
+        let next = self.next(now);
+        if next.is_some_and(|next| next <= now) {
+            return Ok(());
+        }
+        let patience = next.map_or(Patience::Forever, |next| Patience::For(next.since(now)));
+        if self.alarm.park(patience) > now {
+            return Ok(());
+        }
+        if !self.world.is_calm() && !self.is_somebody_late(now) {
+            return Ok(());
+        }
+        self.still_rounds = if self.world.step() { 0 } else { self.still_rounds + 1 };
+        if self.still_rounds > 2 {
+            return Err(self.describe("nothing will ever happen"));
+        }
+        if now.since(Moment::ORIGIN) > TIME_MAX {
+            return Err(self.describe("the run takes too long"));
+        }
+        Ok(())
+    }
+
+    /// When something is due that the world does not know of.
+    fn next(&self, now: Moment) -> Option<Moment> {
+        let arrival = self.arrivals.front().map(|&(at, _)| at);
+        let drain = self.plan.drain.filter(|_| !self.has_to_drain);
+        let outside = [arrival, drain].into_iter().flatten().map(|at| Moment::ORIGIN.after(at));
+        let outside = outside.filter(|_| !self.is_somebody_late(now));
+        let rest = self.alone.filter(|_| !self.has_to_drain).map(|_| now.after(REST_STEP));
+        let visitors = self.visitors.iter().filter_map(Visitor::next);
+        let naps = self.lanes.iter().filter_map(|lane| lane.naps_until(now));
+        outside.chain(rest).chain(visitors).chain(naps).min()
+    }
+
+    fn is_somebody_late(&self, now: Moment) -> bool {
+        self.lanes.iter().any(|lane| lane.is_napping(now))
+    }
+
+    /// Checks what holds over the whole run.
+    fn close(mut self) -> Result<Outing, String> {
+        let ledger = self.world.ledger();
+        if !ledger.is_settled() {
+            return Err(format!("not everything was given back: {ledger:?}"));
+        }
+        self.commons.close()?;
+        let mut digest = 0_u64;
+        self.tally = self.tally.plus(self.commons.tally);
+        for visitor in &self.visitors {
+            self.tally = self.tally.plus(visitor.ledger.tally);
+            digest = digest.rotate_left(7) ^ visitor.digest();
+        }
+        let ends = self.visitors.iter().filter_map(Visitor::ended).collect();
+        Ok(Outing { tally: self.tally, digest, ends, rested: self.rested })
+    }
+
+    fn describe(&self, what: &str) -> String {
+        let lanes = self.lanes.iter().map(Lane::describe);
+        let here = self.visitors.iter().filter(|visitor| !visitor.is_over());
+        let rows: Vec<String> = lanes.chain(here.map(Visitor::describe)).collect();
+        format!("{what}, at {:?}\n{}", self.world.now(), rows.join("\n"))
+    }
+}
+
+/// Where the server listens.
+fn address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 8888).into()
+}
+
+/// The fixture, what says that a resource has changed, what wants another catalog, and a tool that
+/// only every other edition has.
+fn catalog(edition: u64, wanted: &Arc<AtomicU64>) -> Result<Catalog, CatalogError> {
+    let wanted = Arc::clone(wanted);
+    let touch = Tool::new("touch").local(|Touch { uri }: Touch, live: Live| async move {
+        live.updated(&uri);
+        Ok(Outcome::text("touched"))
+    });
+    let vary = Tool::new("vary").local(move |_: NoArguments, _| {
+        wanted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Outcome::text("soon")) }
+    });
+    let builder = Catalog::builder(ServerInfo::new("sim", format!("1.0.{edition}")));
+    let mut builder = fixture::offer(builder).tool(touch).tool(vary);
+    if edition % 2 == 1 {
+        builder = builder.tool(Tool::new("odd").inline(|_: NoArguments, answer| {
+            answer.text("odd");
+            Ok(())
+        }));
+    }
+    builder.build()
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Touch {
+    uri: String,
+}
+
+/// Keeps the order of the shards apart from other draws of the same seed.
+const ORDER: u64 = 0x0047_4154_4845;
+/// Rounds of a run, at most.
+const ROUNDS_MAX: usize = 400_000;
+/// Time of a run, at most.
+const TIME_MAX: Duration = Duration::from_mins(2);
+/// How often a server that was left alone is looked at.
+const REST_STEP: Duration = Duration::from_millis(10);
+/// How long a connection may be ended: a goodbye that nobody answers.
+const GOODBYE_MAX: Duration = Duration::from_millis(1_600);
