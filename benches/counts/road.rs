@@ -10,10 +10,10 @@ use corelane::engine::buffer::PADDING;
 use corelane::engine::host::native::Native;
 use corelane::engine::ring::Ring;
 use corelane::observe::label::Transport;
-use corelane::protocol::era::{Initialize, Lifecycle, Meta, Method};
+use corelane::protocol::era::{Initialize, Lifecycle, Method};
 use corelane::protocol::json::{Limits, Parser, Value};
 use corelane::protocol::message;
-use corelane::protocol::params::List;
+use corelane::protocol::params::{CallParams, List};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::{Envelope, Id};
 use corelane::server::{Inlet, Options, Server};
@@ -162,7 +162,7 @@ impl Road {
                 continue;
             }
             if stop < Stop::Answer {
-                let call = Call::read(admitted.revision, admitted.params);
+                let call = Call::from_params(admitted.revision, &admitted.members);
                 let call = call.map_err(|error| error.message)?;
                 black_box(catalog.called(&call)).map_err(|error| error.message)?;
                 continue;
@@ -182,6 +182,7 @@ struct Admitted<'a> {
     method: Method,
     revision: Revision,
     params: Option<Value<'a>>,
+    members: CallParams<'a>,
 }
 
 /// What the pipeline does between the document and the call.
@@ -189,7 +190,8 @@ fn admit(root: Value<'_>, lifecycle: Lifecycle) -> Result<Admitted<'_>, Failure>
     let Ok(Envelope::Request { id, method, params }) = Envelope::read(root) else {
         return Err("the line is not read as a request".into());
     };
-    let meta = Meta::read(params).map_err(|error| error.message)?;
+    let members = CallParams::read(params);
+    let meta = members.meta().map_err(|error| error.message)?;
     let method = Method::parse(method).ok_or("the method is not known")?;
     let revision = if meta.is_modern() {
         meta.modern().map(|modern| modern.revision)
@@ -197,7 +199,7 @@ fn admit(root: Value<'_>, lifecycle: Lifecycle) -> Result<Admitted<'_>, Failure>
         lifecycle.admit(method)
     };
     let revision = revision.map_err(|error| error.message)?;
-    Ok(Admitted { id, method, revision, params })
+    Ok(Admitted { id, method, revision, params, members })
 }
 
 /// What the pipeline does from there to the end of the answer.
@@ -207,12 +209,13 @@ fn answer(
     admitted: &Admitted<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    let Admitted { id, method, revision, params } = *admitted;
+    let Admitted { id, method, revision, params, members } = admitted;
+    let (id, method, revision, params) = (*id, *method, *revision, *params);
     catalog.serves(method).map_err(|error| error.message)?;
     let cursor = || List::read(params).map(|list| list.cursor);
     let body = match method {
         Method::ToolsCall => {
-            let call = Call::read(revision, params).map_err(|error| error.message)?;
+            let call = Call::from_params(revision, members).map_err(|error| error.message)?;
             return match catalog.call(&call, id, out) {
                 Reply::Ready { .. } => Ok(()),
                 _ => Err("the tool did not answer at once".into()),
