@@ -8,8 +8,12 @@
 //! installed). The road is run as far as each stop with two numbers of messages; the difference of
 //! the instructions, divided by the difference of the messages, is what one message costs, free of
 //! start and end. Counts repeat to the last digit or nearly so, which wall time does not.
+//!
+//! A second table holds requests whose answers are framed beforehand against the call of the same
+//! era: as far as the answer, and in turns of sixteen in a real shard.
 
 mod memory;
+mod question;
 #[expect(dead_code, reason = "whole processes are asked for more")]
 #[path = "../rig/requests.rs"]
 mod requests;
@@ -19,62 +23,101 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 
+use self::question::Question;
 use self::requests::Era;
 use self::road::Stop;
 
 const CHILD: &str = "--child";
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 /// Both are multiples of what travels together.
 const FEW: u64 = 1_600;
 const MANY: u64 = 11_600;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, stop, era, messages] = arguments.as_slice()
+    if let [word, stop, place, messages] = arguments.as_slice()
         && word == CHILD
     {
         let stop = Stop::ALL.into_iter().find(|known| known.name() == stop);
         let stop = stop.ok_or("there is no such stop")?;
-        let era = if *era == Era::Modern.name() { Era::Modern } else { Era::Legacy };
-        return road::run(stop, era, messages.parse()?);
+        let question = questions().nth(place.parse()?).ok_or("there is no such question")?;
+        return road::run(stop, question, messages.parse()?);
     }
     let mut out = io::stdout().lock();
+    let calls = write_stops(&mut out)?;
+    write_constants(&mut out, calls)
+}
+
+/// Every question there is, the calls first.
+fn questions() -> impl Iterator<Item = Question> {
+    ERAS.map(Question::call).into_iter().chain(Question::CONSTANT)
+}
+
+/// What a call costs as far as each stop; the last two are handed back, by era: as far as its
+/// answer, and in a turn of sixteen.
+fn write_stops(out: &mut impl Write) -> Result<[[u64; 2]; 2], Box<dyn Error>> {
     writeln!(out, "| stop | legacy: instructions | of them here | modern | of them here |")?;
     writeln!(out, "| --- | --- | --- | --- | --- |")?;
     let mut before = [0_u64; 2];
+    let mut calls = [[0_u64; 2]; 2];
     for stop in Stop::ALL {
-        let each = [per_message(stop, Era::Legacy)?, per_message(stop, Era::Modern)?];
+        let each = [per_message(stop, 0)?, per_message(stop, 1)?];
         let here = |era: usize| match stop {
             // The same road once more, in a shard.
             Stop::Turn | Stop::TurnOfSixteen => "–".to_owned(),
             _ => each[era].saturating_sub(before[era]).to_string(),
         };
-        writeln!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            stop.name(),
-            each[0],
-            here(0),
-            each[1],
-            here(1)
-        )?;
+        let (name, here) = (stop.name(), [here(0), here(1)]);
+        writeln!(out, "| {name} | {} | {} | {} | {} |", each[0], here[0], each[1], here[1])?;
         before = each;
+        for (era, known) in calls.iter_mut().enumerate() {
+            match stop {
+                Stop::Answer => known[0] = each[era],
+                Stop::TurnOfSixteen => known[1] = each[era],
+                _ => {}
+            }
+        }
+    }
+    writeln!(out)?;
+    Ok(calls)
+}
+
+/// What constant answers cost, and that as a multiple of the call of the same era.
+fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box<dyn Error>> {
+    writeln!(out, "| request | answer bytes | road | of a call | turn of 16 | of a call |")?;
+    writeln!(out, "| --- | --- | --- | --- | --- | --- |")?;
+    for (place, question) in questions().enumerate() {
+        let call = calls[usize::from(question.era == Era::Modern)];
+        let bytes = road::answer_bytes(question)?;
+        let mut cells = String::new();
+        for (stop, call) in [Stop::Answer, Stop::TurnOfSixteen].into_iter().zip(call) {
+            if stop == Stop::TurnOfSixteen && !question.repeats() {
+                cells += " – | – |";
+                continue;
+            }
+            let each = per_message(stop, place)?;
+            let hundredths = each * 100 / call.max(1);
+            cells += &format!(" {each} | {}.{:02} |", hundredths / 100, hundredths % 100);
+        }
+        let (era, method) = (question.era.name(), question.method.as_str());
+        writeln!(out, "| {era} {method} | {bytes} |{cells}")?;
     }
     Ok(())
 }
 
-/// What one message costs as far as `stop`.
-fn per_message(stop: Stop, era: Era) -> Result<u64, Box<dyn Error>> {
-    let few = instructions(stop, era, FEW)?;
-    let many = instructions(stop, era, MANY)?;
+/// What one message of question `place` costs as far as `stop`.
+fn per_message(stop: Stop, place: usize) -> Result<u64, Box<dyn Error>> {
+    let few = instructions(stop, place, FEW)?;
+    let many = instructions(stop, place, MANY)?;
     Ok(many.saturating_sub(few) / (MANY - FEW))
 }
 
 /// What a whole run costs, counted by callgrind.
-fn instructions(stop: Stop, era: Era, messages: u64) -> Result<u64, Box<dyn Error>> {
+fn instructions(stop: Stop, place: usize, messages: u64) -> Result<u64, Box<dyn Error>> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(std::env::current_exe()?)
-        .args([CHILD, stop.name(), era.name(), &messages.to_string()])
+        .args([CHILD, stop.name(), &place.to_string(), &messages.to_string()])
         .output()
         .map_err(|error| format!("valgrind: {error}; it must be installed for this bench"))?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -10,17 +10,19 @@ use corelane::engine::buffer::PADDING;
 use corelane::engine::host::native::Native;
 use corelane::engine::ring::Ring;
 use corelane::observe::label::Transport;
-use corelane::protocol::era::{Initialize, Lifecycle, Meta, Method};
+use corelane::protocol::era::{Initialize, Lifecycle, Method};
 use corelane::protocol::json::{Limits, Parser, Value};
-use corelane::protocol::message::ServerInfo;
+use corelane::protocol::message;
+use corelane::protocol::params::{CallParams, List};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::{Envelope, Id};
 use corelane::server::{Inlet, Options, Server};
-use corelane::service::{Call, Catalog, Reply, demo};
+use corelane::service::{Call, Catalog, Reply};
 use corelane::transport::ndjson::{self, Line, LineReader};
 
 use crate::memory::{LISTENER, MemoryRing};
-use crate::requests::{Era, INITIALIZE, INITIALIZED, MESSAGE_BYTES, Template};
+use crate::question::{self, Question};
+use crate::requests::{INITIALIZE, INITIALIZED};
 
 type Failure = Box<dyn Error>;
 
@@ -77,12 +79,19 @@ impl Stop {
     }
 }
 
-/// Carries `messages` messages of `era` as far as `stop`.
-pub(crate) fn run(stop: Stop, era: Era, messages: u64) -> Result<(), Failure> {
+/// Carries `messages` messages, each of them `question`, as far as `stop`.
+pub(crate) fn run(stop: Stop, question: Question, messages: u64) -> Result<(), Failure> {
     match stop {
-        Stop::Turn | Stop::TurnOfSixteen => turn(era, messages, stop.together()),
-        _ => Road::new(era)?.run(stop, messages),
+        Stop::Turn | Stop::TurnOfSixteen => turn(question, messages, stop.together()),
+        _ => Road::new(question)?.run(stop, messages),
     }
+}
+
+/// How long the line is that answers `question`.
+pub(crate) fn answer_bytes(question: Question) -> Result<usize, Failure> {
+    let mut road = Road::new(question)?;
+    road.run(Stop::Answer, 1)?;
+    Ok(road.out.len())
 }
 
 /// The pure rooms, put together as the pipeline of the server does it.
@@ -90,6 +99,7 @@ struct Road {
     catalog: Catalog,
     parser: Parser,
     reader: LineReader,
+    /// Of every message anew.
     lifecycle: Lifecycle,
     line: Vec<u8>,
     arrival: Vec<u8>,
@@ -97,28 +107,35 @@ struct Road {
 }
 
 impl Road {
-    fn new(era: Era) -> Result<Self, Failure> {
-        let line = Template::echo(era, MESSAGE_BYTES).repeat(1);
+    fn new(question: Question) -> Result<Self, Failure> {
+        let line = question.line();
         let mut road = Self {
-            catalog: demo::catalog(ServerInfo::new("corelane", "0.1.0"))?,
+            catalog: question::catalog()?,
             parser: Parser::new(Limits::default()),
             reader: LineReader::new(),
             lifecycle: Lifecycle::new(),
             arrival: vec![0; line.len() + PADDING],
             line,
-            out: Vec::with_capacity(4096),
+            out: Vec::with_capacity(1 << 16),
         };
+        if question.repeats() {
+            road.open()?;
+        }
+        Ok(road)
+    }
+
+    /// Makes the handshake.
+    fn open(&mut self) -> Result<(), Failure> {
         let mut opening = [INITIALIZE.as_bytes(), &[0; PADDING]].concat();
-        let document = road.parser.parse(&mut opening, INITIALIZE.len());
+        let document = self.parser.parse(&mut opening, INITIALIZE.len());
         let document = document.map_err(|error| format!("{error:?}"))?;
         let Ok(Envelope::Request { params, .. }) = Envelope::read(document.root()) else {
             return Err("initialize is not read as a request".into());
         };
         let asked = Initialize::read(params).map_err(|error| error.message)?;
-        road.lifecycle.initialize(&asked).map_err(|error| error.message)?;
-        road.lifecycle.confirm();
-        drop(document);
-        Ok(road)
+        self.lifecycle.initialize(&asked).map_err(|error| error.message)?;
+        self.lifecycle.confirm();
+        Ok(())
     }
 
     fn run(&mut self, stop: Stop, messages: u64) -> Result<(), Failure> {
@@ -139,20 +156,19 @@ impl Road {
             if stop < Stop::Envelope {
                 continue;
             }
-            let (id, revision, params) = admit(root, *lifecycle)?;
+            let admitted = admit(root, *lifecycle)?;
             if stop < Stop::Dispatch {
-                black_box((id, revision, params));
+                black_box(admitted);
                 continue;
             }
-            let call = Call::read(revision, params).map_err(|error| error.message)?;
             if stop < Stop::Answer {
+                let call = Call::from_params(admitted.revision, &admitted.members);
+                let call = call.map_err(|error| error.message)?;
                 black_box(catalog.called(&call)).map_err(|error| error.message)?;
                 continue;
             }
             out.clear();
-            let Reply::Ready { .. } = catalog.call(&call, id, out) else {
-                return Err("the tool did not answer at once".into());
-            };
+            answer(catalog, *lifecycle, &admitted, out)?;
             ndjson::end_line(out);
             black_box(&out);
         }
@@ -160,27 +176,74 @@ impl Road {
     }
 }
 
+/// A request that its era has admitted.
+struct Admitted<'a> {
+    id: Id<'a>,
+    method: Method,
+    revision: Revision,
+    params: Option<Value<'a>>,
+    members: CallParams<'a>,
+}
+
 /// What the pipeline does between the document and the call.
-fn admit(
-    root: Value<'_>,
-    lifecycle: Lifecycle,
-) -> Result<(Id<'_>, Revision, Option<Value<'_>>), Failure> {
+fn admit(root: Value<'_>, lifecycle: Lifecycle) -> Result<Admitted<'_>, Failure> {
     let Ok(Envelope::Request { id, method, params }) = Envelope::read(root) else {
-        return Err("the call is not read as a request".into());
+        return Err("the line is not read as a request".into());
     };
-    let meta = Meta::read(params).map_err(|error| error.message)?;
+    let members = CallParams::read(params);
+    let meta = members.meta().map_err(|error| error.message)?;
     let method = Method::parse(method).ok_or("the method is not known")?;
     let revision = if meta.is_modern() {
         meta.modern().map(|modern| modern.revision)
     } else {
         lifecycle.admit(method)
     };
-    Ok((id, revision.map_err(|error| error.message)?, params))
+    let revision = revision.map_err(|error| error.message)?;
+    Ok(Admitted { id, method, revision, params, members })
 }
 
-/// A real shard over a ring in memory, whose one peer says `together` calls a turn.
-fn turn(era: Era, messages: u64, together: u64) -> Result<(), Failure> {
-    let catalog = demo::catalog(ServerInfo::new("corelane", "0.1.0"))?;
+/// What the pipeline does from there to the end of the answer.
+fn answer(
+    catalog: &Catalog,
+    mut lifecycle: Lifecycle,
+    admitted: &Admitted<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let Admitted { id, method, revision, params, members } = admitted;
+    let (id, method, revision, params) = (*id, *method, *revision, *params);
+    catalog.serves(method).map_err(|error| error.message)?;
+    let cursor = || List::read(params).map(|list| list.cursor);
+    let body = match method {
+        Method::ToolsCall => {
+            let call = Call::from_params(revision, members).map_err(|error| error.message)?;
+            return match catalog.call(&call, id, out) {
+                Reply::Ready { .. } => Ok(()),
+                _ => Err("the tool did not answer at once".into()),
+            };
+        }
+        Method::Ping => {
+            message::result(out, id, b"{}");
+            return Ok(());
+        }
+        Method::ToolsList => cursor().and_then(|cursor| catalog.tools_page(revision, cursor)),
+        Method::PromptsList => cursor().and_then(|cursor| catalog.prompts_page(revision, cursor)),
+        Method::ResourcesList => {
+            cursor().and_then(|cursor| catalog.resources_page(revision, cursor))
+        }
+        Method::Initialize => Initialize::read(params)
+            .and_then(|asked| lifecycle.initialize(&asked))
+            .map(|revision| catalog.initialize_body(revision)),
+        Method::Discover => Ok(catalog.discover_body()),
+        _ => return Err("nobody asks this here".into()),
+    };
+    black_box(lifecycle);
+    message::result(out, id, body.map_err(|error| error.message)?);
+    Ok(())
+}
+
+/// A real shard over a ring in memory, whose one peer asks `together` times a turn.
+fn turn(question: Question, messages: u64, together: u64) -> Result<(), Failure> {
+    let catalog = question::catalog()?;
     let mut options = Options::default();
     options.engine.blocking_threads = 1;
     let (seeds, _handle) = Server::new(catalog).options(options).seeds(1)?;
@@ -199,12 +262,11 @@ fn turn(era: Era, messages: u64, together: u64) -> Result<(), Failure> {
         shard.ring().sent_bytes - before
     };
     say(&[INITIALIZE, INITIALIZED].concat().into_bytes(), 1);
-    let template = Template::echo(era, MESSAGE_BYTES);
-    let answer = say(&template.repeat(1), 1);
-    let count = usize::try_from(together)?;
-    let sent = say(&template.repeat(count), messages / together);
+    let line = question.line();
+    let answer = say(&line, 1);
+    let sent = say(&line.repeat(usize::try_from(together)?), messages / together);
     if answer == 0 || sent != messages / together * together * answer {
-        return Err(format!("{messages} calls got {sent} bytes of {answer} each").into());
+        return Err(format!("{messages} requests got {sent} bytes of {answer} each").into());
     }
     Ok(())
 }

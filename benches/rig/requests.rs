@@ -28,7 +28,8 @@ pub(crate) const INITIALIZE: &str = concat!(
 pub(crate) const INITIALIZED: &str =
     concat!(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "\n");
 
-const META: &str = concat!(
+/// Makes a call modern: the last member of its params, with the comma before it.
+pub(crate) const META: &str = concat!(
     r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
     r#""io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"#,
     r#""io.modelcontextprotocol/clientCapabilities":{}}"#

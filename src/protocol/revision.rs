@@ -42,7 +42,8 @@ impl Revision {
 
     /// The revision of that name, if it is one of ours.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|revision| revision.as_str() == name)
+        // The newest first: what is named with every request stands there.
+        Self::ALL.into_iter().rev().find(|revision| revision.as_str() == name)
     }
 
     /// Whether requests carry their own metadata and there is no handshake (2026-07-28 and later).

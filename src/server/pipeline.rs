@@ -52,7 +52,7 @@ use crate::protocol::era::{Initialize, Method, Notice};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::json::{Array, Value};
 use crate::protocol::message;
-use crate::protocol::params::SetLevel;
+use crate::protocol::params::{CallParams, SetLevel};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Envelope, Id};
 use crate::service::Catalog;
@@ -150,7 +150,9 @@ impl Road {
         match Envelope::read(value) {
             Ok(Envelope::Request { id, method, params }) => {
                 let Passage { in_batch, .. } = passage;
-                self.request(passage, connection, &Asked { id, method, params, in_batch })
+                let members = &CallParams::read(params);
+                let asked = Asked { id, method, params, members, in_batch };
+                self.request(passage, connection, &asked)
             }
             Ok(Envelope::Notification { method, params }) => {
                 self.counters.requests.notifications += 1;

@@ -13,6 +13,7 @@ use serde::de::value::{Error as Nothing, MapDeserializer};
 use crate::protocol::era::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::json::{Kind, Value};
+use crate::protocol::params::CallParams;
 use crate::protocol::revision::Revision;
 use crate::service::live::Live;
 use crate::service::outcome::{HandlerError, Yield};
@@ -49,10 +50,16 @@ impl<'a> Call<'a> {
     ///
     /// Source: 2026-07-28, server/tools, "Calling Tools"; the same in all revisions.
     pub fn read(revision: Revision, params: Option<Value<'a>>) -> Result<Self, Error> {
-        let params = params
-            .and_then(Value::as_object)
-            .ok_or_else(|| Error::invalid_params("tools/call needs params with the tool's name"))?;
-        let [name, arguments] = params.once(["name", "arguments"])?;
+        Self::from_params(revision, &CallParams::read(params))
+    }
+
+    /// Reads params that were looked through already, like [`Call::read`].
+    #[inline]
+    pub fn from_params(revision: Revision, params: &CallParams<'a>) -> Result<Self, Error> {
+        if !params.is_object() {
+            return Err(Error::invalid_params("tools/call needs params with the tool's name"));
+        }
+        let [name, arguments] = params.call()?;
         let name = name
             .and_then(Value::as_str)
             .ok_or_else(|| Error::invalid_params("params.name must be a string"))?;

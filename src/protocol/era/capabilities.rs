@@ -53,6 +53,9 @@ impl ClientCapabilities {
     /// occurs twice.
     pub fn read(value: Value<'_>) -> Result<Self, Error> {
         let object = value.as_object().ok_or_else(not_an_object)?;
+        if object.is_empty() {
+            return Ok(Self::NONE);
+        }
         let known = ["elicitation", "extensions", "roots", "sampling", "tasks"];
         let [elicitation, extensions, roots, sampling, tasks] = object.once(known)?;
         let mut declared = Self::default();

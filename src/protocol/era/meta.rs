@@ -41,6 +41,16 @@ impl<'a> Meta<'a> {
             return Ok(Self::default());
         };
         let [meta] = params.once(["_meta"])?;
+        Self::read_member(meta)
+    }
+
+    /// Reads `_meta` itself, as it was found in `params`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Meta::read`].
+    #[inline]
+    pub fn read_member(meta: Option<Value<'a>>) -> Result<Self, Error> {
         match meta.filter(|meta| !meta.is_null()) {
             Some(meta) => Self::read_members(meta),
             None => Ok(Self::default()),

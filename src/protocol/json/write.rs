@@ -80,7 +80,14 @@ pub fn unsigned(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0_u8; DIGITS_MAX];
     let mut first = DIGITS_MAX;
     let mut rest = number;
-    while rest >= 100 {
+    while rest >= 10_000 {
+        let four = rest % 10_000;
+        rest /= 10_000;
+        first -= 4;
+        digits[first..first + 2].copy_from_slice(digit_pair(four / 100));
+        digits[first + 2..first + 4].copy_from_slice(digit_pair(four % 100));
+    }
+    if rest >= 100 {
         first -= 2;
         digits[first..first + 2].copy_from_slice(digit_pair(rest % 100));
         rest /= 100;
@@ -148,19 +155,36 @@ pub fn map(out: &mut Vec<u8>, map: &serde_json::Map<String, serde_json::Value>) 
 /// How many bytes at the start of `bytes` stand for themselves in a JSON string.
 #[inline]
 fn clean_prefix(bytes: &[u8]) -> usize {
-    let (words, tail) = bytes.as_chunks::<WORD_BYTES>();
-    for (index, word) in words.iter().enumerate() {
+    let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
+    let mut clean = blocks.iter().take_while(|block| is_clean(block)).count() * BLOCK_BYTES;
+    let (words, tail) = bytes[clean..].as_chunks::<WORD_BYTES>();
+    for word in words {
         if let Some(place) = first_escape(*word) {
-            return index * WORD_BYTES + place;
+            return clean + place;
         }
+        clean += WORD_BYTES;
+    }
+    if tail.is_empty() {
+        return clean;
     }
     // The last word overlaps the one before: what it repeats is known to be clean.
-    if let (false, Some(last)) = (tail.is_empty(), bytes.last_chunk::<WORD_BYTES>()) {
+    if let Some(last) = bytes.last_chunk::<WORD_BYTES>() {
         let place = first_escape(*last);
         return place.map_or(bytes.len(), |place| bytes.len() - WORD_BYTES + place);
     }
     let place = tail.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\');
-    place.map_or(bytes.len(), |place| bytes.len() - tail.len() + place)
+    place.map_or(bytes.len(), |place| clean + place)
+}
+
+/// Whether every byte of `block` stands for itself. Without a branch on any of them, so that they
+/// are looked at in vector registers.
+#[inline]
+fn is_clean(block: &[u8; BLOCK_BYTES]) -> bool {
+    let marks = block.iter().fold(0, |marks, byte| {
+        let (is_control, is_quote) = (*byte < 0x20, *byte == b'"');
+        marks | u8::from(is_control) | u8::from(is_quote) | u8::from(*byte == b'\\')
+    });
+    marks == 0
 }
 
 /// The place of the first byte of `word` that needs an escape.
@@ -205,6 +229,9 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
 
 /// How many bytes the search for escapes looks at in one step.
 const WORD_BYTES: usize = 8;
+
+/// Bytes looked at in vector registers: two of the smallest that x86-64 has.
+const BLOCK_BYTES: usize = 32;
 
 /// `u64::MAX` has twenty digits.
 const DIGITS_MAX: usize = 20;

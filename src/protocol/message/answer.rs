@@ -36,8 +36,7 @@ impl<'o> Answer<'o> {
     /// same revision.
     #[inline]
     pub fn open(out: &'o mut Vec<u8>, revision: Revision, suffix: &'o [u8]) -> Self {
-        out.push(b'{');
-        let start = out.len();
+        let start = out.len() + 1;
         out.extend_from_slice(CONTENT_OPEN);
         Self {
             out,
@@ -220,7 +219,7 @@ const fn takes_structured(dialect: &Dialect, first: u8) -> bool {
     dialect.structured_any || (dialect.structured_content && first == b'{')
 }
 
-const CONTENT_OPEN: &[u8] = br#""content":["#;
+const CONTENT_OPEN: &[u8] = br#"{"content":["#;
 const STRUCTURED_OPEN: &[u8] = br#""structuredContent":"#;
 const TEXT_OPEN: &[u8] = br#"{"type":"text","text":"#;
 

@@ -26,6 +26,9 @@ mod tasks;
 
 mod retry;
 
+mod call;
+
+pub use call::CallParams;
 pub use completion::{Complete, Reference};
 pub use control::{Cancelled, Progress, SetLevel};
 pub use fields::Texts;

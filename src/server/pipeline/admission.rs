@@ -1,9 +1,10 @@
 //! The gate of the eras: from a request as it was read to one that may be served.
 
-use crate::protocol::era::{ClientCapabilities, Lifecycle, LogLevel, Meta, Method};
+use crate::protocol::era::{ClientCapabilities, Lifecycle, LogLevel, Method};
 use crate::protocol::error::Error;
 use crate::protocol::inflight::{Inflight, Rejected};
 use crate::protocol::json::Value;
+use crate::protocol::params::CallParams;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
 use crate::service::Client;
@@ -13,6 +14,8 @@ pub(super) struct Asked<'a> {
     pub(super) id: Id<'a>,
     pub(super) method: &'a str,
     pub(super) params: Option<Value<'a>>,
+    /// The same, looked through once for all stops of the road.
+    pub(super) members: &'a CallParams<'a>,
     /// Whether it is one message of a batch.
     pub(super) in_batch: bool,
 }
@@ -22,6 +25,7 @@ pub(super) struct Admitted<'a> {
     pub(super) id: Id<'a>,
     pub(super) method: Method,
     pub(super) params: Option<Value<'a>>,
+    pub(super) members: &'a CallParams<'a>,
     pub(super) revision: Revision,
     pub(super) progress_token: Option<Id<'a>>,
     /// What the client declared: with this request, or once for its session.
@@ -45,11 +49,11 @@ pub(super) fn admit<'a>(
     lifecycle: Lifecycle,
     in_flight: &Inflight,
 ) -> Result<Admitted<'a>, Error> {
-    let Asked { id, method: name, params, in_batch } = *asked;
+    let Asked { id, method: name, params, members, in_batch } = *asked;
     if !in_flight.is_empty() && in_flight.find(id).is_some() {
         return Err(Rejected::Duplicate.into());
     }
-    let meta = Meta::read(params)?;
+    let meta = members.meta()?;
     let method = Method::parse(name);
     let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
     let is_modern = meta.is_modern() || discovers;
@@ -81,5 +85,5 @@ pub(super) fn admit<'a>(
         _ => lifecycle.admit(method)?,
     };
     let progress_token = meta.progress_token();
-    Ok(Admitted { id, method, params, revision, progress_token, capabilities, log_level })
+    Ok(Admitted { id, method, params, members, revision, progress_token, capabilities, log_level })
 }

@@ -72,7 +72,7 @@ impl Road {
     /// Reads the params and goes as far as the catalog does at once.
     #[inline]
     fn begin(&self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) -> Reply {
-        let Admitted { id, revision, params, .. } = *admitted;
+        let Admitted { id, revision, params, members, .. } = *admitted;
         let (catalog, out) = (&self.catalog, &mut connection.outgoing);
         let begun = match admitted.method {
             Method::PromptsGet => {
@@ -83,14 +83,14 @@ impl Road {
             Method::CompletionComplete => {
                 Complete::read(params).map(|asked| catalog.complete(revision, &asked, id, out))
             }
-            _ => Call::read(revision, params)
+            _ => Call::from_params(revision, members)
                 .map(|call| catalog.call(&call.from_client(admitted.capabilities), id, out)),
         };
         begun.unwrap_or_else(Reply::Failed)
     }
 
-    /// What a modern request brings along from the rounds before it. A state is taken for good
-    /// here, so that it is looked at last of all that can be refused at once.
+    /// What a modern request brings along from the rounds before it; most bring nothing. A state
+    /// is taken for good here, so that it is looked at last of all that can be refused at once.
     ///
     /// # Errors
     ///
@@ -102,13 +102,15 @@ impl Road {
         passage: Passage,
         connection: &Connection<Session>,
         admitted: &Admitted<'_>,
-    ) -> Result<Round, Error> {
-        if !admitted.revision.is_modern() || admitted.method == Method::CompletionComplete {
-            return Ok(Round::default());
+    ) -> Result<Option<Box<Round>>, Error> {
+        let may_retry =
+            admitted.revision.is_modern() && admitted.method != Method::CompletionComplete;
+        if !may_retry || !admitted.members.has_extras() {
+            return Ok(None);
         }
         let retry = Retry::read(admitted.params)?;
         if retry.is_empty() {
-            return Ok(Round::default());
+            return Ok(None);
         }
         self.resume_round(passage, connection, admitted, retry)
     }
@@ -119,16 +121,16 @@ impl Road {
         connection: &Connection<Session>,
         admitted: &Admitted<'_>,
         retry: Retry<'_>,
-    ) -> Result<Round, Error> {
+    ) -> Result<Option<Box<Round>>, Error> {
         let Some(state) = retry.request_state else {
-            return Ok(Round::foreseen(retry.input_responses));
+            return Ok(Some(Box::new(Round::foreseen(retry.input_responses))));
         };
         self.refuse_busy(connection)?;
         let unix_ms = self.calendar.unix_ms(passage.now);
         let opened = self.rounds.open(state, bind(admitted), unix_ms);
         let mut round = opened.inspect_err(|_| self.counters.questions.states_refused += 1)?;
         self.counters.questions.unasked += round.take(retry.input_responses);
-        Ok(round)
+        Ok(Some(Box::new(round)))
     }
 
     /// Starts a local handler: a future on this shard.
@@ -137,7 +139,7 @@ impl Road {
         passage: Passage,
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
-        (work, round, turn): (LocalWork, Round, Turn),
+        (work, round, turn): (LocalWork, Option<Box<Round>>, Turn),
     ) -> Result<(), Error> {
         let flag = Rc::<Flag>::default();
         let local = Work::Local { task: None, flag: Rc::clone(&flag) };
@@ -146,6 +148,7 @@ impl Road {
             // Whoever can be asked nothing needs no name for its states.
             let is_askable = ASKABLE.without(admitted.capabilities) != ASKABLE;
             let binding = if is_askable { bind(admitted) } else { Binding::default() };
+            let round = round.map(|round| *round).unwrap_or_default();
             Asking::Rounds(Rc::new(Posed::new(round, binding)))
         } else {
             Asking::Requests

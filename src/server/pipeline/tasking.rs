@@ -71,7 +71,7 @@ impl Road {
         connection: &mut Connection<Session>,
         admitted: &Admitted<'_>,
     ) -> ControlFlow<(), Turn> {
-        let call = Call::read(admitted.revision, admitted.params);
+        let call = Call::from_params(admitted.revision, admitted.members);
         let manner = call.and_then(|call| Ok((call, self.manner(admitted, call.name())?)));
         match manner {
             Ok((_, Manner::Call)) => return ControlFlow::Continue(Turn::None),
@@ -110,11 +110,8 @@ impl Road {
                 _ => Ok(Manner::Call),
             };
         }
-        let wanted = if admitted.revision.dialect().core_tasks {
-            TaskMetadata::wanted(admitted.params)?
-        } else {
-            None
-        };
+        let may_want = admitted.revision.dialect().core_tasks && admitted.members.has_extras();
+        let wanted = if may_want { TaskMetadata::wanted(admitted.params)? } else { None };
         match (support, wanted) {
             (TaskSupport::Forbidden, Some(_)) => {
                 Err(Error::new(Kind::MethodNotFound, "the tool does not run as a task"))
