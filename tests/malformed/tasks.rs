@@ -80,6 +80,7 @@ impl Asker {
     }
 
     /// Begins a task and tells its name.
+    #[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
     fn begin(&mut self, tool: &str, arguments: Value) -> String {
         let mut params = json!({"name": tool, "arguments": arguments});
         if self.revision == LEGACY {
@@ -404,32 +405,32 @@ fn names_to_listen_to_that_are_none_are_refused() {
 fn a_round_before_a_task_takes_no_answer_that_is_none_and_no_state_that_is_not_its_own() {
     over_each_ring(|options| {
         let stage = open(options);
-        let mut asker = Asker::modern(&stage);
+        let mut peer = Asker::modern(&stage);
         let mut call = |more: &[(&str, Value)]| {
             let mut params = json!({"name": "test_tool_with_task", "arguments": {}});
             for (key, value) in more {
                 params[*key] = value.clone();
             }
-            asker.ask("tools/call", params)
+            peer.ask("tools/call", params)
         };
         for state in [json!(7), json!(""), json!("x"), json!("A".repeat(1000))] {
             let answer = call(&[("requestState", state)]);
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
         }
-        let state = |asked: &Value| ("requestState", asked["result"]["requestState"].clone());
+        let sealed = |asked: &Value| ("requestState", asked["result"]["requestState"].clone());
         let asked = call(&[]);
         let wrong = json!({"user_name": {"action": "perhaps"}});
-        let answer = call(&[state(&asked), ("inputResponses", wrong)]);
+        let answer = call(&[sealed(&asked), ("inputResponses", wrong)]);
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
         // An answer to something else is none to this: it asks again.
         let asked = call(&[]);
         let other = json!({"password": {"action": "accept", "content": {}}});
-        let again = call(&[state(&asked), ("inputResponses", other)]);
+        let again = call(&[sealed(&asked), ("inputResponses", other)]);
         assert_eq!(again["result"]["resultType"], "input_required", "{again}");
         let named = json!({"user_name": {"action": "accept", "content": {"name": "Ada"}}});
-        let begun = call(&[state(&again), ("inputResponses", named.clone())]);
+        let begun = call(&[sealed(&again), ("inputResponses", named.clone())]);
         assert_eq!(begun["result"]["resultType"], "task", "{begun}");
-        let again = call(&[state(&again), ("inputResponses", named)]);
+        let again = call(&[sealed(&again), ("inputResponses", named)]);
         assert_eq!(again["error"]["code"], -32602, "the state is spent: {again}");
         assert_eq!(stage.close().requests.tasks_begun, 1);
     });

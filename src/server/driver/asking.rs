@@ -135,13 +135,16 @@ impl ShardDriver {
         }
     }
 
-    /// The questions that a connection has not answered: those of its calls. Cost: a look at its
-    /// own requests in flight, however many questions there are to others.
+    /// The questions that a connection has not answered: those of its calls, and those of the tasks
+    /// that it began. Cost: a look at its own requests in flight, however many questions there are
+    /// to others, and at every task of the shard, where one runs.
     fn questions_to(&self, key: Key) -> Vec<u64> {
-        let Some(connection) = self.link.connections.get(key) else { return Vec::new() };
+        let mut numbers = self.road.tasks.questions_to(key);
+        let Some(connection) = self.link.connections.get(key) else { return numbers };
         let tickets = connection.session.in_flight.tickets();
         let open = |ticket: Ticket| self.road.calls.questions(Key::from_bits(ticket.0));
-        tickets.flat_map(open).copied().collect()
+        numbers.extend(tickets.flat_map(open));
+        numbers
     }
 
     /// Tells a client that its answer is not waited for, where it is still there.

@@ -303,6 +303,15 @@ impl<W> Tasks<W> {
         self.running
     }
 
+    /// What the tasks that a connection began have asked it by requests and not been answered.
+    pub(in crate::server) fn questions_to(&self, connection: Key) -> Vec<u64> {
+        if self.running == 0 {
+            return Vec::new();
+        }
+        let own = self.slab.iter().filter(|(_, task)| task.connection == connection);
+        own.flat_map(|(_, task)| task.dialogue.open()).copied().collect()
+    }
+
     /// Every task that has not ended.
     pub(in crate::server) fn unfinished(&self) -> Vec<Key> {
         self.slab.iter().filter(|(_, task)| !task.is_over()).map(|(key, _)| key).collect()
