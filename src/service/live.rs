@@ -369,6 +369,7 @@ mod tests {
         assert_eq!(poll_once(live.run(ready(7))), Poll::Ready(Ok(7)));
         assert_eq!(poll_once(live.run(pending::<()>())), Poll::Pending);
     }
+
     #[test]
     fn a_client_is_asked_only_for_what_it_declared() {
         let host = Rc::new(Still::default());

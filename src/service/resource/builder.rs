@@ -54,7 +54,7 @@ impl Told {
         object.text_if("mimeType", self.mime_type.as_ref());
         object.unsigned_if("size", self.size_bytes);
         if let Some(annotations) = &self.annotations {
-            annotations.write(object.key("annotations"), revision);
+            annotations.write(&mut object, revision);
         }
         self.about.close(&mut object, revision);
         object.close();

@@ -117,7 +117,7 @@ pub(super) fn write_hints(
     revision: Revision,
 ) {
     if let Some(annotations) = annotations {
-        annotations.write(object.key("annotations"), revision);
+        annotations.write(object, revision);
     }
     if revision.dialect().meta_on_types {
         object.map_if("_meta", meta);
