@@ -108,8 +108,8 @@ impl Visitor {
         if !self.unsaid.is_empty() || self.deeds.front() != Some(&Deed::Settle) || self.is_deaf {
             return Some(self.next);
         }
-        let settled = self.settled.filter(|_| self.ledger.is_settled());
-        settled.map(|settled| settled.after(TOLD_MAX).max(self.next))
+        let wakes = self.settled.map_or(self.next, |settled| settled.after(TOLD_MAX).max(self.next));
+        self.ledger.is_settled().then_some(wakes)
     }
 
     /// Itself, for whoever reads a failure.

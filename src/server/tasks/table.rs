@@ -88,6 +88,7 @@ impl<W> Tasks<W> {
             message: None,
             created: now,
             updated: now,
+            version: 1,
             ttl,
             end: None,
             work: None,
