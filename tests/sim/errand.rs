@@ -100,12 +100,7 @@ fn settle_task(
 }
 
 /// What became of a state that was brought; `false` where it was refused.
-fn redeem(
-    state: &str,
-    error: &Value,
-    span: Span,
-    commons: &mut Commons,
-) -> Result<bool, String> {
+fn redeem(state: &str, error: &Value, span: Span, commons: &mut Commons) -> Result<bool, String> {
     let reason = error["message"].as_str().unwrap_or_default();
     if !reason.starts_with("params.requestState ") {
         commons.take(state, span)?;

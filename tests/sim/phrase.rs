@@ -79,9 +79,9 @@ pub(crate) fn answer(question: &Value, manner: Manner, word: &str) -> Value {
 /// Whether the text of a question's answer comes back in the result of the call that asked.
 pub(crate) fn asks_for_a_word(question: &Value) -> bool {
     let properties = &question["params"]["requestedSchema"]["properties"];
-    properties.as_object().is_some_and(|properties| {
-        properties.values().any(|property| property["type"] == "string")
-    })
+    properties
+        .as_object()
+        .is_some_and(|properties| properties.values().any(|property| property["type"] == "string"))
 }
 
 /// The response to a question of the server's.

@@ -108,7 +108,8 @@ impl Visitor {
         if !self.unsaid.is_empty() || self.deeds.front() != Some(&Deed::Settle) || self.is_deaf {
             return Some(self.next);
         }
-        let wakes = self.settled.map_or(self.next, |settled| settled.after(TOLD_MAX).max(self.next));
+        let wakes =
+            self.settled.map_or(self.next, |settled| settled.after(TOLD_MAX).max(self.next));
         self.ledger.is_settled().then_some(wakes)
     }
 
@@ -213,9 +214,8 @@ impl Visitor {
             deed => self.speak(deed, now, commons),
         }
         if self.random.chance(1, 2) {
-            self.next = self.next.max(now.after(Duration::from_micros(
-                self.random.below(1_000) as u64,
-            )));
+            self.next =
+                self.next.max(now.after(Duration::from_micros(self.random.below(1_000) as u64)));
         }
         Ok(true)
     }
@@ -247,7 +247,7 @@ impl Visitor {
             Deed::Reply(manner) => self.reply(manner, commons),
             Deed::ReplyAgain if !self.replied.is_empty() => {
                 let question = self.replied[self.random.below(self.replied.len())].clone();
-                self.say_plainly(&phrase::response(&question, Manner::Well, "twice"));
+                self.say(&phrase::response(&question, Manner::Well, "twice"));
             }
             Deed::Retry(_) | Deed::RetryMute | Deed::Replay if is_modern => {
                 self.retry(deed, now, commons);
@@ -331,7 +331,7 @@ impl Visitor {
         }
         let question = self.questions.remove(self.random.below(self.questions.len()));
         commons.tally.replies += 1;
-        self.say_plainly(&phrase::response(&question, manner, "a legacy word"));
+        self.say(&phrase::response(&question, manner, "a legacy word"));
         self.replied.push(question);
     }
 
@@ -370,13 +370,7 @@ impl Visitor {
         self.say(&phrase::cancelled(id));
     }
 
-    fn ask_task(
-        &mut self,
-        method: &'static str,
-        whose: Whose,
-        now: Moment,
-        commons: &mut Commons,
-    ) {
+    fn ask_task(&mut self, method: &'static str, whose: Whose, now: Moment, commons: &mut Commons) {
         if !self.person.revision.is_modern() && !self.has_core_tasks() {
             return;
         }
@@ -430,7 +424,8 @@ impl Visitor {
     }
 
     fn subscribe(&mut self, deed: Deed, now: Moment) {
-        let (id, uri) = (self.new_id(), phrase::RESOURCES[self.random.below(phrase::RESOURCES.len())]);
+        let (id, uri) =
+            (self.new_id(), phrase::RESOURCES[self.random.below(phrase::RESOURCES.len())]);
         let method = if deed == Deed::Subscribe {
             self.ledger.subscribe(id, uri, now);
             "resources/subscribe"
@@ -455,12 +450,6 @@ impl Visitor {
         self.ledger.ask(id, method, now);
         self.say(&phrase::request(id, method, params, self.person.revision));
         id
-    }
-
-    /// Says what the ledger has no place for.
-    fn say_plainly(&mut self, message: &Value) {
-        self.ledger.say();
-        self.say(message);
     }
 
     fn say(&mut self, message: &Value) {
