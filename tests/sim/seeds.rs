@@ -93,13 +93,11 @@ const GATHERINGS_FAILED: [u64; 1] = [
 ];
 
 /// What the runs of clients that are asked, keep tasks and listen must reach together.
-const GATHERINGS_REACH: [&str; 22] = [
+const GATHERINGS_REACH: [&str; 20] = [
     "answers",
     "asked",
     "crowded",
     "frames",
-    "letters",
-    "letters_refused",
     "notices",
     "pauses",
     "replies",
