@@ -92,7 +92,7 @@ impl Commons {
         is_modern: bool,
         begun: Span,
     ) -> Result<String, String> {
-        let ttl = told["ttlMs"].as_u64().or(told["ttl"].as_u64());
+        let ttl = told["ttlMs"].as_u64().or_else(|| told["ttl"].as_u64());
         let (Some(id), Some(ttl)) = (told["taskId"].as_str(), ttl) else {
             return Err(format!("no task begins with {told}"));
         };

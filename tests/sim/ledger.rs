@@ -18,7 +18,7 @@ use crate::tally::Tally;
 #[derive(Debug)]
 pub(crate) struct Ledger {
     is_modern: bool,
-    /// Messages said so far.
+    /// Messages said so far, responses aside.
     said: u64,
     /// Requests that wait for their answers, by their ids.
     pending: BTreeMap<u64, Pending>,
@@ -91,11 +91,6 @@ impl Ledger {
         self.said += 1;
         let pending = Pending { method, number: self.said, at, cancelled: None };
         self.pending.insert(id, pending);
-    }
-
-    /// A message that is no request is said.
-    pub(crate) const fn say(&mut self) {
-        self.said += 1;
     }
 
     /// The end of the handshake is said.

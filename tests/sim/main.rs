@@ -53,7 +53,11 @@ mod seeds;
 
 mod canaries;
 
+mod proofs;
+
 mod scenes;
+
+mod visits;
 
 use crate::scenario::{Chapter, Scenario};
 use crate::seeds::{survey, survey_gatherings, survey_mesh};
@@ -85,7 +89,7 @@ fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
 
 #[test]
 fn clients_that_vanish_in_the_middle_of_everything_leave_nothing_behind() {
-    survey_gatherings(0..100);
+    survey_gatherings(0..120);
 }
 
 #[test]

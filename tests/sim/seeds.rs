@@ -85,13 +85,19 @@ pub(crate) fn survey_mesh(seeds: Range<u64>) {
     }
 }
 
+/// Seeds of gatherings that found something once.
+const GATHERINGS_FAILED: [u64; 1] = [
+    // Two streams of one connection listened to a task whose frame filled what may wait for it: the
+    // first was told again and again, the second never.
+    610,
+];
+
 /// What the runs of clients that are asked, keep tasks and listen must reach together.
-const GATHERINGS_REACH: [&str; 21] = [
+const GATHERINGS_REACH: [&str; 20] = [
     "answers",
     "asked",
+    "crowded",
     "frames",
-    "letters",
-    "letters_refused",
     "notices",
     "pauses",
     "replies",
@@ -120,7 +126,8 @@ pub(crate) fn survey_gatherings(seeds: Range<u64>) {
     let named = named_seeds();
     let is_survey = named.is_none();
     let mut tally = Tally::default();
-    for seed in named.unwrap_or(seeds) {
+    let failed_once = GATHERINGS_FAILED.into_iter().filter(|_| is_survey);
+    for seed in failed_once.chain(named.unwrap_or(seeds)) {
         let plan = Plan::draw(seed);
         let replay = format!(
             "seed {seed} of the gatherings failed; \

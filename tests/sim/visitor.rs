@@ -108,8 +108,9 @@ impl Visitor {
         if !self.unsaid.is_empty() || self.deeds.front() != Some(&Deed::Settle) || self.is_deaf {
             return Some(self.next);
         }
-        let settled = self.settled.filter(|_| self.ledger.is_settled());
-        settled.map(|settled| settled.after(TOLD_MAX).max(self.next))
+        let wakes =
+            self.settled.map_or(self.next, |settled| settled.after(TOLD_MAX).max(self.next));
+        self.ledger.is_settled().then_some(wakes)
     }
 
     /// Itself, for whoever reads a failure.
@@ -246,7 +247,7 @@ impl Visitor {
             Deed::Reply(manner) => self.reply(manner, commons),
             Deed::ReplyAgain if !self.replied.is_empty() => {
                 let question = self.replied[self.random.below(self.replied.len())].clone();
-                self.say_plainly(&phrase::response(&question, Manner::Well, "twice"));
+                self.say(&phrase::response(&question, Manner::Well, "twice"));
             }
             Deed::Retry(_) | Deed::RetryMute | Deed::Replay if is_modern => {
                 self.retry(deed, now, commons);
@@ -330,7 +331,7 @@ impl Visitor {
         }
         let question = self.questions.remove(self.random.below(self.questions.len()));
         commons.tally.replies += 1;
-        self.say_plainly(&phrase::response(&question, manner, "a legacy word"));
+        self.say(&phrase::response(&question, manner, "a legacy word"));
         self.replied.push(question);
     }
 
@@ -449,12 +450,6 @@ impl Visitor {
         self.ledger.ask(id, method, now);
         self.say(&phrase::request(id, method, params, self.person.revision));
         id
-    }
-
-    /// Says what the ledger has no place for.
-    fn say_plainly(&mut self, message: &Value) {
-        self.ledger.say();
-        self.say(message);
     }
 
     fn say(&mut self, message: &Value) {

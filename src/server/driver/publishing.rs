@@ -78,12 +78,12 @@ impl ShardDriver {
         self.weigh_told(ring, now);
     }
 
-    /// Tells everybody on this shard who listens to a task how it stands: `tail`, as its own shard
-    /// has encoded it.
+    /// Tells everybody on this shard who listens to a task how it stands in this version of its
+    /// state and was not told that: `tail`, as its own shard has encoded it.
     pub(super) fn publish_task<R: Ring>(
         &mut self,
         ring: &mut R,
-        task: TaskId,
+        (task, version): (TaskId, u32),
         tail: &[u8],
         now: Moment,
     ) {
@@ -104,7 +104,7 @@ impl ShardDriver {
         publication.begin_task(&change, tail);
         let mut press = Press { link, publication, counters, told };
         let say = |stream: &Stream| press.say(&change, stream);
-        subscriptions.tell_name(Subject::Task, &name, say);
+        subscriptions.tell_task(&name, version, say);
         self.weigh_told(ring, now);
     }
 

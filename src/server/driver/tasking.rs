@@ -46,7 +46,9 @@ impl ShardDriver {
                     self.road.tasks.watch(key, shard);
                 }
             }
-            TaskLetter::Changed { task, tail } => self.publish_task(ring, task, &tail, now),
+            TaskLetter::Changed { task, version, tail } => {
+                self.publish_task(ring, (task, version), &tail, now);
+            }
         }
     }
 
@@ -216,14 +218,15 @@ impl ShardDriver {
         if task.watchers().is_empty() {
             return;
         }
-        let (id, tail) = (task.id, self.tail_of(key));
+        let (id, version) = (task.id, task.version);
+        let tail = self.tail_of(key);
         let watchers = self.road.tasks.task(key).map(|task| task.watchers().to_vec());
         for shard in watchers.unwrap_or_default() {
             if shard == self.shard {
-                self.publish_task(ring, id, &tail, now);
+                self.publish_task(ring, (id, version), &tail, now);
             } else {
                 let (task, tail) = (id, tail.clone());
-                self.road.post_about_task(shard, TaskLetter::Changed { task, tail });
+                self.road.post_about_task(shard, TaskLetter::Changed { task, version, tail });
             }
         }
     }

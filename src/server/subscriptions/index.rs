@@ -68,7 +68,8 @@ impl Index {
         if entry.listeners.last().is_some_and(|last| last.stream == key) {
             return;
         }
-        let place = Place { topic, index: short(entry.listeners.len()), missed: false };
+        let index = short(entry.listeners.len());
+        let place = Place { topic, index, missed: false, told: 0 };
         entry.listeners.push(Listener { stream: key, slot: short(stream.places.len()) });
         stream.places.push(place);
     }

@@ -304,6 +304,29 @@ impl Subscriptions {
         }
     }
 
+    /// Tells everybody who listens to the task `name` of its state `version`, which counts from 1.
+    /// Who was told it already hears nothing: others may have asked for it again, and two slow
+    /// peers must not keep each other busy.
+    pub(super) fn tell_task(
+        &mut self,
+        name: &str,
+        version: u32,
+        mut say: impl FnMut(&Stream) -> bool,
+    ) {
+        for listener in self.index.listeners(Subject::Task, name) {
+            let Some(stream) = self.streams.get_mut(listener.stream) else { continue };
+            let slot = listener.slot as usize;
+            let place = &stream.places[slot];
+            if place.missed || place.told >= version {
+                continue;
+            }
+            let is_said = say(stream);
+            let place = &mut stream.places[slot];
+            place.missed = !is_said;
+            place.told = if is_said { version } else { place.told };
+        }
+    }
+
     /// Tells the streams of one connection what they missed, until one of them is refused again.
     pub(super) fn catch_up(
         &mut self,

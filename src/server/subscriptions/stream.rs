@@ -76,6 +76,8 @@ pub(super) struct Place {
     pub(super) index: u32,
     /// Something happened that its peer was too slow for.
     pub(super) missed: bool,
+    /// The last version that was told, of what has versions.
+    pub(super) told: u32,
 }
 
 /// One stream: a `subscriptions/listen` of a modern client, or all that a legacy session subscribed

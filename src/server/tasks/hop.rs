@@ -89,6 +89,8 @@ pub(in crate::server) enum TaskLetter {
     Changed {
         /// Which task.
         task: TaskId,
+        /// How often it has changed.
+        version: u32,
         /// What is said of it behind the name of a stream, for every stream the same.
         tail: Bytes,
     },

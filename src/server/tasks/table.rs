@@ -90,6 +90,7 @@ impl<W> Tasks<W> {
             message: None,
             created: now,
             updated: now,
+            version: 1,
             ttl,
             end: None,
             work: None,

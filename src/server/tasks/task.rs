@@ -93,6 +93,8 @@ pub(in crate::server) struct Task<W> {
     pub(super) message: Option<Cow<'static, str>>,
     pub(super) created: Moment,
     pub(super) updated: Moment,
+    /// Its state, counted from 1 with every change.
+    pub(in crate::server) version: u32,
     pub(super) ttl: Duration,
     pub(super) end: Option<End>,
     /// The handler, until it ends.
@@ -200,6 +202,7 @@ impl<W> Task<W> {
         self.status = status;
         self.message = message;
         self.updated = now;
+        self.version = self.version.saturating_add(1);
     }
 }
 
