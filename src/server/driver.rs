@@ -162,6 +162,7 @@ impl ShardDriver {
             self.link.finish(ring, key, Ending::Drain, now);
         }
         self.dismiss_questions(None, now);
+        self.dismiss_inquiries(None, now);
     }
 
     /// Time for draining is over: whatever is still open is cut.

@@ -256,6 +256,7 @@ impl ShardDriver {
         self.end_streams(key);
         self.link.finish(ring, key, Ending::Peer, now);
         self.dismiss_questions(Some(key), now);
+        self.dismiss_inquiries(Some(key), now);
     }
 
     /// The ring has closed a socket.
@@ -263,7 +264,7 @@ impl ShardDriver {
         let key = self.link.key(socket);
         if let Some((mut session, ending)) = self.link.closed(socket) {
             if let Some(key) = key {
-                self.lose_beginner(key, now);
+                self.dismiss_inquiries(Some(key), now);
             }
             // Those that were refused were never let in.
             if session.counted {

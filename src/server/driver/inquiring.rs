@@ -1,7 +1,7 @@
 //! What tasks up to 2025-11-25 ask the client that began them: a request each, tied to the task.
 //!
 //! What it keeps true: a question goes to the connection that began the task and to no other, once;
-//! one that nobody can answer any more (the connection is over) is answered with that; a question
+//! one that nobody can answer any more (nothing more is read) is answered with that; a question
 //! whose task has ended is taken back.
 //!
 //! The id of such a request says all that is needed to find the question again, so nothing else has
@@ -27,7 +27,8 @@ impl ShardDriver {
         let Some(task) = self.road.tasks.task(key) else { return };
         let (connection, revision, name) = (task.connection, task.revision, task.name().to_owned());
         let inquiries = Rc::clone(&task.inquiries);
-        let Some(out) = self.link.outgoing(connection) else {
+        let listens = self.link.connections.get(connection).is_some_and(|it| !it.is_discarding());
+        let Some(out) = self.link.outgoing(connection).filter(|_| listens) else {
             inquiries.give_up(&AskError::Refused(GONE.into()));
             self.road.tasks.weigh_questions(key, now);
             return;
@@ -51,8 +52,9 @@ impl ShardDriver {
         }
     }
 
-    /// A connection is over: what its tasks have asked will not be answered.
-    pub(super) fn lose_beginner(&mut self, connection: Key, now: Moment) {
+    /// Nothing more will be read from a connection, or from any: what its tasks have asked stays
+    /// unanswered.
+    pub(super) fn dismiss_inquiries(&mut self, connection: Option<Key>, now: Moment) {
         for key in self.road.tasks.asking(connection) {
             if let Some(task) = self.road.tasks.task(key) {
                 task.inquiries.give_up(&AskError::Refused(GONE.into()));
@@ -63,4 +65,4 @@ impl ShardDriver {
 }
 
 /// Why a question has no answer.
-const GONE: &str = "the connection that began the task is over";
+const GONE: &str = "nothing more is read from the connection that began the task";

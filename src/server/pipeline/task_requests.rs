@@ -26,6 +26,7 @@ use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
 use crate::server::calls::Work;
 use crate::server::letter::Letter;
+use crate::server::questions::words_of;
 use crate::server::session::Session;
 use crate::server::tasks::{Asking, End, Task, TaskId, TaskLetter, Waiter, Wish};
 use crate::service::Features;
@@ -219,11 +220,7 @@ impl Road {
         let (Some(key), Some(task)) = (key, task) else { return false };
         let answered = match outcome {
             Ok(result) => task.inquiries.reply(question, Ok(&result.to_json())),
-            Err(error) => {
-                let words = error.as_object().and_then(|error| error.find("message"));
-                let words = words.and_then(Value::as_str).unwrap_or("the client refused");
-                task.inquiries.reply(question, Err(words))
-            }
+            Err(fault) => task.inquiries.reply(question, Err(&words_of(fault))),
         };
         if answered {
             self.counters.questions.answered += 1;
