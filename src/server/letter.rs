@@ -139,11 +139,12 @@ impl WorkerHost for WorkerVoice {
 }
 
 /// Leaves a letter that must not be lost, from a thread that may wait: a shard empties its box once
-/// a turn, so a full one has room again within microseconds. Gives up where nobody waits any more,
-/// the shard itself included.
-pub(super) fn deliver(post: &Post<Letter>, shard: ShardId, letter: Letter, interest: &Weak<()>) {
-    // What nobody waits for may be dropped.
-    drop(post.send_while(shard, letter, || interest.strong_count() > 0));
+/// a turn, so a full one has room again within microseconds. The end of a handler is one of them,
+/// also where nobody waits for its answer any more: until then its call has a place. Gives up only
+/// where the shard has ended.
+pub(super) fn deliver(post: &Post<Letter>, shard: ShardId, letter: Letter) {
+    // A shard that has ended waits for nothing.
+    drop(post.send_while(shard, letter, || true));
 }
 
 /// Refused: an earlier notice still waits for room in the inbox of a shard, or another thread is
@@ -300,6 +301,26 @@ mod tests {
         assert_eq!(heard(&mut mailboxes[0]), [1]);
         assert_eq!(circular.try_deliver(), Ok(()));
         assert_eq!((heard(&mut mailboxes[0]), heard(&mut mailboxes[1])), (vec![2], vec![]));
+    }
+
+    #[test]
+    fn the_end_of_a_handler_comes_to_its_shard_though_nobody_waits_for_the_answer() {
+        let (circular, mut mailboxes) = circular(1, 1);
+        assert_eq!(circular.try_tell(&notice(1)), Ok(()));
+        let mut all = Vec::new();
+        std::thread::scope(|scope| {
+            let handler = scope.spawn(|| {
+                deliver(&circular.post, ShardId(0), Letter::Notice(notice(2)));
+            });
+            while mailboxes[0].counts().refused_post == 0 {
+                std::thread::yield_now();
+            }
+            while !handler.is_finished() {
+                all.extend(heard(&mut mailboxes[0]));
+            }
+        });
+        all.extend(heard(&mut mailboxes[0]));
+        assert_eq!(all, [1, 2]);
     }
 
     #[test]

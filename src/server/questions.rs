@@ -199,11 +199,7 @@ impl Question {
             Ok(result) => {
                 self.request.read_response(&result.to_json()).map_err(AskError::Malformed)
             }
-            Err(fault) => {
-                let words = fault.as_object().and_then(|fault| fault.find("message"));
-                let words = words.and_then(Value::as_str).unwrap_or_default();
-                Err(AskError::Refused(words.chars().take(REFUSAL_CHARACTERS_MAX).collect()))
-            }
+            Err(fault) => Err(AskError::Refused(words_of(fault))),
         };
         let settled = match (&self.request, &reply) {
             (_, Err(AskError::Malformed(_))) => Settled::Malformed,
@@ -233,6 +229,13 @@ impl Question {
     pub(super) fn fail(self, error: AskError) {
         self.slot.put(Err(error));
     }
+}
+
+/// What a client says with the error that is its answer, as much of it as a handler gets to see.
+pub(super) fn words_of(fault: Value<'_>) -> Box<str> {
+    let words = fault.as_object().and_then(|fault| fault.find("message"));
+    let words = words.and_then(Value::as_str).unwrap_or_default();
+    words.chars().take(REFUSAL_CHARACTERS_MAX).collect()
 }
 
 impl Slot {

@@ -279,3 +279,19 @@ fn an_answer_to_what_a_task_never_asked_is_no_news_of_it() {
     assert_eq!(peer.left_over().filter(told).count(), 1);
     stage.close();
 }
+
+#[test]
+fn a_task_asks_in_vain_once_nothing_more_is_read() {
+    let stage = Stage::open(options());
+    let mut peer = stage.core();
+    let id = peer.begin("confirm");
+    peer.told("elicitation/create");
+    // Owed until the task ends: the connection stays.
+    let waiting = peer.send("tasks/result", json!({"taskId": id}));
+    peer.until(&id, "input_required");
+    stage.drain();
+    let result = peer.answer_to(waiting, "tasks/result");
+    assert_eq!(result["result"]["isError"], true, "{result}");
+    peer.expect_end();
+    assert_eq!(stage.join().requests.tasks_cancelled, 0);
+}

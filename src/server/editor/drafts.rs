@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::slab::{Key, Slab};
@@ -18,7 +18,7 @@ use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Post, ShardId};
 use crate::server::desk::draft::{Draft, Made};
 use crate::server::editor::Editor;
-use crate::server::letter::Letter;
+use crate::server::letter::{self, Letter};
 
 /// The changes that one shard waits for. There are at most as many as calls at work.
 pub(in crate::server) struct Drafts {
@@ -30,8 +30,6 @@ pub(in crate::server) struct Drafts {
     /// Jobs that found the pool full, and when they are offered to it again.
     refused: VecDeque<Job>,
     again: Option<Moment>,
-    /// Gone with the shard: nobody needs to be told then.
-    alive: Arc<()>,
 }
 
 impl Drafts {
@@ -43,8 +41,7 @@ impl Drafts {
         shard: ShardId,
     ) -> Self {
         let (awaited, refused) = (Slab::new(usize::MAX), VecDeque::new());
-        let alive = Arc::default();
-        Self { editor, blocking, post, shard, awaited, refused, again: None, alive }
+        Self { editor, blocking, post, shard, awaited, refused, again: None }
     }
 
     /// Has the pool make an edit, or make it later where it is full.
@@ -52,9 +49,8 @@ impl Drafts {
         let Some(edit) = draft.take() else { return };
         let key = self.awaited.insert(draft).ok();
         let (editor, post, shard) = (Arc::clone(&self.editor), self.post.clone(), self.shard);
-        let alive = Arc::downgrade(&self.alive);
         self.refused.push_back(Box::new(move || {
-            let mut reply = Reply { post, shard, key, alive, made: None };
+            let mut reply = Reply { post, shard, key, made: None };
             reply.made = Some(editor.change(edit));
         }));
         self.hand_over(now);
@@ -96,16 +92,14 @@ struct Reply {
     post: Post<Letter>,
     shard: ShardId,
     key: Option<Key>,
-    alive: Weak<()>,
     made: Made,
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };
-        let letter = Letter::Changed { key, made: self.made.take() };
-        // A shard that has ended waits for nothing.
-        drop(self.post.send_while(self.shard, letter, || self.alive.strong_count() > 0));
+        let made = self.made.take();
+        letter::deliver(&self.post, self.shard, Letter::Changed { key, made });
     }
 }
 

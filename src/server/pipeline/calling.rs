@@ -194,13 +194,13 @@ impl Road {
                 post: post.clone(),
                 shard,
                 ticket,
-                interest: watched.clone(),
+                interest: watched,
                 client,
                 logs,
                 reach,
             };
             let result = work(Worker::new(Arc::new(voice)));
-            letter::deliver(&post, shard, Letter::Finished { ticket, result }, &watched);
+            letter::deliver(&post, shard, Letter::Finished { ticket, result });
         });
         if self.blocking.run(job).is_ok() {
             self.counters.shard.blocking_calls += 1;

@@ -217,14 +217,14 @@ impl Road {
         let (post, shard) = (self.post.clone(), self.shard);
         let reach: Arc<dyn Reach> = Arc::<Editor>::clone(&self.editor);
         let job = Box::new(move || {
-            let (ticket, interest) = (key, watched.clone());
+            let (ticket, interest) = (key, watched);
             let logs = Logs::Never;
             let own = post.clone();
             let call = WorkerVoice { post: own, shard, ticket, interest, client, logs, reach };
             let voice = TaskWorkerVoice { call, task: key };
             let note = TaskNote::Finished(work(Worker::new(Arc::new(voice))));
             let letter = Letter::Task(Box::new(TaskLetter::Said { task: key, note }));
-            letter::deliver(&post, shard, letter, &watched);
+            letter::deliver(&post, shard, letter);
         });
         if self.blocking.run(job).is_err() {
             self.counters.shard.blocking_refused += 1;

@@ -19,6 +19,7 @@ use crate::engine::mesh::ShardId;
 use crate::engine::timer::Wheel;
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::message::TaskStatus;
+use crate::protocol::rpc::{Id, IdBuf};
 use crate::server::questions::Dialogue;
 
 /// How many tasks a shard keeps, how long, and how much of them.
@@ -75,6 +76,12 @@ impl<W> Tasks<W> {
         let Birth { connection, client, progress_token, ttl } = birth;
         let Bounds { ttl: ttl_default, ttl_max, .. } = self.bounds;
         let ttl = ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);
+        // Told or not is up to the server; what is kept so long must not be long itself.
+        let is_short = |token: &IdBuf| match token.as_id() {
+            Id::Text(text) => text.len() <= TOKEN_BYTES_MAX,
+            Id::Signed(_) | Id::Unsigned(_) => true,
+        };
+        let progress_token = progress_token.filter(is_short);
         self.begun += 1;
         let task = Task {
             id,
@@ -331,6 +338,10 @@ fn no_room() -> Error {
 
 /// The shortest time that a task is kept: a caller must be able to ask for it at least once.
 const TTL_MIN: Duration = Duration::from_secs(1);
+
+/// Bytes of the longest token that progress of a task is told for. A task is kept long after its
+/// connection has gone, and a token may be as long as a message.
+const TOKEN_BYTES_MAX: usize = 256;
 
 /// Tasks on one page of `tasks/list`.
 pub(in crate::server) const PAGE_LENGTH: usize = 50;

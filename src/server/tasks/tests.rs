@@ -16,6 +16,7 @@ use crate::protocol::era::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::message::{InputRequest, InputResponse, TaskDetail, TaskStatus};
 use crate::protocol::revision::Revision;
+use crate::protocol::rpc::Id;
 use crate::service::{AskError, Client};
 
 const CONNECTION: Key = Key::from_bits(7);
@@ -345,4 +346,15 @@ fn tasks_that_could_not_be_started_leave_no_deadlines_that_pile_up() {
     assert!(tasks.deadlines() < 1_000, "{}", tasks.deadlines());
     assert!(tasks.expire(at(9_999)).is_none());
     assert!(tasks.task(kept).is_some() && tasks.expire(at(10_001)).is_some());
+}
+
+#[test]
+fn a_token_that_is_long_to_keep_is_told_no_progress() {
+    let mut tasks = tasks(bounds());
+    for (length, is_kept) in [(1, true), (256, true), (257, false), (1 << 20, false)] {
+        let token = Some(Id::Text(&"t".repeat(length)).into());
+        let birth = Birth { progress_token: token, ..birth(Revision::LATEST_LEGACY) };
+        let key = tasks.begin(birth, at(0)).unwrap();
+        assert_eq!(tasks.task(key).unwrap().progress_token.is_some(), is_kept, "{length}");
+    }
 }
