@@ -88,19 +88,18 @@ fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box
     writeln!(out, "| --- | --- | --- | --- | --- | --- |")?;
     for (place, question) in questions().enumerate() {
         let call = calls[usize::from(question.era == Era::Modern)];
-        let bytes = road::answer_bytes(question)?;
-        let mut cells = String::new();
+        let (era, method) = (question.era.name(), question.method.as_str());
+        write!(out, "| {era} {method} | {} |", road::answer_bytes(question)?)?;
         for (stop, call) in [Stop::Answer, Stop::TurnOfSixteen].into_iter().zip(call) {
             if stop == Stop::TurnOfSixteen && !question.repeats() {
-                cells += " – | – |";
+                write!(out, " – | – |")?;
                 continue;
             }
             let each = per_message(stop, place)?;
             let hundredths = each * 100 / call.max(1);
-            cells += &format!(" {each} | {}.{:02} |", hundredths / 100, hundredths % 100);
+            write!(out, " {each} | {}.{:02} |", hundredths / 100, hundredths % 100)?;
         }
-        let (era, method) = (question.era.name(), question.method.as_str());
-        writeln!(out, "| {era} {method} | {bytes} |{cells}")?;
+        writeln!(out)?;
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ impl Ledger {
         self.waiting().next().is_none() && !self.streams.values().any(is_mute)
     }
 
-    /// A task whose end was not told on a stream that stands and asked for it, where `must_be` told.
+    /// A task whose end was not told on a stream that stands and asked for it, where it `must_be`.
     pub(crate) fn untold(&self, must_be: impl Fn(&str) -> bool) -> Option<String> {
         let streams = self.streams.iter().filter(|(_, it)| it.cancelled.is_none() && !it.is_over);
         streams.into_iter().find_map(|(id, stream)| {
@@ -241,8 +241,9 @@ impl Ledger {
         if self.is_modern {
             return Err(format!("{message} asks a client that can only be asked in rounds"));
         }
-        let may_ask = match id.strip_prefix("task/").and_then(|id| id.split_once('/')) {
-            Some((task, _)) => self.begun.contains(task),
+        let related = &message["params"]["_meta"]["io.modelcontextprotocol/related-task"];
+        let may_ask = match related["taskId"].as_str() {
+            Some(task) => self.begun.contains(task),
             // A call that was taken back may have asked before that was read.
             None => self.pending.values().any(|pending| pending.method == "tools/call"),
         };
