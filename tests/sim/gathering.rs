@@ -348,7 +348,7 @@ fn catalog(edition: u64, wanted: &Arc<AtomicU64>) -> Result<Catalog, CatalogErro
         live.updated(&uri);
         Ok(Outcome::text("touched"))
     });
-    let vary = Tool::new("vary").local(move |_: NoArguments, _| {
+    let vary = Tool::new("vary").local(move |_: Touch, _| {
         wanted.fetch_add(1, Ordering::Relaxed);
         async { Ok(Outcome::text("soon")) }
     });

@@ -93,11 +93,12 @@ const GATHERINGS_FAILED: [u64; 1] = [
 ];
 
 /// What the runs of clients that are asked, keep tasks and listen must reach together.
-const GATHERINGS_REACH: [&str; 20] = [
+const GATHERINGS_REACH: [&str; 21] = [
     "answers",
     "asked",
     "crowded",
     "frames",
+    "letters",
     "notices",
     "pauses",
     "replies",

@@ -72,7 +72,7 @@ fn a_task_outlives_its_client_and_is_ended_by_another() {
     let get = Deed::Get(Whose::Anybodys);
     let answers: &[Deed] = &[Deed::Listen, get, Deed::Settle, AGREE, Deed::Settle, get, SOON];
     let tally = play(&[(MODERN, begins), (MODERN, answers)]).tally;
-    assert_eq!(tally.tasks_begun, 1, "{tally}");
+    assert_eq!((tally.tasks_begun, tally.tasks_ended), (1, 1), "{tally}");
 }
 
 #[test]
@@ -102,4 +102,5 @@ fn clients_that_listen_and_vanish_or_read_no_more_leave_no_stream() {
         [(MODERN, reset), (MODERN, deaf), (MODERN, ends), (LEGACY, session), (MODERN, changes)];
     let tally = play(&visits).tally;
     assert!(tally.streams >= 1, "{tally}");
+    assert_eq!(tally.letters, 1, "{tally}");
 }
