@@ -13,9 +13,7 @@ use crate::protocol::rpc::Id;
 use crate::service::call::{Call, Reply};
 use crate::service::catalog::Catalog;
 use crate::service::completing::{Completer, Completing};
-use crate::service::outcome::{
-    Completion, HandlerError, Outcome, PromptOutcome, ResourceContents, Yield,
-};
+use crate::service::outcome::{Completion, HandlerError, Outcome, Yield};
 use crate::service::resource::{Read, Resource, ResourceTemplate};
 
 impl Catalog {
@@ -28,17 +26,13 @@ impl Catalog {
             Ok(tool) => tool,
             Err(error) => return Reply::Failed(error),
         };
-        let start = out.len();
-        message::result_open(out, id);
-        let mut answer = Answer::open(out, call.revision(), self.result_suffix(call.revision()));
-        let reply = tool.call(call, &mut answer);
-        if matches!(reply, Reply::Ready { .. }) {
+        let (revision, suffix) = (call.revision(), self.result_suffix(call.revision()));
+        respond(id, out, is_ready, |out| {
+            let mut answer = Answer::open(out, revision, suffix);
+            let reply = tool.call(call, &mut answer);
             answer.finish();
-            message::result_close(out);
-        } else {
-            out.truncate(start);
-        }
-        reply
+            reply
+        })
     }
 
     /// Makes a prompt as far as it goes at once, like [`Catalog::call`].
@@ -57,18 +51,13 @@ impl Catalog {
         let Some(prompt) = self.prompt(asked.name) else {
             return Reply::Failed(Error::invalid_params("unknown prompt"));
         };
-        let start = out.len();
-        message::result_open(out, id);
         let suffix = self.result_suffix(revision);
-        let mut writer = PromptWriter::open(out, revision, prompt.description(), suffix);
-        let reply = prompt.make(revision, asked.arguments, &mut writer);
-        if matches!(reply, Reply::Ready { .. }) {
+        respond(id, out, is_ready, |out| {
+            let mut writer = PromptWriter::open(out, revision, prompt.description(), suffix);
+            let reply = prompt.make(revision, asked.arguments, &mut writer);
             writer.finish();
-            message::result_close(out);
-        } else {
-            out.truncate(start);
-        }
-        reply
+            reply
+        })
     }
 
     /// Reads a resource as far as it goes at once, like [`Catalog::call`]: the one under the URI,
@@ -92,18 +81,13 @@ impl Catalog {
         let Some(source) = self.source(&mut read) else {
             return Reply::Failed(Error::resource_not_found(asked.uri, revision));
         };
-        let start = out.len();
-        message::result_open(out, id);
         let suffix = self.result_suffix(revision);
-        let mut writer = ContentsWriter::open(out, revision, source.cache(), suffix);
-        let reply = source.read(&read, &mut writer);
-        if matches!(reply, Reply::Ready { .. }) {
+        respond(id, out, is_ready, |out| {
+            let mut writer = ContentsWriter::open(out, revision, source.cache(), suffix);
+            let reply = source.read(&read, &mut writer);
             writer.finish();
-            message::result_close(out);
-        } else {
-            out.truncate(start);
-        }
-        reply
+            reply
+        })
     }
 
     /// Whether there is a resource under `uri`, or a template that it fits: what
@@ -142,8 +126,11 @@ impl Catalog {
             completer.map_or(Ok(Completion::NONE), |known: &Completer| known.ask(&completing));
         match completion {
             Ok(completion) => {
-                self.write_completion(revision, &completion, id, out);
-                Reply::Ready { is_failed: false }
+                let suffix = self.result_suffix(revision);
+                respond(id, out, is_ready, |out| {
+                    write_completion(&completion, suffix, out);
+                    Reply::Ready { is_failed: false }
+                })
             }
             Err(error) => Reply::Failed(error.into_error(revision.is_modern())),
         }
@@ -159,80 +146,8 @@ impl Catalog {
         result: Result<Yield, HandlerError>,
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
-        let result = match result {
-            Ok(Yield::Completion(completion)) => {
-                self.write_completion(revision, &completion, id, out);
-                return Ok(false);
-            }
-            Ok(Yield::Prompt(outcome)) => {
-                self.write_prompt(revision, &outcome, id, out);
-                return Ok(false);
-            }
-            Ok(Yield::Resource(contents)) => {
-                self.write_contents(revision, &contents, id, out);
-                return Ok(false);
-            }
-            Ok(Yield::Tool(outcome)) => Ok(outcome),
-            // Prompts and resources have given their errors the form of a refusal already.
-            Err(error) => Err(error),
-        };
-        let start = out.len();
-        message::result_open(out, id);
-        let mut answer = Answer::open(out, revision, self.result_suffix(revision));
-        if let Err(error) = Outcome::settle(result, &mut answer) {
-            out.truncate(start);
-            return Err(error);
-        }
-        let is_failed = answer.is_failed();
-        answer.finish();
-        message::result_close(out);
-        Ok(is_failed)
-    }
-
-    fn write_completion(
-        &self,
-        revision: Revision,
-        completion: &Completion,
-        id: Id<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        message::result_open(out, id);
-        let (total, has_more) = (completion.total(), completion.has_more());
         let suffix = self.result_suffix(revision);
-        completion_result(out, completion.values(), total, has_more, suffix);
-        message::result_close(out);
-    }
-
-    fn write_prompt(
-        &self,
-        revision: Revision,
-        outcome: &PromptOutcome,
-        id: Id<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        message::result_open(out, id);
-        let description = outcome.description.as_deref();
-        let suffix = self.result_suffix(revision);
-        let mut writer = PromptWriter::open(out, revision, description, suffix);
-        outcome.write(&mut writer);
-        writer.finish();
-        message::result_close(out);
-    }
-
-    fn write_contents(
-        &self,
-        revision: Revision,
-        contents: &ResourceContents,
-        id: Id<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        message::result_open(out, id);
-        let cache = contents.cache.unwrap_or(CacheHint { fresh_ms: 0, shared: false });
-        let suffix = self.result_suffix(revision);
-        let mut writer = ContentsWriter::open(out, revision, cache, suffix);
-        contents.write(&mut writer);
-        writer.finish();
-        message::result_close(out);
+        respond(id, out, Result::is_ok, |out| write_yield(revision, result, suffix, out))
     }
 
     /// What gives the contents of a URI; a template finds its variables in it.
@@ -242,6 +157,73 @@ impl Catalog {
         }
         self.templates().find(|template| template.accept(read)).map(Source::Template)
     }
+}
+
+/// Appends a response whose result is what `write` appends, or nothing where what comes of that is
+/// not to be `kept`.
+#[inline]
+fn respond<T>(
+    id: Id<'_>,
+    out: &mut Vec<u8>,
+    kept: impl FnOnce(&T) -> bool,
+    write: impl FnOnce(&mut Vec<u8>) -> T,
+) -> T {
+    let start = out.len();
+    message::result_open(out, id);
+    let made = write(out);
+    if kept(&made) {
+        message::result_close(out);
+    } else {
+        out.truncate(start);
+    }
+    made
+}
+
+const fn is_ready(reply: &Reply) -> bool {
+    matches!(reply, Reply::Ready { .. })
+}
+
+/// Appends the result that a local or blocking handler made; tells whether it says that a tool
+/// failed. What was appended is void where it fails.
+fn write_yield(
+    revision: Revision,
+    result: Result<Yield, HandlerError>,
+    suffix: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<bool, Error> {
+    let outcome = match result {
+        Ok(Yield::Completion(completion)) => {
+            write_completion(&completion, suffix, out);
+            return Ok(false);
+        }
+        Ok(Yield::Prompt(outcome)) => {
+            let description = outcome.description.as_deref();
+            let mut writer = PromptWriter::open(out, revision, description, suffix);
+            outcome.write(&mut writer);
+            writer.finish();
+            return Ok(false);
+        }
+        Ok(Yield::Resource(contents)) => {
+            let cache = contents.cache.unwrap_or(CacheHint { fresh_ms: 0, shared: false });
+            let mut writer = ContentsWriter::open(out, revision, cache, suffix);
+            contents.write(&mut writer);
+            writer.finish();
+            return Ok(false);
+        }
+        Ok(Yield::Tool(outcome)) => Ok(outcome),
+        // Prompts and resources have given their errors the form of a refusal already.
+        Err(error) => Err(error),
+    };
+    let mut answer = Answer::open(out, revision, suffix);
+    Outcome::settle(outcome, &mut answer)?;
+    let is_failed = answer.is_failed();
+    answer.finish();
+    Ok(is_failed)
+}
+
+fn write_completion(completion: &Completion, suffix: &[u8], out: &mut Vec<u8>) {
+    let (total, has_more) = (completion.total(), completion.has_more());
+    completion_result(out, completion.values(), total, has_more, suffix);
 }
 
 /// What gives contents.

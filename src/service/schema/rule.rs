@@ -7,10 +7,16 @@
 //!
 //! Source: JSON Schema 2020-12, Validation, sections 6 and 9.
 
+mod bounds;
+
+mod choice;
+
 use serde_json::{Map, Value as Json};
 
+use self::bounds::{Length, Range};
+use self::choice::{Kinds, Scalar, compile_choices};
 use crate::protocol::json::{Kind, Object, Value};
-use crate::service::schema::violation::{Amount, Violation, at};
+use crate::service::schema::violation::{Violation, at};
 
 /// A schema says more than a rule can.
 #[derive(Clone, Copy, Debug)]
@@ -29,35 +35,6 @@ pub(super) struct Rule {
     choices: Option<Box<[Scalar]>>,
     members: Option<Members>,
     items: Option<Items>,
-}
-
-/// Kinds as bits.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Kinds(u8);
-
-/// Bounds of a number.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    least: f64,
-    above: f64,
-    most: f64,
-    below: f64,
-}
-
-/// Bounds of a length: characters of a string, items of an array.
-#[derive(Clone, Copy, Debug)]
-struct Length {
-    least: usize,
-    most: usize,
-}
-
-/// A value without parts.
-#[derive(Clone, Debug)]
-enum Scalar {
-    Boolean(bool),
-    Null,
-    Number(f64),
-    Text(Box<str>),
 }
 
 /// What an object must hold.
@@ -162,157 +139,6 @@ impl Rule {
     }
 }
 
-impl Kinds {
-    const ARRAY: u8 = 1;
-    const BOOLEAN: u8 = 1 << 1;
-    const INTEGER: u8 = 1 << 2;
-    const NULL: u8 = 1 << 3;
-    const NUMBER: u8 = 1 << 4;
-    const OBJECT: u8 = 1 << 5;
-    const STRING: u8 = 1 << 6;
-    /// Keyword, bit, and how a sentence says it.
-    const NAMES: [(&'static str, u8, &'static str); 7] = [
-        ("array", Self::ARRAY, "an array"),
-        ("boolean", Self::BOOLEAN, "true or false"),
-        ("integer", Self::INTEGER, "an integer"),
-        ("null", Self::NULL, "null"),
-        ("number", Self::NUMBER, "a number"),
-        ("object", Self::OBJECT, "an object"),
-        ("string", Self::STRING, "a string"),
-    ];
-
-    fn read(named: &Json) -> Result<Self, Beyond> {
-        let bit = |name: &Json| {
-            let known = Self::NAMES.iter().find(|(known, ..)| name.as_str() == Some(known));
-            known.map(|(_, bit, _)| *bit).ok_or(Beyond)
-        };
-        match named {
-            Json::Array(several) => {
-                several.iter().try_fold(0, |kinds, name| Ok(kinds | bit(name)?)).map(Self)
-            }
-            name => bit(name).map(Self),
-        }
-    }
-
-    #[inline]
-    fn admit(self, value: Value<'_>) -> bool {
-        let bit = match value.kind() {
-            Kind::Array => Self::ARRAY,
-            Kind::Boolean => Self::BOOLEAN,
-            Kind::Null => Self::NULL,
-            Kind::Object => Self::OBJECT,
-            Kind::String => Self::STRING,
-            Kind::Number if self.0 & Self::NUMBER != 0 => return true,
-            Kind::Number => {
-                let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
-                return self.0 & Self::INTEGER != 0 && is_whole;
-            }
-        };
-        self.0 & bit != 0
-    }
-
-    fn names(self) -> impl Iterator<Item = &'static str> {
-        let named = Self::NAMES.iter().filter(move |(_, bit, _)| self.0 & bit != 0);
-        named.map(|(.., said)| *said)
-    }
-}
-
-impl Range {
-    /// Fails where a bound is none that can be compared exactly.
-    fn compile(schema: &Map<String, Json>) -> Result<Option<Self>, Beyond> {
-        let keys = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
-        if !keys.iter().any(|key| schema.contains_key(*key)) {
-            return Ok(None);
-        }
-        let bound = |key, open| schema.get(key).map_or(Ok(open), exact);
-        Ok(Some(Self {
-            least: bound("minimum", f64::NEG_INFINITY)?,
-            above: bound("exclusiveMinimum", f64::NEG_INFINITY)?,
-            most: bound("maximum", f64::INFINITY)?,
-            below: bound("exclusiveMaximum", f64::INFINITY)?,
-        }))
-    }
-
-    #[inline]
-    fn check(self, number: f64) -> Result<(), Violation> {
-        if number < self.least {
-            return Err(Violation::bound("at least", Amount::Number(self.least)));
-        }
-        if number > self.most {
-            return Err(Violation::bound("at most", Amount::Number(self.most)));
-        }
-        if number <= self.above {
-            return Err(Violation::bound("more than", Amount::Number(self.above)));
-        }
-        if number >= self.below {
-            return Err(Violation::bound("less than", Amount::Number(self.below)));
-        }
-        Ok(())
-    }
-}
-
-impl Length {
-    fn compile(
-        schema: &Map<String, Json>,
-        least: &'static str,
-        most: &'static str,
-    ) -> Result<Option<Self>, Beyond> {
-        if !schema.contains_key(least) && !schema.contains_key(most) {
-            return Ok(None);
-        }
-        let bound = |key, open| match schema.get(key) {
-            None => Ok(open),
-            Some(bound) => {
-                let bound = bound.as_u64().and_then(|bound| usize::try_from(bound).ok());
-                bound.ok_or(Beyond)
-            }
-        };
-        Ok(Some(Self { least: bound(least, 0)?, most: bound(most, usize::MAX)? }))
-    }
-
-    #[inline]
-    fn check(self, length: usize, unit: &'static str) -> Result<(), Violation> {
-        if length < self.least {
-            return Err(Violation::bound("at least", Amount::Count(self.least, unit)));
-        }
-        if length > self.most {
-            return Err(Violation::bound("at most", Amount::Count(self.most, unit)));
-        }
-        Ok(())
-    }
-}
-
-impl Scalar {
-    fn compile(value: &Json) -> Result<Self, Beyond> {
-        match value {
-            Json::Null => Ok(Self::Null),
-            Json::Bool(truth) => Ok(Self::Boolean(*truth)),
-            Json::Number(_) => exact(value).map(Self::Number),
-            Json::String(text) => Ok(Self::Text(text.as_str().into())),
-            Json::Array(_) | Json::Object(_) => Err(Beyond),
-        }
-    }
-
-    #[inline]
-    fn is(&self, value: Value<'_>) -> bool {
-        match self {
-            Self::Boolean(truth) => value.as_bool() == Some(*truth),
-            Self::Null => value.is_null(),
-            Self::Number(number) => value.as_f64() == Some(*number),
-            Self::Text(text) => value.as_str() == Some(text),
-        }
-    }
-
-    fn spell(&self) -> String {
-        match self {
-            Self::Boolean(truth) => truth.to_string(),
-            Self::Null => String::from("null"),
-            Self::Number(number) => number.to_string(),
-            Self::Text(text) => format!("\"{text}\""),
-        }
-    }
-}
-
 impl Members {
     fn compile(schema: &Map<String, Json>) -> Result<Option<Self>, Beyond> {
         let keys = ["properties", "required", "additionalProperties"];
@@ -390,7 +216,7 @@ impl Items {
         if count.is_none() && each.is_none() {
             return Ok(None);
         }
-        let count = count.unwrap_or(Length { least: 0, most: usize::MAX });
+        let count = count.unwrap_or(Length::ANY);
         Ok(Some(Self { each, count }))
     }
 
@@ -405,30 +231,10 @@ impl Items {
     }
 }
 
-/// The values of `enum` and `const`; fails where one of them has parts.
-fn compile_choices(schema: &Map<String, Json>) -> Result<Option<Box<[Scalar]>>, Beyond> {
-    match (schema.get("enum"), schema.get("const")) {
-        (None, None) => Ok(None),
-        (Some(Json::Array(values)), None) => {
-            values.iter().map(Scalar::compile).collect::<Result<_, _>>().map(Some)
-        }
-        (None, Some(value)) => Scalar::compile(value).map(|only| Some([only].into())),
-        _ => Err(Beyond),
-    }
-}
-
-/// The number, where comparing any other double with it is comparing the numbers that were meant:
-/// below 2^53 rounding a whole number never crosses it.
-fn exact(number: &Json) -> Result<f64, Beyond> {
-    number.as_f64().filter(|number| number.abs() < TWO_TO_53).ok_or(Beyond)
-}
-
 /// Whether a rule says what this keyword says, or the keyword asserts nothing.
 fn is_known(key: &str) -> bool {
     ASSERTIONS.contains(&key) || ANNOTATIONS.contains(&key) || key.starts_with("x-")
 }
-
-const TWO_TO_53: f64 = 9_007_199_254_740_992.0;
 
 const ASSERTIONS: [&str; 16] = [
     "additionalProperties",
