@@ -22,11 +22,8 @@ pub struct Connection<S> {
     pub session: S,
     /// Corked bytes: whole texts with their terminators, to be sent at the end of the turn.
     pub outgoing: Vec<u8>,
-    /// Answers that the driver still owes to this peer, beyond what is corked.
-    pub owed: u32,
-    /// The peer waits for what may be said at any time: its silence is no reason to end it. Nothing
-    /// is owed for that, so it neither slows the connection nor holds its end back.
-    pub listens: bool,
+    /// What the peer waits for.
+    pub standing: Standing,
     /// The other end, where it is known.
     pub peer: Option<SocketAddr>,
     pub(super) receive: Socket,
@@ -51,6 +48,23 @@ pub struct Connection<S> {
     pub(super) ending: Option<Ending>,
     /// A complete message has come.
     pub(super) spoke: bool,
+}
+
+/// What a peer waits for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Standing {
+    /// Answers that the driver still owes, beyond what is corked.
+    pub owed: u32,
+    /// The peer waits for what may be said at any time: its silence is no reason to end it. Nothing
+    /// is owed for that, so it neither slows the connection nor holds its end back.
+    pub listens: bool,
+}
+
+impl Standing {
+    /// One answer less is owed.
+    pub const fn repay(&mut self) {
+        self.owed = self.owed.saturating_sub(1);
+    }
 }
 
 /// Why a connection ends.
@@ -90,8 +104,7 @@ impl<S> Connection<S> {
         Self {
             session,
             outgoing: Vec::new(),
-            owed: 0,
-            listens: false,
+            standing: Standing { owed: 0, listens: false },
             peer: stream.peer,
             receive: stream.receive,
             send: stream.send,
@@ -112,7 +125,7 @@ impl<S> Connection<S> {
 
     /// One answer less is owed. Its peer is not silent: it was waiting, and has yet to read it.
     pub const fn repay(&mut self, now: Moment) {
-        self.owed = self.owed.saturating_sub(1);
+        self.standing.repay();
         self.active = now;
     }
 
@@ -139,7 +152,7 @@ impl<S> Connection<S> {
 
     /// Whether something is still to be sent to the peer, now or when a call ends.
     pub(super) const fn owes(&self) -> bool {
-        self.owed > 0 || self.queued_bytes() > 0
+        self.standing.owed > 0 || self.queued_bytes() > 0
     }
 
     /// Gives up what was to be read.

@@ -27,7 +27,7 @@ mod timers;
 
 use std::net::SocketAddr;
 
-pub use self::connection::{Connection, Ending};
+pub use self::connection::{Connection, Ending, Standing};
 pub use self::options::LinkOptions;
 use crate::base::pool::BufferPool;
 use crate::base::slab::{Key, Slab};

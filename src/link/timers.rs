@@ -36,7 +36,9 @@ impl<S> Link<S> {
             }
             // Whoever waits for an answer is not silent, and the answer has a deadline of its own;
             // nor is whoever listens, and the system finds those that vanished.
-            Phase::Open | Phase::Draining if connection.owed > 0 || connection.listens => {
+            Phase::Open | Phase::Draining
+                if connection.standing.owed > 0 || connection.standing.listens =>
+            {
                 (now.after(idle_max), Ending::Idle)
             }
             Phase::Open | Phase::Draining => (active.after(idle_max), Ending::Idle),

@@ -6,6 +6,7 @@
 mod arrivals;
 mod asking;
 mod publishing;
+mod saying;
 mod settle;
 mod tasking;
 
@@ -57,6 +58,8 @@ pub struct ShardDriver {
     publication: Publication,
     /// Connections that were told something and are to be weighed.
     told: Vec<Key>,
+    /// Where texts are written that come later, one at a time.
+    text: Vec<u8>,
 }
 
 /// A listener and what comes through it.
@@ -107,6 +110,7 @@ impl ShardDriver {
             notes: Vec::new(),
             publication: Publication::default(),
             told: Vec::new(),
+            text: Vec::new(),
         }
     }
 

@@ -13,6 +13,8 @@
 
 pub mod options;
 
+mod party;
+
 mod questions;
 mod subscriptions;
 

@@ -1,11 +1,12 @@
-//! What the server knows of one connection.
+//! What the server knows of one party.
 
 use super::subscriptions::Subscriber;
+use crate::link::Standing;
 use crate::observe::label::Transport;
 use crate::protocol::era::{Lifecycle, LogLevel};
 use crate::protocol::inflight::Inflight;
 
-/// The state of one connection above the link.
+/// The state of one party: of a connection above the link, or of a legacy session over HTTP.
 #[derive(Debug)]
 pub(super) struct Session {
     /// The door it came through.
@@ -39,4 +40,15 @@ impl Session {
             counted,
         }
     }
+}
+
+/// One party while a text of it is on the road.
+#[derive(Debug)]
+pub(super) struct Peer<'a> {
+    /// What the server knows of it.
+    pub(super) session: &'a mut Session,
+    /// What it waits for.
+    pub(super) standing: &'a mut Standing,
+    /// Where the road writes what is to be said at once: one text, without a frame.
+    pub(super) outgoing: &'a mut Vec<u8>,
 }

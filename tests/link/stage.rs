@@ -107,7 +107,7 @@ impl Stage {
         let line = String::from_utf8(line.to_vec()).unwrap();
         match self.manner {
             Manner::Echo => self.say(key, &line),
-            Manner::Owe => self.link.connections.get_mut(key).unwrap().owed += 1,
+            Manner::Owe => self.link.connections.get_mut(key).unwrap().standing.owed += 1,
             Manner::Listen => {}
         }
         self.heard.push(line);

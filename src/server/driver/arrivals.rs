@@ -9,14 +9,15 @@ use crate::base::time::Moment;
 use crate::engine::ring::{Lease, Listener, Operation, Ring, Socket};
 use crate::guard::door::{self, Refusal};
 use crate::guard::memory;
-use crate::link::{Ending, Next, Stream};
+use crate::link::{Connection, Ending, Next, Stream};
 use crate::observe::event::Event;
 use crate::observe::label::{RefusalReason, Transport};
 use crate::protocol::error::Error;
 use crate::protocol::json::ParseError;
 use crate::protocol::message;
-use crate::server::pipeline::Passage;
-use crate::server::session::Session;
+use crate::server::party::{Outlet, Party};
+use crate::server::pipeline::{Passage, Road, Said};
+use crate::server::session::{Peer, Session};
 use crate::transport::ndjson::{self, Line};
 
 impl ShardDriver {
@@ -66,10 +67,10 @@ impl ShardDriver {
             .emit_within(&mut self.throttle, now);
         let error = Error::connection_limit();
         self.road.count_error(&error);
-        if let Some(out) = self.link.outgoing(key) {
-            message::error(out, None, &error, None);
-            self.road.end_text(out);
-        }
+        let mut text = self.draft();
+        message::error(&mut text, None, &error, None);
+        let outlet = Outlet::general(Party::Connection(key));
+        self.say(outlet, Said::Refusal(error.kind), text);
         self.link.finish(ring, key, Ending::Refusal, now);
     }
 
@@ -139,8 +140,12 @@ impl ShardDriver {
         let Some(connection) = self.link.connections.get_mut(key) else { return };
         match self.parser.parse(text, length) {
             Ok(document) => {
-                let passage = Passage { key, now, in_batch: false };
-                self.road.carry(passage, connection, document.root());
+                let outlet = Outlet::general(Party::Connection(key));
+                let passage = Passage { outlet, now, in_batch: false, is_modern: false };
+                let mut peer = peer_of(connection);
+                if self.road.carry(passage, &mut peer, document.root()) != Said::Nothing {
+                    ndjson::end_line(peer.outgoing);
+                }
             }
             Err(ParseError::Utf8) if connection.session.transport == Transport::Stdio => {
                 self.road.counters.faults.utf8 += 1;
@@ -150,7 +155,7 @@ impl ShardDriver {
             }
             Err(error) => {
                 self.road.counters.faults.utf8 += u64::from(error == ParseError::Utf8);
-                self.road.refuse(connection, None, &error.into());
+                refuse(&mut self.road, connection, &error.into());
             }
         }
     }
@@ -163,7 +168,7 @@ impl ShardDriver {
         let Some(connection) = self.link.connections.get_mut(key) else { return true };
         let transport = connection.session.transport;
         self.road.counters.faults.oversize += 1;
-        self.road.refuse(connection, None, &Error::too_large(bytes_max));
+        refuse(&mut self.road, connection, &Error::too_large(bytes_max));
         let ends = transport != Transport::Stdio;
         connection.session.broken = ends;
         Event::MessageRefused { shard: self.shard.0, transport, bytes_max }
@@ -195,7 +200,7 @@ impl ShardDriver {
         if self.link.outgoing(key).is_some()
             && let Some(connection) = self.link.connections.get_mut(key)
         {
-            self.road.refuse(connection, None, &error);
+            refuse(&mut self.road, connection, &error);
         }
         self.link.weigh(key);
     }
@@ -255,7 +260,7 @@ impl ShardDriver {
         }
         self.end_streams(key);
         // Before the connection ends: one that owes nothing ends at once.
-        self.dismiss_questions(Some(key), now);
+        self.dismiss_questions(Some(Party::Connection(key)), now);
         self.link.finish(ring, key, Ending::Peer, now);
     }
 
@@ -264,7 +269,7 @@ impl ShardDriver {
         let key = self.link.key(socket);
         if let Some((mut session, ending)) = self.link.closed(socket) {
             if let Some(key) = key {
-                self.dismiss_questions(Some(key), now);
+                self.dismiss_questions(Some(Party::Connection(key)), now);
             }
             // Those that were refused were never let in.
             if session.counted {
@@ -298,4 +303,17 @@ impl ShardDriver {
             self.served.give();
         }
     }
+}
+
+/// A connection as the party that it is.
+#[inline]
+const fn peer_of(connection: &mut Connection<Session>) -> Peer<'_> {
+    let Connection { session, standing, outgoing, .. } = connection;
+    Peer { session, standing, outgoing }
+}
+
+/// Answers a text that is none.
+fn refuse(road: &mut Road, connection: &mut Connection<Session>, error: &Error) {
+    road.refuse(&mut peer_of(connection), None, error);
+    ndjson::end_line(&mut connection.outgoing);
 }
