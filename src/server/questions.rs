@@ -363,6 +363,7 @@ pub(super) fn too_many() -> AskError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::slab::Key;
     use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
 
     const CLIENT: Party = Party::Connection(Key::from_bits(1));
@@ -376,7 +377,7 @@ mod tests {
     /// Opens question `number` and tells its id.
     fn open(questions: &mut Questions, number: u64, slot: &Rc<Slot>) -> IdBuf {
         let slot = Rc::clone(slot);
-        questions.open(number, (CLIENT, CALL), InputRequest::Roots, slot, at(0)).id.clone()
+        questions.open(number, (Outlet::general(CLIENT), CALL), InputRequest::Roots, slot, at(0)).id.clone()
     }
 
     fn questions() -> Questions {

@@ -70,7 +70,7 @@ impl Stage {
 
     /// A new connection over two sockets.
     pub(crate) fn open_pipes(&mut self, name: &'static str, receive: Socket, send: Socket) -> Key {
-        let stream = Stream { receive, send, peer: None };
+        let stream = Stream { receive, send, peer: None, framing: Framing::Lines };
         self.link.open(&mut self.ring, stream, name, self.now).unwrap()
     }
 

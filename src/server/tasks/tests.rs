@@ -17,6 +17,7 @@ use crate::protocol::error::Error;
 use crate::protocol::message::{InputRequest, InputResponse, TaskDetail, TaskStatus};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
+use crate::server::party::Party;
 use crate::service::{AskError, Client};
 
 const PARTY: Party = Party::Connection(Key::from_bits(7));
@@ -298,7 +299,7 @@ fn a_connection_sees_its_own_tasks_of_the_old_generation_page_by_page() {
         cursor = next;
     }
     assert_eq!((seen, cursor), (own, None));
-    assert!(tasks.page(Key::from_bits(1), None).unwrap().0.is_empty());
+    assert!(tasks.page(Party::Connection(Key::from_bits(1)), None).unwrap().0.is_empty());
     let long = "0".repeat(17);
     for wrong in ["", "0", "0000000000000000", "00000000000fffff", "+000000000000001", &long] {
         assert_eq!(tasks.page(PARTY, Some(wrong)).unwrap_err().code, -32602, "{wrong}");
