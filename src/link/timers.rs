@@ -31,7 +31,9 @@ impl<S> Link<S> {
             Phase::Closing => return,
             // An entry from before the goodbye may come earlier than its own.
             Phase::Lingering => (active.after(linger_max), Ending::Peer),
-            Phase::Open | Phase::Draining if !connection.spoke || connection.is_inside_request() => {
+            Phase::Open | Phase::Draining
+                if !connection.spoke || connection.is_inside_request() =>
+            {
                 (active.after(lease_max), Ending::Lease)
             }
             // Whoever waits for an answer is not silent, and the answer has a deadline of its own;

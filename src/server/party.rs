@@ -8,6 +8,7 @@
 //! sockets; a key of a party that has gone names nobody.
 
 use crate::base::slab::Key;
+use crate::protocol::error::Kind;
 
 /// Names one party of a shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,5 +35,25 @@ impl Outlet {
     /// The way to a party for what belongs to no request.
     pub(super) const fn general(party: Party) -> Self {
         Self { party, stream: Self::GENERAL }
+    }
+}
+
+/// What a text was answered at once. Whoever carries the text frames what was said accordingly.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Said {
+    /// Nothing: it wants no answer, or gets it later.
+    Nothing,
+    /// Its answer, or those of a batch.
+    Answer,
+    /// The error that is its answer.
+    Refusal(Kind),
+    /// Something else: it comes before the answer, which comes later, or belongs to no request.
+    Word,
+}
+
+impl Said {
+    /// Whether the request has its answer with that.
+    pub(super) const fn is_answer(self) -> bool {
+        matches!(self, Self::Answer | Self::Refusal(_))
     }
 }

@@ -36,7 +36,7 @@ use super::calls::{Calls, Work};
 use super::desk::Desk;
 use super::editor::{Drafts, Editor};
 use super::letter::Letter;
-use super::party::Outlet;
+use super::party::{Outlet, Said};
 use super::questions::Questions;
 use super::questions::rounds::Rounds;
 use super::session::Peer;
@@ -106,19 +106,6 @@ pub(super) struct Passage {
     pub(super) in_batch: bool,
     /// Whether its carrier has said already that it is modern: then it must be.
     pub(super) is_modern: bool,
-}
-
-/// What a text was answered at once. Whoever carries the text frames what was said accordingly.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Said {
-    /// Nothing: it wants no answer, or gets it later.
-    Nothing,
-    /// Its answer, or those of a batch.
-    Answer,
-    /// The error that is its answer.
-    Refusal(Kind),
-    /// Something else: it comes before the answer, which comes later, or belongs to no request.
-    Word,
 }
 
 impl Road {

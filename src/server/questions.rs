@@ -377,7 +377,10 @@ mod tests {
     /// Opens question `number` and tells its id.
     fn open(questions: &mut Questions, number: u64, slot: &Rc<Slot>) -> IdBuf {
         let slot = Rc::clone(slot);
-        questions.open(number, (Outlet::general(CLIENT), CALL), InputRequest::Roots, slot, at(0)).id.clone()
+        questions
+            .open(number, (Outlet::general(CLIENT), CALL), InputRequest::Roots, slot, at(0))
+            .id
+            .clone()
     }
 
     fn questions() -> Questions {

@@ -108,7 +108,12 @@ impl ShardSeed {
                 }
                 Inlet::Pipes { input, output } => {
                     let session = Session::new(Transport::Stdio, false);
-                    let stream = Stream { receive: input, send: output, peer: None, framing: Framing::Lines };
+                    let stream = Stream {
+                        receive: input,
+                        send: output,
+                        peer: None,
+                        framing: Framing::Lines,
+                    };
                     let opened = driver.link.open(ring, stream, session, now);
                     opened.map_err(|_| io::Error::other("no room for a connection"))?;
                     driver.ends_with_input = true;

@@ -15,8 +15,8 @@ use crate::observe::label::{RefusalReason, Transport};
 use crate::protocol::error::Error;
 use crate::protocol::json::ParseError;
 use crate::protocol::message;
-use crate::server::party::{Outlet, Party};
-use crate::server::pipeline::{Passage, Road, Said};
+use crate::server::party::{Outlet, Party, Said};
+use crate::server::pipeline::{Passage, Road};
 use crate::server::session::{Peer, Session};
 use crate::transport::ndjson::{self, Line};
 

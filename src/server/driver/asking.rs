@@ -14,8 +14,7 @@ use crate::protocol::inflight::Ticket;
 use crate::protocol::message::{self, InputRequest};
 use crate::protocol::revision::Revision;
 use crate::server::desk::LogMessage;
-use crate::server::party::{Outlet, Party};
-use crate::server::pipeline::Said;
+use crate::server::party::{Outlet, Party, Said};
 use crate::server::questions::{Asker, Pose, Posed, QUESTIONS_MAX, Question, Slot, too_many};
 use crate::service::AskError;
 

@@ -11,8 +11,7 @@ use crate::protocol::error::Error;
 use crate::protocol::message;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
-use crate::server::party::{Outlet, Party};
-use crate::server::pipeline::Said;
+use crate::server::party::{Outlet, Party, Said};
 use crate::server::session::Session;
 use crate::transport::ndjson;
 

@@ -7,7 +7,7 @@ use crate::engine::ring::Ring;
 use crate::protocol::error::Error;
 use crate::protocol::message;
 use crate::server::desk::Progress;
-use crate::server::pipeline::Said;
+use crate::server::party::Said;
 use crate::service::{HandlerError, Yield};
 
 impl ShardDriver {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::admission::Admitted;
-use super::{Passage, Road, Said};
+use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
@@ -19,6 +19,7 @@ use crate::server::desk::role::{Asking, Flag, Role, Turn};
 use crate::server::desk::voice::{LocalVoice, Logs};
 use crate::server::editor::Editor;
 use crate::server::letter::{self, Letter, Reach, WorkerVoice};
+use crate::server::party::Said;
 use crate::server::questions::rounds::{Binding, Round};
 use crate::server::questions::{Asker, Posed};
 use crate::server::session::Peer;

@@ -1,10 +1,11 @@
 //! The lists: pages that were framed when the catalog was built.
 
 use super::admission::Admitted;
-use super::{Road, Said, say_result};
+use super::{Road, say_result};
 use crate::protocol::era::Method;
 use crate::protocol::error::Error;
 use crate::protocol::params::List;
+use crate::server::party::Said;
 use crate::server::session::Peer;
 
 impl Road {

@@ -4,13 +4,13 @@
 //! is what will be told; whatever is refused has left nothing behind.
 
 use super::admission::Admitted;
-use super::{Passage, Road, Said, say_result};
+use super::{Passage, Road, say_result};
 use crate::base::slab::Key;
 use crate::protocol::era::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::message;
 use crate::protocol::params::{Filter, Listen, Subscribe};
-use crate::server::party::Party;
+use crate::server::party::{Party, Said};
 use crate::server::session::{Peer, Session};
 use crate::server::subscriptions::{List, Lists, Subscriptions, Wish};
 use crate::service::Features;

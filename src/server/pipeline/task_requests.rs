@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Map;
 
 use super::admission::Admitted;
-use super::{Passage, Road, Said};
+use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::mesh::ShardId;
@@ -24,7 +24,7 @@ use crate::protocol::revision::Revision;
 use crate::server::calls::Work;
 use crate::server::desk::Note;
 use crate::server::letter::Letter;
-use crate::server::party::Party;
+use crate::server::party::{Party, Said};
 use crate::server::session::Peer;
 use crate::server::tasks::{Asking, End, TaskId, TaskLetter, Waiter, Wish};
 use crate::service::Features;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::admission::Admitted;
 use super::task_voice::TaskWorkerVoice;
-use super::{Passage, Road, Said};
+use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::protocol::era::{ClientCapabilities, Method};
@@ -30,6 +30,7 @@ use crate::server::desk::role::{Asking, Flag, Role, Turn};
 use crate::server::desk::voice::{LocalVoice, Logs};
 use crate::server::editor::Editor;
 use crate::server::letter::{self, Letter, Reach, WorkerVoice};
+use crate::server::party::Said;
 use crate::server::questions::Asker;
 use crate::server::session::Peer;
 use crate::server::tasks::{Birth, End, TaskLetter, TaskNote};
