@@ -5,13 +5,17 @@
 //! means one thing stands once; the length of the body is known, or the head is refused. It holds
 //! places, not bytes: whoever asks for a value brings the bytes that the head was read from.
 
+mod media;
+
+mod target;
+
 mod reading;
 
 mod parse;
 
 use memchr::memchr;
 
-use super::media::{Accept, ContentType};
+pub use self::media::{Accept, ContentType};
 
 /// A place in the bytes of a request, counted from the first byte of its head.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

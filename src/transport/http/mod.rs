@@ -6,16 +6,12 @@
 
 pub mod status;
 
-mod grammar;
-
 pub mod limits;
 
-pub mod media;
-
-mod target;
+mod grammar;
 
 pub mod head;
 
-mod chunked;
-
 pub mod reader;
+
+pub mod fuzz;

@@ -7,10 +7,12 @@
 //!
 //! What it does not do: answer, wait, or say how long a peer may take.
 
+mod chunked;
+
 use std::mem::{replace, take};
 use std::ops::Range;
 
-use super::chunked::ChunkDecoder;
+use self::chunked::ChunkDecoder;
 use super::head::{BodyLength, Head, HeadEnd};
 use super::limits::{Limits, Refusal};
 

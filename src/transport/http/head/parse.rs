@@ -6,11 +6,11 @@ use std::mem::MaybeUninit;
 use httparse::{Header, Request};
 
 use super::reading::{Reading, offset};
+use super::target::Target;
 use super::{BodyLength, Head, HeadEnd, Span, Verb};
 use crate::transport::http::grammar::is_token;
 use crate::transport::http::limits::{FIELDS_MAX, Limits, Refusal};
 use crate::transport::http::status::Status;
-use crate::transport::http::target::Target;
 
 impl Head {
     /// Reads the head that `bytes` begin with; `None` where it does not end in them. Empty lines

@@ -1,10 +1,11 @@
 //! The fields of one head, gathered line by line: what each may say, how often it may stand, and
 //! what they say together about the host and the body (RFC 9112, sections 3.2, 6 and 11.2).
 
-use super::{BodyLength, FIELDS, Field, Span, mirrored};
+use super::media::AcceptReading;
+use super::{BodyLength, ContentType, FIELDS, Field, Span, mirrored};
 use crate::transport::http::grammar::is_host;
 use crate::transport::http::limits::Refusal;
-use crate::transport::http::media::{AcceptReading, ContentType};
+
 use crate::transport::http::status::Status;
 
 /// What the lines so far have said.

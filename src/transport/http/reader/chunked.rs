@@ -6,8 +6,8 @@
 //!
 //! What it does not do: keep extensions or trailers. None means anything to MCP.
 
-use super::grammar::{is_text, is_token};
-use super::limits::{Limits, Refusal};
+use crate::transport::http::grammar::{is_text, is_token};
+use crate::transport::http::limits::{Limits, Refusal};
 
 /// Bytes of extensions of all chunks of one body, at most: nobody sends any, and each could make a
 /// chunk of one byte thousands of bytes wide.

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::grammar::is_host;
-use super::limits::Refusal;
-use super::status::Status;
+use crate::transport::http::grammar::is_host;
+use crate::transport::http::limits::Refusal;
+use crate::transport::http::status::Status;
 
 /// A target reduced to what this server looks at, as places in it.
 #[derive(Clone, Debug, Eq, PartialEq)]
