@@ -5,4 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod http;
+
 pub mod ndjson;
