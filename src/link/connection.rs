@@ -69,14 +69,14 @@ pub(super) enum Reader {
     /// Lines of JSON.
     Lines(LineReader),
     /// Requests of HTTP.
-    Requests(RequestReader),
+    Requests(Box<RequestReader>),
 }
 
 impl Reader {
-    const fn of(framing: Framing) -> Self {
+    fn of(framing: Framing) -> Self {
         match framing {
             Framing::Lines => Self::Lines(LineReader::new()),
-            Framing::Requests => Self::Requests(RequestReader::new()),
+            Framing::Requests => Self::Requests(Box::new(RequestReader::new())),
         }
     }
 
@@ -146,7 +146,7 @@ pub(super) enum Phase {
 }
 
 impl<S> Connection<S> {
-    pub(super) const fn new(stream: Stream, session: S, now: Moment) -> Self {
+    pub(super) fn new(stream: Stream, session: S, now: Moment) -> Self {
         Self {
             session,
             outgoing: Vec::new(),

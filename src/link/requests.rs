@@ -4,12 +4,13 @@
 //! the bound of one message, and behind that the peer waits. The end of the stream is heard of at
 //! once all the same, because it may mean that nobody waits for the answer.
 
-use super::connection::{Phase, Reader};
+use super::connection::Reader;
 use super::{Link, Next};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::{Operation, Ring};
-use crate::transport::http::head::{Head, Limits};
+use crate::transport::http::head::Head;
+use crate::transport::http::limits::Limits;
 use crate::transport::http::reader::{self, Assembled};
 
 impl<S> Link<S> {
@@ -65,7 +66,7 @@ impl<S> Link<S> {
     /// The head announced by [`reader::Next::Announced`].
     pub fn announced(&self, key: Key) -> Option<(&Head, &[u8])> {
         match &self.connections.get(key)?.reader {
-            Reader::Requests(requests) => requests.announced(),
+            Reader::Requests(requests) => Some(requests.announced()),
             Reader::Lines(_) => None,
         }
     }

@@ -6,7 +6,6 @@
 use crate::base::slab::Key;
 use crate::protocol::era::LogLevel;
 use crate::server::letter::{Letter, WorkerVoice};
-use crate::server::party::Said;
 use crate::server::tasks::{TaskLetter, TaskNote};
 use crate::service::{CatalogError, Client, Edit, WorkerHost};
 
