@@ -77,7 +77,7 @@ impl Calendar {
 ///
 /// Source: Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
 pub const fn civil_date(days: u64) -> (u64, u64, u64) {
-    let days = days + DAYS_BEFORE_1970;
+    let days = days.saturating_add(DAYS_BEFORE_1970);
     let (era, of_era) = (days / ERA_DAYS, days % ERA_DAYS);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / (ERA_DAYS - 1)) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);

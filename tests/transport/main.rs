@@ -1,6 +1,13 @@
 //! The framing of lines from the outside: whatever the bytes and however they are cut, the same
 //! lines come out. The model is three lines of code that no stream could use: split the whole text.
 
+#[cfg(test)]
+mod answers;
+#[cfg(test)]
+mod events;
+#[cfg(test)]
+mod wire;
+
 use corelane::base::random::Random;
 use corelane::transport::ndjson::{Line, LineReader, PADDING};
 use proptest::prelude::*;

@@ -10,7 +10,7 @@
 use crate::protocol::json::write;
 
 /// What an answer says besides its status, type, date and length; by default nothing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     /// `Mcp-Session-Id`: the session that began, or that the request belongs to.
     pub session: Option<&'a [u8]>,
@@ -31,6 +31,18 @@ pub struct Fields<'a> {
 }
 
 impl Fields<'_> {
+    /// Nothing besides.
+    pub const NONE: Self = Self {
+        session: None,
+        version: None,
+        allow: None,
+        retry_after_seconds: None,
+        origin: None,
+        preflight: None,
+        challenge: None,
+        policy: None,
+    };
+
     /// Whether there is nothing to say.
     #[inline]
     pub const fn is_empty(&self) -> bool {
@@ -79,6 +91,12 @@ impl Fields<'_> {
             push(out, b"Content-Security-Policy: ", policy.as_bytes());
             out.extend_from_slice(b"X-Content-Type-Options: nosniff\r\n");
         }
+    }
+}
+
+impl Default for Fields<'_> {
+    fn default() -> Self {
+        Self::NONE
     }
 }
 

@@ -38,22 +38,12 @@ impl Response<'_> {
 
     /// An answer on a connection that stays, streamed in chunks where it is a stream.
     pub const fn new(status: Status, body: Body) -> Self {
-        let fields = Fields {
-            session: None,
-            version: None,
-            allow: None,
-            retry_after_seconds: None,
-            origin: None,
-            preflight: None,
-            challenge: None,
-            policy: None,
-        };
-        Self { status, body, closes: false, is_chunked: true, fields }
+        Self { status, body, closes: false, is_chunked: true, fields: Fields::NONE }
     }
 
-    /// Whether [`COMMON`] is its head.
+    /// Whether [`PLAIN`] is its head.
     #[inline]
-    fn is_common(&self) -> bool {
+    fn is_plain(&self) -> bool {
         self.status == Status::OK
             && self.body == Body::Json
             && !self.closes
@@ -120,13 +110,13 @@ enum Ending {
 
 /// Appends the head of an answer; the body is to be appended behind it.
 ///
-/// Cost: two copies of 116 bytes for the common answer ([`Response::JSON`]).
+/// Cost: two copies of 116 bytes for the plain answer ([`Response::JSON`]).
 #[inline]
 pub fn begin(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) -> Mark {
     let head = out.len();
-    let ending = if response.is_common() {
-        let mut text = *COMMON;
-        text[COMMON_DATE_AT..COMMON_DATE_AT + date::LENGTH].copy_from_slice(date.as_bytes());
+    let ending = if response.is_plain() {
+        let mut text = *PLAIN;
+        text[PLAIN_DATE_AT..PLAIN_DATE_AT + date::LENGTH].copy_from_slice(date.as_bytes());
         out.extend_from_slice(&text);
         Ending::Counted
     } else {
@@ -236,12 +226,12 @@ fn put_length(out: &mut [u8], body: usize) {
 }
 
 /// The head of the answer to most requests, with places for the date and the length.
-const COMMON: &[u8; 116] = b"HTTP/1.1 200 OK\r\n\
+const PLAIN: &[u8; 116] = b"HTTP/1.1 200 OK\r\n\
 Content-Type: application/json\r\n\
 Date: Ddd, 00 Mmm 0000 00:00:00 GMT\r\n\
 Content-Length:          0\r\n\r\n";
 
-const COMMON_DATE_AT: usize = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: ".len();
+const PLAIN_DATE_AT: usize = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: ".len();
 
 /// The end of a head whose length is put in later.
 const LENGTH_TO_COME: &[u8] = b"Content-Length:          0\r\n\r\n";
@@ -255,3 +245,30 @@ const LENGTH_DIGITS: usize = 10;
 const STREAM: &[u8] = b"Content-Type: text/event-stream\r\n\
 Cache-Control: no-cache, no-transform\r\n\
 X-Accel-Buffering: no\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plain_head_is_what_would_have_been_written_piece_by_piece() {
+        let date = Date::new(784_111_777);
+        let (mut short, mut long) = (Vec::new(), Vec::new());
+        let mark = begin(&mut short, &Response::JSON, &date);
+        write_head(&mut long, &Response::JSON, &date);
+        assert_eq!(String::from_utf8(short), String::from_utf8(long));
+        assert_eq!(mark.ending, Response::JSON.ending());
+    }
+
+    #[test]
+    fn every_place_of_a_length_can_be_put_in() {
+        let head = LENGTH_TO_COME.len();
+        for bytes in [0, 1, 9, 10, 99, 100, 4_095, 65_536, 1_000_000] {
+            let mut out = LENGTH_TO_COME.to_vec();
+            out.resize(head + bytes, b'x');
+            put_length(&mut out, head);
+            let line = String::from_utf8(out[..head].to_vec()).unwrap();
+            assert_eq!(line, format!("Content-Length: {bytes:>10}\r\n\r\n"));
+        }
+    }
+}

@@ -188,3 +188,56 @@ fn parse_number(text: &[u8]) -> Option<u32> {
 
 /// Hexadecimal digits of the size of a chunk.
 const SIZE_DIGITS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_stands_in_a_chunk_of_its_size() {
+        let (mut chunked, mut plain) = (Vec::new(), Vec::new());
+        let id = Some(EventId { stream: 3, number: 17 });
+        event(&mut chunked, Framing { is_chunked: true }, id, b"{}");
+        event(&mut plain, Framing { is_chunked: false }, id, b"{}");
+        assert_eq!(plain, b"id: 3-17\nevent: message\ndata: {}\n\n");
+        let expected = b"00000022\r\nid: 3-17\nevent: message\ndata: {}\n\n\r\n";
+        assert_eq!(plain.len(), 0x22);
+        assert_eq!(chunked, expected);
+    }
+
+    #[test]
+    fn an_id_is_read_only_in_the_form_in_which_it_was_written() {
+        let id = EventId { stream: 0, number: u32::MAX };
+        assert_eq!(EventId::parse(b"0-4294967295"), Some(id));
+        assert_eq!(id.to_string(), "0-4294967295");
+        for text in [
+            "",
+            "-",
+            "1",
+            "1-",
+            "-1",
+            "01-2",
+            "1-02",
+            "+1-2",
+            "1-+2",
+            " 1-2",
+            "1-2 ",
+            "1--2",
+            "1-2-3",
+            "a-b",
+            "0-4294967296",
+            "4294967296-0",
+            "1-99999999999999999999",
+            "1-0x2",
+        ] {
+            assert_eq!(EventId::parse(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "more than a line")]
+    #[cfg(debug_assertions)]
+    fn data_of_two_lines_is_a_broken_invariant() {
+        event(&mut Vec::new(), Framing { is_chunked: true }, None, b"{\n}");
+    }
+}
