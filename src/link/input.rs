@@ -160,7 +160,6 @@ impl<S> Link<S> {
             connection.input_ended
                 && connection.stash.is_empty()
                 && !connection.paused
-                && !connection.held
         })
     }
 

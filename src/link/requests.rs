@@ -4,7 +4,7 @@
 //! the bound of one message, and behind that the peer waits. The end of the stream is heard of at
 //! once all the same, because it may mean that nobody waits for the answer.
 
-use super::connection::Reader;
+use super::connection::{Framing, Reader};
 use super::{Link, Next};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -53,6 +53,16 @@ impl<S> Link<S> {
             _ => self.heard(key, now),
         }
         next
+    }
+
+    /// What the bytes of a connection are.
+    #[inline]
+    pub fn framing(&self, key: Key) -> Framing {
+        let connection = self.connections.get(key);
+        connection.map_or(Framing::Lines, |connection| match connection.reader {
+            Reader::Lines(_) => Framing::Lines,
+            Reader::Requests(_) => Framing::Requests,
+        })
     }
 
     /// The request announced by [`reader::Next::Assembled`]. Give its buffer back to the pool.

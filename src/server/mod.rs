@@ -20,7 +20,6 @@ mod subscriptions;
 
 mod tasks;
 
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no door speaks HTTP yet"))]
 mod http;
 
 mod desk;

@@ -30,7 +30,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::admission::{Admitted, Asked, admit};
+use self::admission::{Admitted, admit};
+pub(super) use self::admission::Asked;
 pub(super) use self::task_requests::unknown_task;
 use super::calls::{Calls, Work};
 use super::desk::Desk;
@@ -91,6 +92,8 @@ pub(super) struct Road {
     pub(super) shards: u16,
     /// Letters to other shards, which leave at the end of the turn.
     pub(super) letters: Vec<(ShardId, Letter)>,
+    /// Where answers of calls would have gone that nobody wants any more.
+    pub(super) unanswered: Vec<Outlet>,
     /// What has happened.
     pub(super) counters: Counters,
 }

@@ -9,7 +9,7 @@ use crate::base::time::Moment;
 use crate::engine::ring::{Lease, Listener, Operation, Ring, Socket};
 use crate::guard::door::{self, Refusal};
 use crate::guard::memory;
-use crate::link::{Connection, Ending, Next, Stream};
+use crate::link::{Connection, Ending, Framing, Next, Stream};
 use crate::observe::event::Event;
 use crate::observe::label::{RefusalReason, Transport};
 use crate::protocol::error::Error;
@@ -32,14 +32,18 @@ impl ShardDriver {
     ) {
         let transport = self.transport(listener);
         let draining = self.stage != Stage::Serving;
-        let has_place = !draining && self.served.try_take(self.limits.connections_max);
+        let has_place = !draining && self.take_place(transport);
         let verdict = door::admit(draining, has_place);
         let session = Session::new(transport, has_place);
-        let stream = Stream { receive: socket, send: socket, peer };
+        let framing = match transport {
+            Transport::Http => Framing::Requests,
+            _ => Framing::Lines,
+        };
+        let stream = Stream { receive: socket, send: socket, peer, framing };
         let opened = self.link.open(ring, stream, session, now);
         let Ok(key) = opened else {
             // Even those that are to be refused are too many: no line for this one.
-            self.forget_served(has_place);
+            self.give_place(has_place, transport);
             self.road.counters.connections.refused_full += 1;
             ring.submit(Operation::Close(socket));
             return;
@@ -100,11 +104,15 @@ impl ShardDriver {
         if let Some(key) = self.link.key(socket) {
             let bytes = ring.bytes(&lease);
             // Bytes that wait already go first.
-            let read =
-                if self.link.is_stashed(key) { 0 } else { self.read(key, bytes, length, now) };
+            let read = if self.link.is_stashed(key) {
+                0
+            } else {
+                self.read(key, bytes, length, now)
+            };
             if read < length {
                 self.link.stash(key, &bytes[read..length]);
                 self.link.pause(ring, key);
+                self.link.bound_stash(ring, key);
             }
             self.weigh_or_end(ring, key, now);
         }
@@ -115,6 +123,9 @@ impl ShardDriver {
     /// returns how far it came before the connection was not to be read any more.
     #[inline]
     fn read(&mut self, key: Key, bytes: &mut [u8], length: usize, now: Moment) -> usize {
+        if self.link.framing(key) == Framing::Requests {
+            return self.read_requests(key, bytes, length, now);
+        }
         let mut from = 0;
         loop {
             match self.link.next_line(key, &bytes[..length], &mut from, now) {
@@ -251,6 +262,7 @@ impl ShardDriver {
         if !self.link.is_input_over(key) {
             return;
         }
+        self.lose_exchange(key);
         if let Some((mut line, length)) = self.link.last_line(key) {
             // Takes the buffer for the answer as a line that came in time would.
             if self.link.outgoing(key).is_some() {
@@ -275,7 +287,7 @@ impl ShardDriver {
             if session.counted {
                 self.count_closed(ending);
             }
-            self.forget_served(session.counted);
+            self.give_place(session.counted, session.transport);
             self.forget_streams(&mut session.subscriber);
             for (_, ticket) in session.in_flight.drain() {
                 self.road.give_up(Key::from_bits(ticket.0));
@@ -298,9 +310,19 @@ impl ShardDriver {
         }
     }
 
-    fn forget_served(&self, counted: bool) {
-        if counted {
-            self.served.give();
+    /// Takes a place among the connections that are served.
+    fn take_place(&self, transport: Transport) -> bool {
+        match transport {
+            Transport::Http => self.served_http.try_take(self.limits.http_connections_max),
+            _ => self.served.try_take(self.limits.connections_max),
+        }
+    }
+
+    fn give_place(&self, counted: bool, transport: Transport) {
+        match transport {
+            _ if !counted => {}
+            Transport::Http => self.served_http.give(),
+            _ => self.served.give(),
         }
     }
 }

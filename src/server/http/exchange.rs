@@ -15,16 +15,15 @@
 //!
 //! Source: 2026-07-28 and 2025-11-25, `basic/transports/streamable-http`.
 
+use super::identity::SessionId;
 use crate::base::time::Moment;
 use crate::protocol::error::Kind;
-use crate::server::pipeline::Said;
+use crate::server::party::Said;
 use crate::transport::http::date::Date;
 use crate::transport::http::fields::{Allowed, Fields};
 use crate::transport::http::response::{self, Body, Mark, Response};
 use crate::transport::http::sse::{self, EventId, Framing};
 use crate::transport::http::status::Status;
-
-use super::identity::SessionId;
 
 /// How the answers to one request are to be written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,9 +52,9 @@ impl Manner {
     }
 
     /// The status of an error.
-    pub(in crate::server) const fn status_of(self, kind: Kind) -> Status {
+    pub(in crate::server) fn status_of(self, kind: Kind) -> Status {
         let row = kind.row();
-        Status::from_code(if self.is_modern { row.http_modern } else { row.http_legacy })
+        Status::from(if self.is_modern { row.http_modern } else { row.http_legacy })
     }
 
     /// Begins an answer.
@@ -92,11 +91,8 @@ impl Manner {
         origin: Option<&[u8]>,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
-        let mut id = [0; SessionId::LENGTH];
-        let session = self.session.map(|session| {
-            session.write_to(&mut id);
-            &id[..]
-        });
+        let session = self.session.map(SessionId::text);
+        let session = session.as_ref().map(|text| &text[..]);
         let allowed = if self.is_for_all { Some(Allowed::Any) } else { origin.map(Allowed::Origin) };
         let fields = Fields { session, version: self.version, origin: allowed, ..Fields::NONE };
         let Self { is_chunked, closes, .. } = self;
@@ -126,11 +122,19 @@ pub(in crate::server) struct Exchange {
     pub(in crate::server) origin: Option<Box<[u8]>>,
     /// Whether an event stream has begun.
     pub(in crate::server) is_streaming: bool,
+    /// Whether everything was said.
+    pub(in crate::server) is_over: bool,
     /// When something was last said, or it began.
     pub(in crate::server) spoke: Moment,
 }
 
 impl Exchange {
+    /// Whether another request may follow on the connection: not behind a stream that only the end
+    /// of the connection ends, nor behind one that stands open.
+    pub(in crate::server) const fn is_reusable(&self) -> bool {
+        self.is_over && (!self.is_streaming || self.manner.is_chunked)
+    }
+
     /// Begins the event stream, unless it has begun.
     pub(in crate::server) fn stream(&mut self, out: &mut Vec<u8>, date: &Date) {
         if self.is_streaming {
@@ -190,9 +194,30 @@ impl Exchange {
         sse::comment(out, self.manner.framing());
     }
 
-    /// Ends the event stream, which has begun, without an answer.
-    pub(in crate::server) fn end(&self, out: &mut Vec<u8>) {
+    /// Ends the event stream, which has begun, without an answer, and says when to come back.
+    pub(in crate::server) fn end(&self, out: &mut Vec<u8>, retry_ms: Option<u32>) {
+        if let Some(retry_ms) = retry_ms {
+            sse::retry(out, self.manner.framing(), retry_ms);
+        }
         sse::end_stream(out, self.manner.framing());
+    }
+
+    /// Says where messages are to be posted, on a stream that has begun.
+    pub(in crate::server) fn endpoint(&self, out: &mut Vec<u8>, uri: &str) {
+        sse::endpoint(out, self.manner.framing(), uri);
+    }
+
+    /// Answers with an error.
+    pub(in crate::server) fn refuse(
+        &self,
+        out: &mut Vec<u8>,
+        status: Status,
+        date: &Date,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let mark = self.manner.begin(out, (status, Body::Json), self.origin.as_deref(), date);
+        write(out);
+        response::end(out, mark);
     }
 
     /// Answers with a status and nothing else.

@@ -180,6 +180,11 @@ impl<S> Sessions<S> {
         self.slab.get_mut(key).map(|held| &mut held.session)
     }
 
+    /// Whether a session is kept.
+    pub(in crate::server) fn has(&self, key: Key) -> bool {
+        self.slab.get(key).is_some()
+    }
+
     /// The name of a session.
     pub(in crate::server) fn id(&self, key: Key) -> Option<SessionId> {
         self.slab.get(key).map(|held| held.id)
@@ -289,6 +294,30 @@ impl<S> Sessions<S> {
         let is_detached = self.change(key, detach).unwrap_or(false);
         self.rest(key, now);
         is_detached
+    }
+
+    /// An exchange is over, as [`Sessions::detach`] has it, whichever stream it carried.
+    pub(in crate::server) fn leave(
+        &mut self,
+        key: Key,
+        exchange: ExchangeAddress,
+        is_sent: bool,
+        now: Moment,
+    ) {
+        let held = self.slab.get(key);
+        if let Some(number) = held.and_then(|held| held.streams.carried_by(exchange)) {
+            self.detach(key, number, exchange, is_sent, now);
+        }
+    }
+
+    /// The number that the next stream of a request will get.
+    pub(in crate::server) fn next_stream(&self, key: Key) -> u32 {
+        self.slab.get(key).map_or(LISTENING, |held| held.streams.upcoming())
+    }
+
+    /// Whether anything was ever pushed on a stream.
+    pub(in crate::server) fn has_events(&self, key: Key, number: u32) -> bool {
+        self.slab.get(key).is_some_and(|held| held.streams.has_events(number))
     }
 
     /// The events of a stream after number `after` that are kept, the oldest first.

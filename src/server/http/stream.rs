@@ -244,6 +244,22 @@ impl Streams {
         stream.into_iter().flat_map(move |stream| stream.log.replay(after))
     }
 
+    /// The number that the next stream of a request will get.
+    pub(super) const fn upcoming(&self) -> u32 {
+        self.opened.saturating_add(1)
+    }
+
+    /// Whether anything was ever pushed on a stream.
+    pub(super) fn has_events(&self, number: u32) -> bool {
+        self.place(number).is_some_and(|place| self.streams[place].log.last() > 0)
+    }
+
+    /// The stream that an exchange carries.
+    pub(super) fn carried_by(&self, exchange: ExchangeAddress) -> Option<u32> {
+        let carried = |stream: &&Stream| stream.exchange == Some(exchange);
+        self.streams.iter().find(carried).map(|stream| stream.number)
+    }
+
     /// The exchange that carries a stream.
     pub(super) fn exchange(&self, number: u32) -> Option<ExchangeAddress> {
         self.streams[self.place(number)?].exchange

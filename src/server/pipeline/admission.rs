@@ -11,12 +11,12 @@ use crate::protocol::rpc::Id;
 use crate::service::Client;
 
 /// A request as it was read.
-pub(super) struct Asked<'a> {
-    pub(super) id: Id<'a>,
-    pub(super) method: &'a str,
-    pub(super) params: Option<Value<'a>>,
+pub(in crate::server) struct Asked<'a> {
+    pub(in crate::server) id: Id<'a>,
+    pub(in crate::server) method: &'a str,
+    pub(in crate::server) params: Option<Value<'a>>,
     /// The same, looked through once for all stops of the road.
-    pub(super) members: &'a CallParams<'a>,
+    pub(in crate::server) members: &'a CallParams<'a>,
 }
 
 /// A request whose era has admitted it.

@@ -78,7 +78,10 @@ impl Road {
         if let Some(stream) = Subscriptions::behind(ticket) {
             return self.end_stream(peer, stream);
         }
-        if self.give_up(Key::from_bits(ticket.0)) {
+        let ticket = Key::from_bits(ticket.0);
+        let outlet = self.calls.awaited(ticket).map(|call| call.outlet);
+        if self.give_up(ticket) {
+            self.unanswered.extend(outlet);
             self.counters.requests.cancelled += 1;
             peer.standing.repay();
         }
