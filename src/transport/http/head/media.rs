@@ -19,7 +19,11 @@ pub enum ContentType {
 impl ContentType {
     /// Reads the value of `Content-Type`.
     pub fn read(value: &[u8]) -> Self {
-        if essence(value).eq_ignore_ascii_case(JSON) { Self::Json } else { Self::Other }
+        if value == JSON || essence(value).eq_ignore_ascii_case(JSON) {
+            Self::Json
+        } else {
+            Self::Other
+        }
     }
 }
 

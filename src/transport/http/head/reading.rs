@@ -3,7 +3,7 @@
 
 use super::media::AcceptReading;
 use super::{BodyLength, ContentType, FIELDS, Field, Span, mirrored};
-use crate::transport::http::grammar::is_host;
+use crate::transport::http::grammar::{is_host, is_name};
 use crate::transport::http::limits::Refusal;
 
 use crate::transport::http::status::Status;
@@ -29,30 +29,27 @@ impl Reading {
     /// Names are told apart by their length first: most lines of a head cost one comparison.
     #[inline]
     pub(super) fn take(&mut self, bytes: &[u8], name: &[u8], value: &[u8]) -> Result<(), Refusal> {
-        let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
         let field = match name.len() {
-            4 if is(b"host") => Field::Host,
-            6 if is(b"accept") => {
-                self.accept.add(value);
-                return Ok(());
+            4 if is_name(name, b"host") => Field::Host,
+            6 if is_name(name, b"accept") => return Ok(self.accept.add(value)),
+            6 if is_name(name, b"origin") => Field::Origin,
+            6 if is_name(name, b"expect") => return self.take_expect(value),
+            8 if is_name(name, b"mcp-name") => Field::McpName,
+            10 if is_name(name, b"mcp-method") => Field::McpMethod,
+            10 if is_name(name, b"connection") => return Ok(self.take_connection(value)),
+            12 if is_name(name, b"content-type") => return self.take_content_type(value),
+            13 if is_name(name, b"authorization") => Field::Authorization,
+            13 if is_name(name, b"last-event-id") => Field::LastEventId,
+            14 if is_name(name, b"content-length") => return self.take_content_length(value),
+            14 if is_name(name, b"mcp-session-id") => Field::McpSessionId,
+            17 if is_name(name, b"transfer-encoding") => return self.take_transfer_encoding(value),
+            20 if is_name(name, b"mcp-protocol-version") => Field::McpProtocolVersion,
+            29 if is_name(name, b"access-control-request-method") => {
+                Field::AccessControlRequestMethod
             }
-            6 if is(b"origin") => Field::Origin,
-            6 if is(b"expect") => return self.take_expect(value),
-            8 if is(b"mcp-name") => Field::McpName,
-            10 if is(b"mcp-method") => Field::McpMethod,
-            10 if is(b"connection") => {
-                self.take_connection(value);
-                return Ok(());
+            30 if is_name(name, b"access-control-request-headers") => {
+                Field::AccessControlRequestHeaders
             }
-            12 if is(b"content-type") => return self.take_content_type(value),
-            13 if is(b"authorization") => Field::Authorization,
-            13 if is(b"last-event-id") => Field::LastEventId,
-            14 if is(b"content-length") => return self.take_content_length(value),
-            14 if is(b"mcp-session-id") => Field::McpSessionId,
-            17 if is(b"transfer-encoding") => return self.take_transfer_encoding(value),
-            20 if is(b"mcp-protocol-version") => Field::McpProtocolVersion,
-            29 if is(b"access-control-request-method") => Field::AccessControlRequestMethod,
-            30 if is(b"access-control-request-headers") => Field::AccessControlRequestHeaders,
             _ => {
                 self.has_params |= mirrored(name).is_some();
                 return Ok(());
@@ -79,6 +76,10 @@ impl Reading {
 
     /// A list in which anybody may have added a word (RFC 9110, section 7.6.1).
     fn take_connection(&mut self, value: &[u8]) {
+        if value == b"keep-alive" {
+            self.says_keep_alive = true;
+            return;
+        }
         for word in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             self.says_close |= word.eq_ignore_ascii_case(b"close");
             self.says_keep_alive |= word.eq_ignore_ascii_case(b"keep-alive");
