@@ -47,17 +47,14 @@ pub(in crate::transport::http) fn is_host(value: &[u8]) -> bool {
     value.iter().fold(true, |is_host, &byte| is_host & HOST_BYTES[byte as usize])
 }
 
+/// By byte: whether it may stand in a host and a port.
 static HOST_BYTES: [bool; 256] = {
     let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let others = b"-._~%:[]!$&'()*+;=";
+    let allowed =
+        b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~%:[]!$&'()*+;=";
     let mut index = 0;
-    while index < others.len() {
-        table[others[index] as usize] = true;
+    while index < allowed.len() {
+        table[allowed[index] as usize] = true;
         index += 1;
     }
     table

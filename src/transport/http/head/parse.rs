@@ -4,6 +4,7 @@
 use std::mem::MaybeUninit;
 
 use httparse::{Header, Request};
+use memchr::memchr;
 
 use super::reading::{Reading, offset};
 use super::target::Target;
@@ -67,7 +68,7 @@ fn refuse_lines(head: &[u8], error: Option<httparse::Error>) -> Refusal {
         Some(httparse::Error::TooManyHeaders) => {
             Refusal::large_fields("the head has too many fields")
         }
-        Some(httparse::Error::Version) if names_version(head) => Refusal {
+        Some(httparse::Error::Version) if names_other_version(head) => Refusal {
             status: Status::VERSION_NOT_SUPPORTED,
             reason: "the version is neither HTTP/1.1 nor HTTP/1.0",
         },
@@ -77,19 +78,18 @@ fn refuse_lines(head: &[u8], error: Option<httparse::Error>) -> Refusal {
     }
 }
 
-/// Whether the first line ends in what could be a version of HTTP.
-fn names_version(head: &[u8]) -> bool {
-    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+/// Whether the first line ends in a version of HTTP that is not spoken.
+fn names_other_version(head: &[u8]) -> bool {
+    let line = &head[..memchr(b'\n', head).unwrap_or(head.len())];
+    let version = line.trim_ascii_end().rsplit(|&byte| byte == b' ').next().unwrap_or_default();
     match version.strip_prefix(b"HTTP/") {
-        Some([major, b'.', minor]) => major.is_ascii_digit() && minor.is_ascii_digit(),
-        _ => false,
+        Some(b"1.0" | b"1.1") | None => false,
+        Some(number) => matches!(number, [b'0'..=b'9', b'.', b'0'..=b'9']),
     }
 }
 
 /// A head longer than it may be: the target is to blame where its line does not end (RFC 9110,
-/// sections 15.5.15 and 15.5.24 by RFC 6585, section 5).
+/// section 15.5.15), else the fields are (RFC 6585, section 5).
 #[cold]
 fn refuse_large(bytes: &[u8], limits: &Limits) -> Refusal {
     let window = &bytes[..bytes.len().min(limits.head_bytes_max)];

@@ -5,7 +5,6 @@ use super::media::AcceptReading;
 use super::{BodyLength, ContentType, FIELDS, Field, Span, mirrored};
 use crate::transport::http::grammar::{is_host, is_name};
 use crate::transport::http::limits::Refusal;
-
 use crate::transport::http::status::Status;
 
 /// What the lines so far have said.
@@ -31,12 +30,18 @@ impl Reading {
     pub(super) fn take(&mut self, bytes: &[u8], name: &[u8], value: &[u8]) -> Result<(), Refusal> {
         let field = match name.len() {
             4 if is_name(name, b"host") => Field::Host,
-            6 if is_name(name, b"accept") => return Ok(self.accept.add(value)),
+            6 if is_name(name, b"accept") => {
+                self.accept.add(value);
+                return Ok(());
+            }
             6 if is_name(name, b"origin") => Field::Origin,
             6 if is_name(name, b"expect") => return self.take_expect(value),
             8 if is_name(name, b"mcp-name") => Field::McpName,
             10 if is_name(name, b"mcp-method") => Field::McpMethod,
-            10 if is_name(name, b"connection") => return Ok(self.take_connection(value)),
+            10 if is_name(name, b"connection") => {
+                self.take_connection(value);
+                return Ok(());
+            }
             12 if is_name(name, b"content-type") => return self.take_content_type(value),
             13 if is_name(name, b"authorization") => Field::Authorization,
             13 if is_name(name, b"last-event-id") => Field::LastEventId,
