@@ -1,5 +1,6 @@
 //! Requests that are taken: what is read of a head, where a body stands, what is held meanwhile.
 
+use crate::counting::allocations;
 use corelane::transport::http::fuzz::{self, Said};
 use corelane::transport::http::head::{BodyLength, ContentType, Field, Head, Verb};
 use corelane::transport::http::limits::Limits;
@@ -210,6 +211,37 @@ fn a_request_that_is_kept_lives_in_the_memory_that_was_offered() {
     let next = reader.next(second, &mut 0, &limits, || panic!("it has memory"));
     assert_eq!(next, Next::Assembled);
     assert_eq!(reader.take().bytes.as_ptr(), place);
+}
+
+#[test]
+fn requests_whole_or_cut_take_no_memory_of_their_own() {
+    let (stream, limits) = (CALL.repeat(16), Limits::default());
+    let mut pool = vec![Vec::with_capacity(4096)];
+    let mut reader = RequestReader::new();
+    for length in [stream.len(), 500, 70, 1] {
+        let mut taken = 0;
+        let made = allocations(|| {
+            for arrival in stream.as_bytes().chunks(length) {
+                let mut from = 0;
+                loop {
+                    let spare = || pool.pop().expect("one request is cut at a time");
+                    match reader.next(arrival, &mut from, &limits, spare) {
+                        Next::Announced => {}
+                        Next::Assembled => {
+                            let mut bytes = reader.take().bytes;
+                            bytes.clear();
+                            pool.push(bytes);
+                            taken += 1;
+                        }
+                        Next::Inside { .. } => taken += 1,
+                        Next::NeedMore => break,
+                        Next::Refused(refusal) => panic!("{refusal:?}"),
+                    }
+                }
+            }
+        });
+        assert_eq!((taken, made), (16, 0), "cut every {length}");
+    }
 }
 
 #[test]
