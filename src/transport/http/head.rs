@@ -15,6 +15,8 @@ mod parse;
 
 use memchr::memchr;
 
+use super::grammar::is_name;
+
 pub use self::media::{Accept, ContentType};
 
 /// A place in the bytes of a request, counted from the first byte of its head.
@@ -171,8 +173,8 @@ impl Head {
 /// What follows `Mcp-Param-` in the name of a field that begins so.
 #[inline]
 fn mirrored(name: &[u8]) -> Option<&[u8]> {
-    let (start, rest) = name.split_at_checked(PARAM_PREFIX.len())?;
-    start.eq_ignore_ascii_case(PARAM_PREFIX).then_some(rest)
+    let (start, rest) = name.split_first_chunk::<10>()?;
+    is_name(start, b"mcp-param-").then_some(rest)
 }
 
 /// Where the heads of a stream end: the first empty line behind the first line. Remembers what it
@@ -207,5 +209,3 @@ impl HeadEnd {
         }
     }
 }
-
-const PARAM_PREFIX: &[u8] = b"mcp-param-";
