@@ -2,13 +2,13 @@
 //!
 //! A page of a foreign site can make a browser connect to this machine: its name is pointed at our
 //! address once it is loaded (rebinding), or it simply asks (a cross-site request). In the first
-//! case `Host` is the foreign name, in the second `Origin` is. Programs that are no browsers send no
-//! `Origin`, and are not what this guards against.
+//! case `Host` is the foreign name, in the second `Origin` is. Programs that are no browsers send
+//! no `Origin`, and are not what this guards against.
 //!
-//! What it keeps true: a name that nobody listed proves nothing, because whoever owns a name decides
-//! where it points. Only an address, a listed host, or `localhost` is believed, and a page is let in
-//! where it came from us: from a believed host at the same port. An origin that cannot be read is
-//! refused.
+//! What it keeps true: a name that nobody listed proves nothing, because whoever owns a name
+//! decides where it points. Only an address, a listed host, or `localhost` is believed, and a page
+//! is let in where it came from us: from a believed host at the same port. An origin that cannot be
+//! read, `null` among them, is refused.
 //!
 //! What it does not do: say who may use the server. That is what tokens are for.
 //!
@@ -26,9 +26,9 @@ use authority::{Authority, OriginParts, is_loopback};
 pub struct OriginOptions {
     /// Whether the server listens on an address of this machine alone. Default: no.
     pub is_loopback: bool,
-    /// The hosts that requests may name: `name`, `name:port`, `[::1]`, or `*` for every one; without
-    /// a port every port is meant. Default, none listed: on loopback `localhost` and every loopback
-    /// address; elsewhere every host.
+    /// The hosts that requests may name: `name`, `name:port`, `[::1]`, or `*` for every one;
+    /// without a port every port is meant. Default, none listed: on loopback `localhost` and every
+    /// loopback address; elsewhere every host.
     pub hosts: Vec<String>,
     /// The origins that pages may have besides our own: `https://name`, `https://name:port`,
     /// `http://name:*` for every port, or `*` for every origin. Default, none listed: on loopback
@@ -234,3 +234,184 @@ impl OriginEntry {
 const EVERY: &str = "*";
 const HOST_FORM: &str = "a host: name, name:port, an address (IPv6 in brackets), or *";
 const ORIGIN_FORM: &str = "an origin: scheme://host, scheme://host:port, scheme://host:*, or *";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(is_loopback: bool, hosts: &[&str], origins: &[&str]) -> OriginGuard {
+        let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let options = OriginOptions { is_loopback, hosts: owned(hosts), origins: owned(origins) };
+        OriginGuard::new(&options).unwrap()
+    }
+
+    fn local() -> OriginGuard {
+        guard(true, &[], &[])
+    }
+
+    fn admit(guard: &OriginGuard, host: &str, origin: &str) -> Result<(), Blocked> {
+        guard.admit(Some(host.as_bytes()), Some(origin.as_bytes()))
+    }
+
+    #[test]
+    fn a_page_of_a_rebound_name_is_refused() {
+        let evil = "evil.example.com";
+        assert_eq!(local().admit(Some(evil.as_bytes()), None), Err(Blocked::Host));
+        assert_eq!(admit(&local(), evil, "http://evil.example.com"), Err(Blocked::Host));
+        let origin = "http://evil.example.com:8080";
+        assert_eq!(admit(&local(), "localhost:8080", origin), Err(Blocked::Origin));
+        // Every name is admitted here, and still none of them is believed.
+        let anywhere = guard(false, &[], &[]);
+        assert_eq!(admit(&anywhere, "evil.example.com:8080", origin), Err(Blocked::Origin));
+        let every_host = guard(true, &["*"], &[]);
+        assert_eq!(admit(&every_host, "evil.example.com:8080", origin), Err(Blocked::Origin));
+    }
+
+    #[test]
+    fn this_machine_reaches_a_server_of_this_machine_under_all_its_names() {
+        let hosts =
+            ["localhost", "LocalHost:1", "127.0.0.1:8080", "[::1]", "[::1]:80", "127.9.9.9"];
+        for host in hosts {
+            assert_eq!(local().admit(Some(host.as_bytes()), None), Ok(()), "{host}");
+            assert_eq!(admit(&local(), host, &format!("http://{host}")), Ok(()), "{host}");
+        }
+        for origin in ["https://localhost", "http://[::1]:3000", "HTTP://LOCALHOST:5173"] {
+            assert_eq!(admit(&local(), "localhost:8080", origin), Ok(()), "{origin}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_this_machine_is_refused() {
+        for host in [
+            "",
+            ":80",
+            "localhost.evil.com",
+            "127.0.0.1.evil.com",
+            "localhost:",
+            "localhost:x",
+            "localhost:80:80",
+            "localhost:99999",
+            "localhost:+1",
+            "a@localhost",
+            "localhost/",
+            "localhost,evil.com",
+            "::1",
+            "[::1",
+            "[::1]x",
+            "[::2]",
+            "[localhost]",
+            "127.0.0.256",
+            "0.0.0.0",
+            "10.0.0.1",
+            "localhost\u{e9}",
+        ] {
+            assert_eq!(local().admit(Some(host.as_bytes()), None), Err(Blocked::Host), "{host}");
+        }
+        for origin in [
+            "",
+            "null",
+            "localhost",
+            "http:localhost",
+            "http://localhost/",
+            "http://localhost@evil",
+            "http://evil#localhost",
+            "file://",
+            "file://localhost",
+            "://localhost",
+            "http://",
+            "http://localhost http://evil",
+            "chrome-extension://localhost",
+            "http://127.0.0.1.evil",
+        ] {
+            assert_eq!(admit(&local(), "localhost", origin), Err(Blocked::Origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_sends_no_origin_is_asked_for_its_host_alone() {
+        assert_eq!(local().admit(None, None), Err(Blocked::Host));
+        assert_eq!(guard(false, &[], &[]).admit(None, None), Ok(()));
+        assert_eq!(guard(false, &[], &[]).admit(Some(b"any.example"), None), Ok(()));
+    }
+
+    #[test]
+    fn elsewhere_a_page_is_let_in_that_came_from_an_address_or_a_listed_name() {
+        let anywhere = guard(false, &[], &[]);
+        assert_eq!(admit(&anywhere, "192.0.2.1:8080", "http://192.0.2.1:8080"), Ok(()));
+        assert_eq!(admit(&anywhere, "[2001:db8::1]", "https://[2001:db8::1]"), Ok(()));
+        assert_eq!(admit(&anywhere, "localhost:8080", "http://localhost:8080"), Ok(()));
+        for origin in ["http://192.0.2.1", "http://192.0.2.1:8081", "http://192.0.2.2:8080"] {
+            assert_eq!(
+                admit(&anywhere, "192.0.2.1:8080", origin),
+                Err(Blocked::Origin),
+                "{origin}"
+            );
+        }
+        let named = guard(false, &["mcp.example.com"], &[]);
+        assert_eq!(admit(&named, "mcp.example.com", "https://MCP.example.com"), Ok(()));
+        assert_eq!(admit(&named, "mcp.example.com:443", "https://mcp.example.com"), Ok(()));
+        assert_eq!(admit(&named, "mcp.example.com:80", "http://mcp.example.com"), Ok(()));
+        let other = admit(&named, "mcp.example.com:80", "https://mcp.example.com");
+        assert_eq!(other, Err(Blocked::Origin));
+        assert_eq!(named.admit(Some(b"192.0.2.1"), None), Err(Blocked::Host));
+    }
+
+    #[test]
+    fn a_list_of_hosts_means_every_port_unless_it_names_one() {
+        let listed = guard(true, &["mcp.example.com:8443", "[::1]"], &[]);
+        assert_eq!(listed.admit(Some(b"mcp.example.com:8443"), None), Ok(()));
+        assert_eq!(listed.admit(Some(b"[::1]:9"), None), Ok(()));
+        for host in ["mcp.example.com", "mcp.example.com:8444", "localhost"] {
+            assert_eq!(listed.admit(Some(host.as_bytes()), None), Err(Blocked::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_origins_takes_the_place_of_the_default() {
+        let origins = ["https://app.example.com", "http://dev.example:*", "vscode-webview://abc"];
+        let listed = guard(true, &[], &origins);
+        for origin in [
+            "https://app.example.com",
+            "https://app.example.com:443",
+            "http://dev.example:5173",
+            "http://dev.example",
+            "vscode-webview://abc",
+            "http://localhost:8080",
+        ] {
+            assert_eq!(admit(&listed, "localhost:8080", origin), Ok(()), "{origin}");
+        }
+        for origin in [
+            "http://app.example.com",
+            "https://app.example.com:8443",
+            "https://dev.example",
+            "http://localhost:3000",
+            "vscode-webview://abd",
+            "null",
+        ] {
+            assert_eq!(admit(&listed, "localhost:8080", origin), Err(Blocked::Origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_star_among_the_origins_is_all_of_them() {
+        let open = guard(true, &[], &["https://app.example.com", "*"]);
+        for origin in ["null", "http://evil.example.com", "nonsense"] {
+            assert_eq!(admit(&open, "localhost", origin), Ok(()), "{origin}");
+        }
+        assert_eq!(admit(&open, "evil.example.com", "null"), Err(Blocked::Host));
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_is_named_with_what_was_expected() {
+        let read = |hosts: &[&str], origins: &[&str]| {
+            let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+            let options =
+                OriginOptions { is_loopback: true, hosts: owned(hosts), origins: owned(origins) };
+            OriginGuard::new(&options).unwrap_err().to_string()
+        };
+        assert!(read(&["a", "http://b"], &[]).starts_with("\"http://b\" is not a host"));
+        for origin in ["app.example.com", "https://a/", "http://a:80:*", "*.example.com", "null"] {
+            assert!(read(&[], &[origin]).contains("is not an origin"), "{origin}");
+        }
+    }
+}

@@ -9,7 +9,6 @@ use crate::protocol::error::Error;
 use crate::protocol::revision::Revision;
 use crate::transport::http::head::{ContentType, Field, Head, Verb};
 
-
 /// Climbs the rungs from [`Step::Path`] up to the last that needs no body, and says what the
 /// request is. `bytes` are those that `head` was read from; nothing is copied, and nothing
 /// allocated for a request that is admitted. Host and origin are the guard's and come before.
@@ -23,6 +22,7 @@ pub fn admit_head<'b>(
     bytes: &'b [u8],
     profile: &Profile,
 ) -> Result<Kind<'b>, Refusal> {
+    let profile = *profile;
     let Some(place) = Place::find(head.path(bytes), profile) else {
         return Err(Step::Path.refuse("nothing is at this path; MCP is at /mcp"));
     };
@@ -43,7 +43,7 @@ pub fn admit_head<'b>(
 
 /// A message to the MCP endpoint.
 #[inline]
-fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
     admit_content_type(head, profile.strict.is_some())?;
     let accept = head.accept;
     if let Some(pinned) = profile.strict {
@@ -57,14 +57,14 @@ fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kin
         );
     }
     let version = head.field(bytes, Field::McpProtocolVersion);
-    let is_modern = version.and_then(revision).is_some_and(Revision::is_modern);
+    let is_modern = || version.and_then(revision).is_some_and(Revision::is_modern);
     let session = head.field(bytes, Field::McpSessionId);
-    let session = session.filter(|_| profile.has_sessions() && !is_modern);
+    let session = session.filter(|_| profile.has_sessions() && !is_modern());
     Ok(Kind::Post { session, version })
 }
 
 /// The end of a legacy session.
-fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
     let session = admit_session(head, bytes, profile.has_sessions(), profile)?;
     match profile.strict {
         Some(pinned) => admit_pinned(head, bytes, pinned)?,
@@ -74,7 +74,7 @@ fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind
 }
 
 /// The stream of a legacy session.
-fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
     let session = admit_session(head, bytes, profile.has_streams(), profile)?;
     if !head.accept.event_stream {
         return Err(Step::AcceptStream.refuse("Accept must list text/event-stream"));
@@ -123,7 +123,7 @@ fn admit_session<'b>(
     head: &Head,
     bytes: &'b [u8],
     is_known: bool,
-    profile: &Profile,
+    profile: Profile,
 ) -> Result<&'b [u8], Refusal> {
     if !is_known {
         return Err(refuse_verb(Place::Mcp.allow(profile)));
@@ -133,7 +133,7 @@ fn admit_session<'b>(
     // Without a session the answer is that of a server which has none.
     session
         .filter(|_| !version.is_some_and(Revision::is_modern))
-        .ok_or_else(|| refuse_verb(Place::Mcp.allow(&MODERN_ONLY)))
+        .ok_or_else(|| refuse_verb(Place::Mcp.allow(MODERN_ONLY)))
 }
 
 /// The header that every request of the strict profile has. Where the server is pinned to a modern
@@ -147,7 +147,7 @@ fn admit_pinned(head: &Head, bytes: &[u8], pinned: Revision) -> Result<(), Refus
 }
 
 /// The header of a GET or DELETE, which clients up to 2025-03-26 do not send.
-fn admit_version_of_stream(head: &Head, bytes: &[u8], profile: &Profile) -> Result<(), Refusal> {
+fn admit_version_of_stream(head: &Head, bytes: &[u8], profile: Profile) -> Result<(), Refusal> {
     match head.field(bytes, Field::McpProtocolVersion) {
         Some(version) if revision(version).is_none() => {
             let requested = String::from_utf8_lossy(version);

@@ -74,9 +74,9 @@ pub(super) enum Place {
 impl Place {
     /// What stands at `path`. A slash at its end is passed over: people copy addresses with one.
     #[inline]
-    pub(super) fn find(path: &[u8], profile: &Profile) -> Option<Self> {
+    pub(super) fn find(path: &[u8], profile: Profile) -> Option<Self> {
         let path = match path {
-            [inner @ .., b'/'] if !inner.is_empty() => inner,
+            [inner @ .., b'/'] if inner.len() > 1 => inner,
             path => path,
         };
         Some(match path {
@@ -93,7 +93,7 @@ impl Place {
     }
 
     /// The verbs of the place, for `Allow`.
-    pub(super) const fn allow(self, profile: &Profile) -> &'static str {
+    pub(super) const fn allow(self, profile: Profile) -> &'static str {
         match self {
             Self::Mcp | Self::Whole if profile.has_streams() => "POST, GET, DELETE, OPTIONS",
             Self::Mcp | Self::Whole if profile.has_sessions() => "POST, DELETE, OPTIONS",

@@ -11,7 +11,8 @@ pub struct Profile {
     /// Legacy clients are served, with sessions. Default yes; in the strict profile the pinned
     /// revision decides.
     pub legacy: bool,
-    /// The two endpoints of 2024-11-05 are open, where legacy clients are served at all. Default no.
+    /// The two endpoints of 2024-11-05 are open, where legacy clients are served at all. Default
+    /// no.
     pub sse_pair: bool,
 }
 
@@ -23,7 +24,7 @@ impl Default for Profile {
 
 impl Profile {
     /// Whether there are legacy sessions.
-    pub(super) const fn has_sessions(&self) -> bool {
+    pub(super) const fn has_sessions(self) -> bool {
         match self.strict {
             Some(revision) => !revision.is_modern(),
             None => self.legacy,
@@ -31,12 +32,12 @@ impl Profile {
     }
 
     /// Whether there are streams that nobody asked for: the GET of a session.
-    pub(super) const fn has_streams(&self) -> bool {
+    pub(super) const fn has_streams(self) -> bool {
         self.strict.is_none() && self.legacy
     }
 
     /// Whether the endpoints of 2024-11-05 are there.
-    pub(super) const fn has_pair(&self) -> bool {
+    pub(super) const fn has_pair(self) -> bool {
         self.has_streams() && self.sse_pair
     }
 

@@ -65,7 +65,10 @@ pub struct Rung {
 /// Makes the steps and their table from one row each: what is asked, the name, who looks, whose
 /// requests, the status, the error.
 macro_rules! rungs {
-    ($($(#[doc = $asks:literal])+ $step:ident $by:ident $among:ident $status:ident $kind:ident,)+) => {
+    ($(
+        $(#[doc = $asks:literal])+
+        $step:ident $by:ident $among:ident $status:ident $kind:ident,
+    )+) => {
         /// The steps of the ladder, lowest first.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub enum Step {
@@ -91,7 +94,7 @@ rungs! {
     /// The body is as long as a message may be: known from the head, or when it has grown.
     Size                Reader  All     CONTENT_TOO_LARGE       TooLarge,
     /// `Host` is a name that this server is known under, which a DNS rebinding cannot fake.
-    /// (TypeScript 1 answers 403 as well, Python and TypeScript 2 answer 421.)
+    /// (Of the SDKs some answer 421.)
     Host                Guard   All     FORBIDDEN               InvalidRequest,
     /// `Origin`, where a browser sends one, is one whose pages may use this server.
     Origin              Guard   All     FORBIDDEN               InvalidRequest,
@@ -105,10 +108,10 @@ rungs! {
     ContentTypeNamed    Head    Strict  BAD_REQUEST             InvalidRequest,
     /// The `Content-Type` of a message is `application/json`.
     ContentType         Head    All     UNSUPPORTED_MEDIA_TYPE  InvalidRequest,
-    /// `Accept` takes both `application/json` and `text/event-stream`, by name or by a range such as
-    /// `*/*`: which of them an answer becomes is decided when it is given. Every revision has clients
-    /// list both, and every official SDK answers 406 to those that do not, or that send no `Accept`
-    /// at all; so does this server, lest a client that works with it fails with the others.
+    /// `Accept` takes both `application/json` and `text/event-stream`, by name or by a range such
+    /// as `*/*`: which of them an answer becomes is decided when it is given. Every revision has
+    /// clients list both, and the official SDKs answer 406 to those that do not, or that send no
+    /// `Accept` at all; so does this server, lest a client that works with it fails with others.
     AcceptBoth          Head    Usual   NOT_ACCEPTABLE          InvalidRequest,
     /// `Accept`, where it is there, takes `application/json`: there is no other answer.
     AcceptJson          Head    Strict  NOT_ACCEPTABLE          InvalidRequest,
