@@ -454,6 +454,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_replayed_is_owed_again() {
+        let mut streams = Streams::default();
+        streams.open(exchange(1), BOUNDS).unwrap();
+        push(&mut streams, 1);
+        assert!(streams.detach(1, exchange(1), true, BOUNDS));
+        // Sent, but not seen: the answer that the client comes back for may break off once more.
+        streams.resume(1, 0, exchange(2)).unwrap();
+        assert_eq!(streams.finish(1, BOUNDS), Some(exchange(2)));
+        assert!(streams.detach(1, exchange(2), false, BOUNDS));
+        assert_eq!(replayed(&streams, 1, 0), [1]);
+        assert!(streams.resume(1, 0, exchange(3)).is_ok());
+    }
+
+    #[test]
     fn streams_that_nobody_comes_back_for_are_bounded_and_the_oldest_goes_first() {
         let mut streams = Streams::default();
         for number in 1..=10_000 {

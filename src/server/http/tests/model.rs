@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// One step. Sessions are counted back from the newest one, the dead included.
+/// One step. Sessions are counted back from the newest one, the dead included; streams and events
+/// are too, from the one that is still to come. Stream 0 is itself.
 #[derive(Clone, Debug)]
 enum Step {
     Advance { seconds: u64 },
@@ -28,8 +29,9 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let session = || 0..6usize;
-    let stream = || 0..6u32;
+    // The newest are meant more often than the oldest.
+    let session = || prop_oneof![3 => 0..2usize, 1 => 2..6usize];
+    let stream = || prop_oneof![4 => 0..4u32, 1 => 4..8u32];
     let step = prop_oneof![
         1 => (0..40u64).prop_map(|seconds| Step::Advance { seconds }),
         2 => Just(Step::Begin),
@@ -95,6 +97,11 @@ impl ModelStream {
 impl ModelSession {
     fn is_active(&self) -> bool {
         self.in_flight > 0 || self.streams.values().any(|stream| stream.exchange.is_some())
+    }
+
+    /// The number of the stream that a step means.
+    fn number(&self, stream: u32) -> u32 {
+        if stream == LISTENING { stream } else { (self.opened + 2).saturating_sub(stream) }
     }
 
     /// A stream may have come to its end.
@@ -340,23 +347,29 @@ impl Pair {
             }
             Step::Resume { session, stream, after } => {
                 let Some((key, held)) = self.pick(session) else { return };
+                let stream = held.as_ref().map_or(stream, |held| held.number(stream));
+                let last = held.as_ref().and_then(|held| Some(held.streams.get(&stream)?.last));
+                let after = last.map_or(after, |last| (last + 1).saturating_sub(after));
                 let resume = |held: &mut ModelSession| held.resume(stream, after, own);
                 let wanted = held.map_or(Err(Refusal::Session), resume);
                 assert_eq!(self.table.resume(key, stream, after, own), wanted);
             }
             Step::Push { session, stream, bytes } => {
                 let Some((key, held)) = self.pick(session) else { return };
+                let stream = held.as_ref().map_or(stream, |held| held.number(stream));
                 let wanted = held.and_then(|held| held.push(stream, bytes, room));
                 let text = Bytes::from(vec![b'x'; bytes]);
                 assert_eq!(self.table.push(key, stream, text), wanted);
             }
             Step::Finish { session, stream } => {
                 let Some((key, held)) = self.pick(session) else { return };
+                let stream = held.as_ref().map_or(stream, |held| held.number(stream));
                 let wanted = held.and_then(|held| held.finish(stream));
                 assert_eq!(self.table.finish(key, stream), wanted);
             }
             Step::Detach { session, stream, exchange: serial, is_sent } => {
                 let Some((key, held)) = self.pick(session) else { return };
+                let stream = held.as_ref().map_or(stream, |held| held.number(stream));
                 let carried = held.as_ref().and_then(|held| held.streams.get(&stream)?.exchange);
                 let address = serial.map(exchange).or(carried).unwrap_or(own);
                 let wanted = held.is_some_and(|held| held.detach(stream, address, is_sent));
