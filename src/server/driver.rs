@@ -32,6 +32,7 @@ use crate::observe::label::Transport;
 use crate::observe::throttle::Throttle;
 use crate::protocol::json::Parser;
 use crate::protocol::message::Change;
+use crate::protocol::rpc::IdBuf;
 
 /// Local futures run in one turn before the ring is looked at again.
 const FUTURES_PER_TURN_MAX: usize = 256;
@@ -64,6 +65,8 @@ pub struct ShardDriver {
     publication: Publication,
     /// Connections that were told something and are to be weighed.
     told: Vec<Key>,
+    /// Legacy sessions over HTTP that are to be told the same.
+    told_sessions: Vec<(Key, Option<IdBuf>)>,
     /// Where texts are written that come later, one at a time.
     text: Vec<u8>,
 }
@@ -120,6 +123,7 @@ impl ShardDriver {
             notes: Vec::new(),
             publication: Publication::default(),
             told: Vec::new(),
+            told_sessions: Vec::new(),
             text: Vec::new(),
         }
     }
