@@ -183,6 +183,12 @@ impl Circular {
         Self { post, outbox }
     }
 
+    /// The way to one shard alone.
+    #[cfg(test)]
+    pub(super) const fn post(&self) -> &Post<Letter> {
+        &self.post
+    }
+
     /// How many shards are told, those that have ended included.
     pub(super) fn shards(&self) -> usize {
         self.post.shards().count()
@@ -195,7 +201,17 @@ impl Circular {
     ///
     /// [`Busy`]: an earlier one is under way, and this one was not taken.
     pub(super) fn try_tell(&self, notice: &Notice) -> Result<(), Busy> {
+        self.try_tell_of(|| Some(notice.clone()))
+    }
+
+    /// The same with a notice that is made only where it is taken; `make` may have none to tell.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Circular::try_tell`]; nothing was made then.
+    pub(super) fn try_tell_of(&self, make: impl FnOnce() -> Option<Notice>) -> Result<(), Busy> {
         self.pass_on(|outbox| {
+            let Some(notice) = make() else { return };
             for shard in self.post.shards() {
                 outbox.put(shard, Letter::Notice(notice.clone()));
             }

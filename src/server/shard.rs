@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
-use super::editor::{Drafts, Editor};
+use super::editor::{Drafts, Editor, Makers};
 use super::letter::{Letter, Limits};
 use super::options::Options;
 use super::pipeline::Road;
@@ -49,6 +49,7 @@ pub struct ShardSeed {
     pub(super) post: Post<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) blocking: Arc<BlockingPool>,
+    pub(super) makers: Makers,
     pub(super) editor: Arc<Editor>,
 }
 
@@ -126,7 +127,7 @@ impl ShardSeed {
         let shards = u16::try_from(self.post.shards().count()).unwrap_or(u16::MAX);
         let (editor, blocking, post) = (self.editor, self.blocking, self.post);
         let shard = self.seat.shard();
-        let drafts = Drafts::new(Arc::clone(&editor), Arc::clone(&blocking), post.clone(), shard);
+        let drafts = Drafts::new(Arc::clone(&editor), self.makers, post.clone(), shard);
         let mut draws = Draws::new(&self.origin.secret, 1 + u32::from(shard.0));
         let names = Names::new(shard, shards, Box::new(move || draws.draw()));
         let road = Road {
