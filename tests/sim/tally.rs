@@ -84,6 +84,10 @@ tally! {
     shards_woken,
     /// Catalogs that a client saw come after another one.
     catalogs_changed,
+    /// Editions of the catalog that handlers had made.
+    editions,
+    /// Times that one was not made or not told to everybody at once.
+    editions_held_up,
     /// Times that time jumped while a call was in flight.
     jumps,
     /// Questions that were answered, in whatever way.
