@@ -121,6 +121,10 @@ impl ShardDriver {
         let shard = &mut counters.shard;
         (shard.letters_in, shard.letters_out) = (letters.received, letters.sent);
         shard.letters_refused = letters.refused + letters.refused_post;
+        let refused = self.road.tasks.refused;
+        let requests = &mut counters.requests;
+        (requests.tasks_refused_full, requests.tasks_refused_share) =
+            (refused.by_shard, refused.by_connection);
         shard.events_withheld = self.throttle.withheld_total();
         counters
     }

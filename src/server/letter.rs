@@ -297,6 +297,7 @@ mod tests {
             drain_max: Duration::ZERO,
             tasks: tasks::Bounds {
                 tasks_max: 0,
+                tasks_per_connection_max: 0,
                 ttl: Duration::ZERO,
                 ttl_max: Duration::ZERO,
                 bytes_max: 0,

@@ -185,6 +185,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         drain_max: options.engine.drain_max,
         tasks: tasks::Bounds {
             tasks_max: options.limits.tasks_max as usize,
+            tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,
             ttl: options.limits.task_ttl,
             ttl_max: options.limits.task_ttl_max,
             bytes_max: options.limits.task_bytes_max,

@@ -1,7 +1,6 @@
 //! Proof that the checkers of questions, tasks and streams look: each is given what it must not let
 //! pass, and what it must.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use corelane::base::time::Moment;

@@ -68,6 +68,39 @@ fn a_full_table_refuses_and_serves_again_when_there_is_room() {
 }
 
 #[test]
+fn one_peer_begins_its_share_of_tasks_and_leaves_room_for_others() {
+    let mut options = options();
+    options.limits.tasks_max = 4;
+    options.limits.tasks_per_connection_max = 2;
+    let stage = Stage::open(options);
+    stage.open_gate();
+    let (mut modern, mut core) = (stage.modern(), stage.core());
+    for peer in [&mut modern, &mut core] {
+        peer.begin("hold");
+        peer.begin("block");
+    }
+    expect_error(&modern.call("hold", json!({})), -32603);
+    let requests = stage.close().requests;
+    assert_eq!((requests.tasks_refused_full, requests.tasks_refused_share), (1, 0));
+}
+
+#[test]
+fn one_task_too_many_of_a_peer_is_refused_and_counted() {
+    let mut options = options();
+    options.limits.tasks_per_connection_max = 2;
+    let stage = Stage::open(options);
+    stage.open_gate();
+    let (mut greedy, mut other) = (stage.core(), stage.modern());
+    greedy.begin("hold");
+    greedy.begin("hold");
+    let refused = greedy.request("tools/call", json!({"name": "hold", "task": {}}));
+    expect_error(&refused, -32603);
+    other.begin("hold");
+    let requests = stage.close().requests;
+    assert_eq!((requests.tasks_refused_full, requests.tasks_refused_share), (0, 1));
+}
+
+#[test]
 fn a_result_that_finds_no_room_is_an_error() {
     let mut options = options();
     options.limits.task_bytes_max = 10;

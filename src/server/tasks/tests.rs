@@ -23,7 +23,7 @@ const CONNECTION: Key = Key::from_bits(7);
 
 fn bounds() -> Bounds {
     let (ttl, ttl_max) = (Duration::from_secs(10), Duration::from_secs(100));
-    Bounds { tasks_max: 100, ttl, ttl_max, bytes_max: 100 }
+    Bounds { tasks_max: 100, tasks_per_connection_max: 100, ttl, ttl_max, bytes_max: 100 }
 }
 
 fn tasks(bounds: Bounds) -> Tasks<&'static str> {
@@ -166,6 +166,29 @@ fn a_full_table_begins_no_task_and_a_result_without_room_is_an_error() {
 }
 
 #[test]
+fn one_connection_takes_its_share_and_leaves_the_rest_to_others() {
+    let mut tasks = tasks(Bounds { tasks_max: 4, tasks_per_connection_max: 2, ..bounds() });
+    let of = |peer| Birth { connection: Key::from_bits(peer), ..birth(Revision::LATEST) };
+    for _ in 0..2 {
+        let key = tasks.begin(of(1), at(0)).unwrap();
+        // What has ended is kept, and counts.
+        tasks.finish(key, result("{}", false), at(1));
+    }
+    assert!(tasks.begin(of(1), at(2)).unwrap_err().retryable);
+    assert!(tasks.begin(of(2), at(2)).is_ok() && tasks.begin(of(3), at(2)).is_ok());
+    assert!(tasks.begin(of(4), at(2)).unwrap_err().retryable);
+    assert_eq!((tasks.refused.by_shard, tasks.refused.by_connection), (1, 1));
+    // What has left takes its place along, and so does what could not be started.
+    while tasks.expire(at(10_000)).is_some() {}
+    for _ in 0..3 {
+        let key = tasks.begin(of(1), at(10_000)).unwrap();
+        assert!(tasks.forget(key).is_some());
+    }
+    assert!(tasks.begin(of(1), at(10_000)).is_ok() && tasks.begin(of(1), at(10_000)).is_ok());
+    assert_eq!((tasks.refused.by_shard, tasks.refused.by_connection), (1, 1));
+}
+
+#[test]
 fn a_task_that_could_not_start_leaves_nothing_behind() {
     let mut tasks = tasks(bounds());
     let key = tasks.begin(birth(Revision::LATEST), at(0)).unwrap();
@@ -281,7 +304,7 @@ fn a_task_needs_input_as_long_as_a_request_of_its_is_open() {
 
 #[test]
 fn a_connection_sees_its_own_tasks_of_the_old_generation_page_by_page() {
-    let mut tasks = tasks(Bounds { tasks_max: 1_000, ..bounds() });
+    let mut tasks = tasks(Bounds { tasks_max: 1_000, tasks_per_connection_max: 1_000, ..bounds() });
     let mut own = Vec::new();
     for number in 0..120 {
         let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
