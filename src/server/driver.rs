@@ -177,6 +177,7 @@ impl ShardDriver {
         }
         // Before the connections end: those that owe nothing end at once.
         self.dismiss_questions(None, now);
+        self.fail_waiting_tasks(ring, now);
         for key in self.open_keys() {
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);

@@ -111,6 +111,7 @@ pub(crate) fn two_shards() -> Options {
 /// | `block` | blocking | optional | waits for the gate |
 /// | `steps` | local | optional | tells three steps, then waits for the gate |
 /// | `confirm` | local | optional | asks twice, one after the other |
+/// | `ask_late` | local | optional | waits for the gate, then asks |
 /// | `name` | local | required | asks, then becomes a task, tells a step and waits for the gate |
 /// | `page` | local | optional | asks to open a page, then waits for the gate |
 /// | `hasty` | local | optional | may ask before its task, and ends without one |
@@ -151,6 +152,7 @@ fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
             let second = live.elicit("second", question()).await?;
             Ok(Outcome::text(format!("{:?} {:?}", first.action, second.action)))
         }),
+        ask_late(gate),
         name(gate),
         page(gate),
         Tool::new("hasty")
@@ -187,6 +189,18 @@ fn name(gate: &Arc<AtomicBool>) -> Tool {
             }
         },
     )
+}
+
+fn ask_late(gate: &Arc<AtomicBool>) -> Tool {
+    let gate = Arc::clone(gate);
+    Tool::new("ask_late").task(TaskSupport::Optional).local(move |_: NoArguments, live: Live| {
+        let gate = Arc::clone(&gate);
+        async move {
+            wait(&gate, &live).await?;
+            live.elicit("late", question()).await?;
+            Ok(Outcome::text("asked"))
+        }
+    })
 }
 
 fn page(gate: &Arc<AtomicBool>) -> Tool {

@@ -26,7 +26,7 @@ use crate::server::calls::Work;
 use crate::server::desk::Note;
 use crate::server::letter::Letter;
 use crate::server::session::Session;
-use crate::server::tasks::{Asking, End, TaskId, TaskLetter, Waiter, Wish};
+use crate::server::tasks::{Asking, End, Task, TaskId, TaskLetter, Waiter, Wish};
 use crate::service::Features;
 
 impl Road {
@@ -165,6 +165,23 @@ impl Road {
                 self.desk.leave(Note::Withdraw { number });
             }
             if let Some(work) = task.work() {
+                work.cancel();
+            }
+        }
+    }
+
+    /// Fails a task that waits for what its client could say only by requests that are not read any
+    /// more (2026-07-28: `tasks/update`), and tells its handler. What tasks up to 2025-11-25 ask is
+    /// taken back with all other questions.
+    pub(in crate::server) fn fail_unanswerable(&mut self, key: Key, now: Moment) {
+        let Some(task) = self.tasks.task(key).filter(|task| task.inquiries.is_open()) else {
+            return;
+        };
+        let open = task.inquiries.tell_open(<[_]>::len);
+        let told = "the server ended before the task had the input that it asked for";
+        if self.tasks.fail(key, Error::internal(told), now) {
+            self.counters.questions.withdrawn += open as u64;
+            if let Some(work) = self.tasks.task(key).and_then(Task::work) {
                 work.cancel();
             }
         }

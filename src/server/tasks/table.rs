@@ -234,6 +234,22 @@ impl<W> Tasks<W> {
         true
     }
 
+    /// Ends a task that will not have what it asked for; `false` where it has ended before. Its
+    /// handler is still to be told.
+    pub(in crate::server) fn fail(&mut self, key: Key, error: Error, now: Moment) -> bool {
+        let Some(task) = self.slab.get_mut(key).filter(|task| !task.is_over()) else {
+            return false;
+        };
+        let end = End::Error(error.clone());
+        self.bytes += end.bytes();
+        task.end = Some(end);
+        task.inquiries.close();
+        task.turn(TaskStatus::Failed, Some(error.message), now);
+        self.running -= 1;
+        self.note_change(key);
+        true
+    }
+
     /// A task asks question `number` by a request; `false` where it has ended, or as many as may be
     /// are open.
     pub(in crate::server) fn ask(

@@ -284,6 +284,25 @@ fn whoever_asks_hears_when_the_task_has_ended() {
 }
 
 #[test]
+fn a_task_that_will_not_have_its_input_fails_and_keeps_its_handler_until_that_ends() {
+    let mut tasks = tasks(bounds());
+    let key = begin(&mut tasks, Revision::LATEST, at(0));
+    let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
+    inquiries.ask("one", InputRequest::Roots);
+    tasks.weigh_questions(key, at(1));
+    assert!(tasks.fail(key, Error::internal("no input"), at(2)));
+    assert!(matches!(poll(inquiries.answer_to("one")), Poll::Ready(Err(AskError::Cancelled))));
+    assert_eq!((status(&mut tasks, key), tasks.running()), (TaskStatus::Failed, 0));
+    assert_eq!(tasks.task(key).unwrap().work(), Some(&mut "handler"));
+    tasks.finish(key, result("{}", false), at(3));
+    assert!(!tasks.fail(key, Error::internal("again"), at(4)) && !tasks.cancel(key, "", at(4)));
+    let task = tasks.task(key).unwrap();
+    let view = task.view(Calendar::default());
+    assert_eq!((view.status, view.status_message), (TaskStatus::Failed, Some("no input")));
+    assert!(task.work().is_none());
+}
+
+#[test]
 fn a_task_needs_input_as_long_as_a_request_of_its_is_open() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
