@@ -213,7 +213,7 @@ fn changes_are_told_once_each_and_in_order() {
     let (one, two) =
         (begin(&mut tasks, Revision::LATEST, at(0)), begin(&mut tasks, Revision::LATEST, at(0)));
     assert_eq!(tasks.take_changed(), None);
-    assert!(tasks.task(two).unwrap().inquiries.ask("key", InputRequest::Roots));
+    assert!(tasks.task(two).unwrap().inquiries.ask("key", InputRequest::Roots).unwrap());
     tasks.weigh_questions(two, at(1));
     tasks.finish(one, result("{}", false), at(1));
     tasks.finish(two, result("{}", false), at(2));
@@ -227,9 +227,9 @@ fn questions_and_answers_move_a_task_to_and_fro() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    assert!(inquiries.ask("one", InputRequest::Roots));
-    assert!(inquiries.ask("two", InputRequest::Roots));
-    assert!(!inquiries.ask("one", InputRequest::Roots), "the same question");
+    assert!(inquiries.ask("one", InputRequest::Roots).unwrap());
+    assert!(inquiries.ask("two", InputRequest::Roots).unwrap());
+    assert!(!inquiries.ask("one", InputRequest::Roots).unwrap(), "the same question");
     tasks.weigh_questions(key, at(1));
     let task = tasks.task(key).unwrap();
     assert_eq!(task.status(), TaskStatus::InputRequired);
@@ -246,7 +246,7 @@ fn questions_and_answers_move_a_task_to_and_fro() {
     assert_eq!(status(&mut tasks, key), TaskStatus::InputRequired);
     // Asked again, before or after: the same answer.
     for _ in 0..2 {
-        assert!(!inquiries.ask("two", InputRequest::Roots));
+        assert!(!inquiries.ask("two", InputRequest::Roots).unwrap());
         let Poll::Ready(Ok(InputResponse::Roots(roots))) = poll(inquiries.answer_to("two")) else {
             panic!("no answer");
         };
@@ -258,12 +258,27 @@ fn questions_and_answers_move_a_task_to_and_fro() {
 }
 
 #[test]
+fn a_task_asks_no_more_at_once_than_a_call() {
+    let mut tasks = tasks(bounds());
+    let key = begin(&mut tasks, Revision::LATEST, at(0));
+    let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
+    for number in 0..32 {
+        assert!(inquiries.ask(&number.to_string(), InputRequest::Roots).unwrap());
+    }
+    assert!(matches!(inquiries.ask("more", InputRequest::Roots), Err(AskError::Refused(_))));
+    // One that is open may be waited for again, and an answer makes room.
+    assert!(!inquiries.ask("7", InputRequest::Roots).unwrap());
+    inquiries.update(&responses(json!({"7": {"roots": []}}))).unwrap();
+    assert!(inquiries.ask("more", InputRequest::Roots).unwrap());
+}
+
+#[test]
 fn an_update_with_one_wrong_answer_changes_nothing() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    inquiries.ask("one", InputRequest::Roots);
-    inquiries.ask("two", InputRequest::Roots);
+    inquiries.ask("one", InputRequest::Roots).unwrap();
+    inquiries.ask("two", InputRequest::Roots).unwrap();
     let mixed = responses(json!({"one": {"roots": []}, "two": {"roots": "none"}}));
     assert_eq!(inquiries.update(&mixed).unwrap_err().code, -32602);
     assert!(poll(inquiries.answer_to("one")).is_pending());
@@ -275,7 +290,7 @@ fn whoever_asks_hears_when_the_task_has_ended() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    inquiries.ask("one", InputRequest::Roots);
+    inquiries.ask("one", InputRequest::Roots).unwrap();
     tasks.cancel(key, "enough", at(1));
     let answer = poll(inquiries.answer_to("one"));
     assert!(matches!(answer, Poll::Ready(Err(AskError::Cancelled))), "{answer:?}");
@@ -288,7 +303,7 @@ fn a_task_that_will_not_have_its_input_fails_and_keeps_its_handler_until_that_en
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    inquiries.ask("one", InputRequest::Roots);
+    inquiries.ask("one", InputRequest::Roots).unwrap();
     tasks.weigh_questions(key, at(1));
     assert!(tasks.fail(key, Error::internal("no input"), at(2)));
     assert!(matches!(poll(inquiries.answer_to("one")), Poll::Ready(Err(AskError::Cancelled))));
