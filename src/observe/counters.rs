@@ -189,6 +189,9 @@ group! {
         letters_in,
         /// Letters that found the box full.
         letters_refused,
+        /// Letters not written because as many to the same shard waited as may: requests for its
+        /// tasks refused, its tasks not granted to listeners.
+        letters_forgone,
         /// Calls handed to the blocking threads.
         blocking_calls,
         /// Blocking calls refused because too many waited.

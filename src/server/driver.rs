@@ -329,6 +329,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
+        self.mailbox.find_slow(self.road.letters_waiting_max, &mut self.road.slow_shards);
         self.road.counters.shard.turns += 1;
     }
 

@@ -149,6 +149,8 @@ impl ShardSeed {
             tasks: Tasks::new(limits.tasks, names),
             shards,
             letters: Vec::new(),
+            slow_shards: Vec::new(),
+            letters_waiting_max: self.options.engine.mesh.lane_letters_max as usize,
             counters: Counters::default(),
         };
         let nesting_max = self.options.limits.nesting_max;

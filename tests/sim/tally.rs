@@ -72,6 +72,8 @@ tally! {
     letters,
     /// Times that a letter found a full inbox.
     letters_refused,
+    /// Letters that were not written because too many waited.
+    letters_forgone,
     /// Times that a letter between shards found a full lane.
     lanes_full,
     /// Letters between shards that waited for room.

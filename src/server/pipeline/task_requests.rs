@@ -65,6 +65,7 @@ impl Road {
         let deadline = passage.now.after(self.request_max);
         let (owner, shard) = (task.owner(self.shards), self.shard);
         if owner != shard {
+            self.refuse_slow(owner)?;
             let ticket = self.enter(passage, connection, admitted, Work::Elsewhere)?;
             let asking = Asking { task, shard, ticket, deadline, revision, wish };
             self.post_about_task(owner, TaskLetter::Asked(asking));
@@ -224,11 +225,25 @@ impl Road {
     }
 
     /// The names of tasks that may be listened to: those that are formed like ours. Whether there
-    /// is such a task only its shard knows; of one that is not there nothing is ever told.
-    pub(super) fn known_names<'a>(&self, mut names: Vec<&'a str>) -> Vec<&'a str> {
+    /// is such a task only its shard knows; of one that is not there nothing is ever told. Where
+    /// that shard is slow the name is not granted, so that its listener knows to ask for it.
+    pub(super) fn known_names<'a>(&mut self, mut names: Vec<&'a str>) -> Vec<&'a str> {
         let has_tasks = self.catalog.has(Features::TASKS);
-        names.retain(|name| has_tasks && TaskId::parse(name).is_some());
+        names.retain(|name| {
+            let owner = TaskId::parse(name).map(|task| task.owner(self.shards));
+            has_tasks && owner.is_some_and(|owner| self.refuse_slow(owner).is_ok())
+        });
         names
+    }
+
+    /// Refuses a letter to a shard to which as many wait as may: what peers can cause is bounded
+    /// here, answers and news of tasks by the requests and tasks that there are.
+    fn refuse_slow(&mut self, shard: ShardId) -> Result<(), Error> {
+        if !self.slow_shards.contains(&shard) {
+            return Ok(());
+        }
+        self.counters.shard.letters_forgone += 1;
+        Err(Error::new(Kind::Busy, "the shard that keeps the task is behind; try again later"))
     }
 
     /// Somebody on this shard listens to a task from here on. How it stands is told at once, so
