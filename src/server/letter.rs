@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::desk::draft::Made;
 use super::desk::voice::Logs;
 use super::desk::{LogMessage, Progress};
+use super::questions::Asker;
 use super::subscriptions::{Bounds, Lists};
 use super::tasks::{self, TaskLetter};
 use crate::base::slab::Key;
@@ -123,7 +124,7 @@ impl WorkerHost for WorkerVoice {
     fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value) {
         if self.logs.wants(level) && !self.is_cancelled() {
             let logger = logger.map(str::to_owned);
-            let message = LogMessage { ticket: self.ticket, level, logger, data };
+            let message = LogMessage { from: Asker::Call(self.ticket), level, logger, data };
             // Told before the answer or not at all: where the box is full nobody waits for it.
             drop(self.post.try_send(self.shard, Letter::Log(Box::new(message))));
         }
