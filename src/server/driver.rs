@@ -155,8 +155,8 @@ impl ShardDriver {
     }
 
     /// Takes new limits. Connections that are past one already are not cut for it.
-    fn keep_to(&mut self, limits: Limits) {
-        self.limits = limits;
+    fn keep_to(&mut self, limits: &Limits) {
+        self.limits = *limits;
         self.link.options = limits.link;
         self.road.request_max = limits.request_max;
         self.road.tasks.bounds = limits.tasks;
@@ -206,7 +206,7 @@ impl ShardDriver {
             Letter::Notice(Notice::Updated(uri)) => {
                 self.publish(ring, &Change::Resource { uri: &uri }, now);
             }
-            Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
+            Letter::Notice(Notice::Limits(limits)) => self.keep_to(&limits),
             Letter::Changed { key, made } => self.road.drafts.settle(key, made),
             Letter::Log(message) => self.tell_log(ring, &message, now),
             Letter::Progress(progress) => self.tell_progress(ring, &progress, now),

@@ -16,7 +16,7 @@ use crate::service::Edit;
 /// A change of the catalog that a handler has asked for by [`crate::service::Live::change`] and
 /// waits for, as it comes to whoever [`crate::server::Server::edits_to`] names.
 ///
-/// Dropped before it was made, it changes nothing, and the handler ends as if its edit had panicked.
+/// Dropped before it was made, it changes nothing, and its handler ends as if the edit panicked.
 pub struct PendingEdit {
     editor: Arc<Editor>,
     /// Gone once it was made.

@@ -3,9 +3,10 @@
 //! What tasks of 2025-11-25 ask goes the way of all questions by requests:
 //! [`crate::server::questions`].
 //!
-//! What it keeps true: as many questions as a call may ask at once are open at most; a key names one question for the whole life of a task; asked again it means
-//! the same question and gets the same answer, whether that is there already or still to come. When
-//! the task ends, whoever still waits hears that nobody will answer.
+//! What it keeps true: no more questions are open than a call may ask at once; a key names one
+//! question for the whole life of a task; asked again it means the same question and gets the same
+//! answer, whether that is there already or still to come. When the task ends, whoever still waits
+//! hears that nobody will answer.
 //!
 //! A handler holds one end (through its [`Inquiries`]), the table of tasks the other; both live on
 //! the same shard: cells, no locks.
