@@ -139,6 +139,10 @@ impl ShardDriver {
         let shard = &mut counters.shard;
         (shard.letters_in, shard.letters_out) = (letters.received, letters.sent);
         shard.letters_refused = letters.refused + letters.refused_post;
+        let refused = self.road.tasks.refused;
+        let requests = &mut counters.requests;
+        (requests.tasks_refused_full, requests.tasks_refused_share) =
+            (refused.by_shard, refused.by_connection);
         shard.events_withheld = self.throttle.withheld_total();
         counters
     }
@@ -169,8 +173,8 @@ impl ShardDriver {
     }
 
     /// Takes new limits. Connections that are past one already are not cut for it.
-    fn keep_to(&mut self, limits: Limits) {
-        self.limits = limits;
+    fn keep_to(&mut self, limits: &Limits) {
+        self.limits = *limits;
         self.link.options = limits.link;
         self.road.request_max = limits.request_max;
         self.road.tasks.bounds = limits.tasks;
@@ -193,6 +197,7 @@ impl ShardDriver {
         // Before the connections end: those that owe nothing end at once.
         self.dismiss_questions(None, now);
         self.drain_sessions();
+        self.fail_waiting_tasks(ring, now);
         for key in self.open_keys() {
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
@@ -221,7 +226,7 @@ impl ShardDriver {
             Letter::Notice(Notice::Updated(uri)) => {
                 self.publish(ring, &Change::Resource { uri: &uri }, now);
             }
-            Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
+            Letter::Notice(Notice::Limits(limits)) => self.keep_to(&limits),
             Letter::Changed { key, made } => self.road.drafts.settle(key, made),
             Letter::Log(message) => self.tell_log(ring, &message, now),
             Letter::Progress(progress) => self.tell_progress(ring, &progress, now),
@@ -356,6 +361,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
+        self.mailbox.find_slow(self.road.letters_waiting_max, &mut self.road.slow_shards);
         self.road.counters.shard.turns += 1;
     }
 
@@ -366,8 +372,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         };
         let Road { calls, desk, drafts, questions, tasks, .. } = &self.road;
         let handlers = [calls.deadline(), desk.deadline(), drafts.deadline(), tasks.deadline()];
-        let others =
-            [questions.deadline(), self.link.deadline(), self.http.deadline(), drain];
+        let others = [questions.deadline(), self.link.deadline(), self.http.deadline(), drain];
         handlers.into_iter().chain(others).flatten().min()
     }
 

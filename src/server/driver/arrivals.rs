@@ -104,11 +104,8 @@ impl ShardDriver {
         if let Some(key) = self.link.key(socket) {
             let bytes = ring.bytes(&lease);
             // Bytes that wait already go first.
-            let read = if self.link.is_stashed(key) {
-                0
-            } else {
-                self.read(key, bytes, length, now)
-            };
+            let read =
+                if self.link.is_stashed(key) { 0 } else { self.read(key, bytes, length, now) };
             if read < length {
                 self.link.stash(key, &bytes[read..length]);
                 self.link.pause(ring, key);

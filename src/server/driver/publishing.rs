@@ -249,8 +249,7 @@ impl ShardDriver {
         let Road { subscriptions, counters, .. } = road;
         let date = *http.date();
         let (now, touched) = (http.now(), &mut http.touched);
-        let press =
-            Press { link, publication, counters, told, told_sessions, touched, date, now };
+        let press = Press { link, publication, counters, told, told_sessions, touched, date, now };
         (press, subscriptions)
     }
 

@@ -10,11 +10,7 @@ use crate::transport::http::status::Status;
 
 impl ShardDriver {
     /// Answers a request that brings no message.
-    pub(super) fn answer_plain(
-        &mut self,
-        incoming: &Incoming<'_>,
-        kind: Kind<'_>,
-    ) {
+    pub(super) fn answer_plain(&mut self, incoming: &Incoming<'_>, kind: Kind<'_>) {
         let fields = self.fields(incoming, incoming.origin());
         match kind {
             Kind::Preflight { allow } => {
