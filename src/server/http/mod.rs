@@ -33,6 +33,11 @@ pub(super) use self::letter::{HttpLetter, Utterance, Wish};
 pub(super) use self::log::LogBounds;
 pub(super) use self::sessions::{Bounds, Gone, Sessions};
 pub(super) use self::stream::{ExchangeAddress, LISTENING, Refusal, StreamBounds};
+#[cfg(test)]
+use self::{
+    sessions::Begun,
+    stream::{Pushed, Resumed},
+};
 
 use std::time::Duration;
 

@@ -169,7 +169,8 @@ fn a_full_table_begins_no_task_and_a_result_without_room_is_an_error() {
 #[test]
 fn one_connection_takes_its_share_and_leaves_the_rest_to_others() {
     let mut tasks = tasks(Bounds { tasks_max: 4, tasks_per_connection_max: 2, ..bounds() });
-    let of = |peer| Birth { connection: Key::from_bits(peer), ..birth(Revision::LATEST) };
+    let of =
+        |peer| Birth { party: Party::Connection(Key::from_bits(peer)), ..birth(Revision::LATEST) };
     for _ in 0..2 {
         let key = tasks.begin(of(1), at(0)).unwrap();
         // What has ended is kept, and counts.
