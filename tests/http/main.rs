@@ -13,9 +13,12 @@
 //! runs over both rings, and what depends on who owns a session on one shard and on two.
 
 mod client;
+mod guard;
 mod keeping;
 mod messages;
 mod request;
+mod rungs;
+mod session;
 mod stage;
 mod wire;
 
