@@ -1,6 +1,8 @@
 //! A client over a plain socket: it says whatever it is told, and holds what it hears against the
 //! standards.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -15,6 +17,11 @@ use crate::wire::{Ending, Event, Head, read_chunk};
 
 /// How long a client waits for an answer before its test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+thread_local! {
+    /// What was found to fit: by revision, method of the request, and text.
+    static JUDGED: RefCell<HashSet<(&'static str, Option<String>, String)>> = RefCell::default();
+}
 
 /// One connection.
 pub(crate) struct Client {
@@ -168,6 +175,11 @@ impl Client {
     /// The answer to a HEAD.
     pub(crate) fn answer_without_body(&mut self) -> Answer {
         Answer { head: self.head(), body: Vec::new() }
+    }
+
+    /// The body of an answer whose head was read, and is of no interest.
+    pub(crate) fn rest_of(&mut self, head: Head) {
+        drop(self.body_of(head));
     }
 
     fn body_of(&mut self, head: Head) -> Answer {

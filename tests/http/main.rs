@@ -16,10 +16,13 @@ mod client;
 mod guard;
 mod keeping;
 mod messages;
+mod modern;
 mod request;
 mod rungs;
 mod session;
+mod sessions;
 mod stage;
+mod streams;
 mod wire;
 
 #[path = "../support/judge.rs"]
