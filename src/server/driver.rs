@@ -257,6 +257,12 @@ impl ShardDriver {
                     }
                     Note::Begin(role) => self.turn_into_task(ring, &role, now),
                     Note::Change(draft) => self.road.drafts.begin(draft, now),
+                    Note::CloseStream { ticket } => {
+                        let outlet = self.road.calls.awaited(ticket).map(|call| call.outlet);
+                        if let Some(outlet) = outlet {
+                            self.interrupt(outlet);
+                        }
+                    }
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
                     Note::Log(message) => self.tell_log(ring, &message, now),
                     Note::Task { task, note } => self.take_task_note(ring, task, note, now),

@@ -67,7 +67,10 @@ impl ShardDriver {
     /// What the page shows of this server as it is: the connections of all shards, and the sessions
     /// and streams of this one.
     fn status_text(&self) -> String {
-        let (sessions, streams) = (self.http.sessions.len(), self.road.subscriptions.len());
+        let (sessions, streams) = (
+            self.http.sessions.len(),
+            self.road.subscriptions.len() + self.http.sessions.attached(),
+        );
         let (connections, shards) = (self.served_http.taken(), self.road.shards);
         let info = self.road.catalog.info();
         let name = serde_json::to_string(&info.name).unwrap_or_default();

@@ -410,8 +410,10 @@ impl ShardDriver {
         let incoming = &Incoming { manner, ..*incoming };
         let member = Member { is_pair: true, ..Member::new() };
         let Ok(begun) = self.http.sessions.begin(member, incoming.now) else {
-            let fields =
-                Fields { retry_after_seconds: Some(1), ..self.fields(incoming, incoming.origin()) };
+            let fields = Fields {
+                retry_after_seconds: Some(super::RETRY_AFTER_SECONDS),
+                ..self.fields(incoming, incoming.origin())
+            };
             let answer = (Status::UNAVAILABLE, Body::Nothing, fields);
             return self.answer(incoming, answer, &[]);
         };
