@@ -141,7 +141,7 @@ fn the_longest_idle_session_makes_room_and_an_active_one_never_does() {
     let Begun { key: next, evicted, .. } = sessions.begin('n', at(1)).unwrap();
     let evicted = evicted.unwrap();
     assert_eq!((evicted.key, evicted.session, evicted.exchanges), (idle, 'i', vec![]));
-    assert_eq!(sessions.find(evicted.id), None);
+    assert!(!sessions.has(evicted.key));
     assert!(sessions.begin_request(next));
     assert_eq!(sessions.begin('x', at(2)).unwrap_err(), Refusal::Full);
     sessions.end_request(next, at(3));
