@@ -100,11 +100,7 @@ impl Peer {
     /// Waits for the answer to a request.
     pub(crate) fn answer_to(&mut self, id: i64, method: &str) -> Value {
         let answer = self.find(|message| message["id"] == id && message.get("method").is_none());
-        // What the extension hands out is no type of the core.
-        let is_extended = self.revision == MODERN
-            && (method.starts_with("tasks/") || answer["result"]["resultType"] == "task");
-        let answers = (!is_extended).then_some(method);
-        judge(self.revision, &answer, answers).unwrap_or_else(|reason| panic!("{reason}"));
+        judge(self.revision, &answer, Some(method)).unwrap_or_else(|reason| panic!("{reason}"));
         answer
     }
 
