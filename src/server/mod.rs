@@ -31,6 +31,8 @@ mod pipeline;
 
 mod driver;
 
+mod http;
+
 mod shard;
 
 pub mod files;

@@ -1,0 +1,3 @@
+//! HTTP at the server: what a connection that speaks it is served.
+
+mod page;
