@@ -14,7 +14,8 @@ function makeOutcome() {
   const log = make("div", { className: "block card", hidden: true, role: "log" });
   const place = make("div", { className: "outcome", tabIndex: -1 });
   const node = make("div", { className: "outcome" }, headline, waiting, log, place);
-  return { headline, bar, step, waiting, log, place, node };
+  // What a tool's questions wait for is no time of the server: `ms` counts the rest.
+  return { headline, bar, step, waiting, log, place, node, ms: 0 };
 }
 
 /** Shows what a server says before the result. */
@@ -46,10 +47,12 @@ async function call(tool, values, outcome, signal, wire) {
       waiting.hidden = false;
       place.replaceChildren();
     }, PATIENCE_MS);
+    const begun = performance.now();
     const params = { name: tool.name, arguments: values, ...more };
     const result = await ask("tools/call", params, options).finally(() => {
       clearTimeout(patience);
       waiting.hidden = true;
+      outcome.ms += performance.now() - begun;
     });
     if (result.resultType !== "input_required") return result;
     more = "requestState" in result ? { requestState: result.requestState } : {};
@@ -64,7 +67,8 @@ async function call(tool, values, outcome, signal, wire) {
 /** Calls a tool and shows what came of it, unless another call took its place. */
 async function run(tool, values, outcome, controller, isCurrent) {
   const { headline, log, bar, step, place } = outcome;
-  const [wire, started] = [[], performance.now()];
+  const wire = [];
+  outcome.ms = 0;
   bar.removeAttribute("value");
   step.textContent = "";
   log.replaceChildren();
@@ -82,7 +86,7 @@ async function run(tool, values, outcome, controller, isCurrent) {
   }
   if (!isCurrent()) return;
   headline.className = isBad ? "alarm" : "soft";
-  headline.textContent = `${said} · ${duration(performance.now() - started)}`;
+  headline.textContent = `${said} · ${duration(outcome.ms)}`;
   place.replaceChildren(...blocks, exchange(wire));
 }
 
