@@ -55,7 +55,8 @@ fn the_command_line_that_the_page_shows_lists_the_tools() {
     let command = snippet(&mut stage, "curl");
     let told = run(Command::new("sh").args(["-c", &command]));
     let answer: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told}"));
-    assert_eq!(answer["result"]["tools"][0]["name"], "echo");
+    let tools = answer["result"]["tools"].as_array().expect("tools are listed");
+    assert!(tools.iter().any(|tool| tool["name"] == "echo"), "{answer:#}");
 }
 
 #[test]

@@ -35,9 +35,8 @@ const probe = {
 
   /** What a tool's last call came to, once it did: its headline and its blocks. */
   outcome(name) {
-    const [headline, place] = [...probe.tool(name).querySelectorAll("[role=status], [tabindex]")];
-    const isOver = /^(Result|The tool failed|Refused|Stopped) · /.test(headline?.textContent);
-    if (!isOver) return undefined;
+    if (probe.tool(name).querySelector("form").ariaBusy !== "false") return undefined;
+    const [headline, place] = probe.tool(name).querySelectorAll("[role=status], [tabindex]");
     const blocks = [...place.querySelectorAll(":scope > :not(details)")];
     const parts = (block) => [...block.querySelectorAll("img, audio, a")];
     return {

@@ -34,7 +34,7 @@ pub(super) const PAGE: &[u8] = concat!(
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub(super) const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-1s9kOTlWAt6kin5IUUxAJojmvWliRi5Ue/Y+xk5ak9w='; ",
+    "script-src 'sha256-ESMJZ/wbn1dpUnF9bayZRq2yteD77/N2qYB63zQ6SJg='; ",
     "style-src 'sha256-XHSt+5BZr7j/xe6gDrgPs166FAiEb0r+ibOkpd0gVD4='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",

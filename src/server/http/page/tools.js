@@ -158,10 +158,13 @@ function makeBench(tool) {
     current?.abort();
     const controller = (current = new AbortController());
     const isCurrent = () => current === controller;
+    form.setAttribute("aria-busy", true);
     const patience = setTimeout(() => (stop.hidden = false), PATIENCE_MS);
     await run(tool, editor.values(), outcome, controller, isCurrent);
     clearTimeout(patience);
-    if (isCurrent()) stop.hidden = true;
+    if (!isCurrent()) return;
+    stop.hidden = true;
+    form.setAttribute("aria-busy", false);
   };
   return make("div", { className: "tool" }, traits(tool.annotations), form, outcome.node);
 }
