@@ -1,7 +1,7 @@
-//! A headless Chromium and one tab of it, driven over the DevTools protocol through a pipe.
+//! A headless Chromium and one tab of it, driven over the debugging protocol through a pipe.
 //!
-//! Source: the DevTools protocol; messages are JSON texts that end with a NUL, read by the browser
-//! from descriptor 3 and written to descriptor 4.
+//! Source: the Chrome `DevTools` Protocol; messages are JSON texts that end with a NUL, read by the
+//! browser from descriptor 3 and written to descriptor 4.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -72,7 +72,7 @@ impl Browser {
         self.ask("Page.addScriptToEvaluateOnNewDocument", &probe);
     }
 
-    /// One command of the DevTools protocol, to the tab once there is one.
+    /// One command of the debugging protocol, to the tab once there is one.
     pub(crate) fn ask(&mut self, method: &str, parameters: &Value) -> Value {
         self.last_id += 1;
         let mut command = json!({ "id": self.last_id, "method": method, "params": parameters });

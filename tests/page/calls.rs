@@ -65,6 +65,13 @@ fn an_argument_that_is_a_header_too_may_be_written_in_any_script() {
 }
 
 #[test]
+fn markup_in_a_result_stays_text() {
+    let mut stage = Stage::open();
+    let markup = "<img src=x onerror=alert(1)><b>bold</b>";
+    assert_eq!(stage.call("echo", &[("message", markup)]).blocks, [markup]);
+}
+
+#[test]
 fn what_has_no_field_is_written_as_json() {
     let mut stage = Stage::open();
     let tool = "json_schema_2020_12_tool";

@@ -50,6 +50,18 @@ fn every_configuration_is_json_that_names_this_server() {
 }
 
 #[test]
+fn what_is_shown_can_be_copied() {
+    let mut stage = Stage::open();
+    let shown = snippet(&mut stage, "Cursor");
+    let allowed = serde_json::json!({ "permissions": ["clipboardReadWrite"] });
+    stage.browser.ask("Browser.grantPermissions", &allowed);
+    stage.browser.ask("Page.bringToFront", &serde_json::json!({}));
+    stage.browser.evaluate("probe.button(document.querySelector('.snippet'), 'Copy').click()");
+    stage.until("probe.button(document.querySelector('.snippet'), 'Copied')");
+    assert_eq!(stage.browser.evaluate("navigator.clipboard.readText()"), shown);
+}
+
+#[test]
 fn the_command_line_that_the_page_shows_lists_the_tools() {
     let mut stage = Stage::open();
     let command = snippet(&mut stage, "curl");

@@ -1,6 +1,6 @@
 //! The page at `/` in a real browser, against the real server.
 //!
-//! A headless Chromium (`tests/page/install.sh` installs Debian's) is driven over its DevTools
+//! A headless Chromium (`tests/page/install.sh` installs Debian's) is driven over its debugging
 //! protocol through a pipe: no port, no driver, no package. The tests use the page as people do, by
 //! names, keys and clicks, and read what it shows; `probe.js` is what of that runs inside the page.
 //! Nothing sleeps: waiting is the page's own notice that it changed.

@@ -46,6 +46,13 @@ const probe = {
     };
   },
 
+  /** What the page says how many of these there are. */
+  count(name) {
+    const rows = [...document.querySelectorAll("#live div")];
+    const row = rows.find((row) => row.querySelector("dt").textContent === name);
+    return row?.querySelector("dd").textContent;
+  },
+
   /** The channels of a colour as the browser computed it, with its opacity. */
   channels(colour) {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d");

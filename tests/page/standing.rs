@@ -33,8 +33,7 @@ fn a_tool_is_found_by_its_letters_and_linked_by_its_name() {
 #[test]
 fn the_count_of_connections_is_live() {
     let mut stage = Stage::open();
-    let count = "Number([...document.querySelectorAll('#live div')].find(
-        (row) => row.textContent.startsWith('connections'))?.querySelector('dd').textContent ?? NaN)";
+    let count = "Number(probe.count('connections'))";
     let before = stage.until(&format!("({count} > 0) && {count}"));
     let before = before.as_f64().expect("a number");
     let more: Vec<TcpStream> = (0..20)

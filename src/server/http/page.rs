@@ -34,8 +34,8 @@ pub(super) const PAGE: &[u8] = concat!(
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub(super) const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-ESMJZ/wbn1dpUnF9bayZRq2yteD77/N2qYB63zQ6SJg='; ",
-    "style-src 'sha256-XHSt+5BZr7j/xe6gDrgPs166FAiEb0r+ibOkpd0gVD4='; ",
+    "script-src 'sha256-ffJy9lt48JToObDVVt6SP4R1iQ/HbZl1IaFxUTuDEW0='; ",
+    "style-src 'sha256-HarlaaPg260vQQTEeafMB82cAR+arILeOBfQE/T8DH8='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",
     "require-trusted-types-for 'script'; trusted-types 'none'",

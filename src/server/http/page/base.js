@@ -25,9 +25,12 @@ function copier(content, label = "Copy") {
   const button = make("button", { type: "button", className: "quiet", "aria-live": "polite" });
   button.textContent = label;
   button.onclick = async () => {
-    // A browser lends its clipboard to secure pages; others copy what is selected.
-    await navigator.clipboard?.writeText(content()).catch(() => {});
-    if (!navigator.clipboard) copySelected(content());
+    try {
+      await navigator.clipboard.writeText(content());
+    } catch {
+      // A page without TLS has no clipboard; it copies what is selected.
+      copySelected(content());
+    }
     button.focus();
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = label), 1500);
