@@ -35,7 +35,7 @@ pub(super) const PAGE: &[u8] = concat!(
 pub(super) const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
     "script-src 'sha256-ffJy9lt48JToObDVVt6SP4R1iQ/HbZl1IaFxUTuDEW0='; ",
-    "style-src 'sha256-HarlaaPg260vQQTEeafMB82cAR+arILeOBfQE/T8DH8='; ",
+    "style-src 'sha256-Dq8n34sLSBY8r8XDiLCVqtS1W5wXwntMbG2TzkE/EWc='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",
     "require-trusted-types-for 'script'; trusted-types 'none'",
