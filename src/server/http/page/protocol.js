@@ -22,10 +22,11 @@ function headerValue(value) {
 /** The headers that repeat arguments, where the schema asks for them. */
 function parameterHeaders(schema, values) {
   return Object.entries(schema?.properties ?? {}).flatMap(([name, property]) => {
-    if (values == null || !Object.hasOwn(values, name) || values[name] === null) return [];
-    const header = property["x-mcp-header"];
-    if (header) return [[`Mcp-Param-${header}`, headerValue(values[name])]];
-    return parameterHeaders(property, values[name]);
+    if (values == null || !Object.hasOwn(values, name)) return [];
+    const [value, header] = [values[name], property["x-mcp-header"]];
+    // Objects, and `null` among them, are what no header can say.
+    if (typeof value === "object") return parameterHeaders(property, value);
+    return header ? [[`Mcp-Param-${header}`, headerValue(value)]] : [];
   });
 }
 

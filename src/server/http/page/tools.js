@@ -163,6 +163,8 @@ function makeBench(tool) {
     await run(tool, editor.values(), outcome, controller, isCurrent);
     clearTimeout(patience);
     if (!isCurrent()) return;
+    // Whoever was about to stop it goes on from where it began.
+    if (document.activeElement === stop) submit.focus();
     stop.hidden = true;
     form.setAttribute("aria-busy", false);
   };
