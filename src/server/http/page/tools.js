@@ -14,8 +14,7 @@ function makeOutcome() {
   const log = make("div", { className: "block card", hidden: true, role: "log" });
   const place = make("div", { className: "outcome", tabIndex: -1 });
   const node = make("div", { className: "outcome" }, headline, waiting, log, place);
-  // What a tool's questions wait for is no time of the server: `ms` counts the rest.
-  return { headline, bar, step, waiting, log, place, node, ms: 0 };
+  return { headline, bar, step, waiting, log, place, node };
 }
 
 /** Shows what a server says before the result. */
@@ -34,10 +33,14 @@ function listen({ bar, step, log }) {
   };
 }
 
-/** Calls a tool to its end, however often it asks for something meanwhile. */
-async function call(tool, values, outcome, signal, wire) {
+/**
+ * Calls a tool to its end, however often it asks for something meanwhile. `trip` takes what went
+ * over the wire and how long the server took, without the time that its questions waited.
+ */
+async function call(tool, values, outcome, signal, trip) {
   const { headline, waiting, place } = outcome;
   const headers = parameterHeaders(tool.inputSchema, values);
+  const { wire } = trip;
   const options = { name: tool.name, headers, signal, wire, hear: listen(outcome) };
   let more = {};
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
@@ -52,7 +55,7 @@ async function call(tool, values, outcome, signal, wire) {
     const result = await ask("tools/call", params, options).finally(() => {
       clearTimeout(patience);
       waiting.hidden = true;
-      outcome.ms += performance.now() - begun;
+      trip.ms += performance.now() - begun;
     });
     if (result.resultType !== "input_required") return result;
     more = "requestState" in result ? { requestState: result.requestState } : {};
@@ -67,15 +70,14 @@ async function call(tool, values, outcome, signal, wire) {
 /** Calls a tool and shows what came of it, unless another call took its place. */
 async function run(tool, values, outcome, controller, isCurrent) {
   const { headline, log, bar, step, place } = outcome;
-  const wire = [];
-  outcome.ms = 0;
+  const trip = { wire: [], ms: 0 };
   bar.removeAttribute("value");
   step.textContent = "";
   log.replaceChildren();
   log.hidden = true;
   let said, blocks, isBad;
   try {
-    const result = await call(tool, values, outcome, controller.signal, wire);
+    const result = await call(tool, values, outcome, controller.signal, trip);
     isBad = result.isError === true;
     said = isBad ? "The tool failed" : "Result";
     blocks = contents(result);
@@ -86,8 +88,8 @@ async function run(tool, values, outcome, controller, isCurrent) {
   }
   if (!isCurrent()) return;
   headline.className = isBad ? "alarm" : "soft";
-  headline.textContent = `${said} · ${duration(outcome.ms)}`;
-  place.replaceChildren(...blocks, exchange(wire));
+  headline.textContent = `${said} · ${duration(trip.ms)}`;
+  place.replaceChildren(...blocks, exchange(trip.wire));
 }
 
 function duration(ms) {
@@ -97,15 +99,19 @@ function duration(ms) {
 
 /** What went over the wire, for whoever wants to see it. */
 function exchange(wire) {
-  const parts = wire.map(({ sent, request, heard }) => {
+  const show = ({ sent, request, heard }) => {
     if (heard) return block(text("small", "received"), text("pre", pretty(heard)));
     const copy = copier(() => curl(sent, request), "Copy as curl");
     const top = make("div", { className: "row spread" }, text("small", "sent"), copy);
     const head = Object.entries(sent).map(([name, value]) => `${name}: ${value}\n`);
     const line = `POST ${new URL(ENDPOINT).pathname}\n`;
     return block(top, text("pre", `${line}${head.join("")}\n${pretty(request)}`));
-  });
-  return make("details", { className: "wire" }, text("summary", "Messages"), ...parts);
+  };
+  const node = make("details", { className: "wire" }, text("summary", "Messages"));
+  node.ontoggle = () => {
+    if (node.children.length === 1) node.append(...wire.map(show));
+  };
+  return node;
 }
 
 /** The arguments of a tool, as fields or as JSON, whichever one prefers. */
@@ -122,9 +128,12 @@ function makeEditor(schema) {
     slot.replaceChildren(...parts.nodes);
     swap.textContent = isJson ? "Edit as form" : "Edit as JSON";
     swap.onclick = () => {
-      // What is not JSON yet cannot become a form.
-      if (isJson && !slot.firstChild.reportValidity()) return;
-      show(!isJson, editor.values());
+      // What is not JSON yet cannot be carried over.
+      const broken = [...slot.querySelectorAll("textarea")].find(
+        (node) => node.validity.customError,
+      );
+      if (broken) broken.reportValidity();
+      else show(!isJson, editor.values());
     };
   };
   const isOpen = isEmpty && additionalProperties !== false;
