@@ -121,6 +121,10 @@ impl ShardDriver {
         let shard = &mut counters.shard;
         (shard.letters_in, shard.letters_out) = (letters.received, letters.sent);
         shard.letters_refused = letters.refused + letters.refused_post;
+        let refused = self.road.tasks.refused;
+        let requests = &mut counters.requests;
+        (requests.tasks_refused_full, requests.tasks_refused_share) =
+            (refused.by_shard, refused.by_connection);
         shard.events_withheld = self.throttle.withheld_total();
         counters
     }
@@ -151,8 +155,8 @@ impl ShardDriver {
     }
 
     /// Takes new limits. Connections that are past one already are not cut for it.
-    fn keep_to(&mut self, limits: Limits) {
-        self.limits = limits;
+    fn keep_to(&mut self, limits: &Limits) {
+        self.limits = *limits;
         self.link.options = limits.link;
         self.road.request_max = limits.request_max;
         self.road.tasks.bounds = limits.tasks;
@@ -173,6 +177,7 @@ impl ShardDriver {
         }
         // Before the connections end: those that owe nothing end at once.
         self.dismiss_questions(None, now);
+        self.fail_waiting_tasks(ring, now);
         for key in self.open_keys() {
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
@@ -201,7 +206,7 @@ impl ShardDriver {
             Letter::Notice(Notice::Updated(uri)) => {
                 self.publish(ring, &Change::Resource { uri: &uri }, now);
             }
-            Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
+            Letter::Notice(Notice::Limits(limits)) => self.keep_to(&limits),
             Letter::Changed { key, made } => self.road.drafts.settle(key, made),
             Letter::Log(message) => self.tell_log(ring, &message, now),
             Letter::Progress(progress) => self.tell_progress(ring, &progress, now),
@@ -324,6 +329,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
+        self.mailbox.find_slow(self.road.letters_waiting_max, &mut self.road.slow_shards);
         self.road.counters.shard.turns += 1;
     }
 

@@ -93,6 +93,10 @@ pub(super) struct Road {
     pub(super) shards: u16,
     /// Letters to other shards, which leave at the end of the turn.
     pub(super) letters: Vec<(ShardId, Letter)>,
+    /// Shards to which so many letters wait to leave that no request adds another.
+    pub(super) slow_shards: Vec<ShardId>,
+    /// How many those are.
+    pub(super) letters_waiting_max: usize,
     /// What has happened.
     pub(super) counters: Counters,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
-use super::editor::{Drafts, Editor};
+use super::editor::{Drafts, Editor, Makers};
 use super::letter::{Letter, Limits};
 use super::options::Options;
 use super::pipeline::Road;
@@ -49,6 +49,7 @@ pub struct ShardSeed {
     pub(super) post: Post<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) blocking: Arc<BlockingPool>,
+    pub(super) makers: Makers,
     pub(super) editor: Arc<Editor>,
 }
 
@@ -126,7 +127,7 @@ impl ShardSeed {
         let shards = u16::try_from(self.post.shards().count()).unwrap_or(u16::MAX);
         let (editor, blocking, post) = (self.editor, self.blocking, self.post);
         let shard = self.seat.shard();
-        let drafts = Drafts::new(Arc::clone(&editor), Arc::clone(&blocking), post.clone(), shard);
+        let drafts = Drafts::new(Arc::clone(&editor), self.makers, post.clone(), shard);
         let mut draws = Draws::new(&self.origin.secret, 1 + u32::from(shard.0));
         let names = Names::new(shard, shards, Box::new(move || draws.draw()));
         let road = Road {
@@ -148,6 +149,8 @@ impl ShardSeed {
             tasks: Tasks::new(limits.tasks, names),
             shards,
             letters: Vec::new(),
+            slow_shards: Vec::new(),
+            letters_waiting_max: self.options.engine.mesh.lane_letters_max as usize,
             counters: Counters::default(),
         };
         let nesting_max = self.options.limits.nesting_max;
@@ -184,6 +187,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         drain_max: options.engine.drain_max,
         tasks: tasks::Bounds {
             tasks_max: options.limits.tasks_max as usize,
+            tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,
             ttl: options.limits.task_ttl,
             ttl_max: options.limits.task_ttl_max,
             bytes_max: options.limits.task_bytes_max,

@@ -112,6 +112,12 @@ impl Live {
     /// Fails where the client cannot ask its user ([`AskError::Unsupported`]), nobody answers in
     /// time, or the request is cancelled. A user who declines has answered: [`Elicited::action`].
     ///
+    /// The client is never asked to answer by a task of its own, which 2025-11-25 lets it offer
+    /// (`tasks.requests.elicitation`, experimental, and gone with 2026-07-28): the handler waits
+    /// for the answer either way, the client has its whole time for it
+    /// (`limits.question_ms_max`, and anew with each progress that it tells), and a question that
+    /// had to be asked for again and again would cost both sides more.
+    ///
     /// ```
     /// use corelane::protocol::message::{Elicitation, Field, Form};
     /// use corelane::service::{Live, NoArguments, Outcome, Tool};
@@ -136,7 +142,8 @@ impl Live {
         })
     }
 
-    /// Asks the client's model to go on with a conversation. `key` as for [`Live::elicit`].
+    /// Asks the client's model to go on with a conversation. `key` as for [`Live::elicit`], and
+    /// like there the client is not asked to answer by a task (`tasks.requests.sampling`).
     ///
     /// Source: all revisions, client/sampling (deprecated in 2026-07-28).
     pub fn sample(
@@ -180,9 +187,12 @@ impl Live {
 
     /// Sends a log message to the client. It arrives where the client wants to hear of `level`: by
     /// `logging/setLevel` up to 2025-11-25, by the log level of the request from 2026-07-28 on.
-    /// `data` is any JSON; what does not serialize is told as the reason why.
+    /// `data` is any JSON; what does not serialize is told as the reason why. A task up to
+    /// 2025-11-25 sends its messages under its name; one of 2026-07-28 sends none, because the
+    /// extension has nothing sent for a task but its state.
     ///
-    /// Source: server/utilities/logging of each revision.
+    /// Source: server/utilities/logging of each revision; 2025-11-25, basic/utilities/tasks,
+    /// "Associating Task-Related Messages"; Tasks extension 2026-07-28, "Notifications".
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: impl Serialize) {
         let data = serde_json::to_value(data).unwrap_or_else(|error| error.to_string().into());
         self.host.log(level, logger, data);

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use corelane::base::random::Random;
@@ -16,16 +17,12 @@ use corelane::base::time::Moment;
 use corelane::engine::mesh::MeshOptions;
 use corelane::engine::ring::sim::{Fault, Faults, SimRing, World};
 use corelane::engine::ring::{Patience, Ring, RingOptions};
-use corelane::protocol::message::ServerInfo;
 use corelane::protocol::revision::Revision;
 use corelane::server::{Options, Origin, Server};
-use corelane::service::demo::fixture;
-use corelane::service::{Catalog, CatalogError, Live, NoArguments, Outcome, Tool};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::commons::Commons;
 use crate::deed::{self, Deed};
+use crate::editions::{self, Editions};
 use crate::lane::Lane;
 use crate::notices::{Notice, Notices};
 use crate::tally::Tally;
@@ -70,9 +67,8 @@ struct Gathering<'a> {
     lanes: Vec<Lane>,
     places: Places,
     notices: Notices,
-    /// How many catalogs handlers wanted, and how many were offered.
-    wanted: Arc<AtomicU64>,
-    offered: u64,
+    /// Behind the shards, which an edit that is not made tells so.
+    editions: Editions,
     arrivals: VecDeque<(Duration, usize)>,
     visitors: Vec<Visitor>,
     commons: Commons,
@@ -155,10 +151,10 @@ impl<'a> Gathering<'a> {
     fn set(plan: &'a Plan) -> Result<Self, Box<dyn Error>> {
         let mut random = Random::seeded(plan.seed.wrapping_mul(5) ^ ORDER);
         let world = World::with_faults(random.next_u64(), plan.faults);
-        let wanted = Arc::<AtomicU64>::default();
+        let (made, (edits, asked)) = (Arc::<AtomicU64>::default(), mpsc::channel());
         let origin = Origin { secret: [7; 32], unix_ms: 1_800_000_000_000 };
-        let server = Server::new(catalog(0, &wanted)?).options(plan.options.clone());
-        let (seeds, handle) = server.origin(origin).seeds(plan.shards)?;
+        let server = Server::new(editions::catalog(&made)?).options(plan.options.clone());
+        let (seeds, handle) = server.origin(origin).edits_to(edits).seeds(plan.shards)?;
         let places = Places::default();
         let lanes = seeds.into_iter().map(|seed| Lane::listen(&world, seed, address(), &places));
         let lanes = lanes.collect::<Result<_, _>>()?;
@@ -173,8 +169,7 @@ impl<'a> Gathering<'a> {
             lanes,
             places,
             notices: Notices::new(handle),
-            wanted,
-            offered: 0,
+            editions: Editions::new(asked, made),
             arrivals: arrivals.into(),
             visitors: Vec::new(),
             commons: Commons::new(plan.options.limits.round_max),
@@ -198,12 +193,7 @@ impl<'a> Gathering<'a> {
             self.arrivals.pop_front();
             self.arrive(index, now);
         }
-        while self.offered < self.wanted.load(Ordering::Relaxed) {
-            self.offered += 1;
-            self.tally.letters += 1;
-            let next = catalog(self.offered, &self.wanted).map_err(|error| error.to_string())?;
-            self.notices.say(Notice::Offer(Arc::new(next)));
-        }
+        self.editions.turn(now, &mut self.random);
         if self.arrivals.is_empty() && self.visitors.iter().all(Visitor::is_over) {
             self.rest(now)?;
         }
@@ -299,6 +289,7 @@ impl<'a> Gathering<'a> {
         let arrival = self.arrivals.front().map(|&(at, _)| at);
         let drain = self.plan.drain.filter(|_| !self.has_to_drain);
         let outside = [arrival, drain].into_iter().flatten().map(|at| Moment::ORIGIN.after(at));
+        let outside = outside.chain(self.editions.next());
         let outside = outside.filter(|_| !self.is_somebody_late(now));
         let rest = self.alone.filter(|_| !self.has_to_drain).map(|_| now.after(REST_STEP));
         let visitors = self.visitors.iter().filter_map(Visitor::next);
@@ -316,7 +307,12 @@ impl<'a> Gathering<'a> {
         if !ledger.is_settled() {
             return Err(format!("not everything was given back: {ledger:?}"));
         }
-        self.commons.close()?;
+        self.commons.close(self.editions.made())?;
+        if self.rested.is_some() && self.editions.next().is_some() {
+            return Err("an edition that was asked for was not made".to_owned());
+        }
+        self.tally.editions += self.editions.made();
+        self.tally.editions_held_up += self.editions.held_up;
         let mut digest = 0_u64;
         self.tally = self.tally.plus(self.commons.tally);
         for visitor in &self.visitors {
@@ -338,34 +334,6 @@ impl<'a> Gathering<'a> {
 /// Where the server listens.
 fn address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 8888).into()
-}
-
-/// The fixture, what says that a resource has changed, what wants another catalog, and a tool that
-/// only every other edition has.
-fn catalog(edition: u64, wanted: &Arc<AtomicU64>) -> Result<Catalog, CatalogError> {
-    let wanted = Arc::clone(wanted);
-    let touch = Tool::new("touch").local(|Touch { uri }: Touch, live: Live| async move {
-        live.updated(&uri);
-        Ok(Outcome::text("touched"))
-    });
-    let vary = Tool::new("vary").local(move |_: Touch, _| {
-        wanted.fetch_add(1, Ordering::Relaxed);
-        async { Ok(Outcome::text("soon")) }
-    });
-    let builder = Catalog::builder(ServerInfo::new("sim", format!("1.0.{edition}")));
-    let mut builder = fixture::offer(builder).tool(touch).tool(vary);
-    if edition % 2 == 1 {
-        builder = builder.tool(Tool::new("odd").inline(|_: NoArguments, answer| {
-            answer.text("odd");
-            Ok(())
-        }));
-    }
-    builder.build()
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Touch {
-    uri: String,
 }
 
 /// Keeps the order of the shards apart from other draws of the same seed.

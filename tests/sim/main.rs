@@ -37,6 +37,8 @@ mod courier;
 
 mod phrase;
 
+mod editions;
+
 mod commons;
 
 mod ledger;
@@ -89,7 +91,7 @@ fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
 
 #[test]
 fn clients_that_vanish_in_the_middle_of_everything_leave_nothing_behind() {
-    survey_gatherings(0..120);
+    survey_gatherings(0..160);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use corelane::engine::ring::RingOptions;
 use corelane::observe::counters::Counters;
+use corelane::protocol::era::LogLevel;
 use corelane::protocol::error::Error;
 use corelane::protocol::message::{Elicitation, Field, Form, ServerInfo};
 use corelane::server::{Options, Running, Server};
@@ -111,6 +112,9 @@ pub(crate) fn two_shards() -> Options {
 /// | `block` | blocking | optional | waits for the gate |
 /// | `steps` | local | optional | tells three steps, then waits for the gate |
 /// | `confirm` | local | optional | asks twice, one after the other |
+/// | `ask_late` | local | optional | waits for the gate, then asks |
+/// | `say` | local | optional | sends two log messages |
+/// | `shout` | blocking | optional | sends one |
 /// | `name` | local | required | asks, then becomes a task, tells a step and waits for the gate |
 /// | `page` | local | optional | asks to open a page, then waits for the gate |
 /// | `hasty` | local | optional | may ask before its task, and ends without one |
@@ -151,6 +155,18 @@ fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
             let second = live.elicit("second", question()).await?;
             Ok(Outcome::text(format!("{:?} {:?}", first.action, second.action)))
         }),
+        ask_late(gate),
+        Tool::new("say").task(TaskSupport::Optional).local(|_: NoArguments, live| async move {
+            live.log(LogLevel::Debug, None, "too little");
+            live.log(LogLevel::Warning, Some("here"), "aloud");
+            Ok(Outcome::text("said"))
+        }),
+        Tool::new("shout").task(TaskSupport::Optional).blocking(
+            |_: NoArguments, worker: Worker| {
+                worker.log(LogLevel::Warning, None, "from afar");
+                Ok(Outcome::text("shouted"))
+            },
+        ),
         name(gate),
         page(gate),
         Tool::new("hasty")
@@ -187,6 +203,18 @@ fn name(gate: &Arc<AtomicBool>) -> Tool {
             }
         },
     )
+}
+
+fn ask_late(gate: &Arc<AtomicBool>) -> Tool {
+    let gate = Arc::clone(gate);
+    Tool::new("ask_late").task(TaskSupport::Optional).local(move |_: NoArguments, live: Live| {
+        let gate = Arc::clone(&gate);
+        async move {
+            wait(&gate, &live).await?;
+            live.elicit("late", question()).await?;
+            Ok(Outcome::text("asked"))
+        }
+    })
 }
 
 fn page(gate: &Arc<AtomicBool>) -> Tool {

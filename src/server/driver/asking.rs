@@ -154,21 +154,23 @@ impl ShardDriver {
         self.road.end_text(out);
     }
 
-    /// Passes a log message on to the client of its call, where that wants to hear it. Like
-    /// progress it is left out where too much waits for a client that does not read.
+    /// Passes a log message on to the client of its call or its task, where that wants to hear it.
+    /// Like progress it is left out where too much waits for a client that does not read.
     pub(super) fn tell_log<R: Ring>(&mut self, ring: &mut R, message: &LogMessage, now: Moment) {
-        let Some(call) = self.road.calls.awaited(message.ticket) else { return };
-        let key = call.connection;
+        let Some((key, revision, task)) = self.whom_to_ask(message.from) else { return };
         let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
         let Some(connection) = self.link.connections.get(key) else { return };
-        let is_unwanted =
-            !call.revision.is_modern() && message.level < connection.session.log_level;
+        let is_unwanted = !revision.is_modern() && message.level < connection.session.log_level;
         if is_unwanted || connection.queued_bytes() > outgoing_bytes_max {
             return;
         }
         let Some(out) = self.link.outgoing(key) else { return };
         let data = message.data.to_string();
-        message::log(out, message.level, message.logger.as_deref(), data.as_bytes());
+        let (level, logger, data) = (message.level, message.logger.as_deref(), data.as_bytes());
+        match task {
+            Some(task) => message::task_log(out, level, logger, data, &task),
+            None => message::log(out, level, logger, data),
+        }
         self.road.end_text(out);
         self.road.counters.requests.logs += 1;
         self.weigh_or_end(ring, key, now);
