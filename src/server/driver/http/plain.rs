@@ -2,6 +2,7 @@
 
 use super::super::{ShardDriver, Stage};
 use super::Incoming;
+use crate::server::http::{CONTENT_SECURITY_POLICY, PAGE};
 use crate::transport::http::fields::{Fields, Preflight};
 use crate::transport::http::head::{Field, Verb};
 use crate::transport::http::ladder::Kind;
@@ -35,6 +36,11 @@ impl ShardDriver {
             Kind::Status => {
                 let text = self.status_text();
                 self.show(incoming, (Status::OK, Body::Json, fields), text.as_bytes());
+            }
+            Kind::Page => {
+                let fields = Fields { policy: Some(CONTENT_SECURITY_POLICY), ..fields };
+                let answer = (Status::OK, Body::Text("text/html; charset=utf-8"), fields);
+                self.show(incoming, answer, PAGE);
             }
             _ => {
                 let answer = (Status::NOT_FOUND, Body::Text("text/plain"), fields);
