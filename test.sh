@@ -13,4 +13,5 @@ if [ -z "${MCP_SCHEMA_DIR:-}" ] && [ -d "$schemas" ]; then
   export MCP_SCHEMA_DIR="$schemas"
 fi
 tests/interop/install.sh
+tests/page/install.sh
 exec cargo test --workspace --locked "$@"
