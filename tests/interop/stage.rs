@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) const LEGACY: &str = "2025-11-25";
 pub(crate) const MODERN: &str = "2026-07-28";
@@ -13,6 +13,20 @@ pub(crate) const PNG: &str = concat!(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVQI12P4z8AAAAMBAQAY3Y2w",
     "AAAAAElFTkSuQmCC",
 );
+
+/// The icons of the fixture.
+pub(crate) fn icons() -> Value {
+    let square = concat!(
+        "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%201%201'",
+        "%3E%3Cpath%20fill='red'%20d='M0%200h1v1H0z'/%3E%3C/svg%3E",
+    );
+    let sizes = ["48x48", "96x96"];
+    let fetched = "https://example.com/icon.png";
+    json!([
+        { "src": fetched, "mimeType": "image/png", "sizes": sizes, "theme": "light" },
+        { "src": square, "sizes": ["any"], "theme": "dark" },
+    ])
+}
 
 /// An official client.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +69,21 @@ pub(crate) fn in_era(sdk: Sdk, feature: &str, era: Era) -> Value {
 /// Has a client use a feature in one mode, against a server with `options` more; the scripts bound
 /// their own time.
 pub(crate) fn run(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> Value {
+    watched(sdk, feature, mode, options).0
+}
+
+/// As [`in_era`], and what the server counted about its questions, one line for each connection.
+pub(crate) fn questions_counted(sdk: Sdk, feature: &str, era: Era) -> (Value, Vec<String>) {
+    let (summary, events) = watched(sdk, feature, era.mode(), &["--log", "debug"]);
+    let groups = events.lines().filter(|line| line.contains(" counted ")).map(|line| {
+        let group = line.split(" \u{b7} ").find_map(|group| group.strip_prefix("questions "));
+        group.unwrap_or_default().to_owned()
+    });
+    (summary, groups.collect())
+}
+
+/// As [`run`], and what the server wrote to standard error, which it has from its client.
+fn watched(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> (Value, String) {
     let server = env!("CARGO_BIN_EXE_corelane");
     let output = script(sdk)
         .args([feature, mode, server, "stdio"])
@@ -64,7 +93,9 @@ pub(crate) fn run(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> Valu
     let (told, events) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the client failed ({}):\n{events}\n{told}", output.status);
-    serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}:\n{told}\n{events}"))
+    let summary = serde_json::from_str(&told);
+    let summary = summary.unwrap_or_else(|error| panic!("{error}:\n{told}\n{events}"));
+    (summary, events.into_owned())
 }
 
 /// As [`run`], against a server that offers the files of `folder` as resources.

@@ -27,6 +27,8 @@ mod client;
 
 mod lane;
 
+mod street;
+
 mod notices;
 
 mod stage;
