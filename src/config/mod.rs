@@ -21,6 +21,8 @@ pub mod unit;
 
 pub mod value;
 
+pub mod names;
+
 pub mod table;
 
 pub mod file;

@@ -75,16 +75,20 @@ pub struct HttpOptions {
     pub connections_max: u32,
     /// Whether legacy clients (2025-03-26 to 2025-11-25) are served, with sessions. Default true.
     pub legacy: bool,
-    /// Whether the two endpoints of 2024-11-05 are open. Default false.
+    /// Whether the two endpoints of 2024-11-05 are open, where legacy clients are served at all.
+    /// Default false.
     pub sse_pair: bool,
     /// The strict profile: JSON answers only, no GET, and every request names this revision (seed
-    /// 003). Default none.
+    /// 003). It decides alone whether there are sessions; `legacy` and `sse_pair` say nothing then.
+    /// Default none.
     pub strict: Option<Revision>,
-    /// The hosts that requests may name: `name`, `name:port`, or `*`. Default, none listed: on
-    /// loopback its names; elsewhere every host.
+    /// The hosts that requests may name: `name`, `name:port`, an address, or `*`. Default, none
+    /// listed: on loopback `localhost` and its addresses; elsewhere every host. A server behind a
+    /// name such as `mcp.example.com` lists it: otherwise browsers are refused, because a name
+    /// that nobody listed may be anybody's.
     pub hosts: Vec<String>,
-    /// The origins that pages may have besides our own: `https://name`, or `*`. Default, none
-    /// listed: on loopback those of loopback; elsewhere none.
+    /// The origins that pages may have besides our own: `https://name`, `http://name:*`, or `*`.
+    /// Default, none listed: on loopback those of loopback; elsewhere none.
     pub origins: Vec<String>,
     /// Bytes of the head of a request; a longer one gets 431. Default 16 KiB.
     pub head_bytes_max: usize,
@@ -307,7 +311,19 @@ impl Options {
                 backlog_max: 8,
                 ..TcpOptions::default()
             },
-            http: HttpOptions { address: None, ..HttpOptions::default() },
+            http: HttpOptions {
+                address: None,
+                connections_max: 4,
+                head_bytes_max: 1024,
+                sessions_max: 4,
+                session_idle_max: Duration::from_millis(200),
+                events_max: 8,
+                event_bytes_max: 8 * 1024,
+                answer_max: Duration::from_millis(50),
+                silence_max: Duration::from_millis(100),
+                retry: Duration::from_millis(10),
+                ..HttpOptions::default()
+            },
             stdio: StdioOptions { buffer_bytes: 512 },
             limits: LimitOptions {
                 message_bytes_max: 4096,

@@ -97,6 +97,34 @@ fn a_value_out_of_range_names_the_range_and_its_place() {
 }
 
 #[test]
+fn a_name_that_is_none_is_refused_in_the_words_of_the_guard() {
+    assert_eq!(
+        complaints(from_file("http.hosts = [\"a.example\", \"https://b.example\"]")),
+        "corelane.toml:1: http.hosts: \"https://b.example\" is not a host: name, name:port, an \
+         address (IPv6 in brackets), or *; \
+         write a list such as mcp.example.com,192.0.2.1:8080, or default"
+    );
+    assert_eq!(
+        complaints(from_variable("CORELANE_HTTP_ORIGINS", "https://a.example,b.example")),
+        "environment CORELANE_HTTP_ORIGINS: http.origins: \"b.example\" is not an origin: \
+         scheme://host, scheme://host:port, scheme://host:*, or *; \
+         write a list such as https://app.example.com,http://dev.example:*, or default"
+    );
+    for text in ["http.hosts = [1]", "http.hosts = 8080", "http.hosts = true"] {
+        assert!(complaints(from_file(text)).contains("expects a list of hosts, found "), "{text}");
+    }
+}
+
+#[test]
+fn a_revision_that_cannot_be_pinned_is_refused() {
+    assert_eq!(
+        complaints(from_flag("http.strict", "latest")),
+        "flag --http-strict: http.strict: \"latest\" is none of its words; \
+         write one of off, 2025-06-18, 2025-11-25, 2026-07-28"
+    );
+}
+
+#[test]
 fn every_option_refuses_an_empty_and_a_foreign_text() {
     for row in table::rows() {
         // Almost any text is the path of some directory.
