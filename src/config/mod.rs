@@ -28,6 +28,8 @@ pub mod table;
 pub mod file;
 pub mod rules;
 
+pub mod doubts;
+
 pub mod directories;
 pub mod environment;
 pub mod machine;

@@ -203,6 +203,30 @@ fn an_unknown_variable_is_a_warning_since_others_may_have_set_it() {
     assert!(from_variable("CORELANE_CONFIG", "x").unwrap().warnings.is_empty());
 }
 
+#[test]
+fn what_is_odd_is_a_warning_where_it_was_given() {
+    let warnings = |text: &str| -> Vec<String> {
+        from_file(text).unwrap().warnings.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        warnings("[http]\nstrict = 2026-07-28\nsse_pair = true\n"),
+        ["corelane.toml:3: http.sse_pair: true has no effect: http.strict = 2026-07-28 shuts out \
+          clients of 2024-11-05; leave one of them out"]
+    );
+    assert_eq!(
+        warnings("[http]\nlegacy = false\nstrict = \"2025-06-18\"\n"),
+        ["corelane.toml:2: http.legacy: false has no effect: http.strict = 2025-06-18 alone \
+          is served, with sessions; leave it out, or set http.strict = off"]
+    );
+    assert_eq!(
+        warnings("http.address = \"0.0.0.0:8080\""),
+        ["corelane.toml:1: http.address: 0.0.0.0:8080 is reached from elsewhere, and pages are \
+          let in only where they were loaded from its address: under a name browsers are \
+          refused; list the name in http.hosts, and foreign pages in http.origins"]
+    );
+    assert!(warnings("http.strict = 2026-07-28").is_empty());
+}
+
 #[cfg(unix)]
 #[test]
 fn a_variable_that_is_not_text_is_refused() {
