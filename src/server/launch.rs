@@ -277,8 +277,9 @@ impl Server {
         sources: Vec<Sources>,
     ) -> Result<(Threads, Handle), StartError> {
         let (seeds, handle) = self.seeds(sources.len())?;
+        let is_piped = sources.iter().any(|it| matches!(it, Sources::Pipes { .. }));
         let threads = threads::start(placement, seeds.into_iter().zip(sources).collect())?;
-        threads.announce(&self.options, placement);
+        threads.announce(&self.options, placement, is_piped);
         Ok((threads, handle))
     }
 }
