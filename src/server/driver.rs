@@ -183,6 +183,8 @@ impl ShardDriver {
         self.road.questions.question_max = limits.question_max;
         self.road.subscriptions.bounds = limits.subscriptions;
         self.http.sessions.bounds = limits.sessions;
+        self.http.limits = limits.http;
+        self.http.patience = limits.patience;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
