@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Every test of the repository. Arguments go to `cargo test`, for instance `./test.sh --test tidy`.
 #
-# Installs the official MCP clients that tests/interop drives (below target, once), and finds the
-# official schemas in MCP_SCHEMA_DIR, a folder of REVISION/schema.json. Without that folder messages
-# are judged by the types of the schema crates alone.
+# Installs the official MCP clients that tests/interop drives and the official suite that
+# tests/conformance runs (below target, once), and finds the official schemas in MCP_SCHEMA_DIR, a
+# folder of REVISION/schema.json. Without that folder messages are judged by the types of the schema
+# crates alone.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -13,4 +14,5 @@ if [ -z "${MCP_SCHEMA_DIR:-}" ] && [ -d "$schemas" ]; then
   export MCP_SCHEMA_DIR="$schemas"
 fi
 tests/interop/install.sh
+tests/conformance/install.sh
 exec cargo test --workspace --locked "$@"
