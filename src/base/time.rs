@@ -72,6 +72,27 @@ impl Calendar {
     }
 }
 
+/// Year, month and day of the civil calendar, `days` after 1970-01-01. Counted in years that start
+/// with March, so that the day that some years lack is their last one.
+///
+/// Source: Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
+pub const fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days.saturating_add(DAYS_BEFORE_1970);
+    let (era, of_era) = (days / ERA_DAYS, days % ERA_DAYS);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / (ERA_DAYS - 1)) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400;
+    (if month <= 2 { year + 1 } else { year }, month, day)
+}
+
+/// Days of the 400 years after which the calendar repeats itself.
+const ERA_DAYS: u64 = 146_097;
+/// Days from 0000-03-01 to 1970-01-01.
+const DAYS_BEFORE_1970: u64 = 719_468;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +116,27 @@ mod tests {
         let late = early.after(Duration::from_millis(4));
         assert_eq!(late.since(early), Duration::from_millis(4));
         assert_eq!(early.since(late), Duration::ZERO);
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_follows_the_one_before() {
+        let is_leap = |year: u64| {
+            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+        };
+        let mut expected = (1970, 1, 1);
+        for days in 0..ERA_DAYS {
+            assert_eq!(civil_date(days), expected);
+            let (year, month, day) = expected;
+            let length = match month {
+                2 => 28 + u64::from(is_leap(year)),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            expected = match (day < length, month < 12) {
+                (true, _) => (year, month, day + 1),
+                (false, true) => (year, month + 1, 1),
+                (false, false) => (year + 1, 1, 1),
+            };
+        }
     }
 }

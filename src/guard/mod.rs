@@ -11,3 +11,5 @@ pub mod memory;
 pub mod seal;
 
 pub mod draws;
+
+pub mod origin;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use super::Stream;
 use crate::base::time::Moment;
 use crate::engine::ring::Socket;
+use crate::transport::http::reader::RequestReader;
 use crate::transport::ndjson::LineReader;
 
 /// One connection: two directions, the line being read, the bytes being sent, and the driver's
@@ -16,22 +17,19 @@ use crate::transport::ndjson::LineReader;
 ///    └──────────────────── failure, silence, close ────────────────────────────────────────▲
 /// ```
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "five independent facts")]
+#[expect(clippy::struct_excessive_bools, reason = "six independent facts")]
 pub struct Connection<S> {
     /// The driver's own state of this connection.
     pub session: S,
     /// Corked bytes: whole texts with their terminators, to be sent at the end of the turn.
     pub outgoing: Vec<u8>,
-    /// Answers that the driver still owes to this peer, beyond what is corked.
-    pub owed: u32,
-    /// The peer waits for what may be said at any time: its silence is no reason to end it. Nothing
-    /// is owed for that, so it neither slows the connection nor holds its end back.
-    pub listens: bool,
+    /// What the peer waits for.
+    pub standing: Standing,
     /// The other end, where it is known.
     pub peer: Option<SocketAddr>,
     pub(super) receive: Socket,
     pub(super) send: Socket,
-    pub(super) reader: LineReader,
+    pub(super) reader: Reader,
     /// Bytes that arrived while the connection was not to be read, from `stash_from` on.
     pub(super) stash: Vec<u8>,
     pub(super) stash_from: usize,
@@ -45,12 +43,74 @@ pub struct Connection<S> {
     pub(super) phase: Phase,
     pub(super) corked: bool,
     pub(super) paused: bool,
+    /// The driver wants no more of it before it has answered what came.
+    pub(super) held: bool,
     /// The peer will send nothing more.
     pub(super) input_ended: bool,
     /// Why it ends, from the moment that this is known.
     pub(super) ending: Option<Ending>,
     /// A complete message has come.
     pub(super) spoke: bool,
+}
+
+/// What the bytes of a connection are.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Framing {
+    /// Lines of JSON.
+    #[default]
+    Lines,
+    /// Requests of HTTP.
+    Requests,
+}
+
+/// What cuts the bytes of a connection into texts.
+#[derive(Debug)]
+pub(super) enum Reader {
+    /// Lines of JSON.
+    Lines(LineReader),
+    /// Requests of HTTP.
+    Requests(Box<RequestReader>),
+}
+
+impl Reader {
+    fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::Lines => Self::Lines(LineReader::new()),
+            Framing::Requests => Self::Requests(Box::new(RequestReader::new())),
+        }
+    }
+
+    const fn held_bytes(&self) -> usize {
+        match self {
+            Self::Lines(reader) => reader.held_bytes(),
+            Self::Requests(reader) => reader.held_bytes(),
+        }
+    }
+
+    /// Gives up what has begun to arrive; hands its memory back.
+    fn give_up(&mut self) -> Vec<u8> {
+        match self {
+            Self::Lines(reader) => reader.skip().unwrap_or_default(),
+            Self::Requests(reader) => reader.give_up(),
+        }
+    }
+}
+
+/// What a peer waits for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Standing {
+    /// Answers that the driver still owes, beyond what is corked.
+    pub owed: u32,
+    /// The peer waits for what may be said at any time: its silence is no reason to end it. Nothing
+    /// is owed for that, so it neither slows the connection nor holds its end back.
+    pub listens: bool,
+}
+
+impl Standing {
+    /// One answer less is owed.
+    pub const fn repay(&mut self) {
+        self.owed = self.owed.saturating_sub(1);
+    }
 }
 
 /// Why a connection ends.
@@ -86,16 +146,15 @@ pub(super) enum Phase {
 }
 
 impl<S> Connection<S> {
-    pub(super) const fn new(stream: Stream, session: S, now: Moment) -> Self {
+    pub(super) fn new(stream: Stream, session: S, now: Moment) -> Self {
         Self {
             session,
             outgoing: Vec::new(),
-            owed: 0,
-            listens: false,
+            standing: Standing { owed: 0, listens: false },
             peer: stream.peer,
             receive: stream.receive,
             send: stream.send,
-            reader: LineReader::new(),
+            reader: Reader::of(stream.framing),
             stash: Vec::new(),
             stash_from: 0,
             sending_bytes: 0,
@@ -104,6 +163,7 @@ impl<S> Connection<S> {
             phase: Phase::Open,
             corked: false,
             paused: false,
+            held: false,
             input_ended: false,
             ending: None,
             spoke: false,
@@ -112,7 +172,7 @@ impl<S> Connection<S> {
 
     /// One answer less is owed. Its peer is not silent: it was waiting, and has yet to read it.
     pub const fn repay(&mut self, now: Moment) {
-        self.owed = self.owed.saturating_sub(1);
+        self.standing.repay();
         self.active = now;
     }
 
@@ -129,7 +189,7 @@ impl<S> Connection<S> {
     /// Whether lines of this connection are carried down the road at present.
     #[inline]
     pub fn is_read(&self) -> bool {
-        self.phase == Phase::Open && !self.paused
+        self.phase == Phase::Open && !self.paused && !self.held
     }
 
     /// Whether what arrives is thrown away.
@@ -139,13 +199,26 @@ impl<S> Connection<S> {
 
     /// Whether something is still to be sent to the peer, now or when a call ends.
     pub(super) const fn owes(&self) -> bool {
-        self.owed > 0 || self.queued_bytes() > 0
+        self.standing.owed > 0 || self.queued_bytes() > 0
     }
 
     /// Gives up what was to be read.
     pub(super) fn release_input(&mut self) -> [Vec<u8>; 2] {
         self.stash_from = 0;
-        [std::mem::take(&mut self.stash), self.reader.skip().unwrap_or_default()]
+        [std::mem::take(&mut self.stash), self.reader.give_up()]
+    }
+
+    /// Whether its bytes are lines.
+    pub(super) const fn is_lines(&self) -> bool {
+        matches!(self.reader, Reader::Lines(_))
+    }
+
+    /// Whether a request of HTTP has begun to arrive and is to be complete soon.
+    pub(super) const fn is_inside_request(&self) -> bool {
+        match &self.reader {
+            Reader::Lines(_) => false,
+            Reader::Requests(reader) => reader.is_inside_request(),
+        }
     }
 
     /// Notes why it ends, unless that is known already.

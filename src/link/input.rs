@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::take;
 
-use super::connection::{Ending, Phase};
+use super::connection::{Ending, Phase, Reader};
 use super::{Link, Next};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -28,27 +28,38 @@ impl<S> Link<S> {
         }
         let pool = &mut self.pool;
         let bound = self.options.message_bytes_max;
-        let line = connection.reader.next(arrival, from, bound, || pool.take());
+        let Reader::Lines(reader) = &mut connection.reader else {
+            *from = arrival.len();
+            return Line::NeedMore;
+        };
+        let line = reader.next(arrival, from, bound, || pool.take());
         if line != Line::NeedMore {
-            connection.active = now;
-            connection.spoke = true;
-            if connection.outgoing.capacity() == 0 {
-                connection.outgoing = pool.take();
-            }
-            if !connection.corked {
-                connection.corked = true;
-                self.corked.push(key);
-            }
+            self.heard(key, now);
         }
         line
+    }
+
+    /// A whole text has come: its answer will be written in this turn.
+    #[inline]
+    pub(super) fn heard(&mut self, key: Key, now: Moment) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.active = now;
+        connection.spoke = true;
+        if connection.outgoing.capacity() == 0 {
+            connection.outgoing = self.pool.take();
+        }
+        if !connection.corked {
+            connection.corked = true;
+            self.corked.push(key);
+        }
     }
 
     /// The line announced by [`Line::Assembled`], with padding, and its length. Give the buffer
     /// back to the pool.
     pub fn take_line(&mut self, key: Key) -> (Vec<u8>, usize) {
-        match self.connections.get_mut(key) {
-            Some(connection) => connection.reader.take(),
-            None => (Vec::new(), 0),
+        match self.connections.get_mut(key).map(|connection| &mut connection.reader) {
+            Some(Reader::Lines(reader)) => reader.take(),
+            Some(Reader::Requests(_)) | None => (Vec::new(), 0),
         }
     }
 
@@ -95,7 +106,9 @@ impl<S> Link<S> {
     /// Gives up the message that has begun to arrive, the rest of it included; `false` where none
     /// has.
     pub fn skip_line(&mut self, key: Key) -> bool {
-        let line = self.connections.get_mut(key).and_then(|connection| connection.reader.skip());
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        let Reader::Lines(reader) = &mut connection.reader else { return false };
+        let line = reader.skip();
         line.map(|line| self.pool.give(line)).is_some()
     }
 
@@ -120,12 +133,13 @@ impl<S> Link<S> {
         }
     }
 
-    /// Whether a paused connection may be read again; if so it counts as read from here on, and
+    /// Whether a connection that was paused or held may be read again; if so it counts as read from here on, and
     /// the caller carries its stash and then calls [`Link::receive_again`].
     pub fn try_resume(&mut self, key: Key) -> Next {
         let Some(connection) = self.connections.get_mut(key) else { return Next::Nothing };
         let drained = connection.queued_bytes() <= self.options.outgoing_bytes_max / 2;
-        if !connection.paused || !drained || connection.phase != Phase::Open {
+        let waits = connection.paused || !connection.stash.is_empty();
+        if !waits || !drained || connection.held || connection.phase != Phase::Open {
             return Next::Nothing;
         }
         connection.paused = false;
@@ -143,7 +157,9 @@ impl<S> Link<S> {
     /// Whether the peer has said its last and everything it said has been read.
     pub fn is_input_over(&self, key: Key) -> bool {
         self.connections.get(key).is_some_and(|connection| {
-            connection.input_ended && connection.stash.is_empty() && !connection.paused
+            connection.input_ended
+                && connection.stash.is_empty()
+                && !connection.paused
         })
     }
 
@@ -178,6 +194,10 @@ impl<S> Link<S> {
         if connection.phase != Phase::Open {
             return None;
         }
-        connection.reader.finish()
+        match &mut connection.reader {
+            Reader::Lines(reader) => reader.finish(),
+            // A request that has not come in full is none.
+            Reader::Requests(_) => None,
+        }
     }
 }

@@ -23,11 +23,12 @@ pub mod options;
 
 mod input;
 mod output;
+mod requests;
 mod timers;
 
 use std::net::SocketAddr;
 
-pub use self::connection::{Connection, Ending};
+pub use self::connection::{Connection, Ending, Framing, Standing};
 pub use self::options::LinkOptions;
 use crate::base::pool::BufferPool;
 use crate::base::slab::{Key, Slab};
@@ -76,6 +77,8 @@ pub struct Stream {
     pub send: Socket,
     /// The other end, where it is known.
     pub peer: Option<SocketAddr>,
+    /// What its bytes are.
+    pub framing: Framing,
 }
 
 /// What the driver should look at after the link has dealt with a completion.
@@ -85,7 +88,8 @@ pub enum Next {
     Nothing,
     /// The connection may be read again: carry its stash down the road, see [`Link::unstash`].
     Resume(Key),
-    /// The stream has ended: its last line may stand without a terminator.
+    /// The stream has ended: its last line may stand without a terminator, and whoever waits for
+    /// an answer may have gone.
     LastLine(Key),
     /// The connection failed: whatever it has in flight has nobody to answer to.
     Abandon(Key),

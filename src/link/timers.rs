@@ -31,18 +31,24 @@ impl<S> Link<S> {
             Phase::Closing => return,
             // An entry from before the goodbye may come earlier than its own.
             Phase::Lingering => (active.after(linger_max), Ending::Peer),
-            Phase::Open | Phase::Draining if !connection.spoke => {
+            Phase::Open | Phase::Draining
+                if !connection.spoke || connection.is_inside_request() =>
+            {
                 (active.after(lease_max), Ending::Lease)
             }
             // Whoever waits for an answer is not silent, and the answer has a deadline of its own;
             // nor is whoever listens, and the system finds those that vanished.
-            Phase::Open | Phase::Draining if connection.owed > 0 || connection.listens => {
+            Phase::Open | Phase::Draining
+                if connection.standing.owed > 0 || connection.standing.listens =>
+            {
                 (now.after(idle_max), Ending::Idle)
             }
             Phase::Open | Phase::Draining => (active.after(idle_max), Ending::Idle),
         };
         if due > now {
-            self.wheel.insert(due, key);
+            // A request may begin to arrive at any time, and has to be complete within the lease.
+            let next = if connection.is_lines() { due } else { due.min(now.after(lease_max)) };
+            self.wheel.insert(next, key);
         } else {
             self.close(ring, key, ending);
         }

@@ -165,6 +165,8 @@ group! {
     Faults {
         /// Not a frame: bytes that no message can begin with or end in.
         framing,
+        /// Requests of HTTP that were refused before their message was looked at.
+        http,
         /// Not UTF-8.
         utf8,
         /// Longer than a message may be.

@@ -244,8 +244,16 @@ impl Error {
 
     /// A revision this server does not speak, with those it does, newest first.
     pub fn unsupported_version(requested: &str) -> Self {
+        Self::unsupported_among(requested, Revision::ALL.into_iter().rev())
+    }
+
+    /// A revision that is not among `supported`, which are those that this peer may ask for.
+    pub fn unsupported_among(
+        requested: &str,
+        supported: impl IntoIterator<Item = Revision>,
+    ) -> Self {
         let mut data = br#"{"supported":["#.to_vec();
-        for (index, revision) in Revision::ALL.iter().rev().enumerate() {
+        for (index, revision) in supported.into_iter().enumerate() {
             if index > 0 {
                 data.push(b',');
             }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::desk::role::Flag;
+use super::party::Outlet;
 use super::questions::Dialogue;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
@@ -20,8 +21,8 @@ use crate::service::Catalog;
 /// One call whose answer comes later.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// Who asked.
-    pub(super) connection: Key,
+    /// Who asked, and which way.
+    pub(super) outlet: Outlet,
     /// What the answer must name.
     pub(super) id: IdBuf,
     /// How the answer must be written.
@@ -77,8 +78,8 @@ impl Work {
 /// Who asks for a call, and how its answer is to be told.
 #[derive(Debug)]
 pub(super) struct Caller {
-    /// Who asked.
-    pub(super) connection: Key,
+    /// Who asked, and which way.
+    pub(super) outlet: Outlet,
     /// What the answer must name.
     pub(super) id: IdBuf,
     /// How the answer must be written.
@@ -104,10 +105,10 @@ impl Calls {
 
     /// Enters a call that must have answered by `deadline`; `None` when the table is full.
     pub(super) fn enter(&mut self, caller: Caller, work: Work, deadline: Moment) -> Option<Key> {
-        let Caller { connection, id, revision, catalog, progress_token } = caller;
+        let Caller { outlet, id, revision, catalog, progress_token } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
-            connection,
+            outlet,
             id,
             revision,
             catalog,
@@ -233,6 +234,7 @@ mod tests {
     use super::*;
     use crate::protocol::message::ServerInfo;
     use crate::protocol::rpc::Id;
+    use crate::server::party::Party;
 
     fn at(milliseconds: u64) -> Moment {
         Moment::from_milliseconds(milliseconds)
@@ -244,7 +246,7 @@ mod tests {
         let offered = Catalog::builder(ServerInfo::new("calls", "1")).build().unwrap();
         let caller = Caller {
             catalog: Arc::new(offered),
-            connection: Key::from_bits(1),
+            outlet: Outlet::general(Party::Connection(Key::from_bits(1))),
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
             progress_token: None,

@@ -5,7 +5,9 @@
 
 mod arrivals;
 mod asking;
+mod http;
 mod publishing;
+mod saying;
 mod settle;
 mod tasking;
 
@@ -14,9 +16,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::desk::Note;
+use super::http::Http;
 use super::letter::{Letter, Limits, Notice};
 use super::pipeline::Road;
-use super::session::Session;
+use super::session::{Member, Session};
 use super::subscriptions::Publication;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -47,6 +50,10 @@ pub struct ShardDriver {
     /// Connections served by all shards together.
     pub(super) served: Arc<Tally>,
     pub(super) limits: Limits,
+    /// What is kept for HTTP.
+    pub(super) http: Http<Member>,
+    /// Connections over HTTP served by all shards together.
+    pub(super) served_http: Arc<Tally>,
     pub(super) stage: Stage,
     /// The shard ends with its connections: there will be no other (stdio).
     pub(super) ends_with_input: bool,
@@ -57,6 +64,8 @@ pub struct ShardDriver {
     publication: Publication,
     /// Connections that were told something and are to be weighed.
     told: Vec<Key>,
+    /// Where texts are written that come later, one at a time.
+    text: Vec<u8>,
 }
 
 /// A listener and what comes through it.
@@ -84,13 +93,15 @@ pub(super) struct Parts {
     pub(super) road: Road,
     pub(super) mailbox: Mailbox<Letter>,
     pub(super) served: Arc<Tally>,
+    pub(super) served_http: Arc<Tally>,
+    pub(super) http: Http<Member>,
     pub(super) limits: Limits,
 }
 
 impl ShardDriver {
     /// A driver without connections.
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { link, parser, road, mailbox, served, limits } = parts;
+        let Parts { link, parser, road, mailbox, served, served_http, http, limits } = parts;
         Self {
             shard: road.shard,
             link,
@@ -99,6 +110,8 @@ impl ShardDriver {
             mailbox,
             doors: Vec::new(),
             served,
+            http,
+            served_http,
             limits,
             stage: Stage::Serving,
             ends_with_input: false,
@@ -107,6 +120,7 @@ impl ShardDriver {
             notes: Vec::new(),
             publication: Publication::default(),
             told: Vec::new(),
+            text: Vec::new(),
         }
     }
 
@@ -160,6 +174,7 @@ impl ShardDriver {
         self.road.rounds.round_max = limits.round_max;
         self.road.questions.question_max = limits.question_max;
         self.road.subscriptions.bounds = limits.subscriptions;
+        self.http.sessions.bounds = limits.sessions;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
@@ -173,6 +188,7 @@ impl ShardDriver {
         }
         // Before the connections end: those that owe nothing end at once.
         self.dismiss_questions(None, now);
+        self.drain_sessions();
         for key in self.open_keys() {
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
@@ -205,6 +221,7 @@ impl ShardDriver {
             Letter::Changed { key, made } => self.road.drafts.settle(key, made),
             Letter::Log(message) => self.tell_log(ring, &message, now),
             Letter::Progress(progress) => self.tell_progress(ring, &progress, now),
+            Letter::Http(letter) => self.take_http_letter(*letter, now),
             Letter::Task(letter) => self.take_task_letter(ring, *letter, now),
             Letter::Finished { ticket, result } => self.settle(ring, ticket, result, now),
         }
@@ -263,7 +280,11 @@ impl<R: Ring> Driver<R> for ShardDriver {
         match completion {
             Completion::Received { socket, lease } => self.received(ring, socket, lease, now),
             Completion::Sent { socket, buffer, result } => {
+                let key = self.link.key(socket);
                 let next = self.link.sent(ring, socket, buffer, &result, now);
+                if let Some(key) = key {
+                    self.sent_over(key);
+                }
                 self.follow(ring, next, now);
                 self.catch_up(ring, socket, now);
             }
@@ -285,7 +306,10 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn expire(&mut self, ring: &mut R, now: Moment) {
         self.road.desk.begin_turn(now);
+        self.http.begin_turn(self.road.calendar, now);
         self.link.expire(ring, now);
+        self.expire_exchanges(now);
+        self.expire_sessions(now);
         self.road.desk.expire(now);
         self.expire_questions(now);
         self.road.drafts.expire(now);
@@ -303,6 +327,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn take_letters(&mut self, ring: &mut R, now: Moment) -> bool {
         let mut letters = std::mem::take(&mut self.letters);
+        self.http.begin_turn(self.road.calendar, now);
         self.mailbox.receive(&mut letters, LETTERS_PER_TURN_MAX);
         let full = letters.len() >= LETTERS_PER_TURN_MAX;
         for letter in letters.drain(..) {
@@ -314,6 +339,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn run_ready(&mut self, ring: &mut R, now: Moment) -> bool {
         self.road.desk.begin_turn(now);
+        self.http.begin_turn(self.road.calendar, now);
         let more = self.road.host.run_ready(FUTURES_PER_TURN_MAX);
         self.take_notes(ring, now);
         more
@@ -321,6 +347,8 @@ impl<R: Ring> Driver<R> for ShardDriver {
 
     fn flush(&mut self, ring: &mut R, now: Moment) {
         self.tell_changed_tasks(ring, now);
+        self.end_unanswered();
+        self.settle_exchanges(ring, now);
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
@@ -334,7 +362,8 @@ impl<R: Ring> Driver<R> for ShardDriver {
         };
         let Road { calls, desk, drafts, questions, tasks, .. } = &self.road;
         let handlers = [calls.deadline(), desk.deadline(), drafts.deadline(), tasks.deadline()];
-        let others = [questions.deadline(), self.link.deadline(), drain];
+        let others =
+            [questions.deadline(), self.link.deadline(), self.http.deadline(), drain];
         handlers.into_iter().chain(others).flatten().min()
     }
 

@@ -20,13 +20,14 @@ use self::threads::{Sources, Threads};
 use super::editor::Editor;
 use super::files::{Files, Publisher, Watch};
 use super::letter::{Busy, Circular, Notice};
-use super::options::Options;
+use super::options::{HttpOptions, Options};
 use super::questions::rounds::ROUNDS_REMEMBERED_MAX;
 use super::shard::{self, ShardSeed};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::mesh::{Spent, Tally, mesh};
 use crate::engine::origin::Origin;
 use crate::engine::placement::Placement;
+use crate::guard::origin::{OriginGuard, OriginOptions, UnreadableEntry};
 use crate::link::listener::{self, ListenerOptions};
 use crate::observe::counters::Counters;
 use crate::observe::event::Event;
@@ -115,13 +116,18 @@ impl Server {
         let shards = placement.len();
         let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
-        if let Some(address) = self.options.tcp.address {
+        let doors = [
+            (Transport::Tcp, self.options.tcp.address),
+            (Transport::Http, self.options.http.address),
+        ];
+        for (transport, address) in doors {
+            let Some(address) = address else { continue };
             let descriptors = self.listen(address, shards)?;
             if let Some(first) = descriptors.first() {
-                addresses.push((Transport::Tcp, listener::local_address(first)?));
+                addresses.push((transport, listener::local_address(first)?));
             }
             for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
-                shard.push((descriptor, Transport::Tcp));
+                shard.push((descriptor, transport));
             }
         }
         let sources = listeners.into_iter().map(Sources::Listeners).collect();
@@ -178,6 +184,16 @@ impl Server {
         })
     }
 
+    /// Who may use the HTTP endpoint.
+    fn guard(&self) -> Result<OriginGuard, UnreadableEntry> {
+        let HttpOptions { address, hosts, origins, .. } = &self.options.http;
+        OriginGuard::new(&OriginOptions {
+            is_loopback: address.is_some_and(|address| address.ip().is_loopback()),
+            hosts: hosts.clone(),
+            origins: origins.clone(),
+        })
+    }
+
     fn placement(&self) -> Result<Placement, StartError> {
         let engine = &self.options.engine;
         Ok(Placement::choose(engine.cpus.as_deref(), engine.shards)?)
@@ -213,7 +229,8 @@ impl Server {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
         let (seats, post) = mesh(shards, &engine.mesh);
-        let served = Arc::new(Tally::default());
+        let guard = self.guard().map_err(io::Error::other)?;
+        let (served, served_http) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
         let threads = usize::from(engine.blocking_threads);
         let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
         let blocking = Arc::new(blocking);
@@ -228,7 +245,9 @@ impl Server {
             catalog: Arc::clone(&self.catalog),
             seat,
             post: post.clone(),
+            guard: guard.clone(),
             served: Arc::clone(&served),
+            served_http: Arc::clone(&served_http),
             blocking: Arc::clone(&blocking),
             editor: Arc::clone(&editor),
         };

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::desk::draft::Made;
 use super::desk::voice::Logs;
 use super::desk::{LogMessage, Progress};
+use super::http::{self, HttpLetter};
 use super::subscriptions::{Bounds, Lists};
 use super::tasks::{self, TaskLetter};
 use crate::base::slab::Key;
@@ -28,6 +29,8 @@ pub(super) enum Letter {
     Log(Box<LogMessage>),
     /// A blocking handler has come this far.
     Progress(Progress),
+    /// About an exchange of HTTP.
+    Http(Box<HttpLetter>),
     /// About a task.
     Task(Box<TaskLetter>),
     /// A blocking handler has ended.
@@ -79,6 +82,8 @@ pub(super) enum Notice {
 pub(super) struct Limits {
     pub(super) link: LinkOptions,
     pub(super) connections_max: usize,
+    pub(super) http_connections_max: usize,
+    pub(super) sessions: http::Bounds,
     pub(super) requests_in_flight_max: usize,
     pub(super) request_max: Duration,
     pub(super) question_max: Duration,
@@ -274,6 +279,17 @@ mod tests {
             subscriptions,
             link: LinkOptions::default(),
             connections_max,
+            http_connections_max: 0,
+            sessions: http::Bounds {
+                sessions_max: 0,
+                ttl: Duration::ZERO,
+                streams: http::StreamBounds {
+                    streams_max: 0,
+                    streams_kept_max: 0,
+                    log: http::LogBounds { events_max: 0, bytes_max: 0 },
+                },
+                event_bytes_max: 0,
+            },
             requests_in_flight_max: 0,
             request_max: Duration::ZERO,
             question_max: Duration::ZERO,

@@ -13,10 +13,14 @@
 
 pub mod options;
 
+mod party;
+
 mod questions;
 mod subscriptions;
 
 mod tasks;
+
+mod http;
 
 mod desk;
 

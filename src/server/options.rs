@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
+use crate::protocol::revision::Revision;
 
 /// Every option of the server, with its default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -64,11 +65,45 @@ pub struct TcpOptions {
     pub backlog_max: u32,
 }
 
-/// HTTP, seed 001 section 3. Not served yet.
+/// HTTP, seed 001 section 3 and seed 003.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HttpOptions {
     /// Where to listen; `None` does not. Default 127.0.0.1:8080.
     pub address: Option<SocketAddr>,
+    /// Connections open at once over all shards; one more gets 503 and is closed. Cost: below
+    /// 1 KiB of memory and one socket each. Default 1,024.
+    pub connections_max: u32,
+    /// Whether legacy clients (2025-03-26 to 2025-11-25) are served, with sessions. Default true.
+    pub legacy: bool,
+    /// Whether the two endpoints of 2024-11-05 are open. Default false.
+    pub sse_pair: bool,
+    /// The strict profile: JSON answers only, no GET, and every request names this revision (seed
+    /// 003). Default none.
+    pub strict: Option<Revision>,
+    /// The hosts that requests may name: `name`, `name:port`, or `*`. Default, none listed: on
+    /// loopback its names; elsewhere every host.
+    pub hosts: Vec<String>,
+    /// The origins that pages may have besides our own: `https://name`, or `*`. Default, none
+    /// listed: on loopback those of loopback; elsewhere none.
+    pub origins: Vec<String>,
+    /// Bytes of the head of a request; a longer one gets 431. Default 16 KiB.
+    pub head_bytes_max: usize,
+    /// Legacy sessions over all shards; one more makes the longest idle one go, and where none is
+    /// idle gets 503. Cost: about 512 bytes each. Default 65,536.
+    pub sessions_max: u32,
+    /// How long a session may be idle: no request in flight, no stream open. Default 30 min.
+    pub session_idle_max: Duration,
+    /// Events kept of one stream, for a client that comes back for them. Default 1,000.
+    pub events_max: u32,
+    /// Bytes that the events of all streams hold, divided evenly among shards. Default 64 MiB.
+    pub event_bytes_max: usize,
+    /// A request that has no answer after this long gets an event stream, so that its client sees
+    /// that it lives. Default 15 s.
+    pub answer_max: Duration,
+    /// An event stream that was silent for this long gets a comment. Default 30 s.
+    pub silence_max: Duration,
+    /// When a client comes back whose stream was ended early. Default 1 s.
+    pub retry: Duration,
 }
 
 /// Standard input and output, seed 001 section 1.
@@ -268,7 +303,7 @@ impl Options {
                 backlog_max: 8,
                 ..TcpOptions::default()
             },
-            http: HttpOptions { address: None },
+            http: HttpOptions { address: None, ..HttpOptions::default() },
             stdio: StdioOptions { buffer_bytes: 512 },
             limits: LimitOptions {
                 message_bytes_max: 4096,
@@ -335,7 +370,23 @@ impl Default for TcpOptions {
 
 impl Default for HttpOptions {
     fn default() -> Self {
-        Self { address: Some(loopback(8080)) }
+        Self {
+            address: Some(loopback(8080)),
+            connections_max: 1_024,
+            legacy: true,
+            sse_pair: false,
+            strict: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            head_bytes_max: 16 << 10,
+            sessions_max: 65_536,
+            session_idle_max: Duration::from_mins(30),
+            events_max: 1_000,
+            event_bytes_max: 64 << 20,
+            answer_max: Duration::from_secs(15),
+            silence_max: Duration::from_secs(30),
+            retry: Duration::from_secs(1),
+        }
     }
 }
 

@@ -30,23 +30,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::admission::{Admitted, Asked, admit};
+use self::admission::{Admitted, admit};
+pub(super) use self::admission::Asked;
 pub(super) use self::task_requests::unknown_task;
 use super::calls::{Calls, Work};
 use super::desk::Desk;
 use super::editor::{Drafts, Editor};
 use super::letter::Letter;
+use super::party::{Outlet, Said};
 use super::questions::Questions;
 use super::questions::rounds::Rounds;
-use super::session::Session;
+use super::session::Peer;
 use super::subscriptions::Subscriptions;
 use super::tasks::Tasks;
-use crate::base::slab::Key;
 use crate::base::time::{Calendar, Moment};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
 use crate::engine::mesh::{Post, ShardId};
-use crate::link::Connection;
 use crate::observe::counters::{Counters, Requests};
 use crate::protocol::era::{Initialize, Method, Notice};
 use crate::protocol::error::{Error, Kind};
@@ -56,7 +56,6 @@ use crate::protocol::params::{CallParams, SetLevel};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Envelope, Id};
 use crate::service::Catalog;
-use crate::transport::ndjson;
 
 /// Everything a request can need between its text and its answer, but for its connection.
 pub(super) struct Road {
@@ -93,6 +92,8 @@ pub(super) struct Road {
     pub(super) shards: u16,
     /// Letters to other shards, which leave at the end of the turn.
     pub(super) letters: Vec<(ShardId, Letter)>,
+    /// Where answers of calls would have gone that nobody wants any more.
+    pub(super) unanswered: Vec<Outlet>,
     /// What has happened.
     pub(super) counters: Counters,
 }
@@ -100,87 +101,77 @@ pub(super) struct Road {
 /// One text on its way: whose it is and when it came.
 #[derive(Clone, Copy)]
 pub(super) struct Passage {
-    /// The connection.
-    pub(super) key: Key,
+    /// Whose it is, and where answers to it go.
+    pub(super) outlet: Outlet,
     /// The moment of the turn.
     pub(super) now: Moment,
     /// Whether it is one message of a batch.
     pub(super) in_batch: bool,
+    /// Whether its carrier has said already that it is modern: then it must be.
+    pub(super) is_modern: bool,
 }
 
 impl Road {
     /// Carries one parsed text: a message, or a batch of them where the revision has batches.
+    /// What is said at once is appended to what the peer has outgoing.
     #[inline]
-    pub(super) fn carry(
-        &mut self,
-        passage: Passage,
-        connection: &mut Connection<Session>,
-        root: Value<'_>,
-    ) {
+    pub(super) fn carry(&mut self, passage: Passage, peer: &mut Peer<'_>, root: Value<'_>) -> Said {
         self.counters.traffic.messages_in += 1;
         let said = match root.as_array() {
-            None => self.message(passage, connection, root),
-            Some(batch) => self.batch(passage, connection, batch),
+            None => self.message(passage, peer, root),
+            Some(batch) => self.batch(passage, peer, batch),
         };
-        if said {
-            self.end_text(&mut connection.outgoing);
-        }
+        self.count_said(said);
+        said
+    }
+
+    /// Counts a text that was said.
+    #[inline]
+    pub(super) const fn count_said(&mut self, said: Said) {
+        self.counters.traffic.messages_out += !matches!(said, Said::Nothing) as u64;
     }
 
     /// Answers a text that is none: not JSON, not UTF-8, too long.
     pub(super) fn refuse(
         &mut self,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         id: Option<Id<'_>>,
         error: &Error,
-    ) {
-        let revision = connection.session.lifecycle.revision();
-        self.say_error(connection, id, error, revision);
-        self.end_text(&mut connection.outgoing);
+    ) -> Said {
+        let said = self.say_error(peer, id, error, peer.session.lifecycle.revision());
+        self.count_said(said);
+        said
     }
 
-    /// One message; `true` where something was said.
+    /// One message.
     #[inline]
-    fn message(
-        &mut self,
-        passage: Passage,
-        connection: &mut Connection<Session>,
-        value: Value<'_>,
-    ) -> bool {
+    fn message(&mut self, passage: Passage, peer: &mut Peer<'_>, value: Value<'_>) -> Said {
         match Envelope::read(value) {
             Ok(Envelope::Request { id, method, params }) => {
-                let Passage { in_batch, .. } = passage;
                 let members = &CallParams::read(params);
-                let asked = Asked { id, method, params, members, in_batch };
-                self.request(passage, connection, &asked)
+                self.request(passage, peer, &Asked { id, method, params, members })
             }
             Ok(Envelope::Notification { method, params }) => {
                 self.counters.requests.notifications += 1;
-                self.notification(passage, connection, method, params);
-                false
+                self.notification(passage, peer, method, params);
+                Said::Nothing
             }
             Ok(Envelope::Response { id, outcome }) => {
                 self.response(passage, id, outcome);
-                false
+                Said::Nothing
             }
             Err(refused) => {
-                let revision = connection.session.lifecycle.revision();
-                self.say_error(connection, refused.id, &refused.error, revision);
-                true
+                let revision = peer.session.lifecycle.revision();
+                self.say_error(peer, refused.id, &refused.error, revision)
             }
         }
     }
 
     /// A batch: its answers in one array, those that come later by themselves (2025-03-26,
     /// basic/index, "Batching").
-    fn batch(
-        &mut self,
-        passage: Passage,
-        connection: &mut Connection<Session>,
-        batch: Array<'_>,
-    ) -> bool {
+    fn batch(&mut self, passage: Passage, peer: &mut Peer<'_>, batch: Array<'_>) -> Said {
         self.counters.requests.batches += 1;
-        let revision = connection.session.lifecycle.revision();
+        let revision = peer.session.lifecycle.revision();
         let messages_max = self.requests_in_flight_max;
         let refusal = if !revision.is_some_and(|revision| revision.dialect().batches) {
             Some("a batch is a message of revision 2025-03-26 only, after its handshake".into())
@@ -193,93 +184,77 @@ impl Road {
             None
         };
         if let Some(refusal) = refusal {
-            let error = Error::invalid_request(refusal);
-            self.say_error(connection, None, &error, revision);
-            return true;
+            return self.say_error(peer, None, &Error::invalid_request(refusal), revision);
         }
-        let start = connection.outgoing.len();
-        connection.outgoing.push(b'[');
+        let start = peer.outgoing.len();
+        peer.outgoing.push(b'[');
         let passage = Passage { in_batch: true, ..passage };
         for value in batch {
-            if self.message(passage, connection, value) {
-                connection.outgoing.push(b',');
+            if self.message(passage, peer, value) != Said::Nothing {
+                peer.outgoing.push(b',');
             }
         }
-        if connection.outgoing.len() == start + 1 {
-            connection.outgoing.truncate(start);
-            return false;
+        if peer.outgoing.len() == start + 1 {
+            peer.outgoing.truncate(start);
+            return Said::Nothing;
         }
-        connection.outgoing.pop();
-        connection.outgoing.push(b']');
-        true
+        peer.outgoing.pop();
+        peer.outgoing.push(b']');
+        Said::Answer
     }
 
-    /// A request: its era admits it or says why not; `true` where it was answered at once.
+    /// A request: its era admits it or says why not.
     #[inline]
-    fn request(
+    pub(super) fn request(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         asked: &Asked<'_>,
-    ) -> bool {
-        let session = &mut connection.session;
-        let admitted = match admit(asked, session.lifecycle, &session.in_flight) {
+    ) -> Said {
+        let session = &*peer.session;
+        let admitted = match admit(passage, asked, session.lifecycle, &session.in_flight) {
             Ok(admitted) => admitted,
             Err(error) => {
                 let revision = session.lifecycle.revision();
                 count(&mut self.counters.requests, Method::parse(asked.method));
-                self.say_error(connection, Some(asked.id), &error, revision);
-                return true;
+                return self.say_error(peer, Some(asked.id), &error, revision);
             }
         };
         count(&mut self.counters.requests, Some(admitted.method));
         if let Err(error) = self.catalog.serves(admitted.method) {
-            self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
-            return true;
+            return self.refuse_admitted(peer, &admitted, &error);
         }
         match admitted.method {
             Method::ToolsCall
             | Method::PromptsGet
             | Method::ResourcesRead
-            | Method::CompletionComplete => return self.call(passage, connection, &admitted),
+            | Method::CompletionComplete => self.call(passage, peer, &admitted),
             Method::ToolsList
             | Method::PromptsList
             | Method::ResourcesList
-            | Method::ResourcesTemplatesList => self.list(connection, &admitted),
+            | Method::ResourcesTemplatesList => self.list(peer, &admitted),
             Method::TasksGet
             | Method::TasksUpdate
             | Method::TasksResult
             | Method::TasksList
-            | Method::TasksCancel => return self.tasks_request(passage, connection, &admitted),
-            Method::LoggingSetLevel => self.set_level(connection, &admitted),
-            Method::Ping => {
-                message::result(&mut connection.outgoing, admitted.id, b"{}");
-            }
-            Method::Discover => {
-                let body = self.catalog.discover_body();
-                message::result(&mut connection.outgoing, admitted.id, body);
-            }
-            Method::Initialize => self.initialize(connection, &admitted),
-            Method::SubscriptionsListen => self.listen(passage, connection, &admitted),
-            Method::ResourcesSubscribe => self.subscribe(passage, connection, &admitted),
-            Method::ResourcesUnsubscribe => self.unsubscribe(connection, &admitted),
+            | Method::TasksCancel => self.tasks_request(passage, peer, &admitted),
+            Method::LoggingSetLevel => self.set_level(peer, &admitted),
+            Method::Ping => say_result(peer, &admitted, b"{}"),
+            Method::Discover => say_result(peer, &admitted, self.catalog.discover_body()),
+            Method::Initialize => self.initialize(peer, &admitted),
+            Method::SubscriptionsListen => self.listen(passage, peer, &admitted),
+            Method::ResourcesSubscribe => self.subscribe(passage, peer, &admitted),
+            Method::ResourcesUnsubscribe => self.unsubscribe(peer, &admitted),
         }
-        true
     }
 
-    fn initialize(&mut self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) {
-        let lifecycle = &mut connection.session.lifecycle;
+    fn initialize(&mut self, peer: &mut Peer<'_>, admitted: &Admitted<'_>) -> Said {
+        let lifecycle = &mut peer.session.lifecycle;
         let agreed =
             Initialize::read(admitted.params).and_then(|asked| lifecycle.initialize(&asked));
         match agreed {
-            Ok(revision) => {
-                let body = self.catalog.initialize_body(revision);
-                message::result(&mut connection.outgoing, admitted.id, body);
-            }
-            Err(error) => {
-                let id = Some(admitted.id);
-                self.say_error(connection, id, &error, Some(admitted.revision));
-            }
+            Ok(revision) => say_result(peer, admitted, self.catalog.initialize_body(revision)),
+            Err(error) => self.refuse_admitted(peer, admitted, &error),
         }
     }
 
@@ -287,15 +262,15 @@ impl Road {
     fn notification(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         method: &str,
         params: Option<Value<'_>>,
     ) {
         match Notice::parse(method) {
             Some(Notice::Initialized) => {
-                connection.session.lifecycle.confirm();
+                peer.session.lifecycle.confirm();
             }
-            Some(Notice::Cancelled) => self.cancel(connection, params),
+            Some(Notice::Cancelled) => self.cancel(peer, params),
             Some(Notice::Progress) => self.hear_progress(passage, params),
             // Roots are asked for anew whenever a handler wants them, and no client runs a task
             // for us.
@@ -304,29 +279,37 @@ impl Road {
     }
 
     /// `logging/setLevel`: what is told from here on; a call in flight keeps to it, too.
-    fn set_level(&mut self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) {
+    fn set_level(&mut self, peer: &mut Peer<'_>, admitted: &Admitted<'_>) -> Said {
         match SetLevel::read(admitted.params) {
             Ok(SetLevel { level }) => {
-                connection.session.log_level = level;
-                message::result(&mut connection.outgoing, admitted.id, b"{}");
+                peer.session.log_level = level;
+                say_result(peer, admitted, b"{}")
             }
-            Err(error) => {
-                let revision = Some(admitted.revision);
-                self.say_error(connection, Some(admitted.id), &error, revision);
-            }
+            Err(error) => self.refuse_admitted(peer, admitted, &error),
         }
+    }
+
+    /// Answers a request with an error.
+    fn refuse_admitted(
+        &mut self,
+        peer: &mut Peer<'_>,
+        admitted: &Admitted<'_>,
+        error: &Error,
+    ) -> Said {
+        self.say_error(peer, Some(admitted.id), error, Some(admitted.revision))
     }
 
     /// Appends an error and counts it.
     fn say_error(
         &mut self,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         id: Option<Id<'_>>,
         error: &Error,
         revision: Option<Revision>,
-    ) {
+    ) -> Said {
         self.count_error(error);
-        message::error(&mut connection.outgoing, id, error, revision);
+        message::error(peer.outgoing, id, error, revision);
+        Said::Refusal(error.kind)
     }
 
     /// Counts an error by its code.
@@ -334,13 +317,13 @@ impl Road {
         self.counters.errors.count(error.code);
         self.counters.requests.handlers_panicked += u64::from(error.kind == Kind::Crashed);
     }
+}
 
-    /// Ends one text for a peer.
-    #[inline]
-    pub(super) fn end_text(&mut self, out: &mut Vec<u8>) {
-        ndjson::end_line(out);
-        self.counters.traffic.messages_out += 1;
-    }
+/// Answers a request with a body that is there already.
+#[inline]
+fn say_result(peer: &mut Peer<'_>, admitted: &Admitted<'_>, body: &[u8]) -> Said {
+    message::result(peer.outgoing, admitted.id, body);
+    Said::Answer
 }
 
 /// Counts a request by its method.

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 pub(super) use self::dialogue::{Asker, Dialogue};
 use self::rounds::{Binding, Round};
-use crate::base::slab::Key;
+use super::party::{Outlet, Party};
 use crate::base::time::Moment;
 use crate::engine::timer::Wheel;
 use crate::protocol::json::Value;
@@ -66,8 +66,8 @@ pub(super) struct Questions {
 /// One question that waits for its client.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// Who was asked.
-    pub(super) connection: Key,
+    /// Who was asked, and which way.
+    pub(super) outlet: Outlet,
     /// The handler that asks.
     pub(super) asker: Asker,
     /// What the response must name.
@@ -107,7 +107,7 @@ impl Questions {
     pub(super) fn open(
         &mut self,
         number: u64,
-        (connection, asker): (Key, Asker),
+        (outlet, asker): (Outlet, Asker),
         request: InputRequest,
         slot: Rc<Slot>,
         now: Moment,
@@ -117,21 +117,21 @@ impl Questions {
         // Most are answered long before their deadline.
         self.wheel.shed(self.open.len(), |number| self.open.contains_key(number));
         self.wheel.insert(deadline, number);
-        let question = Question { connection, asker, id, request, slot, asked: now, deadline };
+        let question = Question { outlet, asker, id, request, slot, asked: now, deadline };
         self.open.entry(number).or_insert(question)
     }
 
-    /// Takes the question out that `connection` answers by `id`; none where it was never asked
+    /// Takes the question out that `party` answers by `id`; none where it was never asked
     /// that, has answered already, or comes too late.
-    pub(super) fn answered(&mut self, connection: Key, id: Id<'_>) -> Option<(u64, Question)> {
-        let number = self.find(connection, id)?;
+    pub(super) fn answered(&mut self, party: Party, id: Id<'_>) -> Option<(u64, Question)> {
+        let number = self.find(party, id)?;
         self.take(number).map(|question| (number, question))
     }
 
     /// A client tells that it works on a question: it has its time anew, within bounds. `false`
     /// where the token names no question of its.
-    pub(super) fn progress(&mut self, connection: Key, token: Id<'_>, now: Moment) -> bool {
-        let number = self.find(connection, token);
+    pub(super) fn progress(&mut self, party: Party, token: Id<'_>, now: Moment) -> bool {
+        let number = self.find(party, token);
         let Some(question) = number.and_then(|number| self.open.get_mut(&number)) else {
             return false;
         };
@@ -184,11 +184,11 @@ impl Questions {
         self.open.keys().copied().collect()
     }
 
-    fn find(&self, connection: Key, id: Id<'_>) -> Option<u64> {
+    fn find(&self, party: Party, id: Id<'_>) -> Option<u64> {
         let Id::Text(text) = id else { return None };
         let number = text.rsplit('-').next()?.parse().ok()?;
         let question = self.open.get(&number)?;
-        (question.connection == connection && question.id.as_id() == id).then_some(number)
+        (question.outlet.party == party && question.id.as_id() == id).then_some(number)
     }
 }
 
@@ -363,10 +363,11 @@ pub(super) fn too_many() -> AskError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::slab::Key;
     use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
 
-    const CLIENT: Key = Key::from_bits(1);
-    const STRANGER: Key = Key::from_bits(2);
+    const CLIENT: Party = Party::Connection(Key::from_bits(1));
+    const STRANGER: Party = Party::Connection(Key::from_bits(2));
     const CALL: Asker = Asker::Call(Key::from_bits(7));
 
     fn at(seconds: u64) -> Moment {
@@ -376,7 +377,10 @@ mod tests {
     /// Opens question `number` and tells its id.
     fn open(questions: &mut Questions, number: u64, slot: &Rc<Slot>) -> IdBuf {
         let slot = Rc::clone(slot);
-        questions.open(number, (CLIENT, CALL), InputRequest::Roots, slot, at(0)).id.clone()
+        questions
+            .open(number, (Outlet::general(CLIENT), CALL), InputRequest::Roots, slot, at(0))
+            .id
+            .clone()
     }
 
     fn questions() -> Questions {

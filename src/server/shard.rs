@@ -13,6 +13,7 @@ use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
 use super::editor::{Drafts, Editor};
+use super::http::{self, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
 use super::letter::{Letter, Limits};
 use super::options::Options;
 use super::pipeline::Road;
@@ -29,14 +30,22 @@ use crate::engine::origin::Origin;
 use crate::engine::ring::{Listener, Operation, Ring, Socket};
 use crate::engine::shard::Shard;
 use crate::guard::draws::Draws;
-use crate::link::{Link, LinkOptions, Stream};
+use crate::guard::origin::OriginGuard;
+use crate::link::{Framing, Link, LinkOptions, Stream};
 use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
 use crate::protocol::json::{self, Parser};
 use crate::service::Catalog;
+use crate::transport::http::ladder::Profile;
 
 /// Connections beyond the limit that may be told so at the same time, on each shard.
 pub(super) const REFUSALS_MAX: u32 = 64;
+
+/// Streams of one session that have ended and were not sent to their end.
+const STREAMS_KEPT_MAX: usize = 16;
+
+/// Whose draws the names of sessions are: behind those of every shard's tasks.
+const SESSION_DRAWS: u32 = 1 << 16 | 1;
 
 /// Everything that a shard is built from, on its way to the shard's thread.
 #[derive(Debug)]
@@ -45,9 +54,11 @@ pub struct ShardSeed {
     pub(super) origin: Origin,
     pub(super) spent: Arc<Spent>,
     pub(super) catalog: Arc<Catalog>,
+    pub(super) guard: OriginGuard,
     pub(super) seat: Seat<Letter>,
     pub(super) post: Post<Letter>,
     pub(super) served: Arc<Tally>,
+    pub(super) served_http: Arc<Tally>,
     pub(super) blocking: Arc<BlockingPool>,
     pub(super) editor: Arc<Editor>,
 }
@@ -108,7 +119,12 @@ impl ShardSeed {
                 }
                 Inlet::Pipes { input, output } => {
                     let session = Session::new(Transport::Stdio, false);
-                    let stream = Stream { receive: input, send: output, peer: None };
+                    let stream = Stream {
+                        receive: input,
+                        send: output,
+                        peer: None,
+                        framing: Framing::Lines,
+                    };
                     let opened = driver.link.open(ring, stream, session, now);
                     opened.map_err(|_| io::Error::other("no room for a connection"))?;
                     driver.ends_with_input = true;
@@ -129,6 +145,21 @@ impl ShardSeed {
         let drafts = Drafts::new(Arc::clone(&editor), Arc::clone(&blocking), post.clone(), shard);
         let mut draws = Draws::new(&self.origin.secret, 1 + u32::from(shard.0));
         let names = Names::new(shard, shards, Box::new(move || draws.draw()));
+        // Draws of its own: the names of sessions tell nothing of those of tasks.
+        let draws = Draws::new(&self.origin.secret, SESSION_DRAWS + u32::from(shard.0));
+        let ids = SessionIds::new(shard, shards, draws);
+        let options = &self.options.http;
+        let http = Http::new(
+            Profile { strict: options.strict, legacy: options.legacy, sse_pair: options.sse_pair },
+            self.guard,
+            http_limits(&self.options),
+            Patience {
+                answer_max: options.answer_max,
+                silence_max: options.silence_max,
+                retry_ms: u32::try_from(options.retry.as_millis()).unwrap_or(u32::MAX),
+            },
+            Sessions::new(limits.sessions, ids),
+        );
         let road = Road {
             catalog: self.catalog,
             calls: Calls::new(calls_max),
@@ -148,6 +179,7 @@ impl ShardSeed {
             tasks: Tasks::new(limits.tasks, names),
             shards,
             letters: Vec::new(),
+            unanswered: Vec::new(),
             counters: Counters::default(),
         };
         let nesting_max = self.options.limits.nesting_max;
@@ -157,8 +189,26 @@ impl ShardSeed {
             road,
             mailbox: self.seat.open(ring.waker()),
             served: self.served,
+            served_http: self.served_http,
+            http,
             limits,
         })
+    }
+}
+
+/// Connections that may be open at once, those that are being refused included.
+pub(super) fn connections_max(options: &Options) -> u32 {
+    let tcp = options.tcp.address.map_or(0, |_| options.tcp.connections_max);
+    let http = options.http.address.map_or(0, |_| options.http.connections_max);
+    tcp.saturating_add(http).saturating_add(REFUSALS_MAX)
+}
+
+/// What one request of HTTP may take.
+fn http_limits(options: &Options) -> crate::transport::http::limits::Limits {
+    crate::transport::http::limits::Limits {
+        head_bytes_max: options.http.head_bytes_max,
+        body_bytes_max: options.limits.message_bytes_max,
+        ..Default::default()
     }
 }
 
@@ -166,7 +216,7 @@ impl ShardSeed {
 /// and not evenly); the memory that they hold is divided evenly.
 pub(super) fn limits(options: &Options, shards: usize) -> Limits {
     let link = LinkOptions {
-        connections_max: options.tcp.connections_max.saturating_add(REFUSALS_MAX) as usize,
+        connections_max: connections_max(options) as usize,
         idle_max: options.tcp.idle_max,
         lease_max: options.tcp.lease_max,
         message_bytes_max: options.limits.message_bytes_max,
@@ -177,6 +227,20 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
     Limits {
         link,
         connections_max: options.tcp.connections_max as usize,
+        http_connections_max: options.http.connections_max as usize,
+        sessions: http::Bounds {
+            sessions_max: options.http.sessions_max as usize / shards.max(1),
+            ttl: options.http.session_idle_max,
+            streams: StreamBounds {
+                streams_max: options.limits.requests_in_flight_max as usize,
+                streams_kept_max: STREAMS_KEPT_MAX,
+                log: LogBounds {
+                    events_max: options.http.events_max as usize,
+                    bytes_max: options.limits.outgoing_bytes_max,
+                },
+            },
+            event_bytes_max: options.http.event_bytes_max / shards.max(1),
+        },
         requests_in_flight_max: options.limits.requests_in_flight_max as usize,
         request_max: options.limits.request_max,
         question_max: options.limits.question_max,

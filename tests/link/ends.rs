@@ -115,7 +115,8 @@ fn a_table_that_is_full_hands_the_session_back() {
     for number in 0..4 {
         stage.open(Socket(number));
     }
-    let stream = Stream { receive: Socket(4), send: Socket(4), peer: None };
+    let stream =
+        Stream { receive: Socket(4), send: Socket(4), peer: None, framing: Framing::Lines };
     let refused = stage.link.open(&mut stage.ring, stream, "too many", stage.now);
     assert_eq!(refused.unwrap_err(), "too many");
     assert!(!stage.ring.receiving.contains(&Socket(4)));

@@ -70,7 +70,7 @@ impl Stage {
 
     /// A new connection over two sockets.
     pub(crate) fn open_pipes(&mut self, name: &'static str, receive: Socket, send: Socket) -> Key {
-        let stream = Stream { receive, send, peer: None };
+        let stream = Stream { receive, send, peer: None, framing: Framing::Lines };
         self.link.open(&mut self.ring, stream, name, self.now).unwrap()
     }
 
@@ -107,7 +107,7 @@ impl Stage {
         let line = String::from_utf8(line.to_vec()).unwrap();
         match self.manner {
             Manner::Echo => self.say(key, &line),
-            Manner::Owe => self.link.connections.get_mut(key).unwrap().owed += 1,
+            Manner::Owe => self.link.connections.get_mut(key).unwrap().standing.owed += 1,
             Manner::Listen => {}
         }
         self.heard.push(line);

@@ -1,5 +1,14 @@
 //! The framing of lines from the outside: whatever the bytes and however they are cut, the same
 //! lines come out. The model is three lines of code that no stream could use: split the whole text.
+//! Beside it: requests of HTTP/1.1, those that are taken, those that are refused, however cut.
+
+#[expect(dead_code, reason = "the tests of the parser ask for more")]
+#[path = "../alloc/counting.rs"]
+mod counting;
+
+mod cuts;
+mod refusals;
+mod requests;
 
 use corelane::base::random::Random;
 use corelane::transport::ndjson::{Line, LineReader, PADDING};

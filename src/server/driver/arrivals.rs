@@ -9,14 +9,15 @@ use crate::base::time::Moment;
 use crate::engine::ring::{Lease, Listener, Operation, Ring, Socket};
 use crate::guard::door::{self, Refusal};
 use crate::guard::memory;
-use crate::link::{Ending, Next, Stream};
+use crate::link::{Connection, Ending, Framing, Next, Stream};
 use crate::observe::event::Event;
 use crate::observe::label::{RefusalReason, Transport};
 use crate::protocol::error::Error;
 use crate::protocol::json::ParseError;
 use crate::protocol::message;
-use crate::server::pipeline::Passage;
-use crate::server::session::Session;
+use crate::server::party::{Outlet, Party, Said};
+use crate::server::pipeline::{Passage, Road};
+use crate::server::session::{Peer, Session};
 use crate::transport::ndjson::{self, Line};
 
 impl ShardDriver {
@@ -31,14 +32,18 @@ impl ShardDriver {
     ) {
         let transport = self.transport(listener);
         let draining = self.stage != Stage::Serving;
-        let has_place = !draining && self.served.try_take(self.limits.connections_max);
+        let has_place = !draining && self.take_place(transport);
         let verdict = door::admit(draining, has_place);
         let session = Session::new(transport, has_place);
-        let stream = Stream { receive: socket, send: socket, peer };
+        let framing = match transport {
+            Transport::Http => Framing::Requests,
+            _ => Framing::Lines,
+        };
+        let stream = Stream { receive: socket, send: socket, peer, framing };
         let opened = self.link.open(ring, stream, session, now);
         let Ok(key) = opened else {
             // Even those that are to be refused are too many: no line for this one.
-            self.forget_served(has_place);
+            self.give_place(has_place, transport);
             self.road.counters.connections.refused_full += 1;
             ring.submit(Operation::Close(socket));
             return;
@@ -66,10 +71,10 @@ impl ShardDriver {
             .emit_within(&mut self.throttle, now);
         let error = Error::connection_limit();
         self.road.count_error(&error);
-        if let Some(out) = self.link.outgoing(key) {
-            message::error(out, None, &error, None);
-            self.road.end_text(out);
-        }
+        let mut text = self.draft();
+        message::error(&mut text, None, &error, None);
+        let outlet = Outlet::general(Party::Connection(key));
+        self.say(outlet, Said::Refusal(error.kind), text);
         self.link.finish(ring, key, Ending::Refusal, now);
     }
 
@@ -99,11 +104,15 @@ impl ShardDriver {
         if let Some(key) = self.link.key(socket) {
             let bytes = ring.bytes(&lease);
             // Bytes that wait already go first.
-            let read =
-                if self.link.is_stashed(key) { 0 } else { self.read(key, bytes, length, now) };
+            let read = if self.link.is_stashed(key) {
+                0
+            } else {
+                self.read(key, bytes, length, now)
+            };
             if read < length {
                 self.link.stash(key, &bytes[read..length]);
                 self.link.pause(ring, key);
+                self.link.bound_stash(ring, key);
             }
             self.weigh_or_end(ring, key, now);
         }
@@ -114,6 +123,9 @@ impl ShardDriver {
     /// returns how far it came before the connection was not to be read any more.
     #[inline]
     fn read(&mut self, key: Key, bytes: &mut [u8], length: usize, now: Moment) -> usize {
+        if self.link.framing(key) == Framing::Requests {
+            return self.read_requests(key, bytes, length, now);
+        }
         let mut from = 0;
         loop {
             match self.link.next_line(key, &bytes[..length], &mut from, now) {
@@ -139,8 +151,12 @@ impl ShardDriver {
         let Some(connection) = self.link.connections.get_mut(key) else { return };
         match self.parser.parse(text, length) {
             Ok(document) => {
-                let passage = Passage { key, now, in_batch: false };
-                self.road.carry(passage, connection, document.root());
+                let outlet = Outlet::general(Party::Connection(key));
+                let passage = Passage { outlet, now, in_batch: false, is_modern: false };
+                let mut peer = peer_of(connection);
+                if self.road.carry(passage, &mut peer, document.root()) != Said::Nothing {
+                    ndjson::end_line(peer.outgoing);
+                }
             }
             Err(ParseError::Utf8) if connection.session.transport == Transport::Stdio => {
                 self.road.counters.faults.utf8 += 1;
@@ -150,7 +166,7 @@ impl ShardDriver {
             }
             Err(error) => {
                 self.road.counters.faults.utf8 += u64::from(error == ParseError::Utf8);
-                self.road.refuse(connection, None, &error.into());
+                refuse(&mut self.road, connection, &error.into());
             }
         }
     }
@@ -163,7 +179,7 @@ impl ShardDriver {
         let Some(connection) = self.link.connections.get_mut(key) else { return true };
         let transport = connection.session.transport;
         self.road.counters.faults.oversize += 1;
-        self.road.refuse(connection, None, &Error::too_large(bytes_max));
+        refuse(&mut self.road, connection, &Error::too_large(bytes_max));
         let ends = transport != Transport::Stdio;
         connection.session.broken = ends;
         Event::MessageRefused { shard: self.shard.0, transport, bytes_max }
@@ -195,7 +211,7 @@ impl ShardDriver {
         if self.link.outgoing(key).is_some()
             && let Some(connection) = self.link.connections.get_mut(key)
         {
-            self.road.refuse(connection, None, &error);
+            refuse(&mut self.road, connection, &error);
         }
         self.link.weigh(key);
     }
@@ -246,6 +262,7 @@ impl ShardDriver {
         if !self.link.is_input_over(key) {
             return;
         }
+        self.lose_exchange(key);
         if let Some((mut line, length)) = self.link.last_line(key) {
             // Takes the buffer for the answer as a line that came in time would.
             if self.link.outgoing(key).is_some() {
@@ -255,7 +272,7 @@ impl ShardDriver {
         }
         self.end_streams(key);
         // Before the connection ends: one that owes nothing ends at once.
-        self.dismiss_questions(Some(key), now);
+        self.dismiss_questions(Some(Party::Connection(key)), now);
         self.link.finish(ring, key, Ending::Peer, now);
     }
 
@@ -264,13 +281,13 @@ impl ShardDriver {
         let key = self.link.key(socket);
         if let Some((mut session, ending)) = self.link.closed(socket) {
             if let Some(key) = key {
-                self.dismiss_questions(Some(key), now);
+                self.dismiss_questions(Some(Party::Connection(key)), now);
             }
             // Those that were refused were never let in.
             if session.counted {
                 self.count_closed(ending);
             }
-            self.forget_served(session.counted);
+            self.give_place(session.counted, session.transport);
             self.forget_streams(&mut session.subscriber);
             for (_, ticket) in session.in_flight.drain() {
                 self.road.give_up(Key::from_bits(ticket.0));
@@ -293,9 +310,32 @@ impl ShardDriver {
         }
     }
 
-    fn forget_served(&self, counted: bool) {
-        if counted {
-            self.served.give();
+    /// Takes a place among the connections that are served.
+    fn take_place(&self, transport: Transport) -> bool {
+        match transport {
+            Transport::Http => self.served_http.try_take(self.limits.http_connections_max),
+            _ => self.served.try_take(self.limits.connections_max),
         }
     }
+
+    fn give_place(&self, counted: bool, transport: Transport) {
+        match transport {
+            _ if !counted => {}
+            Transport::Http => self.served_http.give(),
+            _ => self.served.give(),
+        }
+    }
+}
+
+/// A connection as the party that it is.
+#[inline]
+const fn peer_of(connection: &mut Connection<Session>) -> Peer<'_> {
+    let Connection { session, standing, outgoing, .. } = connection;
+    Peer { session, standing, outgoing }
+}
+
+/// Answers a text that is none.
+fn refuse(road: &mut Road, connection: &mut Connection<Session>, error: &Error) {
+    road.refuse(&mut peer_of(connection), None, error);
+    ndjson::end_line(&mut connection.outgoing);
 }

@@ -14,6 +14,7 @@ use crate::protocol::inflight::Ticket;
 use crate::protocol::message::{self, InputRequest};
 use crate::protocol::revision::Revision;
 use crate::server::desk::LogMessage;
+use crate::server::party::{Outlet, Party, Said};
 use crate::server::questions::{Asker, Pose, Posed, QUESTIONS_MAX, Question, Slot, too_many};
 use crate::service::AskError;
 
@@ -27,13 +28,12 @@ impl ShardDriver {
         slot: Rc<Slot>,
         now: Moment,
     ) {
-        let Some((connection, revision, task)) = self.whom_to_ask(asker) else {
+        let Some((outlet, revision, task)) = self.whom_to_ask(asker) else {
             return slot.put(Err(AskError::Cancelled));
         };
-        let listens = self.link.connections.get(connection).is_some_and(|it| !it.is_discarding());
-        let Some(out) = self.link.outgoing(connection).filter(|_| listens) else {
+        if !self.is_heard(outlet.party) {
             return slot.put(Err(unheard(asker)));
-        };
+        }
         let is_asked = match asker {
             Asker::Call(ticket) => self.road.calls.ask(ticket, number, QUESTIONS_MAX, now),
             Asker::Task(task) => self.road.tasks.ask(task, number, QUESTIONS_MAX, now),
@@ -41,25 +41,27 @@ impl ShardDriver {
         if !is_asked {
             return slot.put(Err(too_many()));
         }
-        let question = self.road.questions.open(number, (connection, asker), request, slot, now);
+        let mut text = self.draft();
+        let question = self.road.questions.open(number, (outlet, asker), request, slot, now);
         let (id, task) = (question.id.as_id(), task.as_deref());
-        message::request(out, id, &question.request, revision, task);
-        self.road.end_text(out);
+        message::request(&mut text, id, &question.request, revision, task);
+        self.say(outlet, Said::Word, text);
         self.road.counters.questions.asked += 1;
-        self.weigh_or_end(ring, connection, now);
+        self.weigh_party(ring, outlet.party, now);
     }
 
-    /// The connection to ask, how, and in the name of which task; none where nobody waits for what
-    /// the asker does.
-    fn whom_to_ask(&mut self, asker: Asker) -> Option<(Key, Revision, Option<String>)> {
+    /// Which way to ask, how, and in the name of which task; none where nobody waits for what the
+    /// asker does.
+    fn whom_to_ask(&mut self, asker: Asker) -> Option<(Outlet, Revision, Option<String>)> {
         match asker {
             Asker::Call(ticket) => {
                 let call = self.road.calls.awaited(ticket)?;
-                Some((call.connection, call.revision, None))
+                Some((call.outlet, call.revision, None))
             }
             Asker::Task(task) => {
                 let task = self.road.tasks.task(task).filter(|task| !task.is_over())?;
-                Some((task.connection, task.revision, Some(task.name().to_owned())))
+                let outlet = Outlet::general(task.party);
+                Some((outlet, task.revision, Some(task.name().to_owned())))
             }
         }
     }
@@ -73,29 +75,25 @@ impl ShardDriver {
         now: Moment,
     ) {
         let Some(call) = self.road.calls.end(ticket) else { return };
-        self.forget_in_flight(&call, now);
+        let (outlet, id) = (call.outlet, call.id.as_id());
+        self.repay(outlet.party, id, now);
         let keys = open.iter().map(|pose| &*pose.key);
         let unix_ms = self.road.calendar.unix_ms(now);
         let state = self.road.rounds.seal(&posed.round, keys, posed.binding, unix_ms);
-        if let Some(out) = self.link.outgoing(call.connection) {
-            let id = call.id.as_id();
-            match state {
-                Ok(state) => {
-                    self.road.counters.questions.rounds += 1;
-                    let requests = open.iter().map(|pose| (&*pose.key, &pose.request));
-                    let suffix = call.catalog.result_suffix(call.revision);
-                    message::result_open(out, id);
-                    message::input_required_body(out, requests, Some(&state), suffix);
-                    message::result_close(out);
-                }
-                Err(error) => {
-                    self.road.count_error(&error);
-                    message::error(out, Some(id), &error, Some(call.revision));
-                }
+        match state {
+            Ok(state) => {
+                self.road.counters.questions.rounds += 1;
+                let requests = open.iter().map(|pose| (&*pose.key, &pose.request));
+                let suffix = call.catalog.result_suffix(call.revision);
+                let mut text = self.draft();
+                message::result_open(&mut text, id);
+                message::input_required_body(&mut text, requests, Some(&state), suffix);
+                message::result_close(&mut text);
+                self.say(outlet, Said::Answer, text);
             }
-            self.road.end_text(out);
+            Err(error) => self.say_error(outlet, id, &error, call.revision),
         }
-        self.after_answer(ring, call.connection, now);
+        self.after_answer(ring, outlet, now);
     }
 
     /// Takes a question back that nobody waits for any more.
@@ -117,12 +115,12 @@ impl ShardDriver {
         }
     }
 
-    /// Nothing more will be read from a connection, or from any: its questions stay unanswered, so
+    /// Nothing more will be heard from a party, or from any: its questions stay unanswered, so
     /// that their handlers can end while there is time.
-    pub(super) fn dismiss_questions(&mut self, connection: Option<Key>, now: Moment) {
-        let numbers = match connection {
+    pub(super) fn dismiss_questions(&mut self, party: Option<Party>, now: Moment) {
+        let numbers = match party {
             None => self.road.questions.numbers(),
-            Some(key) => self.questions_to(key),
+            Some(party) => self.questions_to(party),
         };
         for number in numbers {
             if let Some(question) = self.road.questions.take(number) {
@@ -135,43 +133,42 @@ impl ShardDriver {
         }
     }
 
-    /// The questions that a connection has not answered: those of its calls, and those of the tasks
+    /// The questions that a party has not answered: those of its calls, and those of the tasks
     /// that it began. Cost: a look at its own requests in flight, however many questions there are
     /// to others, and at every task of the shard, where one runs.
-    fn questions_to(&self, key: Key) -> Vec<u64> {
-        let mut numbers = self.road.tasks.questions_to(key);
-        let Some(connection) = self.link.connections.get(key) else { return numbers };
-        let tickets = connection.session.in_flight.tickets();
-        let open = |ticket: Ticket| self.road.calls.questions(Key::from_bits(ticket.0));
-        numbers.extend(tickets.flat_map(open));
+    fn questions_to(&mut self, party: Party) -> Vec<u64> {
+        let mut numbers = self.road.tasks.questions_to(party);
+        let tickets = self.party(party).map(|(session, _)| session.in_flight.tickets().collect());
+        let tickets: Vec<Ticket> = tickets.unwrap_or_default();
+        for ticket in tickets {
+            numbers.extend(self.road.calls.questions(Key::from_bits(ticket.0)));
+        }
         numbers
     }
 
     /// Tells a client that its answer is not waited for, where it is still there.
     fn take_back(&mut self, question: &Question, reason: &str) {
-        let Some(out) = self.link.outgoing(question.connection) else { return };
-        message::cancelled(out, question.id.as_id(), Some(reason));
-        self.road.end_text(out);
+        let mut text = self.draft();
+        message::cancelled(&mut text, question.id.as_id(), Some(reason));
+        self.say(question.outlet, Said::Word, text);
     }
 
     /// Passes a log message on to the client of its call, where that wants to hear it. Like
     /// progress it is left out where too much waits for a client that does not read.
     pub(super) fn tell_log<R: Ring>(&mut self, ring: &mut R, message: &LogMessage, now: Moment) {
         let Some(call) = self.road.calls.awaited(message.ticket) else { return };
-        let key = call.connection;
-        let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
-        let Some(connection) = self.link.connections.get(key) else { return };
-        let is_unwanted =
-            !call.revision.is_modern() && message.level < connection.session.log_level;
-        if is_unwanted || connection.queued_bytes() > outgoing_bytes_max {
+        let (outlet, is_modern) = (call.outlet, call.revision.is_modern());
+        let Some((session, _)) = self.party(outlet.party) else { return };
+        let is_unwanted = !is_modern && message.level < session.log_level;
+        if is_unwanted || !self.reads_along(outlet.party) {
             return;
         }
-        let Some(out) = self.link.outgoing(key) else { return };
+        let mut text = self.draft();
         let data = message.data.to_string();
-        message::log(out, message.level, message.logger.as_deref(), data.as_bytes());
-        self.road.end_text(out);
+        message::log(&mut text, message.level, message.logger.as_deref(), data.as_bytes());
+        self.say(outlet, Said::Word, text);
         self.road.counters.requests.logs += 1;
-        self.weigh_or_end(ring, key, now);
+        self.weigh_party(ring, outlet.party, now);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::protocol::message::{self, Change, TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
 use crate::server::letter::{Letter, Notice};
+use crate::server::party::Party;
 use crate::server::pipeline::Road;
 use crate::server::session::Session;
 use crate::server::subscriptions::{List, Lists, Missed, Publication, Stream, Subject, Subscriber};
@@ -227,7 +228,7 @@ impl ShardDriver {
 
     fn take_subscriber(&mut self, key: Key) -> Option<Subscriber> {
         let connection = self.link.connections.get_mut(key)?;
-        connection.listens = false;
+        connection.standing.listens = false;
         Some(std::mem::take(&mut connection.session.subscriber))
     }
 }
@@ -244,7 +245,7 @@ impl Press<'_> {
     /// Tells one stream of a change; `false` where its peer is too slow for it.
     #[inline]
     fn say(&mut self, change: &Change<'_>, stream: &Stream) -> bool {
-        let key = stream.connection;
+        let Party::Connection(key) = stream.party else { return true };
         let Some(connection) = self.link.connections.get_mut(key) else { return true };
         if connection.queued_bytes() > self.link.options.outgoing_bytes_max {
             connection.session.subscriber.fall_behind();

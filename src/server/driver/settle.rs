@@ -6,8 +6,8 @@ use crate::base::time::Moment;
 use crate::engine::ring::Ring;
 use crate::protocol::error::Error;
 use crate::protocol::message;
-use crate::server::calls::Call;
 use crate::server::desk::Progress;
+use crate::server::party::Said;
 use crate::service::{HandlerError, Yield};
 
 impl ShardDriver {
@@ -24,48 +24,38 @@ impl ShardDriver {
             self.withdraw(number, now);
         }
         let Some(call) = self.road.calls.end(ticket) else { return };
-        self.forget_in_flight(&call, now);
-        if let Some(out) = self.link.outgoing(call.connection) {
-            let addresses = call.dialogue.iter().flat_map(|dialogue| dialogue.addresses());
-            let has_ids = result.is_ok() && call.revision.dialect().elicitation_ids;
-            for address in addresses.filter(|_| has_ids) {
-                message::elicitation_complete(out, address);
-                self.road.end_text(out);
-            }
-            let id = call.id.as_id();
-            match call.catalog.settle(call.revision, id, result, out) {
-                Ok(is_failed) => {
-                    self.road.counters.requests.tools_failed += u64::from(is_failed);
-                }
-                Err(error) => {
-                    self.road.count_error(&error);
-                    message::error(out, Some(id), &error, Some(call.revision));
-                }
-            }
-            self.road.end_text(out);
+        let (outlet, id) = (call.outlet, call.id.as_id());
+        self.repay(outlet.party, id, now);
+        let addresses = call.dialogue.iter().flat_map(|dialogue| dialogue.addresses());
+        let has_ids = result.is_ok() && call.revision.dialect().elicitation_ids;
+        for address in addresses.filter(|_| has_ids) {
+            let mut text = self.draft();
+            message::elicitation_complete(&mut text, address);
+            self.say(outlet, Said::Word, text);
         }
-        self.after_answer(ring, call.connection, now);
+        let mut text = self.draft();
+        match call.catalog.settle(call.revision, id, result, &mut text) {
+            Ok(is_failed) => {
+                self.road.counters.requests.tools_failed += u64::from(is_failed);
+                self.say(outlet, Said::Answer, text);
+            }
+            Err(error) => self.say_error(outlet, id, &error, call.revision),
+        }
+        self.after_answer(ring, outlet, now);
     }
 
     /// A call has taken too long: it is cancelled and answered with an error.
     pub(super) fn time_out<R: Ring>(&mut self, ring: &mut R, ticket: Key, now: Moment) {
         let Some(call) = self.road.calls.awaited(ticket) else { return };
-        let (connection, id, revision) = (call.connection, call.id.clone(), call.revision);
+        let (outlet, id, revision) = (call.outlet, call.id.clone(), call.revision);
         self.road.give_up(ticket);
         self.road.counters.requests.timed_out += 1;
         let span = self.road.request_max;
         let error =
             Error::internal(format!("the call took longer than {span:?} and was cancelled"));
-        self.road.count_error(&error);
-        if let Some(open) = self.link.connections.get_mut(connection) {
-            open.session.in_flight.remove(id.as_id());
-            open.repay(now);
-        }
-        if let Some(out) = self.link.outgoing(connection) {
-            message::error(out, Some(id.as_id()), &error, Some(revision));
-            self.road.end_text(out);
-        }
-        self.after_answer(ring, connection, now);
+        self.repay(outlet.party, id.as_id(), now);
+        self.say_error(outlet, id.as_id(), &error, revision);
+        self.after_answer(ring, outlet, now);
     }
 
     /// Tells a caller how far its call has come, where it asked for that and the handler has come
@@ -78,24 +68,23 @@ impl ShardDriver {
         now: Moment,
     ) {
         let Some(call) = self.road.calls.awaited(progress.ticket) else { return };
-        let Some(token) = &call.progress_token else { return };
-        if progress.done <= call.progress {
+        let outlet = call.outlet;
+        if call.progress_token.is_none()
+            || progress.done <= call.progress
+            || !self.reads_along(outlet.party)
+        {
             return;
         }
-        let key = call.connection;
-        let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
-        let connection = self.link.connections.get(key);
-        if connection.is_none_or(|connection| connection.queued_bytes() > outgoing_bytes_max) {
-            return;
-        }
+        let mut text = self.draft();
+        let Some(call) = self.road.calls.awaited(progress.ticket) else { return };
         call.progress = progress.done;
-        let Some(out) = self.link.outgoing(key) else { return };
+        let Some(token) = &call.progress_token else { return };
         let message = progress.message.as_deref();
         let (total, revision) = (progress.total, call.revision);
-        message::progress(out, token.as_id(), progress.done, total, message, revision);
-        self.road.end_text(out);
+        message::progress(&mut text, token.as_id(), progress.done, total, message, revision);
+        self.say(outlet, Said::Word, text);
         self.road.counters.requests.progress += 1;
-        self.weigh_or_end(ring, key, now);
+        self.weigh_party(ring, outlet.party, now);
     }
 
     /// Nobody listens on a connection any more: its calls are cancelled.
@@ -110,22 +99,8 @@ impl ShardDriver {
         for (_, ticket) in connection.session.in_flight.drain() {
             if self.road.give_up(Key::from_bits(ticket.0)) {
                 self.road.counters.requests.cancelled += 1;
-                connection.owed = connection.owed.saturating_sub(1);
+                connection.standing.repay();
             }
         }
-    }
-
-    pub(super) fn forget_in_flight(&mut self, call: &Call, now: Moment) {
-        if let Some(connection) = self.link.connections.get_mut(call.connection) {
-            connection.session.in_flight.remove(call.id.as_id());
-            connection.repay(now);
-        }
-    }
-
-    /// An answer more, a debt less: a connection that waited for that is read again or ends.
-    pub(super) fn after_answer<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
-        self.weigh_or_end(ring, key, now);
-        let next = self.link.try_resume(key);
-        self.follow(ring, next, now);
     }
 }

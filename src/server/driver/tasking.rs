@@ -15,6 +15,7 @@ use crate::engine::ring::Ring;
 use crate::protocol::error::Error;
 use crate::protocol::message::{self, Change};
 use crate::server::desk::role::Role;
+use crate::server::party::{Outlet, Party, Said};
 use crate::server::pipeline::unknown_task;
 use crate::server::questions::Asker;
 use crate::server::tasks::{Asking, Birth, TaskLetter, TaskNote, Waiter};
@@ -64,7 +65,7 @@ impl ShardDriver {
             TaskNote::Asked => self.road.tasks.weigh_questions(key, now),
             TaskNote::Progress { done, total, message } => {
                 if let Some(told) = self.tell_task_progress(key, done, total, message.as_deref()) {
-                    self.weigh_or_end(ring, told, now);
+                    self.weigh_party(ring, told, now);
                 }
             }
             TaskNote::Finished(result) => self.end_task(ring, key, result, now),
@@ -80,21 +81,19 @@ impl ShardDriver {
         now: Moment,
     ) {
         let Some(task) = self.road.tasks.task(key) else { return };
-        let (connection, revision) = (task.connection, task.revision);
+        let (party, revision) = (task.party, task.revision);
         let dialogue = std::mem::take(&mut task.dialogue);
         // What it asked without waiting for it; those that it waited for are over.
         for number in dialogue.open() {
             self.withdraw(*number, now);
         }
-        if let Some(out) = self.link.outgoing(connection)
-            && result.is_ok()
-            && revision.dialect().elicitation_ids
-        {
+        if result.is_ok() && revision.dialect().elicitation_ids {
             for address in dialogue.addresses() {
-                message::elicitation_complete(out, address);
-                self.road.end_text(out);
+                let mut text = self.draft();
+                message::elicitation_complete(&mut text, address);
+                self.say(Outlet::general(party), Said::Word, text);
             }
-            self.weigh_or_end(ring, connection, now);
+            self.weigh_party(ring, party, now);
         }
         let end = self.road.end_of(revision, result);
         self.road.tasks.finish(key, end, now);
@@ -108,18 +107,17 @@ impl ShardDriver {
             return role.refuse_task(HandlerError::Cancelled);
         };
         let progress_token = call.progress_token.clone();
-        let connection = call.connection;
-        let birth = Birth { connection, client: role.client, progress_token, ttl };
+        let outlet = call.outlet;
+        let birth = Birth { party: outlet.party, client: role.client, progress_token, ttl };
         let key = match self.road.tasks.begin(birth, now) {
             Ok(key) => key,
             Err(error) => return role.refuse_task(HandlerError::Refused(error)),
         };
         let Some(mut call) = self.road.calls.end(ticket) else { return };
-        self.forget_in_flight(&call, now);
-        if let Some(out) = self.link.outgoing(connection) {
-            self.road.say_begun(out, call.id.as_id(), key);
-            self.road.end_text(out);
-        }
+        self.repay(outlet.party, call.id.as_id(), now);
+        let mut text = self.draft();
+        self.road.say_begun(&mut text, call.id.as_id(), key);
+        self.say(outlet, Said::Answer, text);
         let dialogue = call.dialogue.take().map(|dialogue| *dialogue).unwrap_or_default();
         self.road.questions.hand_over(dialogue.open(), Asker::Task(key));
         if let Some(task) = self.road.tasks.task(key) {
@@ -129,7 +127,7 @@ impl ShardDriver {
         self.road.tasks.attach(key, call.work);
         self.road.tasks.weigh_questions(key, now);
         role.become_task(key, self.road.task_asking(key));
-        self.after_answer(ring, connection, now);
+        self.after_answer(ring, outlet, now);
     }
 
     /// Another shard asks for a task of this one.
@@ -189,27 +187,16 @@ impl ShardDriver {
     /// `notifications/tasks/status` (2025-11-25) for the connection that began the task, while it
     /// is there.
     fn tell_beginner<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
-        let Some(connection) = self.road.tasks.task(key).map(|task| task.connection) else {
-            return;
-        };
-        if !self.reads_along(connection) {
+        let Some(party) = self.road.tasks.task(key).map(|task| task.party) else { return };
+        if !self.reads_along(party) {
             return;
         }
+        let mut text = self.draft();
         let calendar = self.road.calendar;
-        let (Some(task), Some(out)) = (self.road.tasks.task(key), self.link.outgoing(connection))
-        else {
-            return;
-        };
-        task.tell(calendar, |task, detail| Change::Task { task, detail }.write_legacy(out));
-        self.road.end_text(out);
-        self.weigh_or_end(ring, connection, now);
-    }
-
-    /// Whether a peer reads what it is told, so that advice does not pile up.
-    fn reads_along(&self, connection: Key) -> bool {
-        let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
-        let connection = self.link.connections.get(connection);
-        connection.is_some_and(|connection| connection.queued_bytes() <= outgoing_bytes_max)
+        let Some(task) = self.road.tasks.task(key) else { return };
+        task.tell(calendar, |task, detail| Change::Task { task, detail }.write_legacy(&mut text));
+        self.say(Outlet::general(party), Said::Word, text);
+        self.weigh_party(ring, party, now);
     }
 
     /// `notifications/tasks` (2026-07-28) for every shard on which somebody listens.
@@ -249,21 +236,21 @@ impl ShardDriver {
         done: f64,
         total: Option<f64>,
         text: Option<&str>,
-    ) -> Option<Key> {
+    ) -> Option<Party> {
         let task = self.road.tasks.task(key)?;
-        let connection = task.connection;
+        let party = task.party;
         let is_told = !task.revision.is_modern() && !task.is_over() && done > task.progress;
-        if !is_told || task.progress_token.is_none() || !self.reads_along(connection) {
+        if !is_told || task.progress_token.is_none() || !self.reads_along(party) {
             return None;
         }
+        let mut draft = self.draft();
         let task = self.road.tasks.task(key)?;
         task.progress = done;
-        let (token, out) = (task.progress_token.as_ref()?, self.link.outgoing(connection)?);
-        let (token, name) = (token.as_id(), task.name());
-        message::task_progress(out, token, done, total, text, name);
-        self.road.end_text(out);
+        let (token, name) = (task.progress_token.as_ref()?.as_id(), task.name());
+        message::task_progress(&mut draft, token, done, total, text, name);
+        self.say(Outlet::general(party), Said::Word, draft);
         self.road.counters.requests.progress += 1;
-        Some(connection)
+        Some(party)
     }
 
     /// Forgets tasks whose time is over. Whoever still waits hears it, and so does a handler that
@@ -298,18 +285,16 @@ impl ShardDriver {
         now: Moment,
     ) {
         let Some(call) = self.road.calls.end(ticket) else { return };
-        self.forget_in_flight(&call, now);
-        if let Some(out) = self.link.outgoing(call.connection) {
-            let id = call.id.as_id();
-            match answer {
-                Ok(body) => message::result(out, id, &body),
-                Err(error) => {
-                    self.road.count_error(&error);
-                    message::error(out, Some(id), &error, Some(call.revision));
-                }
+        let (outlet, id) = (call.outlet, call.id.as_id());
+        self.repay(outlet.party, id, now);
+        match answer {
+            Ok(body) => {
+                let mut text = self.draft();
+                message::result(&mut text, id, &body);
+                self.say(outlet, Said::Answer, text);
             }
-            self.road.end_text(out);
+            Err(error) => self.say_error(outlet, id, &error, call.revision),
         }
-        self.after_answer(ring, call.connection, now);
+        self.after_answer(ring, outlet, now);
     }
 }

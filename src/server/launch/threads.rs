@@ -21,7 +21,7 @@ use crate::observe::counters::Counters;
 use crate::observe::event::Event;
 use crate::observe::label::Transport;
 use crate::server::options::{Executor, Options, RingBackend};
-use crate::server::shard::{Inlet, REFUSALS_MAX, ShardSeed};
+use crate::server::shard::{Inlet, ShardSeed, connections_max};
 
 /// What a shard's connections come from, before there is a ring.
 #[derive(Debug)]
@@ -92,8 +92,7 @@ fn live(seed: ShardSeed, sources: Sources, berth: &Berth<Counters>) -> io::Resul
 /// them, because queues are locked memory, which the system bounds for each user.
 fn ring_sizes(options: &Options) -> RingOptions {
     let sizes = options.engine.ring_sizes;
-    let sockets_max =
-        sizes.sockets_max.min(options.tcp.connections_max.saturating_add(REFUSALS_MAX));
+    let sockets_max = sizes.sockets_max.min(connections_max(options));
     let completions_max = sizes.completions_max.min((2 * sockets_max).next_power_of_two());
     let submissions_max = sizes.submissions_max.min(completions_max);
     RingOptions { sockets_max, submissions_max, completions_max, ..sizes }

@@ -1,5 +1,6 @@
 //! The gate of the eras: from a request as it was read to one that may be served.
 
+use super::Passage;
 use crate::protocol::era::{ClientCapabilities, Lifecycle, LogLevel, Method};
 use crate::protocol::error::Error;
 use crate::protocol::inflight::{Inflight, Rejected};
@@ -10,14 +11,12 @@ use crate::protocol::rpc::Id;
 use crate::service::Client;
 
 /// A request as it was read.
-pub(super) struct Asked<'a> {
-    pub(super) id: Id<'a>,
-    pub(super) method: &'a str,
-    pub(super) params: Option<Value<'a>>,
+pub(in crate::server) struct Asked<'a> {
+    pub(in crate::server) id: Id<'a>,
+    pub(in crate::server) method: &'a str,
+    pub(in crate::server) params: Option<Value<'a>>,
     /// The same, looked through once for all stops of the road.
-    pub(super) members: &'a CallParams<'a>,
-    /// Whether it is one message of a batch.
-    pub(super) in_batch: bool,
+    pub(in crate::server) members: &'a CallParams<'a>,
 }
 
 /// A request whose era has admitted it.
@@ -42,22 +41,23 @@ impl Admitted<'_> {
 }
 
 /// Asks the era of a request whether it may be served: a request that says its revision in `_meta`
-/// stands alone, everything else goes by the handshake of its connection.
+/// stands alone, everything else goes by the handshake of its party.
 #[inline]
 pub(super) fn admit<'a>(
+    passage: Passage,
     asked: &Asked<'a>,
     lifecycle: Lifecycle,
     in_flight: &Inflight,
 ) -> Result<Admitted<'a>, Error> {
-    let Asked { id, method: name, params, members, in_batch } = *asked;
+    let Asked { id, method: name, params, members } = *asked;
     if !in_flight.is_empty() && in_flight.find(id).is_some() {
         return Err(Rejected::Duplicate.into());
     }
     let meta = members.meta()?;
     let method = Method::parse(name);
     let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
-    let is_modern = meta.is_modern() || discovers;
-    if is_modern && in_batch {
+    let is_modern = meta.is_modern() || discovers || passage.is_modern;
+    if is_modern && passage.in_batch {
         // What is said before its answer, as by a stream, has no place in an array of answers.
         return Err(Error::invalid_request(
             "a request of revision 2026-07-28 is no part of a batch",

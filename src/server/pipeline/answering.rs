@@ -7,13 +7,12 @@
 use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
-use crate::link::Connection;
 use crate::protocol::json::Value;
 use crate::protocol::params::{Cancelled, Progress};
 use crate::protocol::rpc::Id;
 use crate::server::desk::Note;
 use crate::server::questions::{Asker, Settled};
-use crate::server::session::Session;
+use crate::server::session::Peer;
 use crate::server::subscriptions::Subscriptions;
 
 impl Road {
@@ -25,7 +24,7 @@ impl Road {
         outcome: Result<Value<'_>, Value<'_>>,
     ) {
         self.counters.requests.responses += 1;
-        let answered = id.and_then(|id| self.questions.answered(passage.key, id));
+        let answered = id.and_then(|id| self.questions.answered(passage.outlet.party, id));
         let Some((number, question)) = answered else {
             self.counters.questions.unasked += 1;
             return;
@@ -63,8 +62,8 @@ impl Road {
     /// `notifications/progress`: a client that works on a question has its time anew.
     pub(super) fn hear_progress(&mut self, passage: Passage, params: Option<Value<'_>>) {
         let progress = Progress::read(params);
-        let is_known =
-            progress.is_some_and(|it| self.questions.progress(passage.key, it.token, passage.now));
+        let is_known = progress
+            .is_some_and(|it| self.questions.progress(passage.outlet.party, it.token, passage.now));
         let questions = &mut self.counters.questions;
         let counter =
             if is_known { &mut questions.progress } else { &mut questions.unknown_progress };
@@ -73,19 +72,18 @@ impl Road {
 
     /// `notifications/cancelled`: the call is told, and nothing more is said about it. An id that
     /// names nothing in flight is passed over: the answer may have crossed the cancellation.
-    pub(super) fn cancel(
-        &mut self,
-        connection: &mut Connection<Session>,
-        params: Option<Value<'_>>,
-    ) {
+    pub(super) fn cancel(&mut self, peer: &mut Peer<'_>, params: Option<Value<'_>>) {
         let Some(cancelled) = Cancelled::read(params) else { return };
-        let Some(ticket) = connection.session.in_flight.remove(cancelled.request) else { return };
+        let Some(ticket) = peer.session.in_flight.remove(cancelled.request) else { return };
         if let Some(stream) = Subscriptions::behind(ticket) {
-            return self.end_stream(connection, stream);
+            return self.end_stream(peer, stream);
         }
-        if self.give_up(Key::from_bits(ticket.0)) {
+        let ticket = Key::from_bits(ticket.0);
+        let outlet = self.calls.awaited(ticket).map(|call| call.outlet);
+        if self.give_up(ticket) {
+            self.unanswered.extend(outlet);
             self.counters.requests.cancelled += 1;
-            connection.owed = connection.owed.saturating_sub(1);
+            peer.standing.repay();
         }
     }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::admission::Admitted;
 use super::{Passage, Road};
 use crate::base::slab::Key;
-use crate::link::Connection;
 use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::inflight::Ticket;
@@ -20,9 +19,10 @@ use crate::server::desk::role::{Asking, Flag, Role, Turn};
 use crate::server::desk::voice::{LocalVoice, Logs};
 use crate::server::editor::Editor;
 use crate::server::letter::{self, Letter, Reach, WorkerVoice};
+use crate::server::party::Said;
 use crate::server::questions::rounds::{Binding, Round};
 use crate::server::questions::{Asker, Posed};
-use crate::server::session::Session;
+use crate::server::session::Peer;
 use crate::service::{BlockingWork, Call, Features, Live, LocalWork, Reply, Worker};
 
 /// What a client must have at least one of to be asked anything.
@@ -32,48 +32,42 @@ const ASKABLE: ClientCapabilities = ClientCapabilities::ELICITATION_FORM
     .with(ClientCapabilities::SAMPLING);
 
 impl Road {
-    /// A request that a handler serves; `true` where it is answered when this returns.
+    /// A request that a handler serves.
     #[inline]
     pub(super) fn call(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) -> bool {
-        let turn = match self.try_task(passage, connection, admitted) {
+    ) -> Said {
+        let turn = match self.try_task(passage, peer, admitted) {
             ControlFlow::Continue(turn) => turn,
-            ControlFlow::Break(()) => return true,
+            ControlFlow::Break(said) => return said,
         };
-        let round = match self.begin_round(passage, connection, admitted) {
+        let round = match self.begin_round(passage, peer, admitted) {
             Ok(round) => round,
-            Err(error) => {
-                let revision = Some(admitted.revision);
-                self.say_error(connection, Some(admitted.id), &error, revision);
-                return true;
-            }
+            Err(error) => return self.refuse_admitted(peer, admitted, &error),
         };
-        let handed_over = match self.begin(connection, admitted) {
+        let handed_over = match self.begin(peer, admitted) {
             Reply::Ready { is_failed } => {
                 self.counters.requests.tools_failed += u64::from(is_failed);
-                return true;
+                return Said::Answer;
             }
             Reply::Failed(error) => Err(error),
-            Reply::Local(work) => {
-                self.hand_to_shard(passage, connection, admitted, (work, round, turn))
-            }
-            Reply::Blocking(work) => self.hand_to_pool(passage, connection, admitted, work),
+            Reply::Local(work) => self.hand_to_shard(passage, peer, admitted, (work, round, turn)),
+            Reply::Blocking(work) => self.hand_to_pool(passage, peer, admitted, work),
         };
-        let Err(error) = handed_over else { return false };
-        let revision = Some(admitted.revision);
-        self.say_error(connection, Some(admitted.id), &error, revision);
-        true
+        match handed_over {
+            Ok(()) => Said::Nothing,
+            Err(error) => self.refuse_admitted(peer, admitted, &error),
+        }
     }
 
     /// Reads the params and goes as far as the catalog does at once.
     #[inline]
-    fn begin(&self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) -> Reply {
+    fn begin(&self, peer: &mut Peer<'_>, admitted: &Admitted<'_>) -> Reply {
         let Admitted { id, revision, params, members, .. } = *admitted;
-        let (catalog, out) = (&self.catalog, &mut connection.outgoing);
+        let (catalog, out) = (&self.catalog, &mut *peer.outgoing);
         let begun = match admitted.method {
             Method::PromptsGet => {
                 GetPrompt::read(params).map(|asked| catalog.make_prompt(revision, &asked, id, out))
@@ -100,7 +94,7 @@ impl Road {
     fn begin_round(
         &mut self,
         passage: Passage,
-        connection: &Connection<Session>,
+        peer: &Peer<'_>,
         admitted: &Admitted<'_>,
     ) -> Result<Option<Box<Round>>, Error> {
         let may_retry =
@@ -112,20 +106,20 @@ impl Road {
         if retry.is_empty() {
             return Ok(None);
         }
-        self.resume_round(passage, connection, admitted, retry)
+        self.resume_round(passage, peer, admitted, retry)
     }
 
     fn resume_round(
         &mut self,
         passage: Passage,
-        connection: &Connection<Session>,
+        peer: &Peer<'_>,
         admitted: &Admitted<'_>,
         retry: Retry<'_>,
     ) -> Result<Option<Box<Round>>, Error> {
         let Some(state) = retry.request_state else {
             return Ok(Some(Box::new(Round::foreseen(retry.input_responses))));
         };
-        self.refuse_busy(connection)?;
+        self.refuse_busy(peer)?;
         let unix_ms = self.calendar.unix_ms(passage.now);
         let opened = self.rounds.open(state, bind(admitted), unix_ms);
         let mut round = opened.inspect_err(|_| self.counters.questions.states_refused += 1)?;
@@ -137,13 +131,13 @@ impl Road {
     fn hand_to_shard(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
         (work, round, turn): (LocalWork, Option<Box<Round>>, Turn),
     ) -> Result<(), Error> {
         let flag = Rc::<Flag>::default();
         let local = Work::Local { task: None, flag: Rc::clone(&flag) };
-        let ticket = self.enter(passage, connection, admitted, local)?;
+        let ticket = self.enter(passage, peer, admitted, local)?;
         let asking = if admitted.revision.is_modern() {
             // Whoever can be asked nothing needs no name for its states.
             let is_askable = ASKABLE.without(admitted.capabilities) != ASKABLE;
@@ -178,14 +172,14 @@ impl Road {
     fn hand_to_pool(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
         work: BlockingWork,
     ) -> Result<(), Error> {
         let interest = Arc::new(());
         let watched = Arc::downgrade(&interest);
         let blocking = Work::Blocking { interest: Some(interest) };
-        let ticket = self.enter(passage, connection, admitted, blocking)?;
+        let ticket = self.enter(passage, peer, admitted, blocking)?;
         let (post, shard) = (self.post.clone(), self.shard);
         let (client, logs) = (admitted.client(), self.logs(admitted));
         let reach: Arc<dyn Reach> = Arc::<Editor>::clone(&self.editor);
@@ -208,8 +202,8 @@ impl Road {
         }
         self.counters.shard.blocking_refused += 1;
         self.calls.end(ticket);
-        connection.owed -= 1;
-        connection.session.in_flight.remove(admitted.id);
+        peer.standing.owed -= 1;
+        peer.session.in_flight.remove(admitted.id);
         Err(Error::new(
             Kind::Busy,
             "every thread for blocking tools is taken and the queue is full",
@@ -220,13 +214,13 @@ impl Road {
     pub(super) fn enter(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
         work: Work,
     ) -> Result<Key, Error> {
-        self.refuse_busy(connection)?;
+        self.refuse_busy(peer)?;
         let caller = Caller {
-            connection: passage.key,
+            outlet: passage.outlet,
             id: admitted.id.into(),
             revision: admitted.revision,
             progress_token: admitted.progress_token.map(IdBuf::from),
@@ -237,18 +231,18 @@ impl Road {
             .calls
             .enter(caller, work, deadline)
             .ok_or_else(|| Error::new(Kind::Busy, "as many calls are in flight as may be"))?;
-        let in_flight = &mut connection.session.in_flight;
+        let in_flight = &mut peer.session.in_flight;
         // Looked up when the request was admitted, and bounded above.
         in_flight.insert(admitted.id, Ticket(ticket.to_bits()), usize::MAX)?;
-        connection.owed += 1;
+        peer.standing.owed += 1;
         Ok(ticket)
     }
 
     /// Refuses one call more than a connection may have in flight. As many as may be are no reason
     /// to stop reading: what comes next may be the answer that one of them waits for. Streams are
     /// in flight too, but wait for nothing and have a bound of their own.
-    fn refuse_busy(&mut self, connection: &Connection<Session>) -> Result<(), Error> {
-        if (connection.owed as usize) < self.requests_in_flight_max {
+    fn refuse_busy(&mut self, peer: &Peer<'_>) -> Result<(), Error> {
+        if (peer.standing.owed as usize) < self.requests_in_flight_max {
             return Ok(());
         }
         self.counters.requests.refused_in_flight += 1;

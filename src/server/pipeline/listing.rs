@@ -1,18 +1,17 @@
 //! The lists: pages that were framed when the catalog was built.
 
-use super::Road;
 use super::admission::Admitted;
-use crate::link::Connection;
+use super::{Road, say_result};
 use crate::protocol::era::Method;
 use crate::protocol::error::Error;
-use crate::protocol::message;
 use crate::protocol::params::List;
-use crate::server::session::Session;
+use crate::server::party::Said;
+use crate::server::session::Peer;
 
 impl Road {
     /// One page of the list that `admitted` asks for.
     #[inline]
-    pub(super) fn list(&mut self, connection: &mut Connection<Session>, admitted: &Admitted<'_>) {
+    pub(super) fn list(&mut self, peer: &mut Peer<'_>, admitted: &Admitted<'_>) -> Said {
         let revision = admitted.revision;
         let page = List::read(admitted.params).and_then(|List { cursor }| match admitted.method {
             Method::ToolsList => self.catalog.tools_page(revision, cursor),
@@ -22,10 +21,8 @@ impl Road {
             other => Err(Error::method_not_found(other.as_str())),
         });
         match page {
-            Ok(page) => message::result(&mut connection.outgoing, admitted.id, page),
-            Err(error) => {
-                self.say_error(connection, Some(admitted.id), &error, Some(revision));
-            }
+            Ok(page) => say_result(peer, admitted, page),
+            Err(error) => self.refuse_admitted(peer, admitted, &error),
         }
     }
 }

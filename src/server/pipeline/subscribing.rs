@@ -4,14 +4,14 @@
 //! is what will be told; whatever is refused has left nothing behind.
 
 use super::admission::Admitted;
-use super::{Passage, Road};
+use super::{Passage, Road, say_result};
 use crate::base::slab::Key;
-use crate::link::Connection;
 use crate::protocol::era::ClientCapabilities;
 use crate::protocol::error::Error;
 use crate::protocol::message;
 use crate::protocol::params::{Filter, Listen, Subscribe};
-use crate::server::session::Session;
+use crate::server::party::{Party, Said};
+use crate::server::session::{Peer, Session};
 use crate::server::subscriptions::{List, Lists, Subscriptions, Wish};
 use crate::service::Features;
 
@@ -23,18 +23,19 @@ impl Road {
     pub(super) fn listen(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) {
-        if let Err(error) = self.open_stream(passage.key, connection, admitted) {
-            self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
+    ) -> Said {
+        match self.open_stream(passage.outlet.party, peer, admitted) {
+            Ok(()) => Said::Word,
+            Err(error) => self.refuse_admitted(peer, admitted, &error),
         }
     }
 
     fn open_stream(
         &mut self,
-        key: Key,
-        connection: &mut Connection<Session>,
+        party: Party,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
     ) -> Result<(), Error> {
         let id = admitted.id;
@@ -50,14 +51,15 @@ impl Road {
             List::Tools => granted.tools_list_changed,
         });
         let (uris, task_ids) = (&granted.resource_uris[..], &granted.task_ids[..]);
-        let Session { subscriber, in_flight, .. } = &mut connection.session;
-        let opened = self.subscriptions.listen(key, subscriber, id, Wish { lists, uris, task_ids });
+        let Session { subscriber, in_flight, .. } = &mut *peer.session;
+        let opened =
+            self.subscriptions.listen(party, subscriber, id, Wish { lists, uris, task_ids });
         self.counters.subscriptions.refused += u64::from(opened.is_err());
         // Looked up when the request was admitted: nothing in flight has this id.
         in_flight.insert(id, Subscriptions::ticket(opened?), usize::MAX)?;
         self.counters.subscriptions.opened += 1;
-        connection.listens = true;
-        message::acknowledged(&mut connection.outgoing, id, &granted);
+        peer.standing.listens = true;
+        message::acknowledged(peer.outgoing, id, &granted);
         for task in &granted.task_ids {
             self.watch_task(task);
         }
@@ -87,11 +89,11 @@ impl Road {
     }
 
     /// A client does not want a stream any more; nothing more is said about it.
-    pub(super) fn end_stream(&mut self, connection: &mut Connection<Session>, key: Key) {
-        let subscriber = &mut connection.session.subscriber;
+    pub(super) fn end_stream(&mut self, peer: &mut Peer<'_>, key: Key) {
+        let subscriber = &mut peer.session.subscriber;
         if self.subscriptions.end(subscriber, key).is_some() {
             self.counters.subscriptions.ended += 1;
-            connection.listens = subscriber.listens();
+            peer.standing.listens = subscriber.listens();
         }
     }
 
@@ -101,17 +103,17 @@ impl Road {
     pub(super) fn subscribe(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) {
-        let done = self.note_subscription(passage.key, connection, admitted);
-        self.say_done(connection, admitted, done);
+    ) -> Said {
+        let done = self.note_subscription(passage.outlet.party, peer, admitted);
+        self.say_done(peer, admitted, done)
     }
 
     fn note_subscription(
         &mut self,
-        key: Key,
-        connection: &mut Connection<Session>,
+        party: Party,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
     ) -> Result<(), Error> {
         let uri = Subscribe::read(admitted.params)?.uri;
@@ -119,44 +121,37 @@ impl Road {
             return Err(Error::resource_not_found(uri, admitted.revision));
         }
         let before = self.subscriptions.len();
-        let subscriber = &mut connection.session.subscriber;
-        let noted = self.subscriptions.subscribe(key, subscriber, uri);
+        let subscriber = &mut peer.session.subscriber;
+        let noted = self.subscriptions.subscribe(party, subscriber, uri);
         self.counters.subscriptions.refused += u64::from(noted.is_err());
         self.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
         noted?;
-        connection.listens = true;
+        peer.standing.listens = true;
         Ok(())
     }
 
     /// `resources/unsubscribe`: answered with nothing, also where there was no subscription: the
     /// client wants to hear no more, and will not.
-    pub(super) fn unsubscribe(
-        &mut self,
-        connection: &mut Connection<Session>,
-        admitted: &Admitted<'_>,
-    ) {
+    pub(super) fn unsubscribe(&mut self, peer: &mut Peer<'_>, admitted: &Admitted<'_>) -> Said {
         let done = Subscribe::read(admitted.params).map(|Subscribe { uri }| {
-            let subscriber = &mut connection.session.subscriber;
+            let subscriber = &mut peer.session.subscriber;
             let before = self.subscriptions.len();
             self.subscriptions.unsubscribe(subscriber, uri);
             self.counters.subscriptions.ended += (before - self.subscriptions.len()) as u64;
-            connection.listens = subscriber.listens();
+            peer.standing.listens = subscriber.listens();
         });
-        self.say_done(connection, admitted, done);
+        self.say_done(peer, admitted, done)
     }
 
     fn say_done(
         &mut self,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
         done: Result<(), Error>,
-    ) {
+    ) -> Said {
         match done {
-            Ok(()) => message::result(&mut connection.outgoing, admitted.id, b"{}"),
-            Err(error) => {
-                let revision = Some(admitted.revision);
-                self.say_error(connection, Some(admitted.id), &error, revision);
-            }
+            Ok(()) => say_result(peer, admitted, b"{}"),
+            Err(error) => self.refuse_admitted(peer, admitted, &error),
         }
     }
 }

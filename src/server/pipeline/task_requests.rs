@@ -16,7 +16,6 @@ use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::mesh::ShardId;
-use crate::link::Connection;
 use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::message;
@@ -25,62 +24,61 @@ use crate::protocol::revision::Revision;
 use crate::server::calls::Work;
 use crate::server::desk::Note;
 use crate::server::letter::Letter;
-use crate::server::session::Session;
+use crate::server::party::{Party, Said};
+use crate::server::session::Peer;
 use crate::server::tasks::{Asking, End, TaskId, TaskLetter, Waiter, Wish};
 use crate::service::Features;
 
 impl Road {
-    /// A request for tasks; `true` where it was answered at once.
+    /// A request for tasks.
     pub(super) fn tasks_request(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) -> bool {
-        let start = connection.outgoing.len();
+    ) -> Said {
+        let start = peer.outgoing.len();
         let answered = match know_tasks(admitted) {
             Ok(()) if admitted.method == Method::TasksList => {
-                self.list_tasks(passage.key, connection, admitted).map(|()| true)
+                self.list_tasks(passage.outlet.party, peer, admitted)
             }
-            Ok(()) => self.ask_task(passage, connection, admitted),
+            Ok(()) => self.ask_task(passage, peer, admitted),
             Err(error) => Err(error),
         };
         answered.unwrap_or_else(|error| {
-            connection.outgoing.truncate(start);
-            self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
-            true
+            peer.outgoing.truncate(start);
+            self.refuse_admitted(peer, admitted, &error)
         })
     }
 
-    /// Fulfils a wish, here or on the shard that keeps the task; `true` where it was answered at
-    /// once.
+    /// Fulfils a wish, here or on the shard that keeps the task.
     fn ask_task(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Said, Error> {
         let (task, wish) = read(admitted)?;
         let revision = admitted.revision;
         let deadline = passage.now.after(self.request_max);
         let (owner, shard) = (task.owner(self.shards), self.shard);
         if owner != shard {
-            let ticket = self.enter(passage, connection, admitted, Work::Elsewhere)?;
+            let ticket = self.enter(passage, peer, admitted, Work::Elsewhere)?;
             let asking = Asking { task, shard, ticket, deadline, revision, wish };
             self.post_about_task(owner, TaskLetter::Asked(asking));
-            return Ok(false);
+            return Ok(Said::Nothing);
         }
         let key = self.tasks.find(task, revision.is_modern()).ok_or_else(unknown_task)?;
         if self.must_wait(key, &wish, passage.now)? {
-            let ticket = self.enter(passage, connection, admitted, Work::Elsewhere)?;
+            let ticket = self.enter(passage, peer, admitted, Work::Elsewhere)?;
             self.wait_for_task(key, Waiter { shard, ticket, deadline });
-            return Ok(false);
+            return Ok(Said::Nothing);
         }
-        let out = &mut connection.outgoing;
+        let out = &mut *peer.outgoing;
         message::result_open(out, admitted.id);
         self.fulfil(key, &wish, revision, passage.now, out)?;
         message::result_close(out);
-        Ok(true)
+        Ok(Said::Answer)
     }
 
     /// Whether a wish can be fulfilled only when the task has ended. Fails where as many wait for
@@ -188,22 +186,22 @@ impl Road {
         }
     }
 
-    /// `tasks/list`: the tasks that were begun over this connection, which all live on this shard.
+    /// `tasks/list`: the tasks that were begun by this party, which all live on this shard.
     /// Without authorization there is nothing else that would tell whose they are.
     fn list_tasks(
         &self,
-        key: Key,
-        connection: &mut Connection<Session>,
+        party: Party,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<Said, Error> {
         let List { cursor, .. } = List::read(admitted.params)?;
-        let (tasks, next) = self.tasks.page(key, cursor)?;
-        let out = &mut connection.outgoing;
+        let (tasks, next) = self.tasks.page(party, cursor)?;
+        let out = &mut *peer.outgoing;
         message::result_open(out, admitted.id);
         let views = tasks.iter().map(|task| task.view(self.calendar));
         message::tasks_page(out, views, next.as_deref());
         message::result_close(out);
-        Ok(())
+        Ok(Said::Answer)
     }
 
     /// The names of tasks that may be listened to: those that are formed like ours. Whether there

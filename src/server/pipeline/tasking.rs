@@ -19,7 +19,6 @@ use super::task_voice::TaskWorkerVoice;
 use super::{Passage, Road};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
-use crate::link::Connection;
 use crate::protocol::era::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::message;
@@ -31,8 +30,9 @@ use crate::server::desk::role::{Asking, Flag, Role, Turn};
 use crate::server::desk::voice::{LocalVoice, Logs};
 use crate::server::editor::Editor;
 use crate::server::letter::{self, Letter, Reach, WorkerVoice};
+use crate::server::party::Said;
 use crate::server::questions::Asker;
-use crate::server::session::Session;
+use crate::server::session::Peer;
 use crate::server::tasks::{Birth, End, TaskLetter, TaskNote};
 use crate::service::{
     BlockingWork, Call, Features, HandlerError, Live, LocalWork, Reply, TaskSupport, Worker, Yield,
@@ -56,11 +56,11 @@ impl Road {
     pub(super) fn try_task(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) -> ControlFlow<(), Turn> {
+    ) -> ControlFlow<Said, Turn> {
         if admitted.method == Method::ToolsCall && self.catalog.has(Features::TASKS) {
-            return self.decide(passage, connection, admitted);
+            return self.decide(passage, peer, admitted);
         }
         ControlFlow::Continue(Turn::None)
     }
@@ -68,25 +68,20 @@ impl Road {
     fn decide(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
-    ) -> ControlFlow<(), Turn> {
+    ) -> ControlFlow<Said, Turn> {
         let call = Call::from_params(admitted.revision, admitted.members);
         let manner = call.and_then(|call| Ok((call, self.manner(admitted, call.name())?)));
         match manner {
-            Ok((_, Manner::Call)) => return ControlFlow::Continue(Turn::None),
-            Ok((_, Manner::CallFirst(ttl))) => {
-                return ControlFlow::Continue(Turn::Possible(ttl));
-            }
+            Ok((_, Manner::Call)) => ControlFlow::Continue(Turn::None),
+            Ok((_, Manner::CallFirst(ttl))) => ControlFlow::Continue(Turn::Possible(ttl)),
             Ok((call, Manner::Task(ttl))) => {
                 let call = call.from_client(admitted.capabilities);
-                self.call_as_task(passage, connection, admitted, &call, ttl);
+                ControlFlow::Break(self.call_as_task(passage, peer, admitted, &call, ttl))
             }
-            Err(error) => {
-                self.say_error(connection, Some(admitted.id), &error, Some(admitted.revision));
-            }
+            Err(error) => ControlFlow::Break(self.refuse_admitted(peer, admitted, &error)),
         }
-        ControlFlow::Break(())
     }
 
     /// Whether a call of a tool becomes a task: up to 2025-11-25 the caller decides within what the
@@ -128,15 +123,15 @@ impl Road {
     fn call_as_task(
         &mut self,
         passage: Passage,
-        connection: &mut Connection<Session>,
+        peer: &mut Peer<'_>,
         admitted: &Admitted<'_>,
         call: &Call<'_>,
         ttl: Option<Duration>,
-    ) {
-        let start = connection.outgoing.len();
-        let reply = self.catalog.call(call, admitted.id, &mut connection.outgoing);
+    ) -> Said {
+        let start = peer.outgoing.len();
+        let reply = self.catalog.call(call, admitted.id, peer.outgoing);
         let birth = Birth {
-            connection: passage.key,
+            party: passage.outlet.party,
             client: admitted.client(),
             progress_token: admitted.progress_token.map(IdBuf::from),
             ttl,
@@ -145,10 +140,10 @@ impl Road {
             Reply::Ready { is_failed } => {
                 self.counters.requests.tools_failed += u64::from(is_failed);
                 if admitted.revision.is_modern() {
-                    return;
+                    return Said::Answer;
                 }
-                let body = body_of(&connection.outgoing[start..], admitted.id).to_vec();
-                connection.outgoing.truncate(start);
+                let body = body_of(&peer.outgoing[start..], admitted.id).to_vec();
+                peer.outgoing.truncate(start);
                 let end = End::Result { body, is_failed };
                 (self.tasks.begin(birth, passage.now), Some(end))
             }
@@ -158,15 +153,13 @@ impl Road {
         };
         let task = match begun {
             Ok(task) => task,
-            Err(error) => {
-                let revision = Some(admitted.revision);
-                return self.say_error(connection, Some(admitted.id), &error, revision);
-            }
+            Err(error) => return self.refuse_admitted(peer, admitted, &error),
         };
-        self.say_begun(&mut connection.outgoing, admitted.id, task);
+        self.say_begun(peer.outgoing, admitted.id, task);
         if let Some(end) = end {
             self.tasks.finish(task, end, passage.now);
         }
+        Said::Answer
     }
 
     /// The answer to the call `id`, which has become a task.

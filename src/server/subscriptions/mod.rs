@@ -32,6 +32,7 @@ use std::rc::Rc;
 
 use self::index::Index;
 use self::stream::WATCH_BYTES;
+use super::party::Party;
 use crate::base::slab::{Key, Slab};
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::inflight::Ticket;
@@ -174,7 +175,7 @@ impl Subscriptions {
     /// [`Refusal`]; nothing has changed then.
     pub(super) fn listen(
         &mut self,
-        connection: Key,
+        party: Party,
         subscriber: &mut Subscriber,
         id: Id<'_>,
         wish: Wish<'_>,
@@ -185,7 +186,7 @@ impl Subscriptions {
         if wish.uris.len() + wish.task_ids.len() > self.bounds.names_max {
             return Err(Refusal::Names(self.bounds.names_max));
         }
-        let stream = Stream::new(connection, Some(id.into()), wish.lists);
+        let stream = Stream::new(party, Some(id.into()), wish.lists);
         let costs = wish.names().map(|(subject, name)| self.cost(subject, name));
         let cost = costs.sum::<Result<usize, Refusal>>()? + stream.held_bytes();
         self.afford(cost)?;
@@ -203,7 +204,7 @@ impl Subscriptions {
     /// [`Refusal`]; nothing has changed then.
     pub(super) fn subscribe(
         &mut self,
-        connection: Key,
+        party: Party,
         subscriber: &mut Subscriber,
         uri: &str,
     ) -> Result<(), Refusal> {
@@ -222,7 +223,7 @@ impl Subscriptions {
             key
         } else {
             self.afford(cost + STREAM_BYTES)?;
-            self.enter(subscriber, Stream::new(connection, None, Lists::NONE))?
+            self.enter(subscriber, Stream::new(party, None, Lists::NONE))?
         };
         self.place(key, Subject::Resource, uri);
         Ok(())

@@ -6,6 +6,7 @@
 use crate::base::slab::Key;
 use crate::protocol::message::Change;
 use crate::protocol::rpc::{Id, IdBuf};
+use crate::server::party::Party;
 use crate::service::Changes;
 
 /// A list of the catalog whose changes are told.
@@ -85,7 +86,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(in crate::server) struct Stream {
     /// Whose it is.
-    pub(in crate::server) connection: Key,
+    pub(in crate::server) party: Party,
     /// What every frame must name; a legacy session has one stream and no name for it.
     id: Option<IdBuf>,
     /// The lists whose changes it hears of.
@@ -110,9 +111,9 @@ impl From<Changes> for Lists {
 }
 
 impl Stream {
-    pub(super) const fn new(connection: Key, id: Option<IdBuf>, lists: Lists) -> Self {
+    pub(super) const fn new(party: Party, id: Option<IdBuf>, lists: Lists) -> Self {
         Self {
-            connection,
+            party,
             id,
             lists,
             missed: Lists::NONE,
@@ -165,6 +166,6 @@ mod tests {
 
     #[test]
     fn a_stream_is_small() {
-        assert!(size_of::<Stream>() <= 104, "{}", size_of::<Stream>());
+        assert!(size_of::<Stream>() <= 112, "{}", size_of::<Stream>());
     }
 }

@@ -5,8 +5,8 @@ use super::*;
 const BOUNDS: Bounds =
     Bounds { streams_max: 3, names_max: 4, name_bytes_max: 16, held_bytes_max: 1 << 20 };
 
-fn connection(number: u64) -> Key {
-    Key::from_bits(number)
+fn connection(number: u64) -> Party {
+    Party::Connection(Key::from_bits(number))
 }
 
 fn lists(list: List) -> Lists {
@@ -81,7 +81,7 @@ fn nothing_is_left_of_streams_that_have_ended_in_any_order() {
             let (side, key) = keys[turn * step % 50];
             assert_eq!(told_of(&mut all, "a:2").len(), 50 - turn);
             let ended = all.end(&mut subscribers[side], key).unwrap();
-            assert_eq!(ended.connection, connection(side as u64));
+            assert_eq!(ended.party, connection(side as u64));
             assert!(all.end(&mut subscribers[side], key).is_none());
         }
         assert!(subscribers.iter().all(|subscriber| !subscriber.listens()));

@@ -20,6 +20,7 @@ use crate::engine::timer::Wheel;
 use crate::protocol::error::{Error, Kind};
 use crate::protocol::message::TaskStatus;
 use crate::protocol::rpc::{Id, IdBuf};
+use crate::server::party::Party;
 use crate::server::questions::Dialogue;
 
 /// How many tasks a shard keeps, how long, and how much of them.
@@ -73,7 +74,7 @@ impl<W> Tasks<W> {
             return Err(full());
         }
         let id = self.names.draw().ok_or_else(|| Error::internal("no name for a task"))?;
-        let Birth { connection, client, progress_token, ttl } = birth;
+        let Birth { party, client, progress_token, ttl } = birth;
         let Bounds { ttl: ttl_default, ttl_max, .. } = self.bounds;
         let ttl = ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);
         // Told or not is up to the server; what is kept so long must not be long itself.
@@ -86,7 +87,7 @@ impl<W> Tasks<W> {
         let task = Task {
             id,
             name: id.to_string(),
-            connection,
+            party,
             revision: client.revision,
             progress_token,
             progress: f64::NEG_INFINITY,
@@ -133,18 +134,18 @@ impl<W> Tasks<W> {
         (task.revision.is_modern() == is_modern).then_some(key)
     }
 
-    /// The tasks that were begun over a connection by callers up to 2025-11-25, in the order in
+    /// The tasks that were begun by a party among callers up to 2025-11-25, in the order in
     /// which they began: one page, and the cursor of the next one.
     ///
     /// Fails with invalid params (-32602) where the cursor is none of this shard's.
     pub(in crate::server) fn page(
         &self,
-        connection: Key,
+        party: Party,
         cursor: Option<&str>,
     ) -> Result<(Vec<&Task<W>>, Option<String>), Error> {
         let after = cursor.map_or(Ok(0), |cursor| self.read_cursor(cursor))?;
         let is_listed = |task: &Task<W>| {
-            task.connection == connection && !task.revision.is_modern() && task.number > after
+            task.party == party && !task.revision.is_modern() && task.number > after
         };
         let tasks = self.slab.iter().map(|(_, task)| task);
         let mut tasks: Vec<_> = tasks.filter(|task| is_listed(task)).collect();
@@ -311,12 +312,12 @@ impl<W> Tasks<W> {
         self.running
     }
 
-    /// What the tasks that a connection began have asked it by requests and not been answered.
-    pub(in crate::server) fn questions_to(&self, connection: Key) -> Vec<u64> {
+    /// What the tasks that a party began have asked it by requests and not been answered.
+    pub(in crate::server) fn questions_to(&self, party: Party) -> Vec<u64> {
         if self.running == 0 {
             return Vec::new();
         }
-        let own = self.slab.iter().filter(|(_, task)| task.connection == connection);
+        let own = self.slab.iter().filter(|(_, task)| task.party == party);
         own.flat_map(|(_, task)| task.dialogue.open()).copied().collect()
     }
 

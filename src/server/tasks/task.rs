@@ -20,14 +20,15 @@ use crate::protocol::error::Error;
 use crate::protocol::message::{TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::IdBuf;
+use crate::server::party::Party;
 use crate::server::questions::Dialogue;
 use crate::service::Client;
 
 /// What a task begins with.
 #[derive(Debug)]
 pub(in crate::server) struct Birth {
-    /// Whose call it was. The connection may end before the task does.
-    pub(in crate::server) connection: Key,
+    /// Whose call it was. It may be gone before the task does.
+    pub(in crate::server) party: Party,
     /// What the caller speaks, which is how the result is kept, and what it can answer.
     pub(in crate::server) client: Client,
     /// What progress must name, where the caller wants to hear of it.
@@ -78,7 +79,7 @@ pub(in crate::server) struct Waiter {
 pub(in crate::server) struct Task<W> {
     pub(in crate::server) id: TaskId,
     pub(super) name: String,
-    pub(in crate::server) connection: Key,
+    pub(in crate::server) party: Party,
     pub(in crate::server) revision: Revision,
     pub(in crate::server) progress_token: Option<IdBuf>,
     /// The last progress told: later ones must be greater.

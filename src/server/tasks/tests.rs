@@ -17,9 +17,10 @@ use crate::protocol::error::Error;
 use crate::protocol::message::{InputRequest, InputResponse, TaskDetail, TaskStatus};
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::Id;
+use crate::server::party::Party;
 use crate::service::{AskError, Client};
 
-const CONNECTION: Key = Key::from_bits(7);
+const PARTY: Party = Party::Connection(Key::from_bits(7));
 
 fn bounds() -> Bounds {
     let (ttl, ttl_max) = (Duration::from_secs(10), Duration::from_secs(100));
@@ -34,7 +35,7 @@ fn tasks(bounds: Bounds) -> Tasks<&'static str> {
 
 fn birth(revision: Revision) -> Birth {
     let client = Client { revision, capabilities: ClientCapabilities::default() };
-    Birth { connection: CONNECTION, client, progress_token: None, ttl: None }
+    Birth { party: PARTY, client, progress_token: None, ttl: None }
 }
 
 fn at(milliseconds: u64) -> Moment {
@@ -287,21 +288,21 @@ fn a_connection_sees_its_own_tasks_of_the_old_generation_page_by_page() {
         let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
         own.push(tasks.task(key).unwrap().id);
         begin(&mut tasks, Revision::LATEST, at(0));
-        let connection = Key::from_bits(number + 100);
-        tasks.begin(Birth { connection, ..birth(Revision::V2025_11_25) }, at(0)).unwrap();
+        let party = Party::Connection(Key::from_bits(number + 100));
+        tasks.begin(Birth { party, ..birth(Revision::V2025_11_25) }, at(0)).unwrap();
     }
     let (mut seen, mut cursor) = (Vec::new(), None);
     for length in [50, 50, 20] {
-        let (page, next) = tasks.page(CONNECTION, cursor.as_deref()).unwrap();
+        let (page, next) = tasks.page(PARTY, cursor.as_deref()).unwrap();
         assert_eq!(page.len(), length);
         seen.extend(page.iter().map(|task| task.id));
         cursor = next;
     }
     assert_eq!((seen, cursor), (own, None));
-    assert!(tasks.page(Key::from_bits(1), None).unwrap().0.is_empty());
+    assert!(tasks.page(Party::Connection(Key::from_bits(1)), None).unwrap().0.is_empty());
     let long = "0".repeat(17);
     for wrong in ["", "0", "0000000000000000", "00000000000fffff", "+000000000000001", &long] {
-        assert_eq!(tasks.page(CONNECTION, Some(wrong)).unwrap_err().code, -32602, "{wrong}");
+        assert_eq!(tasks.page(PARTY, Some(wrong)).unwrap_err().code, -32602, "{wrong}");
     }
 }
 

@@ -1,0 +1,240 @@
+//! HTTP: from requests to the road, and from what is said to answers.
+//!
+//! A request is admitted by its head, then by its message; what it is decides who answers: the road
+//! at once, the page and its like, or a legacy session, which may live on another shard. A request
+//! whose answer comes later opens an exchange, and its connection is held until that is over.
+//!
+//! What it keeps true: every request that was read gets one answer, in the order of the requests;
+//! what is wrong with one harms no other, and ends the connection only where nobody can tell where
+//! the next one begins.
+
+mod exchanges;
+mod hearing;
+mod plain;
+mod posting;
+mod sessions;
+
+use super::ShardDriver;
+use crate::base::slab::Key;
+use crate::base::time::Moment;
+use crate::guard::origin::Blocked;
+use crate::protocol::error::{Error, Kind as Fault};
+use crate::protocol::message;
+use crate::server::http::Manner;
+use crate::transport::http::fields::{Allowed, Fields};
+use crate::transport::http::head::{Field, Head};
+use crate::transport::http::ladder::{self, Kind, Refusal, Step};
+use crate::transport::http::limits;
+use crate::transport::http::reader::{Assembled, Next};
+use crate::transport::http::response::{self, Body, CONTINUE, Response};
+use crate::transport::http::status::Status;
+
+/// One request with the bytes of its head.
+#[derive(Clone, Copy, Debug)]
+struct Incoming<'a> {
+    key: Key,
+    head: &'a Head,
+    bytes: &'a [u8],
+    manner: Manner,
+    now: Moment,
+}
+
+impl<'a> Incoming<'a> {
+    fn origin(&self) -> Option<&'a [u8]> {
+        self.head.field(self.bytes, Field::Origin)
+    }
+}
+
+impl ShardDriver {
+    /// Carries the requests of an arrival (`bytes[..length]`, the rest is padding); returns how far
+    /// it came before the connection was not to be read any more.
+    pub(super) fn read_requests(
+        &mut self,
+        key: Key,
+        bytes: &mut [u8],
+        length: usize,
+        now: Moment,
+    ) -> usize {
+        let mut from = 0;
+        loop {
+            let limits = &self.http.limits;
+            match self.link.next_request(key, &bytes[..length], &mut from, limits, now) {
+                Next::Inside { head, start, body } => {
+                    let (before, text) = bytes[start..].split_at_mut(body.start - start);
+                    self.serve((key, &head), before, (text, body.len()), now);
+                }
+                Next::Assembled => {
+                    let Some(request) = self.link.take_request(key) else { return length };
+                    let Assembled { mut bytes, head, body } = request;
+                    let (before, text) = bytes.split_at_mut(body.start);
+                    self.serve((key, &head), before, (text, body.len()), now);
+                    self.link.pool.give(bytes);
+                }
+                Next::Announced => self.foresee(key, now),
+                Next::Refused(refusal) => {
+                    self.refuse_framing(key, refusal);
+                    return length;
+                }
+                Next::NeedMore => return from,
+            }
+            self.link.balance(key);
+        }
+    }
+
+    /// One request: admitted by its head, then served.
+    fn serve(
+        &mut self,
+        (key, head): (Key, &Head),
+        bytes: &[u8],
+        (text, length): (&mut [u8], usize),
+        now: Moment,
+    ) {
+        let incoming = Incoming { key, head, bytes, manner: self.manner(head), now };
+        let kind = match self.admit(&incoming) {
+            Ok(kind) => kind,
+            Err(refusal) => return self.refuse(&incoming, &refusal),
+        };
+        match kind {
+            Kind::Post { session, version } => {
+                self.post(&incoming, (session, version), (text, length));
+            }
+            Kind::Stream { session, last_event } => {
+                self.listen_to(&incoming, session, last_event);
+            }
+            Kind::End { session } => self.end_of_session(&incoming, session),
+            Kind::Events => self.begin_pair(&incoming),
+            Kind::Message { session } => {
+                self.post_to_pair(&incoming, session, (text, length));
+            }
+            plain => self.answer_plain(&incoming, plain),
+        }
+    }
+
+    /// How the answers to a request are to be written, as far as its head tells.
+    fn manner(&self, head: &Head) -> Manner {
+        let strict = self.http.profile.strict;
+        Manner {
+            is_chunked: head.minor_version > 0,
+            closes: !head.keeps_alive || head.minor_version == 0,
+            may_stream: strict.is_none() && head.accept.event_stream,
+            is_modern: true,
+            is_for_all: false,
+            session: None,
+            version: strict.map(|revision| revision.as_str()),
+        }
+    }
+
+    /// Asks the guard and the ladder.
+    fn admit<'a>(&self, incoming: &Incoming<'a>) -> Result<Kind<'a>, Refusal> {
+        let Incoming { head, bytes, .. } = *incoming;
+        let origin = incoming.origin();
+        if let Err(blocked) = self.http.origin.admit(head.field(bytes, Field::Host), origin) {
+            let step = match blocked {
+                Blocked::Host => Step::Host,
+                Blocked::Origin => Step::Origin,
+            };
+            return Err(step.refuse(blocked.message()));
+        }
+        ladder::admit_head(head, bytes, &self.http.profile)
+    }
+
+    /// A head whose body is still to come: a request that is refused by its head is refused now,
+    /// and a client that waits for a word before it sends the body hears it.
+    fn foresee(&mut self, key: Key, now: Moment) {
+        let Some((head, bytes)) = self.link.announced(key) else { return };
+        let (head, bytes) = (head.clone(), bytes.to_vec());
+        let manner = Manner { closes: true, ..self.manner(&head) };
+        let incoming = Incoming { key, head: &head, bytes: &bytes, manner, now };
+        match self.admit(&incoming) {
+            Ok(_) if head.expects_continue => {
+                if let Some(out) = self.link.outgoing(key) {
+                    out.extend_from_slice(CONTINUE);
+                }
+            }
+            Ok(_) => {}
+            Err(refusal) => self.refuse(&incoming, &refusal),
+        }
+    }
+
+    /// Answers a request that is refused before its message is looked at.
+    fn refuse(&mut self, incoming: &Incoming<'_>, refusal: &Refusal) {
+        self.road.counters.faults.http += 1;
+        let Refusal { status, allow, error, step } = refusal;
+        // A page of another origin is not told that this server is there.
+        let origin = incoming.origin().filter(|_| *step != Step::Origin && *step != Step::Host);
+        let fields = Fields { allow: *allow, ..self.fields(incoming, origin) };
+        self.answer_error(incoming, (*status, fields), error);
+    }
+
+    /// Answers what is no request; nothing more is read.
+    fn refuse_framing(&mut self, key: Key, refusal: limits::Refusal) {
+        self.road.counters.faults.http += 1;
+        let is_large = refusal.status == Status::CONTENT_TOO_LARGE;
+        let kind = if is_large { Fault::TooLarge } else { Fault::InvalidRequest };
+        let error = Error::new(kind, refusal.reason);
+        self.road.count_error(&error);
+        let date = self.http.date();
+        let response = Response { closes: true, ..Response::new(refusal.status, Body::Json) };
+        if let Some(out) = self.link.outgoing(key) {
+            let mark = response::begin(out, &response, date);
+            message::error(out, None, &error, None);
+            response::end(out, mark);
+        }
+        if let Some(connection) = self.link.connections.get_mut(key) {
+            connection.session.broken = true;
+        }
+    }
+
+    /// Answers a request with an error that names no id.
+    fn answer_error(
+        &mut self,
+        incoming: &Incoming<'_>,
+        (status, fields): (Status, Fields<'_>),
+        error: &Error,
+    ) {
+        self.road.count_error(error);
+        let mut text = self.draft();
+        message::error(&mut text, None, error, None);
+        self.answer(incoming, (status, Body::Json, fields), &text);
+        self.text = text;
+    }
+
+    /// Answers a request whole.
+    fn answer(
+        &mut self,
+        incoming: &Incoming<'_>,
+        (status, body, fields): (Status, Body, Fields<'_>),
+        text: &[u8],
+    ) {
+        let Incoming { key, manner, .. } = *incoming;
+        let date = self.http.date();
+        let Manner { closes, is_chunked, .. } = manner;
+        let response = Response { status, body, closes, is_chunked, fields };
+        if let Some(out) = self.link.outgoing(key) {
+            response::whole(out, &response, date, text);
+        }
+        self.close_after(incoming);
+    }
+
+    /// The fields that every answer to a request has.
+    fn fields<'f>(&self, incoming: &Incoming<'_>, origin: Option<&'f [u8]>) -> Fields<'f> {
+        let origin = origin.map(Allowed::Origin);
+        Fields { version: incoming.manner.version, origin, ..Fields::NONE }
+    }
+
+    /// Reads nothing more of a connection: it ends with the turn, when its answer is sent.
+    pub(super) fn end_after_answer(&mut self, key: Key) {
+        self.link.hold(key);
+        if let Some(connection) = self.link.connections.get_mut(key) {
+            connection.session.closes = true;
+        }
+        self.http.touched.push(key);
+    }
+
+    /// Ends the connection where its client wants no more than this answer.
+    fn close_after(&mut self, incoming: &Incoming<'_>) {
+        if incoming.manner.closes {
+            self.end_after_answer(incoming.key);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What is not MCP: the page for people, and what monitors and browsers ask.
+
+use super::super::{ShardDriver, Stage};
+use super::Incoming;
+use crate::transport::http::fields::{Fields, Preflight};
+use crate::transport::http::head::{Field, Verb};
+use crate::transport::http::ladder::Kind;
+use crate::transport::http::response::{self, Body, Response};
+use crate::transport::http::status::Status;
+
+impl ShardDriver {
+    /// Answers a request that brings no message.
+    pub(super) fn answer_plain(
+        &mut self,
+        incoming: &Incoming<'_>,
+        kind: Kind<'_>,
+    ) {
+        let fields = self.fields(incoming, incoming.origin());
+        match kind {
+            Kind::Preflight { allow } => {
+                let headers =
+                    incoming.head.field(incoming.bytes, Field::AccessControlRequestHeaders);
+                let preflight = Preflight { verbs: allow, headers, age_seconds_max: 86_400 };
+                let fields = Fields { preflight: Some(preflight), ..fields };
+                self.answer(incoming, (Status::NO_CONTENT, Body::Nothing, fields), &[]);
+            }
+            Kind::Options { allow } => {
+                let fields = Fields { allow: Some(allow), ..fields };
+                self.answer(incoming, (Status::NO_CONTENT, Body::Nothing, fields), &[]);
+            }
+            Kind::Ready if self.stage != Stage::Serving => {
+                let answer = (Status::UNAVAILABLE, Body::Text("text/plain"), fields);
+                self.show(incoming, answer, b"draining\n");
+            }
+            Kind::Health | Kind::Ready => {
+                let answer = (Status::OK, Body::Text("text/plain"), fields);
+                self.show(incoming, answer, b"ok\n");
+            }
+            Kind::Status => {
+                let text = self.status_text();
+                self.show(incoming, (Status::OK, Body::Json, fields), text.as_bytes());
+            }
+            _ => {
+                let answer = (Status::NOT_FOUND, Body::Text("text/plain"), fields);
+                self.show(incoming, answer, b"nothing is here\n");
+            }
+        }
+    }
+
+    /// Answers a GET, or a HEAD without the body.
+    fn show(
+        &mut self,
+        incoming: &Incoming<'_>,
+        (status, body, fields): (Status, Body, Fields<'_>),
+        text: &[u8],
+    ) {
+        if incoming.head.verb != Verb::Head {
+            return self.answer(incoming, (status, body, fields), text);
+        }
+        let date = *self.http.date();
+        let closes = incoming.manner.closes;
+        let response = Response { status, body, closes, is_chunked: true, fields };
+        if let Some(out) = self.link.outgoing(incoming.key) {
+            let mark = response::begin(out, &response, &date);
+            out.extend_from_slice(text);
+            response::end_without_body(out, mark);
+        }
+        self.close_after(incoming);
+    }
+
+    /// What the page shows of this server as it is: the connections of all shards, and the sessions
+    /// and streams of this one.
+    fn status_text(&self) -> String {
+        let (sessions, streams) = (self.http.sessions.len(), self.road.subscriptions.len());
+        let (connections, shards) = (self.served_http.taken(), self.road.shards);
+        let info = self.road.catalog.info();
+        let name = serde_json::to_string(&info.name).unwrap_or_default();
+        let version = serde_json::to_string(&info.version).unwrap_or_default();
+        format!(
+            "{{\"name\":{name},\"version\":{version},\"connections\":{connections},\
+             \"sessions\":{sessions},\"streams\":{streams},\"shards\":{shards}}}"
+        )
+    }
+}

@@ -1,0 +1,446 @@
+//! The sessions of one shard, from their beginning until they are ended, evicted or idle too long.
+//!
+//! What it keeps true:
+//!
+//! - A session is idle while none of its requests runs and no exchange carries one of its streams.
+//!   Only an idle session expires, a fixed time after it became so, and only an idle one makes room
+//!   for another, the longest idle first.
+//! - Idle sessions stand in one line in the order in which they became idle. Since all of them have
+//!   the same time left then, the first of the line is the next to expire and the next to make
+//!   room: neither needs a search, and no session has a timer of its own.
+//! - Sessions, their streams and the bytes of all their events together are bounded. Where the
+//!   shard holds as many bytes as it may, a stream pays for a new event with its own old ones, and
+//!   with nobody else's.
+//! - A key is dead when its session has gone, and every operation on it changes nothing.
+//!
+//! What it does not do: tell anybody. Whoever drives it closes the exchanges of a session that is
+//! [`Gone`] and ends what its `S` still runs.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::identity::{DrawnHasher, SessionId, SessionIds};
+use super::stream::{
+    ExchangeAddress, LISTENING, Pushed, Refusal, Resumed, STREAM_BYTES, StreamBounds, Streams,
+};
+use crate::base::slab::{Key, Slab};
+use crate::base::time::Moment;
+
+/// How many sessions a shard keeps, how long, and how much of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct Bounds {
+    /// Sessions.
+    pub(in crate::server) sessions_max: usize,
+    /// How long a session may be idle.
+    pub(in crate::server) ttl: Duration,
+    /// The streams of one session.
+    pub(in crate::server) streams: StreamBounds,
+    /// Bytes that the events of all streams hold together.
+    pub(in crate::server) event_bytes_max: usize,
+}
+
+/// The sessions of one shard, each with an `S`.
+#[derive(Debug)]
+pub(in crate::server) struct Sessions<S> {
+    /// What it keeps to from here on; what is held already stays.
+    pub(in crate::server) bounds: Bounds,
+    ids: SessionIds,
+    slab: Slab<Held<S>>,
+    keys: HashMap<SessionId, Key, BuildHasherDefault<DrawnHasher>>,
+    /// The ends of the line of idle sessions.
+    idle_first: Option<Key>,
+    idle_last: Option<Key>,
+    streams: usize,
+    attached: usize,
+    event_bytes: usize,
+}
+
+/// A session that has begun. It is idle until its first request is noted.
+#[derive(Debug)]
+pub(in crate::server) struct Begun<S> {
+    pub(in crate::server) key: Key,
+    pub(in crate::server) id: SessionId,
+    /// The session that made room for it.
+    pub(in crate::server) evicted: Option<Gone<S>>,
+}
+
+/// A session that is kept no more.
+#[derive(Debug)]
+pub(in crate::server) struct Gone<S> {
+    pub(in crate::server) key: Key,
+    pub(in crate::server) id: SessionId,
+    pub(in crate::server) session: S,
+    /// Exchanges that carried its streams and are to end. None where it was idle.
+    pub(in crate::server) exchanges: Vec<ExchangeAddress>,
+}
+
+#[derive(Debug)]
+struct Held<S> {
+    id: SessionId,
+    session: S,
+    streams: Streams,
+    /// Requests that run.
+    in_flight: u32,
+    /// Whether it stands in the line.
+    is_in_line: bool,
+    /// Since when it stands there, or stood there last.
+    since: Moment,
+    /// Its neighbours in the line.
+    before: Option<Key>,
+    after: Option<Key>,
+}
+
+impl<S> Held<S> {
+    const fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.streams.attached() == 0
+    }
+}
+
+impl<S> Sessions<S> {
+    /// No sessions yet; their names are drawn from `ids`.
+    pub(in crate::server) fn new(bounds: Bounds, ids: SessionIds) -> Self {
+        Self {
+            bounds,
+            ids,
+            slab: Slab::new(usize::MAX),
+            keys: HashMap::default(),
+            idle_first: None,
+            idle_last: None,
+            streams: 0,
+            attached: 0,
+            event_bytes: 0,
+        }
+    }
+
+    /// Begins a session. Where there are as many as may be, the longest idle one makes room.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Full`] where none is idle, [`Refusal::Chance`]; nothing has changed then.
+    pub(in crate::server) fn begin(
+        &mut self,
+        session: S,
+        now: Moment,
+    ) -> Result<Begun<S>, Refusal> {
+        let is_full = self.slab.len() >= self.bounds.sessions_max;
+        if is_full && (self.idle_first.is_none() || self.bounds.sessions_max == 0) {
+            return Err(Refusal::Full);
+        }
+        let id = self.ids.draw().ok_or(Refusal::Chance)?;
+        let evicted = self.idle_first.filter(|_| is_full).and_then(|key| self.remove(key));
+        let held = Held {
+            id,
+            session,
+            streams: Streams::default(),
+            in_flight: 0,
+            is_in_line: false,
+            since: now,
+            before: None,
+            after: None,
+        };
+        let key = self.slab.insert(held).map_err(|_| Refusal::Full)?;
+        self.keys.insert(id, key);
+        self.rest(key, now);
+        Ok(Begun { key, id, evicted })
+    }
+
+    /// Ends a session, idle or not; `None` where it has gone before.
+    pub(in crate::server) fn remove(&mut self, key: Key) -> Option<Gone<S>> {
+        self.wake(key);
+        let Held { id, session, streams, .. } = self.slab.remove(key)?;
+        self.keys.remove(&id);
+        self.streams -= streams.len();
+        self.attached -= streams.attached() as usize;
+        self.event_bytes -= streams.bytes();
+        Some(Gone { key, id, session, exchanges: streams.exchanges().collect() })
+    }
+
+    /// Ends one session that has been idle for too long; `None` where no (more) has.
+    pub(in crate::server) fn expire(&mut self, now: Moment) -> Option<Gone<S>> {
+        let key = self.idle_first.filter(|_| self.deadline().is_some_and(|end| end <= now))?;
+        self.remove(key)
+    }
+
+    /// When the next session expires, if all of them stay idle until then.
+    pub(in crate::server) fn deadline(&self) -> Option<Moment> {
+        let held = self.slab.get(self.idle_first?)?;
+        Some(held.since.after(self.bounds.ttl))
+    }
+
+    /// The session of a name, while it is kept.
+    pub(in crate::server) fn find(&self, id: SessionId) -> Option<Key> {
+        self.keys.get(&id).copied()
+    }
+
+    /// What stands behind a key, while it is kept.
+    pub(in crate::server) fn session(&mut self, key: Key) -> Option<&mut S> {
+        self.slab.get_mut(key).map(|held| &mut held.session)
+    }
+
+    /// Whether a session is kept.
+    pub(in crate::server) fn has(&self, key: Key) -> bool {
+        self.slab.get(key).is_some()
+    }
+
+    /// The name of a session.
+    pub(in crate::server) fn id(&self, key: Key) -> Option<SessionId> {
+        self.slab.get(key).map(|held| held.id)
+    }
+
+    /// Every session with its key, in no order that means anything.
+    pub(in crate::server) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
+        self.slab.iter_mut().map(|(key, held)| (key, &mut held.session))
+    }
+
+    /// A client has spoken without asking for an answer: a notification, a response.
+    pub(in crate::server) fn touch(&mut self, key: Key, now: Moment) {
+        self.wake(key);
+        self.rest(key, now);
+    }
+
+    /// A request runs from here on; `false` where its session has gone.
+    pub(in crate::server) fn begin_request(&mut self, key: Key) -> bool {
+        self.wake(key);
+        let held = self.slab.get_mut(key);
+        held.map(|held| held.in_flight = held.in_flight.saturating_add(1)).is_some()
+    }
+
+    /// A request has been answered, or has ended without an answer.
+    pub(in crate::server) fn end_request(&mut self, key: Key, now: Moment) {
+        if let Some(held) = self.slab.get_mut(key) {
+            debug_assert!(held.in_flight > 0, "a request ends once");
+            held.in_flight = held.in_flight.saturating_sub(1);
+        }
+        self.rest(key, now);
+    }
+
+    /// Begins the stream of a request that `exchange` carries, and gives its number.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Session`], [`Refusal::Streams`]; nothing has changed then.
+    pub(in crate::server) fn open(
+        &mut self,
+        key: Key,
+        exchange: ExchangeAddress,
+    ) -> Result<u32, Refusal> {
+        let bounds = self.bounds.streams;
+        self.attach(key, |streams| streams.open(exchange, bounds))
+    }
+
+    /// Has `exchange` carry stream 0, for which a client asked by GET, and gives the number after
+    /// which it is to be replayed.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Session`], [`Refusal::Conflict`]; nothing has changed then.
+    pub(in crate::server) fn listen(
+        &mut self,
+        key: Key,
+        exchange: ExchangeAddress,
+    ) -> Result<u32, Refusal> {
+        self.attach(key, |streams| streams.listen(exchange))
+    }
+
+    /// Has `exchange` carry a stream whose event `after` the client saw last (0: none), for which
+    /// it asked by `Last-Event-ID`. What followed is to be replayed.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Session`], [`Refusal::Event`]; nothing has changed then.
+    pub(in crate::server) fn resume(
+        &mut self,
+        key: Key,
+        number: u32,
+        after: u32,
+        exchange: ExchangeAddress,
+    ) -> Result<Resumed, Refusal> {
+        self.attach(key, |streams| streams.resume(number, after, exchange))
+    }
+
+    /// Takes in an event of a stream. `None` where the stream has ended or has used up its numbers
+    /// (2³² − 1 events), or its session has gone: then nobody is to hear of it.
+    ///
+    /// `text` is held as it is: a part of something larger would hold all of that.
+    pub(in crate::server) fn push(&mut self, key: Key, number: u32, text: Bytes) -> Option<Pushed> {
+        let room = self.bounds.event_bytes_max.saturating_sub(self.event_bytes);
+        let log = self.bounds.streams.log;
+        self.change(key, |streams| streams.push(number, text, log, room))?
+    }
+
+    /// Nothing will follow on the stream of a request; gives the exchange that is to end when what
+    /// was pushed is sent.
+    pub(in crate::server) fn finish(&mut self, key: Key, number: u32) -> Option<ExchangeAddress> {
+        let bounds = self.bounds.streams;
+        self.change(key, |streams| streams.finish(number, bounds))?
+    }
+
+    /// The exchange that carried a stream is over. `is_sent` where everything that was pushed has
+    /// left: a finished stream is forgotten then, and kept for its client to come back otherwise.
+    /// `false` where that exchange carried it no more.
+    pub(in crate::server) fn detach(
+        &mut self,
+        key: Key,
+        number: u32,
+        exchange: ExchangeAddress,
+        is_sent: bool,
+        now: Moment,
+    ) -> bool {
+        let bounds = self.bounds.streams;
+        let detach = |streams: &mut Streams| streams.detach(number, exchange, is_sent, bounds);
+        let is_detached = self.change(key, detach).unwrap_or(false);
+        self.rest(key, now);
+        is_detached
+    }
+
+    /// An exchange is over, as [`Sessions::detach`] has it, whichever stream it carried.
+    pub(in crate::server) fn leave(
+        &mut self,
+        key: Key,
+        exchange: ExchangeAddress,
+        is_sent: bool,
+        now: Moment,
+    ) {
+        let held = self.slab.get(key);
+        if let Some(number) = held.and_then(|held| held.streams.carried_by(exchange)) {
+            self.detach(key, number, exchange, is_sent, now);
+        }
+    }
+
+    /// The number that the next stream of a request will get.
+    pub(in crate::server) fn next_stream(&self, key: Key) -> u32 {
+        self.slab.get(key).map_or(LISTENING, |held| held.streams.upcoming())
+    }
+
+    /// Whether anything was ever pushed on a stream.
+    pub(in crate::server) fn has_events(&self, key: Key, number: u32) -> bool {
+        self.slab.get(key).is_some_and(|held| held.streams.has_events(number))
+    }
+
+    /// The events of a stream after number `after` that are kept, the oldest first.
+    pub(in crate::server) fn replay(
+        &self,
+        key: Key,
+        number: u32,
+        after: u32,
+    ) -> impl Iterator<Item = (u32, &Bytes)> {
+        let held = self.slab.get(key);
+        held.into_iter().flat_map(move |held| held.streams.replay(number, after))
+    }
+
+    /// The exchange that carries a stream.
+    pub(in crate::server) fn exchange(&self, key: Key, number: u32) -> Option<ExchangeAddress> {
+        self.slab.get(key)?.streams.exchange(number)
+    }
+
+    /// Whether a client listens for what belongs to no request.
+    pub(in crate::server) fn is_listening(&self, key: Key) -> bool {
+        self.exchange(key, LISTENING).is_some()
+    }
+
+    /// Sessions that are kept.
+    pub(in crate::server) const fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Streams that are carried by an exchange.
+    pub(in crate::server) const fn attached(&self) -> usize {
+        self.attached
+    }
+
+    /// Bytes that all sessions hold, estimated from above; what an `S` holds elsewhere is not among
+    /// them, and events that several streams share are counted in each.
+    pub(in crate::server) const fn held_bytes(&self) -> usize {
+        let session_bytes = 2 * (size_of::<Held<S>>() + INDEX_BYTES);
+        self.slab.len() * session_bytes + self.streams * STREAM_BYTES + self.event_bytes
+    }
+
+    /// Changes the streams of a session, which becomes or stays active unless it is refused.
+    fn attach<T>(
+        &mut self,
+        key: Key,
+        attach: impl FnOnce(&mut Streams) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let attached = self.change(key, attach).ok_or(Refusal::Session)??;
+        self.wake(key);
+        Ok(attached)
+    }
+
+    /// Changes the streams of a session and keeps the sums; whether it is idle is the caller's.
+    fn change<T>(&mut self, key: Key, change: impl FnOnce(&mut Streams) -> T) -> Option<T> {
+        let streams = &mut self.slab.get_mut(key)?.streams;
+        self.streams -= streams.len();
+        self.attached -= streams.attached() as usize;
+        self.event_bytes -= streams.bytes();
+        let changed = change(streams);
+        self.streams += streams.len();
+        self.attached += streams.attached() as usize;
+        self.event_bytes += streams.bytes();
+        Some(changed)
+    }
+
+    /// Puts a session at the end of the line, if it is idle and does not stand there.
+    fn rest(&mut self, key: Key, now: Moment) {
+        let held = self.slab.get_mut(key).filter(|held| held.is_idle() && !held.is_in_line);
+        let Some(held) = held else { return };
+        held.is_in_line = true;
+        held.since = now;
+        held.before = self.idle_last.replace(key);
+        match held.before.and_then(|before| self.slab.get_mut(before)) {
+            Some(before) => before.after = Some(key),
+            None => self.idle_first = Some(key),
+        }
+    }
+
+    /// Takes a session out of the line.
+    fn wake(&mut self, key: Key) {
+        let held = self.slab.get_mut(key).filter(|held| held.is_in_line);
+        let Some(held) = held else { return };
+        held.is_in_line = false;
+        let (before, after) = (held.before.take(), held.after.take());
+        match before.and_then(|before| self.slab.get_mut(before)) {
+            Some(neighbour) => neighbour.after = after,
+            None => self.idle_first = after,
+        }
+        match after.and_then(|after| self.slab.get_mut(after)) {
+            Some(neighbour) => neighbour.before = before,
+            None => self.idle_last = before,
+        }
+    }
+
+    /// What the files of tests hold true after every step.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let (mut streams, mut attached, mut event_bytes, mut idle) = (0, 0, 0, 0);
+        for (key, held) in self.slab.iter() {
+            assert_eq!(self.find(held.id), Some(key));
+            assert_eq!(held.is_in_line, held.is_idle());
+            idle += usize::from(held.is_idle());
+            streams += held.streams.len();
+            attached += held.streams.exchanges().count();
+            event_bytes += held.streams.bytes();
+        }
+        assert_eq!(self.keys.len(), self.slab.len());
+        assert_eq!((streams, attached), (self.streams, self.attached));
+        assert_eq!(event_bytes, self.event_bytes);
+        assert!(event_bytes <= self.bounds.event_bytes_max);
+        let (mut before, mut key, mut since) = (None, self.idle_first, Moment::ORIGIN);
+        while let Some(held) = key.and_then(|key| self.slab.get(key)) {
+            assert!(held.is_in_line && held.before == before && held.since >= since);
+            (before, key, since) = (key, held.after, held.since);
+            idle -= 1;
+        }
+        assert_eq!((before, idle), (self.idle_last, 0));
+    }
+}
+
+/// Bytes of one session in the index of names, at the load up to which the table fills.
+const INDEX_BYTES: usize = (size_of::<(SessionId, Key)>() + 1) * 8 / 7;
+
+const _: () = assert!(
+    size_of::<Held<()>>() + INDEX_BYTES <= 160,
+    "a session without streams holds at most 160 bytes besides its `S`"
+);
