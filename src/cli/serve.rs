@@ -18,9 +18,8 @@ use crate::cli::{complain, doubt};
 
 /// Serves the network until a signal ends it. SIGHUP reads what `command_line` named again.
 pub(crate) fn serve(options: Options, command_line: CommandLine) -> ExitCode {
-    if options.tcp.address.is_none() {
-        let what = "nothing to serve: tcp is off and http is not served yet; \
-                    give an address with --tcp";
+    if options.tcp.address.is_none() && options.http.address.is_none() {
+        let what = "nothing to serve: tcp and http are off; give an address with --tcp or --http";
         complain("error", &what);
         return ExitCode::FAILURE;
     }
