@@ -40,8 +40,9 @@ pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<ArgMatches, clap::Error> {
     command().try_get_matches_from(arguments).map_err(|mut error| {
-        if let (ErrorKind::UnknownArgument, None, Some(ContextValue::String(unknown))) =
-            (error.kind(), error.get(ContextKind::SuggestedArg), error.get(ContextKind::InvalidArg))
+        // Where a flag is near, it is a better guess than one that shares letters with a long name.
+        if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
+            (error.kind(), error.get(ContextKind::InvalidArg))
         {
             let flags: Vec<String> = table::rows().map(|row| format!("--{}", row.flag())).collect();
             if let Some(flag) = nearest(unknown, flags.iter().map(String::as_str)) {

@@ -32,8 +32,9 @@ pub(crate) fn stdio(options: Options) -> ExitCode {
     end(offer(options).and_then(|server| Ok(server.stdio()?)))
 }
 
-/// Reads the configuration again; its limits are kept to from now on, what was fixed at start
-/// stays. A configuration with problems changes nothing.
+/// Reads the configuration again; its limits are kept to from now on. What was fixed at start
+/// stays, the directories of files among it; what changes inside those is followed anyhow. A
+/// configuration with problems changes nothing.
 fn reload(command_line: &CommandLine, handle: &Handle) {
     match config::load(command_line) {
         Ok(effective) => {
@@ -56,12 +57,23 @@ fn offer(options: Options) -> Result<Server, Box<dyn Error>> {
         description: Some(clap::crate_description!().to_owned()),
         ..ServerInfo::new("corelane", clap::crate_version!())
     };
+    doubt_emptiness(&options);
     let page_length_max = usize::try_from(options.service.page_length_max)?;
     let builder = Catalog::builder(info).page_length_max(page_length_max);
     let builder = if options.service.demo { demo::offer(builder) } else { builder };
     let catalog = builder.build()?;
     let files = Files::of(&options.files)?;
     Ok(Server::new(catalog).options(options).files(files)?)
+}
+
+/// A server without anything to offer runs, and every list of its is empty: that is rarely meant.
+fn doubt_emptiness(options: &Options) {
+    let files = &options.files;
+    if !options.service.demo && files.resources.is_none() && files.prompts.is_none() {
+        let doubt = "nothing is offered, every list is empty: demo is off and no directory is \
+                     named; give one with --resources or --prompts";
+        Event::OptionDoubted { doubt }.emit();
+    }
 }
 
 /// What was counted goes to the log, what went wrong to standard error.

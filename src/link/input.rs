@@ -157,9 +157,7 @@ impl<S> Link<S> {
     /// Whether the peer has said its last and everything it said has been read.
     pub fn is_input_over(&self, key: Key) -> bool {
         self.connections.get(key).is_some_and(|connection| {
-            connection.input_ended
-                && connection.stash.is_empty()
-                && !connection.paused
+            connection.input_ended && connection.stash.is_empty() && !connection.paused
         })
     }
 

@@ -103,6 +103,10 @@ group! {
         tools_failed,
         /// Tool calls that became tasks.
         tasks_begun,
+        /// Tasks not begun because the shard keeps as many as it may.
+        tasks_refused_full,
+        /// Tasks not begun because those of their connection take its share.
+        tasks_refused_share,
         /// Tasks that were cancelled, on request or because the server ended.
         tasks_cancelled,
         /// Handlers that panicked; the caller got an internal error.
@@ -187,6 +191,9 @@ group! {
         letters_in,
         /// Letters that found the box full.
         letters_refused,
+        /// Letters not written because as many to the same shard waited as may: requests for its
+        /// tasks refused, its tasks not granted to listeners.
+        letters_forgone,
         /// Calls handed to the blocking threads.
         blocking_calls,
         /// Blocking calls refused because too many waited.

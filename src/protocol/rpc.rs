@@ -1,6 +1,7 @@
 //! JSON-RPC 2.0: ids and envelopes.
 //!
-//! What it keeps true: an id is echoed with its type and value; a message is exactly one of
+//! What it keeps true: an id is echoed with its type and value, and is short enough to be kept as
+//! long as its request is in flight ([`ID_BYTES_MAX`]); a message is exactly one of
 //! request, notification and response; a member that decides this may occur once. Batches are the
 //! caller's: it asks the revision and reads each item here.
 //!
@@ -9,6 +10,12 @@
 
 use crate::protocol::error::Error;
 use crate::protocol::json::{Kind, Object, Value, write};
+
+/// Bytes of an id that is a string, its escapes resolved; a longer one is none (-32600). Ids are
+/// kept while their requests are in flight, hundreds on one connection, so without a bound they
+/// would hold as much as that many messages. The specification knows no bound; the ids of real
+/// clients are numbers, UUIDs and the like. Tokens of progress are held to the same one (-32602).
+pub const ID_BYTES_MAX: usize = 4096;
 
 /// The id of a request, borrowed from its text.
 ///
@@ -25,15 +32,15 @@ pub enum Id<'a> {
 }
 
 impl<'a> Id<'a> {
-    /// The id that `value` holds; none where it is neither a string nor a whole number of 64 bits
-    /// written without fraction and exponent.
+    /// The id that `value` holds; none where it is neither a string of at most [`ID_BYTES_MAX`]
+    /// bytes nor a whole number of 64 bits written without fraction and exponent.
     #[inline]
     pub fn from_value(value: Value<'a>) -> Option<Self> {
         if let Some(number) = value.as_i64() {
             return Some(Self::Signed(number));
         }
         match value.as_str() {
-            Some(text) => Some(Self::Text(text)),
+            Some(text) => (text.len() <= ID_BYTES_MAX).then_some(Self::Text(text)),
             None => value.as_u64().map(Self::Unsigned),
         }
     }
@@ -239,7 +246,7 @@ impl<'a> Found<'a> {
             return error("\"jsonrpc\" must be \"2.0\"");
         }
         if self.id.is_some_and(|id| !id.is_null()) && readable.is_none() {
-            return error("the id must be a string or a whole number of 64 bits");
+            return error("the id must be a string (4096 bytes) or a whole number of 64 bits");
         }
         if self.method.is_some() {
             return error(self.fault_of_request());
@@ -350,6 +357,18 @@ mod tests {
         ] {
             assert_eq!(described(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn an_id_that_is_long_to_keep_is_none() {
+        let request = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"x"}}"#);
+        let longest = "i".repeat(ID_BYTES_MAX);
+        assert!(described(&request(&longest)).starts_with("request Text"));
+        assert_eq!(described(&request(&format!("{longest}i"))), "-32600 None");
+        // What it says counts, not how they are written.
+        assert!(described(&request(&r"\u0041".repeat(ID_BYTES_MAX))).starts_with("request Text"));
+        let response = r#"{"jsonrpc":"2.0","id":"ID","result":{}}"#;
+        assert_eq!(described(&response.replace("ID", &longest.repeat(2))), "-32600 None");
     }
 
     #[test]

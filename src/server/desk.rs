@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use self::draft::Draft;
 use self::role::Role;
-use super::questions::{Pose, Posed, Slot};
+use super::questions::{Asker, Pose, Posed, Slot};
 use super::tasks::TaskNote;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
@@ -64,6 +64,11 @@ pub(super) enum Note {
     },
     /// It changes what is offered.
     Change(Rc<Draft>),
+    /// It lets its client go for a while.
+    CloseStream {
+        /// Which call.
+        ticket: Key,
+    },
     /// It has ended.
     Finished {
         /// Which call.
@@ -82,11 +87,11 @@ pub(super) enum Note {
     },
 }
 
-/// A log message of a call.
+/// A log message of a call or a task.
 #[derive(Debug)]
 pub(super) struct LogMessage {
-    /// Which call.
-    pub(super) ticket: Key,
+    /// Whose it is.
+    pub(super) from: Asker,
     /// How important it is.
     pub(super) level: LogLevel,
     /// Who says it, where the handler names somebody.

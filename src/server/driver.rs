@@ -32,6 +32,7 @@ use crate::observe::label::Transport;
 use crate::observe::throttle::Throttle;
 use crate::protocol::json::Parser;
 use crate::protocol::message::Change;
+use crate::protocol::rpc::IdBuf;
 
 /// Local futures run in one turn before the ring is looked at again.
 const FUTURES_PER_TURN_MAX: usize = 256;
@@ -64,6 +65,8 @@ pub struct ShardDriver {
     publication: Publication,
     /// Connections that were told something and are to be weighed.
     told: Vec<Key>,
+    /// Legacy sessions over HTTP that are to be told the same.
+    told_sessions: Vec<(Key, Option<IdBuf>)>,
     /// Where texts are written that come later, one at a time.
     text: Vec<u8>,
 }
@@ -120,6 +123,7 @@ impl ShardDriver {
             notes: Vec::new(),
             publication: Publication::default(),
             told: Vec::new(),
+            told_sessions: Vec::new(),
             text: Vec::new(),
         }
     }
@@ -135,6 +139,10 @@ impl ShardDriver {
         let shard = &mut counters.shard;
         (shard.letters_in, shard.letters_out) = (letters.received, letters.sent);
         shard.letters_refused = letters.refused + letters.refused_post;
+        let refused = self.road.tasks.refused;
+        let requests = &mut counters.requests;
+        (requests.tasks_refused_full, requests.tasks_refused_share) =
+            (refused.by_shard, refused.by_connection);
         shard.events_withheld = self.throttle.withheld_total();
         counters
     }
@@ -165,8 +173,8 @@ impl ShardDriver {
     }
 
     /// Takes new limits. Connections that are past one already are not cut for it.
-    fn keep_to(&mut self, limits: Limits) {
-        self.limits = limits;
+    fn keep_to(&mut self, limits: &Limits) {
+        self.limits = *limits;
         self.link.options = limits.link;
         self.road.request_max = limits.request_max;
         self.road.tasks.bounds = limits.tasks;
@@ -189,6 +197,7 @@ impl ShardDriver {
         // Before the connections end: those that owe nothing end at once.
         self.dismiss_questions(None, now);
         self.drain_sessions();
+        self.fail_waiting_tasks(ring, now);
         for key in self.open_keys() {
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
@@ -217,7 +226,7 @@ impl ShardDriver {
             Letter::Notice(Notice::Updated(uri)) => {
                 self.publish(ring, &Change::Resource { uri: &uri }, now);
             }
-            Letter::Notice(Notice::Limits(limits)) => self.keep_to(*limits),
+            Letter::Notice(Notice::Limits(limits)) => self.keep_to(&limits),
             Letter::Changed { key, made } => self.road.drafts.settle(key, made),
             Letter::Log(message) => self.tell_log(ring, &message, now),
             Letter::Progress(progress) => self.tell_progress(ring, &progress, now),
@@ -248,6 +257,12 @@ impl ShardDriver {
                     }
                     Note::Begin(role) => self.turn_into_task(ring, &role, now),
                     Note::Change(draft) => self.road.drafts.begin(draft, now),
+                    Note::CloseStream { ticket } => {
+                        let outlet = self.road.calls.awaited(ticket).map(|call| call.outlet);
+                        if let Some(outlet) = outlet {
+                            self.interrupt(outlet);
+                        }
+                    }
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
                     Note::Log(message) => self.tell_log(ring, &message, now),
                     Note::Task { task, note } => self.take_task_note(ring, task, note, now),
@@ -352,6 +367,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
+        self.mailbox.find_slow(self.road.letters_waiting_max, &mut self.road.slow_shards);
         self.road.counters.shard.turns += 1;
     }
 
@@ -362,8 +378,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         };
         let Road { calls, desk, drafts, questions, tasks, .. } = &self.road;
         let handlers = [calls.deadline(), desk.deadline(), drafts.deadline(), tasks.deadline()];
-        let others =
-            [questions.deadline(), self.link.deadline(), self.http.deadline(), drain];
+        let others = [questions.deadline(), self.link.deadline(), self.http.deadline(), drain];
         handlers.into_iter().chain(others).flatten().min()
     }
 

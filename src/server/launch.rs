@@ -11,13 +11,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 pub use self::threads::StartError;
 use self::threads::{Sources, Threads};
-use super::editor::Editor;
+use super::editor::{Editor, Makers, PendingEdit};
 use super::files::{Files, Publisher, Watch};
 use super::letter::{Busy, Circular, Notice};
 use super::options::{HttpOptions, Options};
@@ -50,6 +51,7 @@ pub struct Server {
     files: Option<Files>,
     options: Options,
     origin: Option<Origin>,
+    edits: Option<Sender<PendingEdit>>,
     reload: Reload,
 }
 
@@ -67,7 +69,7 @@ impl Server {
     pub fn new(catalog: Catalog) -> Self {
         let reload = Box::new(|_: &Handle| Event::Reloaded.emit());
         let (catalog, options) = (Arc::new(catalog), Options::default());
-        Self { catalog, files: None, options, origin: None, reload }
+        Self { catalog, files: None, options, origin: None, edits: None, reload }
     }
 
     /// The same server with other options.
@@ -82,6 +84,15 @@ impl Server {
     #[must_use]
     pub const fn origin(mut self, origin: Origin) -> Self {
         self.origin = Some(origin);
+        self
+    }
+
+    /// The same server whose handlers' changes of the catalog ([`crate::service::Live::change`]) go
+    /// to `edits`, and are made when the receiver makes them, as a simulation needs it. Without it
+    /// the threads for blocking handlers make them at once.
+    #[must_use]
+    pub fn edits_to(mut self, edits: Sender<PendingEdit>) -> Self {
+        self.edits = Some(edits);
         self
     }
 
@@ -238,6 +249,10 @@ impl Server {
         let spent = Arc::new(Spent::new(ROUNDS_REMEMBERED_MAX));
         let circular = Arc::new(Circular::new(post.clone()));
         let editor = Arc::new(Editor::new(Arc::clone(&circular), Arc::clone(&self.catalog)));
+        let makers = match &self.edits {
+            Some(edits) => Makers::Receiver(edits.clone()),
+            None => Makers::Pool(Arc::clone(&blocking)),
+        };
         let seed = |seat| ShardSeed {
             origin,
             spent: Arc::clone(&spent),
@@ -249,6 +264,7 @@ impl Server {
             served: Arc::clone(&served),
             served_http: Arc::clone(&served_http),
             blocking: Arc::clone(&blocking),
+            makers: makers.clone(),
             editor: Arc::clone(&editor),
         };
         let handle = Handle { circular, editor: Arc::clone(&editor) };

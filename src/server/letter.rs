@@ -12,6 +12,7 @@ use super::desk::draft::Made;
 use super::desk::voice::Logs;
 use super::desk::{LogMessage, Progress};
 use super::http::{self, HttpLetter};
+use super::questions::Asker;
 use super::subscriptions::{Bounds, Lists};
 use super::tasks::{self, TaskLetter};
 use crate::base::slab::Key;
@@ -128,7 +129,7 @@ impl WorkerHost for WorkerVoice {
     fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value) {
         if self.logs.wants(level) && !self.is_cancelled() {
             let logger = logger.map(str::to_owned);
-            let message = LogMessage { ticket: self.ticket, level, logger, data };
+            let message = LogMessage { from: Asker::Call(self.ticket), level, logger, data };
             // Told before the answer or not at all: where the box is full nobody waits for it.
             drop(self.post.try_send(self.shard, Letter::Log(Box::new(message))));
         }
@@ -188,6 +189,12 @@ impl Circular {
         Self { post, outbox }
     }
 
+    /// The way to one shard alone.
+    #[cfg(test)]
+    pub(super) const fn post(&self) -> &Post<Letter> {
+        &self.post
+    }
+
     /// How many shards are told, those that have ended included.
     pub(super) fn shards(&self) -> usize {
         self.post.shards().count()
@@ -200,7 +207,17 @@ impl Circular {
     ///
     /// [`Busy`]: an earlier one is under way, and this one was not taken.
     pub(super) fn try_tell(&self, notice: &Notice) -> Result<(), Busy> {
+        self.try_tell_of(|| Some(notice.clone()))
+    }
+
+    /// The same with a notice that is made only where it is taken; `make` may have none to tell.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Circular::try_tell`]; nothing was made then.
+    pub(super) fn try_tell_of(&self, make: impl FnOnce() -> Option<Notice>) -> Result<(), Busy> {
         self.pass_on(|outbox| {
+            let Some(notice) = make() else { return };
             for shard in self.post.shards() {
                 outbox.put(shard, Letter::Notice(notice.clone()));
             }
@@ -297,6 +314,7 @@ mod tests {
             drain_max: Duration::ZERO,
             tasks: tasks::Bounds {
                 tasks_max: 0,
+                tasks_per_connection_max: 0,
                 ttl: Duration::ZERO,
                 ttl_max: Duration::ZERO,
                 bytes_max: 0,

@@ -42,6 +42,7 @@ pub mod files;
 mod launch;
 
 pub use self::driver::ShardDriver;
+pub use self::editor::PendingEdit;
 pub use self::launch::{Handle, Running, Server, StartError};
 pub use self::letter::Busy;
 pub use self::options::Options;

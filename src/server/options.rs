@@ -150,6 +150,10 @@ pub struct LimitOptions {
     /// Tasks that each shard keeps, running or ended; a call that would begin one more is answered
     /// with an error. Cost: about 512 bytes each, their results aside. Default 1,024.
     pub tasks_max: u32,
+    /// Tasks of one connection among them; a call that would begin one more is answered with an
+    /// error. They count until their time is over, whether the connection is there or not. Cost: a
+    /// larger one lets a single peer take the room of all others. Default 256.
+    pub tasks_per_connection_max: u32,
     /// How long a task is kept from its beginning on, where its caller names no time. A task that
     /// still runs then is cancelled. Default 10 min.
     pub task_ttl: Duration,
@@ -315,6 +319,7 @@ impl Options {
                 outgoing_bytes_max: 8192,
                 memory_bytes_max: 64 * 1024,
                 tasks_max: 4,
+                tasks_per_connection_max: 3,
                 task_ttl: Duration::from_millis(500),
                 task_ttl_max: Duration::from_secs(1),
                 task_bytes_max: 4096,
@@ -408,6 +413,7 @@ impl Default for LimitOptions {
             outgoing_bytes_max: 1 << 20,
             memory_bytes_max: 1 << 30,
             tasks_max: 1024,
+            tasks_per_connection_max: 256,
             task_ttl: Duration::from_mins(10),
             task_ttl_max: Duration::from_hours(1),
             task_bytes_max: 64 << 20,

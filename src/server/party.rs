@@ -11,7 +11,7 @@ use crate::base::slab::Key;
 use crate::protocol::error::Kind;
 
 /// Names one party of a shard.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Party {
     /// A connection.
     Connection(Key),

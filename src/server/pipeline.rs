@@ -30,8 +30,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::admission::{Admitted, admit};
 pub(super) use self::admission::Asked;
+use self::admission::{Admitted, admit};
 pub(super) use self::task_requests::unknown_task;
 use super::calls::{Calls, Work};
 use super::desk::Desk;
@@ -94,6 +94,10 @@ pub(super) struct Road {
     pub(super) letters: Vec<(ShardId, Letter)>,
     /// Where answers of calls would have gone that nobody wants any more.
     pub(super) unanswered: Vec<Outlet>,
+    /// Shards to which so many letters wait to leave that no request adds another.
+    pub(super) slow_shards: Vec<ShardId>,
+    /// How many those are.
+    pub(super) letters_waiting_max: usize,
     /// What has happened.
     pub(super) counters: Counters,
 }

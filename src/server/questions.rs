@@ -42,7 +42,7 @@ use crate::service::{AskError, HostFuture};
 /// What comes of a question.
 pub(super) type Reply = Result<InputResponse, AskError>;
 
-/// Questions that one call may have open at once. A handler that asks more at once has lost count.
+/// Questions that one call or task may have open at once. A handler that asks more has lost count.
 pub(super) const QUESTIONS_MAX: usize = 32;
 
 /// A client that tells progress has its time anew, up to so many times the whole of it: a client
@@ -357,7 +357,7 @@ impl Drop for Unanswered {
 /// What a handler hears that asks too much at once.
 #[cold]
 pub(super) fn too_many() -> AskError {
-    AskError::Refused(format!("a call may ask {QUESTIONS_MAX} questions at once").into())
+    AskError::Refused(format!("a call or task may ask {QUESTIONS_MAX} questions at once").into())
 }
 
 #[cfg(test)]

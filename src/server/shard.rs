@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
-use super::editor::{Drafts, Editor};
+use super::editor::{Drafts, Editor, Makers};
 use super::http::{self, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
 use super::letter::{Letter, Limits};
 use super::options::Options;
@@ -60,6 +60,7 @@ pub struct ShardSeed {
     pub(super) served: Arc<Tally>,
     pub(super) served_http: Arc<Tally>,
     pub(super) blocking: Arc<BlockingPool>,
+    pub(super) makers: Makers,
     pub(super) editor: Arc<Editor>,
 }
 
@@ -142,7 +143,7 @@ impl ShardSeed {
         let shards = u16::try_from(self.post.shards().count()).unwrap_or(u16::MAX);
         let (editor, blocking, post) = (self.editor, self.blocking, self.post);
         let shard = self.seat.shard();
-        let drafts = Drafts::new(Arc::clone(&editor), Arc::clone(&blocking), post.clone(), shard);
+        let drafts = Drafts::new(Arc::clone(&editor), self.makers, post.clone(), shard);
         let mut draws = Draws::new(&self.origin.secret, 1 + u32::from(shard.0));
         let names = Names::new(shard, shards, Box::new(move || draws.draw()));
         // Draws of its own: the names of sessions tell nothing of those of tasks.
@@ -180,6 +181,8 @@ impl ShardSeed {
             shards,
             letters: Vec::new(),
             unanswered: Vec::new(),
+            slow_shards: Vec::new(),
+            letters_waiting_max: self.options.engine.mesh.lane_letters_max as usize,
             counters: Counters::default(),
         };
         let nesting_max = self.options.limits.nesting_max;
@@ -248,6 +251,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         drain_max: options.engine.drain_max,
         tasks: tasks::Bounds {
             tasks_max: options.limits.tasks_max as usize,
+            tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,
             ttl: options.limits.task_ttl,
             ttl_max: options.limits.task_ttl_max,
             bytes_max: options.limits.task_bytes_max,

@@ -58,6 +58,9 @@ pub trait LiveHost {
     /// answer it: [`Live`] has looked at what it declared.
     fn ask(&self, key: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>>;
 
+    /// Ends the stream that carries the request; see [`Live::close_stream`].
+    fn close_stream(&self);
+
     /// Has the call become a task, where it may; see [`Live::begin_task`].
     fn begin_task(&self) -> HostFuture<Result<(), HandlerError>>;
 
@@ -96,6 +99,15 @@ impl Live {
         self.host.progress(progress, total, message);
     }
 
+    /// Ends the event stream that carries this request, so that nothing is held open while the
+    /// handler works on: what it says from here on is kept, and the client comes back for it. Does
+    /// nothing where a client cannot come back: everywhere but in a session over HTTP.
+    ///
+    /// Source: 2025-11-25, basic/transports, "Sending Messages to the Server" (SEP-1699).
+    pub fn close_stream(&self) {
+        self.host.close_stream();
+    }
+
     /// Whether the request was cancelled; nothing that the handler still says will be sent.
     pub fn is_cancelled(&self) -> bool {
         self.host.is_cancelled()
@@ -111,6 +123,12 @@ impl Live {
     ///
     /// Fails where the client cannot ask its user ([`AskError::Unsupported`]), nobody answers in
     /// time, or the request is cancelled. A user who declines has answered: [`Elicited::action`].
+    ///
+    /// The client is never asked to answer by a task of its own, which 2025-11-25 lets it offer
+    /// (`tasks.requests.elicitation`, experimental, and gone with 2026-07-28): the handler waits
+    /// for the answer either way, the client has its whole time for it
+    /// (`limits.question_ms_max`, and anew with each progress that it tells), and a question that
+    /// had to be asked for again and again would cost both sides more.
     ///
     /// ```
     /// use corelane::protocol::message::{Elicitation, Field, Form};
@@ -136,7 +154,8 @@ impl Live {
         })
     }
 
-    /// Asks the client's model to go on with a conversation. `key` as for [`Live::elicit`].
+    /// Asks the client's model to go on with a conversation. `key` as for [`Live::elicit`], and
+    /// like there the client is not asked to answer by a task (`tasks.requests.sampling`).
     ///
     /// Source: all revisions, client/sampling (deprecated in 2026-07-28).
     pub fn sample(
@@ -180,9 +199,12 @@ impl Live {
 
     /// Sends a log message to the client. It arrives where the client wants to hear of `level`: by
     /// `logging/setLevel` up to 2025-11-25, by the log level of the request from 2026-07-28 on.
-    /// `data` is any JSON; what does not serialize is told as the reason why.
+    /// `data` is any JSON; what does not serialize is told as the reason why. A task up to
+    /// 2025-11-25 sends its messages under its name; one of 2026-07-28 sends none, because the
+    /// extension has nothing sent for a task but its state.
     ///
-    /// Source: server/utilities/logging of each revision.
+    /// Source: server/utilities/logging of each revision; 2025-11-25, basic/utilities/tasks,
+    /// "Associating Task-Related Messages"; Tasks extension 2026-07-28, "Notifications".
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: impl Serialize) {
         let data = serde_json::to_value(data).unwrap_or_else(|error| error.to_string().into());
         self.host.log(level, logger, data);
@@ -326,6 +348,8 @@ mod tests {
             assert!(matches!(request, InputRequest::Roots));
             Box::pin(ready(Ok(InputResponse::Roots(Vec::new()))))
         }
+
+        fn close_stream(&self) {}
 
         fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
             Box::pin(ready(Ok(())))

@@ -55,6 +55,21 @@ fn text_is_read_as_text_and_all_else_as_a_blob() {
 }
 
 #[test]
+fn a_file_of_this_machine_is_read_under_both_of_its_spellings() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "a.md", "# A");
+    let catalog = catalog(root.path());
+    let listed = uri(&catalog, "a.md");
+    for spelling in ["file://localhost/", "FILE://LOCALHOST/"] {
+        let uri = listed.replacen("file:///", spelling, 1);
+        for query in ["", "?offset=0&length=3"] {
+            let result = read(&catalog, &format!("{uri}{query}")).unwrap();
+            assert_eq!(result["text"], "# A", "{uri}{query}");
+        }
+    }
+}
+
+#[test]
 fn a_file_beyond_the_limit_is_refused_with_the_way_to_its_parts() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "long.txt", "0123456789");

@@ -78,7 +78,11 @@ pub(crate) fn read_in(catalog: &Catalog, revision: Revision, uri: &str) -> Resul
         })
     })?;
     assert_eq!(result["contents"].as_array().map(Vec::len), Some(1));
-    assert_eq!(result["contents"][0]["uri"], uri);
+    // This machine is told by its shortest name.
+    let path =
+        ["file://localhost/", "FILE://LOCALHOST/"].iter().find_map(|it| uri.strip_prefix(it));
+    let told = path.map_or_else(|| uri.to_owned(), |path| format!("file:///{path}"));
+    assert_eq!(result["contents"][0]["uri"], told);
     Ok(result["contents"][0].take())
 }
 

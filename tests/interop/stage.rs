@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::serving::Serving;
 
@@ -16,10 +16,26 @@ pub(crate) const PNG: &str = concat!(
     "AAAAAElFTkSuQmCC",
 );
 
+/// The icons of the fixture.
+pub(crate) fn icons() -> Value {
+    let square = concat!(
+        "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%201%201'",
+        "%3E%3Cpath%20fill='red'%20d='M0%200h1v1H0z'/%3E%3C/svg%3E",
+    );
+    let sizes = ["48x48", "96x96"];
+    let fetched = "https://example.com/icon.png";
+    json!([
+        { "src": fetched, "mimeType": "image/png", "sizes": sizes, "theme": "light" },
+        { "src": square, "sizes": ["any"], "theme": "dark" },
+    ])
+}
+
 /// An official client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sdk {
     Python,
+    /// `rmcp`, which is used over HTTP alone.
+    Rust,
     TypeScript,
 }
 
@@ -33,9 +49,10 @@ pub(crate) enum Transport {
 
 impl Sdk {
     /// What its scripts speak over.
-    const fn transports(self) -> &'static [Transport] {
+    pub(crate) const fn transports(self) -> &'static [Transport] {
         match self {
             Self::Python | Self::TypeScript => &[Transport::Pipes, Transport::Http],
+            Self::Rust => &[Transport::Http],
         }
     }
 
@@ -49,6 +66,7 @@ impl Sdk {
                 command.env("PYTHONDONTWRITEBYTECODE", "1").arg(scripts.join("python/client.py"));
                 command
             }
+            Self::Rust => Command::new(installed().join("rust/corelane-interop")),
             Self::TypeScript => {
                 let mut command = Command::new("node");
                 command.env("INTEROP_PACKAGES", installed().join("node"));
@@ -106,6 +124,29 @@ pub(crate) fn run(
     transport: Transport,
     options: &[&str],
 ) -> Value {
+    watched(sdk, feature, mode, transport, options).0
+}
+
+/// What a feature comes to over pipes, and what the server counted about its questions, one line
+/// for each connection.
+pub(crate) fn questions_counted(sdk: Sdk, feature: &str, era: Era) -> (Value, Vec<String>) {
+    let options = ["--log", "debug"];
+    let (summary, events) = watched(sdk, feature, era.mode(), Transport::Pipes, &options);
+    let groups = events.lines().filter(|line| line.contains(" counted ")).map(|line| {
+        let group = line.split(" \u{b7} ").find_map(|group| group.strip_prefix("questions "));
+        group.unwrap_or_default().to_owned()
+    });
+    (summary, groups.collect())
+}
+
+/// As [`run`], and what the client wrote to standard error; over pipes the server writes there too.
+fn watched(
+    sdk: Sdk,
+    feature: &str,
+    mode: &str,
+    transport: Transport,
+    options: &[&str],
+) -> (Value, String) {
     eprintln!("{sdk:?}, {feature}, {mode}, {transport:?}");
     let mut client = sdk.client();
     client.args([feature, mode]);
@@ -126,7 +167,9 @@ pub(crate) fn run(
     let (told, events) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the client failed ({}):\n{events}\n{told}", output.status);
-    serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}:\n{told}\n{events}"))
+    let summary = serde_json::from_str(&told);
+    let summary = summary.unwrap_or_else(|error| panic!("{error}:\n{told}\n{events}"));
+    (summary, events.into_owned())
 }
 
 /// The text of a result that is no failure, its first where it has several.

@@ -3,7 +3,7 @@
 use std::io;
 
 use corelane::engine::ring::Socket;
-use corelane::link::{Ending, Stream};
+use corelane::link::{Ending, Framing, Stream};
 
 use crate::stage::{Manner, Stage};
 

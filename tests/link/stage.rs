@@ -7,7 +7,7 @@ use std::time::Duration;
 use corelane::base::slab::Key;
 use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
-use corelane::link::{Ending, Link, LinkOptions, Next, Stream};
+use corelane::link::{Ending, Framing, Link, LinkOptions, Next, Stream};
 use corelane::transport::ndjson::{Line, PADDING};
 
 use crate::script::Script;

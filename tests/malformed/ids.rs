@@ -67,7 +67,8 @@ fn ids_of_both_types_are_echoed_byte_for_byte() {
 fn an_id_is_the_same_in_answers_now_answers_later_and_errors() {
     let stage = Stage::open(options());
     let mut client = stage.session(LEGACY);
-    let long = format!("\"{}\"", "long ".repeat(4000));
+    // The longest there may be.
+    let long = format!("\"{}\"", "long".repeat(1024));
     for id in PLAIN.into_iter().chain(ESCAPED).chain([long.as_str()]) {
         let sent: Value = serde_json::from_str(id).expect("JSON");
         // JSON knows one zero.
@@ -85,6 +86,30 @@ fn an_id_is_the_same_in_answers_now_answers_later_and_errors() {
             assert_eq!(id_of(&line), sent, "{method} {params}: {line}");
         }
     }
+    drop(client);
+    stage.close();
+}
+
+#[test]
+fn an_id_or_a_token_of_progress_that_is_too_long_to_keep_is_refused_and_the_next_is_served() {
+    let stage = Stage::open(options());
+    let mut client = stage.session(LEGACY);
+    let long = "x".repeat(4097);
+    let call = r#"{"name":"slow","arguments":{"steps":1,"step_ms":0}}"#;
+    for id in [format!("\"{long}\""), format!("\"{}\"", long.repeat(10))] {
+        let answer: Value =
+            serde_json::from_str(&ask(&mut client, &id, "tools/call", call)).unwrap();
+        assert_eq!(answer["error"]["code"], -32600, "{answer}");
+        assert!(answer["id"].is_null());
+    }
+    let params = format!(
+        r#"{{"name":"slow","arguments":{{"steps":1}},"_meta":{{"progressToken":"{long}"}}}}"#
+    );
+    let answer: Value =
+        serde_json::from_str(&ask(&mut client, "1", "tools/call", &params)).unwrap();
+    assert_eq!((&answer["error"]["code"], &answer["id"]), (&(-32602).into(), &1.into()));
+    let answer: Value = serde_json::from_str(&ask(&mut client, "1", "tools/call", call)).unwrap();
+    assert!(answer["result"].is_object(), "{answer}");
     drop(client);
     stage.close();
 }

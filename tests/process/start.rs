@@ -111,3 +111,12 @@ fn check_ends_quietly_where_its_reader_has_seen_enough() {
     assert_eq!(ended.status.code(), Some(0), "{stderr}");
     assert!(!stderr.contains("error") && !stderr.contains("pipe"), "{stderr}");
 }
+
+#[test]
+fn a_server_with_nothing_to_offer_says_so_and_serves() {
+    let server = Server::start_as_configured(&["--shards", "1", "--demo", "false"]);
+    let doubt = |line: &&String| line.contains("nothing is offered") && line.contains("--prompts");
+    assert_eq!(server.process.told().iter().filter(doubt).count(), 1);
+    let server = Server::start(&["--shards", "1"]);
+    assert_eq!(server.process.told().iter().filter(doubt).count(), 0);
+}

@@ -39,6 +39,8 @@ pub(crate) struct Commons {
     /// By themselves.
     pub(crate) states: BTreeMap<String, State>,
     questions: BTreeSet<String>,
+    /// Editions of the catalog that changes were answered with.
+    pub(crate) editions: BTreeSet<u64>,
     /// How long a state is good for.
     pub(crate) round_max: Duration,
     pub(crate) tally: Tally,
@@ -77,8 +79,8 @@ pub(crate) struct State {
 impl Commons {
     pub(crate) fn new(round_max: Duration) -> Self {
         let (tasks, states) = (BTreeMap::new(), BTreeMap::new());
-        let questions = BTreeSet::new();
-        Self { tasks, states, questions, round_max, tally: Tally::default() }
+        let (questions, editions) = (BTreeSet::new(), BTreeSet::new());
+        Self { tasks, states, questions, editions, round_max, tally: Tally::default() }
     }
 
     /// A call has become a task.
@@ -271,12 +273,15 @@ impl Commons {
         Err(format!("two questions are called {id}"))
     }
 
-    /// What holds when everybody has left.
+    /// What holds when everybody has left and so many editions were made.
     ///
     /// # Errors
     ///
-    /// A state that was refused as used though nobody used it.
-    pub(crate) fn close(&self) -> Result<(), String> {
+    /// A state that was refused as used though nobody used it, an edition that there is not.
+    pub(crate) fn close(&self, editions_made: u64) -> Result<(), String> {
+        if let Some(number) = self.editions.last().filter(|number| **number > editions_made) {
+            return Err(format!("edition {number} was told of, and {editions_made} were made"));
+        }
         let is_lost =
             |state: &&State| state.refused_as_used > 0 && state.refused_as_used == state.brought;
         match self.states.values().find(is_lost) {

@@ -30,9 +30,9 @@ impl Errand {
     ) -> Result<Option<String>, String> {
         let error = &message["error"];
         let reason = error["message"].as_str().unwrap_or_default();
-        if reason.contains(BUSY) {
+        if reason.contains(BUSY) || reason == BEHIND {
             // Nothing was looked at, not even a state.
-            commons.tally.crowded += 1;
+            commons.tally.crowded += u64::from(reason != BEHIND);
             return Ok(None);
         }
         match self {
@@ -119,6 +119,9 @@ fn redeem(state: &str, error: &Value, span: Span, commons: &mut Commons) -> Resu
 
 /// How a call is refused that is one too many.
 const BUSY: &str = "requests are in flight on this connection";
+
+/// How a request for a task is refused whose shard is slow.
+const BEHIND: &str = "the shard that keeps the task is behind; try again later";
 
 /// How a task is refused that is not there.
 const UNKNOWN_TASK: &str = "no such task, or its time is over";

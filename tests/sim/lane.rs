@@ -181,6 +181,7 @@ impl Lane {
             accepts_failed: connections.accept_failed,
             messages: counters.traffic.messages_in,
             letters_refused: counters.shard.letters_refused,
+            letters_forgone: counters.shard.letters_forgone,
             ..Tally::default()
         })
     }

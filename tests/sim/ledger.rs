@@ -12,6 +12,7 @@ use corelane::protocol::revision::Revision;
 use serde_json::Value;
 
 use crate::commons::Span;
+use crate::editions::Shelf;
 use crate::tally::Tally;
 
 /// The books of one connection.
@@ -33,6 +34,8 @@ pub(crate) struct Ledger {
     begun: BTreeSet<String>,
     /// Whether each question was taken back.
     questions: BTreeMap<String, bool>,
+    /// The editions of the catalog that it heard of.
+    pub(crate) shelf: Shelf,
     pub(crate) tally: Tally,
 }
 
@@ -82,6 +85,7 @@ impl Ledger {
             is_initialized: false,
             begun: BTreeSet::new(),
             questions: BTreeMap::new(),
+            shelf: Shelf::default(),
             tally: Tally::default(),
         }
     }

@@ -27,6 +27,8 @@ mod client;
 
 mod lane;
 
+mod street;
+
 mod notices;
 
 mod stage;
@@ -36,6 +38,8 @@ mod correspondence;
 mod courier;
 
 mod phrase;
+
+mod editions;
 
 mod commons;
 
@@ -89,7 +93,7 @@ fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
 
 #[test]
 fn clients_that_vanish_in_the_middle_of_everything_leave_nothing_behind() {
-    survey_gatherings(0..120);
+    survey_gatherings(0..160);
 }
 
 #[test]

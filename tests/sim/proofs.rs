@@ -8,6 +8,7 @@ use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::commons::{Commons, Span, Why};
+use crate::editions::Shelf;
 use crate::ledger::Ledger;
 
 const fn at(milliseconds: u64) -> Moment {
@@ -178,7 +179,26 @@ fn a_state_that_counts_twice_late_or_never_is_noticed() {
     assert!(state().give(&given, "tool", Vec::new(), span(0, 10)).is_err());
     let mut unused = state();
     unused.refuse("s", Why::Used, span(20, 30)).unwrap();
-    assert!(unused.close().is_err());
+    assert!(unused.close(0).is_err());
     unused.bring("s").unwrap();
-    assert!(unused.take("s", span(20, 30)).is_ok() && unused.close().is_ok());
+    assert!(unused.take("s", span(20, 30)).is_ok() && unused.close(0).is_ok());
+}
+
+#[test]
+fn an_edition_that_is_old_made_twice_or_by_nobody_is_noticed() {
+    let (mut shelf, mut commons) = (Shelf::default(), Commons::new(Duration::from_secs(1)));
+    let mut hear = |method, result| {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+        shelf.hear(method, &message, &mut commons.editions)
+    };
+    let offered = |number| json!({"instructions": format!("edition {number}")});
+    let changed = |number| json!({"content": [{"text": format!("edition {number}")}]});
+    assert!(hear("server/discover", offered(2)).is_ok());
+    assert!(hear("server/discover", offered(1)).is_err());
+    // What was made before others is told after they were seen.
+    assert!(hear("tools/call", changed(1)).is_ok() && hear("tools/call", changed(3)).is_ok());
+    assert!(hear("server/discover", offered(2)).is_err());
+    assert!(hear("server/discover", offered(3)).is_ok());
+    assert!(hear("tools/call", changed(3)).is_err());
+    assert!(commons.close(3).is_ok() && commons.close(2).is_err());
 }

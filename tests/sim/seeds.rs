@@ -93,12 +93,14 @@ const GATHERINGS_FAILED: [u64; 1] = [
 ];
 
 /// What the runs of clients that are asked, keep tasks and listen must reach together.
-const GATHERINGS_REACH: [&str; 21] = [
+const GATHERINGS_REACH: [&str; 23] = [
     "answers",
     "asked",
     "crowded",
+    "editions",
+    "editions_held_up",
     "frames",
-    "letters",
+    "letters_forgone",
     "notices",
     "pauses",
     "replies",

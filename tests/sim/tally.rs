@@ -72,6 +72,8 @@ tally! {
     letters,
     /// Times that a letter found a full inbox.
     letters_refused,
+    /// Letters that were not written because too many waited.
+    letters_forgone,
     /// Times that a letter between shards found a full lane.
     lanes_full,
     /// Letters between shards that waited for room.
@@ -84,6 +86,10 @@ tally! {
     shards_woken,
     /// Catalogs that a client saw come after another one.
     catalogs_changed,
+    /// Editions of the catalog that handlers had made.
+    editions,
+    /// Times that one was not made or not told to everybody at once.
+    editions_held_up,
     /// Times that time jumped while a call was in flight.
     jumps,
     /// Questions that were answered, in whatever way.

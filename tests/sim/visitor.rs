@@ -170,6 +170,7 @@ impl Visitor {
     fn hear(&mut self, message: &Value, now: Moment, commons: &mut Commons) -> Result<(), String> {
         match self.ledger.hear(message, now)? {
             Heard::Answer { id, method, span } => {
+                self.ledger.shelf.hear(method, message, &mut commons.editions)?;
                 let Some(errand) = self.errands.remove(&id) else { return Ok(()) };
                 let kind = (method, self.person.revision.is_modern());
                 if let Some(task) = errand.settle(message, kind, span, commons)? {

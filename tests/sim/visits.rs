@@ -33,6 +33,7 @@ const LEGACY: Revision = Revision::LATEST_LEGACY;
 const ASK: Deed = Deed::Call("test_input_required_result_elicitation");
 const RETRY: Deed = Deed::Retry(Manner::Well);
 const SOON: Deed = Deed::Wait(Duration::from_millis(8));
+const AT_ONCE: Deed = Deed::Wait(Duration::from_micros(100));
 const LATER: Deed = Deed::Wait(Duration::from_millis(400));
 const CONFIRM: Deed = Deed::Begin("confirm_delete");
 const AGREE: Deed = Deed::Update(Manner::Well);
@@ -102,5 +103,23 @@ fn clients_that_listen_and_vanish_or_read_no_more_leave_no_stream() {
         [(MODERN, reset), (MODERN, deaf), (MODERN, ends), (LEGACY, session), (MODERN, changes)];
     let tally = play(&visits).tally;
     assert!(tally.streams >= 1, "{tally}");
-    assert_eq!(tally.letters, 1, "{tally}");
+    assert_eq!(tally.editions, 1, "{tally}");
+}
+
+#[test]
+fn a_change_is_made_though_its_client_vanishes_and_others_see_it_with_their_next_answer() {
+    let vanishes: &[Deed] = &[Deed::Settle, Deed::Vary, AT_ONCE, Deed::Reset];
+    let changes: &[Deed] = &[Deed::Vary, Deed::Vary, Deed::Greet, Deed::Settle];
+    let listens: &[Deed] = &[Deed::Listen, Deed::Settle, Deed::Vary, Deed::Settle];
+    let (session, stays) = ([Deed::Vary, Deed::Settle], [LATER, Deed::Greet, Deed::Settle]);
+    let visits: [(Revision, &[Deed]); 5] = [
+        (MODERN, &stays),
+        (MODERN, vanishes),
+        (MODERN, changes),
+        (MODERN, listens),
+        (LEGACY, &session),
+    ];
+    let tally = play(&visits).tally;
+    assert_eq!(tally.editions, 5, "{tally}");
+    assert_eq!(tally.vanished, 1, "{tally}");
 }

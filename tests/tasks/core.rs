@@ -281,17 +281,30 @@ fn an_answer_to_what_a_task_never_asked_is_no_news_of_it() {
 }
 
 #[test]
-fn a_task_asks_in_vain_once_nothing_more_is_read() {
+fn a_task_sends_log_messages_under_its_name_where_the_session_wants_them() {
     let stage = Stage::open(options());
     let mut peer = stage.core();
-    let id = peer.begin("confirm");
-    peer.told("elicitation/create");
-    // Owed until the task ends: the connection stays.
-    let waiting = peer.send("tasks/result", json!({"taskId": id}));
-    peer.until(&id, "input_required");
-    stage.drain();
-    let result = peer.answer_to(waiting, "tasks/result");
-    assert_eq!(result["result"]["isError"], true, "{result}");
-    peer.expect_end();
-    assert_eq!(stage.join().requests.tasks_cancelled, 0);
+    for (tool, data) in [("say", "aloud"), ("shout", "from afar")] {
+        let id = peer.begin(tool);
+        let told = peer.told("notifications/message");
+        assert_eq!(
+            (&told["params"]["data"], &told["params"]["level"]),
+            (&json!(data), &json!("warning"))
+        );
+        assert_eq!(told["params"]["_meta"][RELATED]["taskId"], id.as_str(), "{told}");
+        peer.task("tasks/result", &id);
+    }
+    peer.request("logging/setLevel", json!({"level": "error"}));
+    let id = peer.begin("say");
+    peer.task("tasks/result", &id);
+    // A task of the extension sends nothing but its state, whatever its call says.
+    let mut modern = stage.modern();
+    let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
+    let begun = modern.request("tools/call", json!({"name": "say", "_meta": meta}));
+    let id = begun["result"]["taskId"].as_str().expect("a task").to_owned();
+    modern.until(&id, "completed");
+    for peer in [&peer, &modern] {
+        assert!(peer.left_over().all(|message| message["method"] != "notifications/message"));
+    }
+    assert_eq!(stage.close().requests.logs, 2);
 }

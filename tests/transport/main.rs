@@ -10,6 +10,17 @@ mod cuts;
 mod refusals;
 mod requests;
 
+#[cfg(test)]
+mod answers;
+#[cfg(test)]
+mod events;
+#[cfg(test)]
+mod ladder;
+#[cfg(test)]
+mod mirror;
+#[cfg(test)]
+mod wire;
+
 use corelane::base::random::Random;
 use corelane::transport::ndjson::{Line, LineReader, PADDING};
 use proptest::prelude::*;

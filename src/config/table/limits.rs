@@ -96,6 +96,16 @@ pub(super) static LIMITS: Section = Section {
             field: |options| &mut options.limits.tasks_max,
         },
         Row {
+            key: "tasks_per_connection_max",
+            short: None,
+            unit: Unit::Count { least: 1, most: 1_000_000 },
+            about: "Tasks of one connection among them, running or ended; a call that would \
+                    begin one more gets an error.",
+            cost: "a larger one lets a single peer take the room of all others",
+            source: "MCP, tasks: resource management",
+            field: |options| &mut options.limits.tasks_per_connection_max,
+        },
+        Row {
             key: "task_ttl_ms",
             short: None,
             unit: Unit::Milliseconds { least: 1, most: 30 * DAY },

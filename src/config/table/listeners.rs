@@ -109,7 +109,8 @@ pub(super) static OTHERS: Section = Section {
             key: "http.address",
             short: Some("http"),
             unit: Unit::Address,
-            about: "Where HTTP is served. Not served yet.",
+            about: "Where HTTP is served: MCP at /mcp, a page for people at /; port 0 takes a free \
+                    one.",
             cost: "one listening socket for each shard",
             source: "transport contract, section 3",
             field: |options| &mut options.http.address,

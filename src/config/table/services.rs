@@ -34,7 +34,8 @@ pub(super) static FILES: Section = Section {
             key: "resources.directory",
             short: Some("resources"),
             unit: Unit::Directory,
-            about: "The directory whose files are offered as resources.",
+            about: "The directory whose files are offered as resources. Fixed at start: SIGHUP \
+                    does not change it.",
             cost: "one scan at start and after changes; files are read when they are asked for",
             source: "MCP, server/resources; RFC 8089",
             field: |options| &mut options.files.resources,
@@ -80,7 +81,8 @@ pub(super) static FILES: Section = Section {
             key: "prompts.directory",
             short: Some("prompts"),
             unit: Unit::Directory,
-            about: "The directory whose *.md files are offered as prompts.",
+            about: "The directory whose *.md files are offered as prompts. Fixed at start: \
+                    SIGHUP does not change it.",
             cost: "the files stay in memory",
             source: "MCP, server/prompts",
             field: |options| &mut options.files.prompts,

@@ -109,6 +109,17 @@ impl<L: Send> Mailbox<L> {
         self.outbox.len()
     }
 
+    /// Puts into `shards` those to which at least `letters_max` letters wait in the outbox: they
+    /// are slow, and whoever can do without writing to them had better not. Cost: a comparison
+    /// where fewer wait in all.
+    pub fn find_slow(&self, letters_max: usize, shards: &mut Vec<ShardId>) {
+        shards.clear();
+        if self.waiting() >= letters_max.max(1) {
+            let is_slow = |shard: &ShardId| self.outbox.len_for(*shard) >= letters_max;
+            shards.extend(self.neighbours().filter(is_slow));
+        }
+    }
+
     #[inline]
     fn push(&mut self, target: ShardId, letter: L) -> Result<(), Refusal<L>> {
         let lane = self.lanes_out[target.index()].as_mut();

@@ -39,6 +39,15 @@ impl<L> Outbox<L> {
         self.len > 0 && !self.waiting[target.index()].is_empty()
     }
 
+    /// Letters to `target` that wait.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such target.
+    pub fn len_for(&self, target: ShardId) -> usize {
+        self.waiting[target.index()].len()
+    }
+
     /// Puts a letter behind the others to its target.
     ///
     /// # Panics
@@ -100,6 +109,7 @@ mod tests {
         assert_eq!(sent, [(0, 0), (1, 0), (1, 1), (1, 2)]);
         assert_eq!((dropped, outbox.len()), (3, 2));
         assert!(outbox.holds_for(ShardId(0)) && !outbox.holds_for(ShardId(1)));
+        assert_eq!([0, 1, 2].map(|shard| outbox.len_for(ShardId(shard))), [2, 0, 0]);
         let mut sent = Vec::new();
         outbox.send_with(|_, letter| {
             sent.push(letter);

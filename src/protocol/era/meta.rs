@@ -66,7 +66,8 @@ impl<'a> Meta<'a> {
         let token = token.filter(|token| !token.is_null());
         let progress_token = token.and_then(Id::from_value);
         if token.is_some() && progress_token.is_none() {
-            let message = "params._meta.progressToken must be a string or a whole number";
+            let message = "params._meta.progressToken must be a string (4096 bytes) or a whole \
+                           number";
             return Err(Error::invalid_params(message));
         }
         Ok(Self { version, capabilities, log_level, progress_token })

@@ -58,7 +58,9 @@ pub use input::{
     ModelPreferences, Root, Sampled, Sampling, SamplingTool, Spoken, TextFormat, ToolChoice,
     input_required_body, request,
 };
-pub use notification::{Change, acknowledged, cancelled, elicitation_complete, listen_result, log};
+pub use notification::{
+    Change, acknowledged, cancelled, elicitation_complete, listen_result, log, task_log,
+};
 pub use prompt::{PromptWriter, prompt_result};
 pub use response::{
     empty_result, error, error_object, progress, result, result_close, result_open,

@@ -7,7 +7,7 @@
 //! Source: `ServerNotification` in the schema of each revision; 2026-07-28
 //! `basic/patterns/subscriptions`; the Tasks extension.
 
-use super::task::{TaskDetail, TaskView};
+use super::task::{TaskDetail, TaskView, related_meta};
 use crate::protocol::era::LogLevel;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::params::Filter;
@@ -149,6 +149,22 @@ pub fn log(out: &mut Vec<u8>, level: LogLevel, logger: Option<&str>, data: &[u8]
     params.text("level", level.as_str()).text_if("logger", logger).encoded("data", data);
     params.close();
     out.push(b'}');
+}
+
+/// Appends `notifications/message` for a task (2025-11-25): as for a request, with the task's name
+/// in `_meta`, where everything that belongs to a task has it.
+pub fn task_log(
+    out: &mut Vec<u8>,
+    level: LogLevel,
+    logger: Option<&str>,
+    data: &[u8],
+    task_id: &str,
+) {
+    log(out, level, logger, data);
+    out.truncate(out.len() - b"}}".len());
+    out.push(b',');
+    related_meta(out, task_id);
+    out.extend_from_slice(b"}}");
 }
 
 /// Appends `notifications/cancelled`: the server does not wait for this answer any more (legacy),

@@ -241,7 +241,7 @@ pub fn task_progress(
 }
 
 /// Appends the member `_meta` of whatever belongs to a task (2025-11-25).
-fn related_meta(out: &mut Vec<u8>, task_id: &str) {
+pub(super) fn related_meta(out: &mut Vec<u8>, task_id: &str) {
     out.extend_from_slice(br#""_meta":"#);
     let mut meta = ObjectWriter::open(out);
     let mut related = meta.object(RELATED_TASK_KEY);

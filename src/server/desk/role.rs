@@ -13,7 +13,7 @@
 //! asked before there is a task.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -266,11 +266,14 @@ impl Asked {
             Asking::Rounds(posed) => State::Elsewhere(posed.ask(key, request)),
             // A task that has ended asks nothing more, and nobody would answer.
             Asking::Inputs(inquiries) => {
-                if !flag.is_raised()
-                    && inquiries.ask(key, request)
-                    && let Asker::Task(task) = self.role.asker()
-                {
-                    desk.leave(Note::Task { task, note: TaskNote::Asked });
+                if !flag.is_raised() {
+                    match (inquiries.ask(key, request), self.role.asker()) {
+                        (Err(error), _) => return State::Elsewhere(Box::pin(ready(Err(error)))),
+                        (Ok(true), Asker::Task(task)) => {
+                            desk.leave(Note::Task { task, note: TaskNote::Asked });
+                        }
+                        (Ok(_), _) => {}
+                    }
                 }
                 State::Elsewhere(Box::pin(inquiries.answer_to(key)))
             }

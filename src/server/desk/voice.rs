@@ -78,18 +78,23 @@ impl LiveHost for LocalVoice {
         Box::pin(self.role.ask(key, request))
     }
 
+    fn close_stream(&self) {
+        if let (Asker::Call(ticket), false) = (self.role.asker(), self.is_cancelled()) {
+            self.role.desk.leave(Note::CloseStream { ticket });
+        }
+    }
+
     fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
         Box::pin(self.role.begin_task())
     }
 
-    /// Tasks have no log: 2026-07-28 forbids it, and 2025-11-25 has no place to tie it to.
+    /// Modern tasks have no log: the extension says that nothing is sent for them but their state.
     fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value) {
-        if let Asker::Call(ticket) = self.role.asker()
-            && self.logs.wants(level)
-            && !self.is_cancelled()
-        {
+        let from = self.role.asker();
+        let has_log = matches!(from, Asker::Call(_)) || !self.role.client.revision.is_modern();
+        if has_log && self.logs.wants(level) && !self.is_cancelled() {
             let logger = logger.map(str::to_owned);
-            self.role.desk.leave(Note::Log(LogMessage { ticket, level, logger, data }));
+            self.role.desk.leave(Note::Log(LogMessage { from, level, logger, data }));
         }
     }
 
@@ -218,7 +223,10 @@ mod tests {
         voice.log(LogLevel::Error, None, serde_json::Value::Null);
         voice.progress(1.0, None, None);
         let notes = notes(&voice);
-        assert!(matches!(&notes[..], [Note::Task { task, .. }] if *task == Key::from_bits(8)));
+        let [Note::Log(LogMessage { from, .. }), Note::Task { task, .. }] = &notes[..] else {
+            panic!("{notes:?}");
+        };
+        assert_eq!((*from, *task), (Asker::Task(Key::from_bits(8)), Key::from_bits(8)));
     }
 
     #[test]

@@ -153,19 +153,22 @@ impl ShardDriver {
         self.say(question.outlet, Said::Word, text);
     }
 
-    /// Passes a log message on to the client of its call, where that wants to hear it. Like
-    /// progress it is left out where too much waits for a client that does not read.
+    /// Passes a log message on to the client of its call or its task, where that wants to hear it.
+    /// Like progress it is left out where too much waits for a client that does not read.
     pub(super) fn tell_log<R: Ring>(&mut self, ring: &mut R, message: &LogMessage, now: Moment) {
-        let Some(call) = self.road.calls.awaited(message.ticket) else { return };
-        let (outlet, is_modern) = (call.outlet, call.revision.is_modern());
+        let Some((outlet, revision, task)) = self.whom_to_ask(message.from) else { return };
         let Some((session, _)) = self.party(outlet.party) else { return };
-        let is_unwanted = !is_modern && message.level < session.log_level;
+        let is_unwanted = !revision.is_modern() && message.level < session.log_level;
         if is_unwanted || !self.reads_along(outlet.party) {
             return;
         }
         let mut text = self.draft();
         let data = message.data.to_string();
-        message::log(&mut text, message.level, message.logger.as_deref(), data.as_bytes());
+        let (level, logger, data) = (message.level, message.logger.as_deref(), data.as_bytes());
+        match task {
+            Some(task) => message::task_log(&mut text, level, logger, data, &task),
+            None => message::log(&mut text, level, logger, data),
+        }
         self.say(outlet, Said::Word, text);
         self.road.counters.requests.logs += 1;
         self.weigh_party(ring, outlet.party, now);

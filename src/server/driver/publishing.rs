@@ -12,19 +12,22 @@ use super::ShardDriver;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::{Ring, Socket};
-use crate::link::Link;
+use crate::link::{Framing, Link};
 use crate::observe::counters::Counters;
 use crate::protocol::era::Lifecycle;
 use crate::protocol::message::{self, Change, TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
-use crate::protocol::rpc::Id;
+use crate::protocol::rpc::{Id, IdBuf};
 use crate::server::letter::{Letter, Notice};
-use crate::server::party::Party;
+use crate::server::party::{Outlet, Party, Said};
 use crate::server::pipeline::Road;
 use crate::server::session::Session;
-use crate::server::subscriptions::{List, Lists, Missed, Publication, Stream, Subject, Subscriber};
+use crate::server::subscriptions::{
+    List, Lists, Missed, Publication, Stream, Subject, Subscriber, Subscriptions,
+};
 use crate::server::tasks::TaskId;
 use crate::service::Catalog;
+use crate::transport::http::date::Date;
 use crate::transport::ndjson;
 
 impl ShardDriver {
@@ -52,22 +55,26 @@ impl ShardDriver {
         let is_ready = |session: &Session| matches!(session.lifecycle, Lifecycle::Initialized(_));
         let connections = self.link.connections.iter();
         let ready = connections.filter(|(_, connection)| is_ready(&connection.session));
-        let sessions: Vec<Key> = ready.map(|(key, _)| key).collect();
-        let Self { link, road: Road { counters, .. }, publication, told, .. } = self;
+        let ready: Vec<Key> = ready.map(|(key, _)| key).collect();
         // The form for sessions may stand there already, for those that subscribed.
-        let mut press = Press { link, publication, counters, told };
-        for key in sessions {
+        let mut press = self.press();
+        for key in ready {
             press.say_session(list, key);
         }
+        // Those over HTTP hear it where they listen; it is nothing to keep for them.
+        let members = self.http.sessions.iter_mut();
+        let ready = members.filter(|(_, member)| is_ready(&member.session));
+        let ready: Vec<Key> = ready.map(|(key, _)| key).collect();
+        let listening = |key: &Key| self.http.sessions.is_listening(*key);
+        self.told_sessions.extend(ready.into_iter().filter(listening).map(|key| (key, None)));
+        self.tell_told_sessions(&list.change());
         self.weigh_told(ring, now);
     }
 
     /// Tells everybody who listens to it what has happened.
     pub(super) fn publish<R: Ring>(&mut self, ring: &mut R, change: &Change<'_>, now: Moment) {
-        let Self { link, road, publication, told, .. } = self;
-        let Road { subscriptions, counters, .. } = road;
-        publication.begin();
-        let mut press = Press { link, publication, counters, told };
+        self.publication.begin();
+        let (mut press, subscriptions) = self.press_and_subscriptions();
         let say = |stream: &Stream| press.say(change, stream);
         match change {
             Change::ToolsList => subscriptions.tell_list(List::Tools, say),
@@ -76,6 +83,7 @@ impl ShardDriver {
             Change::Resource { uri } => subscriptions.tell_name(Subject::Resource, uri, say),
             Change::Task { task, .. } => subscriptions.tell_name(Subject::Task, task.id, say),
         }
+        self.tell_told_sessions(change);
         self.weigh_told(ring, now);
     }
 
@@ -100,12 +108,11 @@ impl ShardDriver {
         };
         // Only its kind is looked at: all there is to tell stands in the tail.
         let change = Change::Task { task, detail: TaskDetail::Nothing };
-        let Self { link, road, publication, told, .. } = self;
-        let Road { subscriptions, counters, .. } = road;
-        publication.begin_task(&change, tail);
-        let mut press = Press { link, publication, counters, told };
+        self.publication.begin_task(&change, tail);
+        let (mut press, subscriptions) = self.press_and_subscriptions();
         let say = |stream: &Stream| press.say(&change, stream);
         subscriptions.tell_task(&name, version, say);
+        self.tell_told_sessions(&change);
         self.weigh_told(ring, now);
     }
 
@@ -142,9 +149,7 @@ impl ShardDriver {
         if !subscriber.is_behind() || connection.queued_bytes() > drained_bytes {
             return;
         }
-        let Self { link, road, publication, told, .. } = self;
-        let Road { subscriptions, counters, .. } = road;
-        let mut press = Press { link, publication, counters, told };
+        let (mut press, subscriptions) = self.press_and_subscriptions();
         while let Some(list) = subscriber.take_missed() {
             press.publication.begin();
             press.counters.subscriptions.frames_caught_up += 1;
@@ -195,22 +200,21 @@ impl ShardDriver {
     /// Source: 2026-07-28, basic/patterns/subscriptions, "Ending a subscription".
     pub(super) fn conclude_streams(&mut self, key: Key) {
         let Some(mut subscriber) = self.take_subscriber(key) else { return };
-        let Self { link, road, .. } = self;
-        let Road { subscriptions, counters, catalog, .. } = road;
-        subscriptions.end_all(&mut subscriber, |stream| {
-            counters.subscriptions.ended += 1;
-            let Some(id) = stream.id() else { return };
-            if let Some(connection) = link.connections.get_mut(key) {
+        let mut ended = Vec::new();
+        self.road.subscriptions.end_all(&mut subscriber, |stream| ended.push(stream));
+        for stream in ended {
+            self.road.counters.subscriptions.ended += 1;
+            let Some(id) = stream.id() else { continue };
+            if let Some(connection) = self.link.connections.get_mut(key) {
                 connection.session.in_flight.remove(id);
             }
-            if let Some(out) = link.outgoing(key) {
-                message::result_open(out, id);
-                message::listen_result(out, id, catalog.result_suffix(Revision::LATEST));
-                message::result_close(out);
-                ndjson::end_line(out);
-                counters.traffic.messages_out += 1;
-            }
-        });
+            let mut text = self.draft();
+            let suffix = self.road.catalog.result_suffix(Revision::LATEST);
+            message::result_open(&mut text, id);
+            message::listen_result(&mut text, id, suffix);
+            message::result_close(&mut text);
+            self.say(Outlet::general(Party::Connection(key)), Said::Answer, text);
+        }
     }
 
     /// Ends the streams of a connection without a word: it is over, or was cancelled as a whole.
@@ -226,6 +230,29 @@ impl ShardDriver {
         subscriptions.end_all(subscriber, |_| counters.subscriptions.ended += 1);
     }
 
+    /// Tells the legacy sessions over HTTP that are to hear of `change`.
+    fn tell_told_sessions(&mut self, change: &Change<'_>) {
+        for (key, id) in std::mem::take(&mut self.told_sessions) {
+            let mut text = self.draft();
+            self.publication.say(change, id.as_ref().map(IdBuf::as_id), &mut text);
+            self.road.counters.subscriptions.frames_published += 1;
+            self.say(Outlet::general(Party::Session(key)), Said::Word, text);
+        }
+    }
+
+    fn press(&mut self) -> Press<'_> {
+        self.press_and_subscriptions().0
+    }
+
+    fn press_and_subscriptions(&mut self) -> (Press<'_>, &mut Subscriptions) {
+        let Self { link, http, road, publication, told, told_sessions, .. } = self;
+        let Road { subscriptions, counters, .. } = road;
+        let date = *http.date();
+        let (now, touched) = (http.now(), &mut http.touched);
+        let press = Press { link, publication, counters, told, told_sessions, touched, date, now };
+        (press, subscriptions)
+    }
+
     fn take_subscriber(&mut self, key: Key) -> Option<Subscriber> {
         let connection = self.link.connections.get_mut(key)?;
         connection.standing.listens = false;
@@ -239,13 +266,25 @@ struct Press<'a> {
     publication: &'a mut Publication,
     counters: &'a mut Counters,
     told: &'a mut Vec<Key>,
+    /// Legacy sessions over HTTP, to be told behind the others.
+    told_sessions: &'a mut Vec<(Key, Option<IdBuf>)>,
+    /// Connections over HTTP that were told something.
+    touched: &'a mut Vec<Key>,
+    date: Date,
+    now: Moment,
 }
 
 impl Press<'_> {
     /// Tells one stream of a change; `false` where its peer is too slow for it.
     #[inline]
     fn say(&mut self, change: &Change<'_>, stream: &Stream) -> bool {
-        let Party::Connection(key) = stream.party else { return true };
+        let key = match stream.party {
+            Party::Connection(key) => key,
+            Party::Session(key) => {
+                self.told_sessions.push((key, stream.id().map(IdBuf::from)));
+                return true;
+            }
+        };
         let Some(connection) = self.link.connections.get_mut(key) else { return true };
         if connection.queued_bytes() > self.link.options.outgoing_bytes_max {
             connection.session.subscriber.fall_behind();
@@ -270,11 +309,37 @@ impl Press<'_> {
     /// Writes one frame. Whoever is about to go misses nothing.
     #[inline]
     fn write(&mut self, change: &Change<'_>, key: Key, id: Option<Id<'_>>) {
+        if self.link.framing(key) == Framing::Requests {
+            return self.write_event(change, key, id);
+        }
         let Some(out) = self.link.outgoing(key) else { return };
         self.publication.say(change, id, out);
         ndjson::end_line(out);
         self.counters.traffic.messages_out += 1;
         self.counters.subscriptions.frames_published += 1;
+        self.note_told(key);
+    }
+
+    /// Writes one frame as an event of the stream that its connection is.
+    fn write_event(&mut self, change: &Change<'_>, key: Key, id: Option<Id<'_>>) {
+        let Some(connection) = self.link.connections.get_mut(key) else { return };
+        let Some(mut exchange) = connection.session.exchange.take() else { return };
+        if let Some(out) = self.link.outgoing(key) {
+            let publication = &mut *self.publication;
+            exchange.say(out, (Said::Word, None), &self.date, |out| {
+                publication.say(change, id, out);
+            });
+            exchange.spoke = self.now;
+        }
+        if let Some(connection) = self.link.connections.get_mut(key) {
+            connection.session.exchange = Some(exchange);
+        }
+        self.touched.push(key);
+        self.counters.traffic.messages_out += 1;
+        self.counters.subscriptions.frames_published += 1;
+    }
+
+    fn note_told(&mut self, key: Key) {
         // Streams of one connection often stand together: most of them are one look.
         if self.told.last() != Some(&key) {
             self.told.push(key);

@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 
-use super::ShardDriver;
+use super::{ShardDriver, Stage};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::Ring;
@@ -62,7 +62,7 @@ impl ShardDriver {
         now: Moment,
     ) {
         match note {
-            TaskNote::Asked => self.road.tasks.weigh_questions(key, now),
+            TaskNote::Asked => self.weigh_inputs(key, now),
             TaskNote::Progress { done, total, message } => {
                 if let Some(told) = self.tell_task_progress(key, done, total, message.as_deref()) {
                     self.weigh_party(ring, told, now);
@@ -125,9 +125,26 @@ impl ShardDriver {
             task.dialogue = dialogue;
         }
         self.road.tasks.attach(key, call.work);
-        self.road.tasks.weigh_questions(key, now);
+        self.weigh_inputs(key, now);
         role.become_task(key, self.road.task_asking(key));
         self.after_answer(ring, outlet, now);
+    }
+
+    /// A task has asked something by its inputs. Where nothing more is read, nobody can answer.
+    fn weigh_inputs(&mut self, key: Key, now: Moment) {
+        self.road.tasks.weigh_questions(key, now);
+        if self.stage != Stage::Serving {
+            self.road.fail_unanswerable(key, now);
+        }
+    }
+
+    /// Nothing more is read from anybody: tasks that wait for their users do not hold the drain.
+    /// Whoever listens hears of it.
+    pub(super) fn fail_waiting_tasks<R: Ring>(&mut self, ring: &mut R, now: Moment) {
+        for key in self.road.tasks.unfinished() {
+            self.road.fail_unanswerable(key, now);
+        }
+        self.tell_changed_tasks(ring, now);
     }
 
     /// Another shard asks for a task of this one.

@@ -2,7 +2,8 @@
 //!
 //! A handler on a shard must not wait for the writer. So its edit goes to the blocking pool, which
 //! waits for it, and what came of it returns by letter. The shard reads that letter after the one
-//! that brought the edition: a handler that has awaited its change finds it offered.
+//! that brought the edition: a handler that has awaited its change finds it offered. Where somebody
+//! else makes the edits ([`super::PendingEdit`]), they go there instead.
 //!
 //! What it keeps true: an edit that was asked for is made, whether or not somebody still waits for
 //! it, unless the server ends before; one that panics takes nobody with it but whoever waits.
@@ -10,20 +11,31 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use super::Editor;
+use super::pending::{PendingEdit, Reply};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
 use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Post, ShardId};
 use crate::server::desk::draft::{Draft, Made};
-use crate::server::editor::Editor;
-use crate::server::letter::{self, Letter};
+use crate::server::letter::Letter;
+
+/// Who makes the edits.
+#[derive(Clone, Debug)]
+pub(in crate::server) enum Makers {
+    /// The threads for blocking handlers, which may wait.
+    Pool(Arc<BlockingPool>),
+    /// Whoever receives them.
+    Receiver(Sender<PendingEdit>),
+}
 
 /// The changes that one shard waits for. There are at most as many as calls at work.
 pub(in crate::server) struct Drafts {
     editor: Arc<Editor>,
-    blocking: Arc<BlockingPool>,
+    makers: Makers,
     post: Post<Letter>,
     shard: ShardId,
     awaited: Slab<Rc<Draft>>,
@@ -36,24 +48,28 @@ impl Drafts {
     /// No change.
     pub(in crate::server) fn new(
         editor: Arc<Editor>,
-        blocking: Arc<BlockingPool>,
+        makers: Makers,
         post: Post<Letter>,
         shard: ShardId,
     ) -> Self {
         let (awaited, refused) = (Slab::new(usize::MAX), VecDeque::new());
-        Self { editor, blocking, post, shard, awaited, refused, again: None }
+        Self { editor, makers, post, shard, awaited, refused, again: None }
     }
 
-    /// Has the pool make an edit, or make it later where it is full.
+    /// Has an edit made, or made later where the pool is full.
     pub(in crate::server) fn begin(&mut self, draft: Rc<Draft>, now: Moment) {
         let Some(edit) = draft.take() else { return };
         let key = self.awaited.insert(draft).ok();
-        let (editor, post, shard) = (Arc::clone(&self.editor), self.post.clone(), self.shard);
-        self.refused.push_back(Box::new(move || {
-            let mut reply = Reply { post, shard, key, made: None };
-            reply.made = Some(editor.change(edit));
-        }));
-        self.hand_over(now);
+        let reply = Reply::new(self.post.clone(), self.shard, key);
+        let pending = PendingEdit::new(Arc::clone(&self.editor), edit, reply);
+        match &self.makers {
+            // Where nobody receives, the edit is dropped, and whoever waits hears of it.
+            Makers::Receiver(sender) => drop(sender.send(pending)),
+            Makers::Pool(_) => {
+                self.refused.push_back(Box::new(move || pending.make()));
+                self.hand_over(now);
+            }
+        }
     }
 
     /// Takes the letter of a change that was made.
@@ -77,29 +93,14 @@ impl Drafts {
 
     fn hand_over(&mut self, now: Moment) {
         self.again = None;
+        let Makers::Pool(pool) = &self.makers else { return };
         while let Some(job) = self.refused.pop_front() {
-            if let Err(refused) = self.blocking.run(job) {
+            if let Err(refused) = pool.run(job) {
                 self.refused.push_front(refused);
                 self.again = Some(now.after(AGAIN));
                 return;
             }
         }
-    }
-}
-
-/// Tells the shard what came of an edit, when it is dropped: also where the edit panicked.
-struct Reply {
-    post: Post<Letter>,
-    shard: ShardId,
-    key: Option<Key>,
-    made: Made,
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        let Some(key) = self.key else { return };
-        let made = self.made.take();
-        letter::deliver(&self.post, self.shard, Letter::Changed { key, made });
     }
 }
 

@@ -7,9 +7,12 @@
 //! What it does not do: run on a shard. A change takes as long as it takes to frame what is new,
 //! and waits for those before it; handlers on a shard hand theirs to the blocking pool.
 
+mod pending;
+
 mod drafts;
 
-pub(super) use self::drafts::Drafts;
+pub(super) use self::drafts::{Drafts, Makers};
+pub use self::pending::PendingEdit;
 
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
@@ -53,6 +56,40 @@ impl Editor {
         Ok(())
     }
 
+    /// Makes the next edition without waiting, from any thread; takes `edit` out where it does.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Editor::try_offer`]; `edit` is still there then.
+    fn try_change(&self, edit: &mut Option<Edit>) -> Result<Result<(), CatalogError>, Busy> {
+        let mut present = self.try_present()?;
+        let mut made = Ok(());
+        self.circular.try_tell_of(|| {
+            let edit = edit.take()?;
+            match edit(present.edit()).build() {
+                Ok(next) => {
+                    let changes = Lists::from(next.changes_from(&present));
+                    *present = Arc::new(next);
+                    Some(Notice::Catalog { catalog: Arc::clone(&present), changes })
+                }
+                Err(error) => {
+                    made = Err(error);
+                    None
+                }
+            }
+        })?;
+        Ok(made)
+    }
+
+    /// Tries again what found no room before, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: some shard still has none.
+    fn try_deliver(&self) -> Result<(), Busy> {
+        self.circular.try_deliver()
+    }
+
     /// Has `catalog` follow the present edition, whatever that is. Waits as [`Editor::change`].
     pub(super) fn offer(&self, catalog: Arc<Catalog>) {
         let mut present = self.present();
@@ -67,11 +104,7 @@ impl Editor {
     ///
     /// [`Busy`]: another change is being made, or an earlier notice is under way.
     pub(super) fn try_offer(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
-        let mut present = match self.present.try_lock() {
-            Ok(present) => present,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(Busy),
-        };
+        let mut present = self.try_present()?;
         let changes = Lists::from(catalog.changes_from(&present));
         self.circular.try_tell(&Notice::Catalog { catalog: Arc::clone(catalog), changes })?;
         present.clone_from(catalog);
@@ -88,6 +121,15 @@ impl Editor {
     fn present(&self) -> MutexGuard<'_, Arc<Catalog>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The same without waiting.
+    fn try_present(&self) -> Result<MutexGuard<'_, Arc<Catalog>>, Busy> {
+        match self.present.try_lock() {
+            Ok(present) => Ok(present),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Busy),
+        }
+    }
 }
 
 impl Reach for Editor {
@@ -102,8 +144,10 @@ impl Reach for Editor {
 
 #[cfg(test)]
 mod tests {
+    use super::pending::Reply;
     use super::*;
-    use crate::engine::mesh::{Mailbox, MeshOptions, mesh};
+    use crate::base::slab::Key;
+    use crate::engine::mesh::{Mailbox, MeshOptions, ShardId, mesh};
     use crate::engine::ring::Waker;
     use crate::protocol::message::ServerInfo;
     use crate::server::letter::Letter;
@@ -111,7 +155,12 @@ mod tests {
     use crate::service::{NoArguments, Tool};
 
     fn editor() -> (Editor, Vec<Mailbox<Letter>>) {
-        let (seats, post) = mesh(2, &MeshOptions::default());
+        editor_with_room(MeshOptions::default().post_letters_max)
+    }
+
+    fn editor_with_room(post_letters_max: u32) -> (Editor, Vec<Mailbox<Letter>>) {
+        let options = MeshOptions { post_letters_max, ..MeshOptions::default() };
+        let (seats, post) = mesh(2, &options);
         let mailboxes = seats.into_iter().map(|seat| seat.open(Waker::new(|| {})));
         let catalog = Catalog::builder(ServerInfo::new("editor", "1")).build().unwrap();
         let editor = Editor::new(Arc::new(Circular::new(post)), Arc::new(catalog));
@@ -148,6 +197,55 @@ mod tests {
             let editions = [(1, true), (1, false), (2, true), (1, true), (2, true)];
             assert_eq!(heard(mailbox), editions);
         }
+    }
+
+    /// An edit that the first shard waits for.
+    fn pending(editor: &Arc<Editor>, edit: Edit) -> PendingEdit {
+        let key = Some(Key::from_bits(1));
+        let reply = Reply::new(editor.circular.post().clone(), ShardId(0), key);
+        PendingEdit::new(Arc::clone(editor), edit, reply)
+    }
+
+    fn letters(mailbox: &mut Mailbox<Letter>) -> Vec<&'static str> {
+        let mut letters = Vec::new();
+        mailbox.receive(&mut letters, usize::MAX);
+        let names = letters.into_iter().map(|letter| match letter {
+            Letter::Notice(Notice::Catalog { .. }) => "edition",
+            Letter::Changed { made: Some(Ok(())), .. } => "made",
+            Letter::Changed { made: Some(Err(_)), .. } => "failed",
+            Letter::Changed { made: None, .. } => "nothing",
+            other => panic!("nobody said {other:?}"),
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn an_edit_that_must_not_wait_is_made_once_and_told_in_order_as_there_is_room() {
+        let (editor, mut mailboxes) = editor_with_room(1);
+        let editor = Arc::new(editor);
+        editor.change(|catalog| catalog).unwrap();
+        let edit = pending(&editor, Box::new(|catalog| catalog.tool(tool("one"))));
+        let edit = edit.try_make().expect_err("no shard has room");
+        assert_eq!(editor.present().tools().len(), 1);
+        assert_eq!(letters(&mut mailboxes[0]), ["edition"]);
+        let edit = edit.try_make().expect_err("the second shard has no room");
+        assert_eq!(letters(&mut mailboxes[0]), ["edition"]);
+        assert_eq!(letters(&mut mailboxes[1]), ["edition"]);
+        assert!(edit.try_make().is_ok());
+        assert_eq!(letters(&mut mailboxes[0]), ["made"]);
+        assert_eq!(letters(&mut mailboxes[1]), ["edition"]);
+        assert_eq!(editor.present().tools().len(), 1);
+    }
+
+    #[test]
+    fn an_edit_that_fails_or_is_never_made_tells_its_shard_alone() {
+        let (editor, mut mailboxes) = editor();
+        let editor = Arc::new(editor);
+        let twice = pending(&editor, Box::new(|it| it.tools([tool("one"), tool("one")])));
+        assert!(twice.try_make().is_ok());
+        drop(pending(&editor, Box::new(|catalog| catalog)));
+        assert_eq!(letters(&mut mailboxes[0]), ["failed", "nothing"]);
+        assert!(letters(&mut mailboxes[1]).is_empty());
     }
 
     #[test]

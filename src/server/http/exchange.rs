@@ -93,7 +93,8 @@ impl Manner {
     ) -> T {
         let session = self.session.map(SessionId::text);
         let session = session.as_ref().map(|text| &text[..]);
-        let allowed = if self.is_for_all { Some(Allowed::Any) } else { origin.map(Allowed::Origin) };
+        let allowed =
+            if self.is_for_all { Some(Allowed::Any) } else { origin.map(Allowed::Origin) };
         let fields = Fields { session, version: self.version, origin: allowed, ..Fields::NONE };
         let Self { is_chunked, closes, .. } = self;
         write(&Response { status, body, closes, is_chunked, fields })

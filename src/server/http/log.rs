@@ -13,7 +13,6 @@ use bytes::Bytes;
 
 /// How much of one stream is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::struct_field_names, reason = "limits are named so everywhere")]
 pub(in crate::server) struct LogBounds {
     /// Events.
     pub(in crate::server) events_max: usize,

@@ -49,7 +49,6 @@ pub(in crate::server) struct ExchangeAddress {
 
 /// How much one session may have of streams.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::struct_field_names, reason = "limits are named so everywhere")]
 pub(in crate::server) struct StreamBounds {
     /// Streams of requests, attached or not finished.
     pub(in crate::server) streams_max: usize,
@@ -121,7 +120,7 @@ impl Stream {
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     /// In the order of their numbers.
-    streams: Vec<Stream>,
+    held: Vec<Stream>,
     /// The number of the newest stream of a request.
     opened: u32,
     /// How many have an exchange.
@@ -138,11 +137,11 @@ impl Streams {
         bounds: StreamBounds,
     ) -> Result<u32, Refusal> {
         let is_open = |stream: &&Stream| stream.number != LISTENING && !stream.is_kept();
-        let open = self.streams.iter().filter(is_open).count();
+        let open = self.held.iter().filter(is_open).count();
         let number = self.opened.checked_add(1).filter(|_| open < bounds.streams_max);
         let number = number.ok_or(Refusal::Streams(open))?;
         self.opened = number;
-        self.enter(self.streams.len(), number).exchange = Some(exchange);
+        self.enter(self.held.len(), number).exchange = Some(exchange);
         self.attached += 1;
         Ok(number)
     }
@@ -240,7 +239,7 @@ impl Streams {
 
     /// The events of a stream after number `after` that are kept.
     pub(super) fn replay(&self, number: u32, after: u32) -> impl Iterator<Item = (u32, &Bytes)> {
-        let stream = self.place(number).map(|place| &self.streams[place]);
+        let stream = self.place(number).map(|place| &self.held[place]);
         stream.into_iter().flat_map(move |stream| stream.log.replay(after))
     }
 
@@ -251,28 +250,28 @@ impl Streams {
 
     /// Whether anything was ever pushed on a stream.
     pub(super) fn has_events(&self, number: u32) -> bool {
-        self.place(number).is_some_and(|place| self.streams[place].log.last() > 0)
+        self.place(number).is_some_and(|place| self.held[place].log.last() > 0)
     }
 
     /// The stream that an exchange carries.
     pub(super) fn carried_by(&self, exchange: ExchangeAddress) -> Option<u32> {
         let carried = |stream: &&Stream| stream.exchange == Some(exchange);
-        self.streams.iter().find(carried).map(|stream| stream.number)
+        self.held.iter().find(carried).map(|stream| stream.number)
     }
 
     /// The exchange that carries a stream.
     pub(super) fn exchange(&self, number: u32) -> Option<ExchangeAddress> {
-        self.streams[self.place(number)?].exchange
+        self.held[self.place(number)?].exchange
     }
 
     /// Every exchange that carries one of the streams.
     pub(super) fn exchanges(&self) -> impl Iterator<Item = ExchangeAddress> {
-        self.streams.iter().filter_map(|stream| stream.exchange)
+        self.held.iter().filter_map(|stream| stream.exchange)
     }
 
     /// How many streams there are, kept ones included.
     pub(super) const fn len(&self) -> usize {
-        self.streams.len()
+        self.held.len()
     }
 
     /// How many of them are carried by an exchange.
@@ -292,9 +291,9 @@ impl Streams {
             self.forget(number);
             return;
         }
-        let kept = self.streams.iter().filter(|stream| stream.is_kept()).count();
+        let kept = self.held.iter().filter(|stream| stream.is_kept()).count();
         for _ in kept_max..kept {
-            if let Some(oldest) = self.streams.iter().find(|stream| stream.is_kept()) {
+            if let Some(oldest) = self.held.iter().find(|stream| stream.is_kept()) {
                 self.forget(oldest.number);
             }
         }
@@ -302,18 +301,18 @@ impl Streams {
 
     fn forget(&mut self, number: u32) {
         let Some(place) = self.place(number) else { return };
-        let stream = self.streams.remove(place);
+        let stream = self.held.remove(place);
         self.bytes -= stream.log.bytes();
-        if self.streams.is_empty() {
-            self.streams = Vec::new();
+        if self.held.is_empty() {
+            self.held = Vec::new();
         }
     }
 
     fn listening(&mut self) -> &mut Stream {
-        if self.streams.first().is_none_or(|stream| stream.number != LISTENING) {
+        if self.held.first().is_none_or(|stream| stream.number != LISTENING) {
             return self.enter(0, LISTENING);
         }
-        &mut self.streams[0]
+        &mut self.held[0]
     }
 
     fn enter(&mut self, place: usize, number: u32) -> &mut Stream {
@@ -321,20 +320,20 @@ impl Streams {
         let stream =
             Stream { number, handed: 0, log, exchange: None, is_finished: false, is_owed: false };
         // Most sessions have one stream or two: room for four at once would be wasted.
-        if self.streams.len() == self.streams.capacity() {
-            self.streams.reserve_exact(self.streams.len().max(1));
+        if self.held.len() == self.held.capacity() {
+            self.held.reserve_exact(self.held.len().max(1));
         }
-        self.streams.insert(place, stream);
-        &mut self.streams[place]
+        self.held.insert(place, stream);
+        &mut self.held[place]
     }
 
     fn stream(&mut self, number: u32) -> Option<&mut Stream> {
         let place = self.place(number)?;
-        Some(&mut self.streams[place])
+        Some(&mut self.held[place])
     }
 
     fn place(&self, number: u32) -> Option<usize> {
-        self.streams.binary_search_by_key(&number, |stream| stream.number).ok()
+        self.held.binary_search_by_key(&number, |stream| stream.number).ok()
     }
 }
 
@@ -451,7 +450,7 @@ mod tests {
         assert!(streams.resume(1, 0, exchange(2)).unwrap().is_finished);
         assert_eq!(replayed(&streams, 1, 0), [1]);
         assert!(streams.detach(1, exchange(2), true, BOUNDS));
-        assert_eq!((streams.len(), streams.bytes(), streams.streams.capacity()), (0, 0, 0));
+        assert_eq!((streams.len(), streams.bytes(), streams.held.capacity()), (0, 0, 0));
         assert_eq!(streams.resume(1, 0, exchange(3)), Err(Refusal::Event));
     }
 
@@ -467,6 +466,20 @@ mod tests {
         // The other request was cancelled: there is nothing to wait for.
         assert_eq!(streams.finish(2, BOUNDS), None);
         assert_eq!(streams.len(), 1);
+        assert!(streams.resume(1, 0, exchange(3)).is_ok());
+    }
+
+    #[test]
+    fn what_is_replayed_is_owed_again() {
+        let mut streams = Streams::default();
+        streams.open(exchange(1), BOUNDS).unwrap();
+        push(&mut streams, 1);
+        assert!(streams.detach(1, exchange(1), true, BOUNDS));
+        // Sent, but not seen: the answer that the client comes back for may break off once more.
+        streams.resume(1, 0, exchange(2)).unwrap();
+        assert_eq!(streams.finish(1, BOUNDS), Some(exchange(2)));
+        assert!(streams.detach(1, exchange(2), false, BOUNDS));
+        assert_eq!(replayed(&streams, 1, 0), [1]);
         assert!(streams.resume(1, 0, exchange(3)).is_ok());
     }
 

@@ -67,7 +67,7 @@ impl Road {
     }
 
     /// The part of a wish that this server can grant: what it offers nothing of never changes.
-    fn grant<'a>(&self, wish: Filter<'a>) -> Filter<'a> {
+    fn grant<'a>(&mut self, wish: Filter<'a>) -> Filter<'a> {
         let tells_resources = self.catalog.has(Features::SUBSCRIPTIONS);
         Filter {
             tools_list_changed: wish.tools_list_changed && self.tells(List::Tools),

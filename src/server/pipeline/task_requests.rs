@@ -26,7 +26,7 @@ use crate::server::desk::Note;
 use crate::server::letter::Letter;
 use crate::server::party::{Party, Said};
 use crate::server::session::Peer;
-use crate::server::tasks::{Asking, End, TaskId, TaskLetter, Waiter, Wish};
+use crate::server::tasks::{Asking, End, Task, TaskId, TaskLetter, Waiter, Wish};
 use crate::service::Features;
 
 impl Road {
@@ -63,6 +63,7 @@ impl Road {
         let deadline = passage.now.after(self.request_max);
         let (owner, shard) = (task.owner(self.shards), self.shard);
         if owner != shard {
+            self.refuse_slow(owner)?;
             let ticket = self.enter(passage, peer, admitted, Work::Elsewhere)?;
             let asking = Asking { task, shard, ticket, deadline, revision, wish };
             self.post_about_task(owner, TaskLetter::Asked(asking));
@@ -168,6 +169,23 @@ impl Road {
         }
     }
 
+    /// Fails a task that waits for what its client could say only by requests that are not read any
+    /// more (2026-07-28: `tasks/update`), and tells its handler. What tasks up to 2025-11-25 ask is
+    /// taken back with all other questions.
+    pub(in crate::server) fn fail_unanswerable(&mut self, key: Key, now: Moment) {
+        let Some(task) = self.tasks.task(key).filter(|task| task.inquiries.is_open()) else {
+            return;
+        };
+        let open = task.inquiries.tell_open(<[_]>::len);
+        let told = "the server ended before the task had the input that it asked for";
+        if self.tasks.fail(key, Error::internal(told), now) {
+            self.counters.questions.withdrawn += open as u64;
+            if let Some(work) = self.tasks.task(key).and_then(Task::work) {
+                work.cancel();
+            }
+        }
+    }
+
     /// The body of the answer to `tasks/result` for a task that has ended: what the call itself
     /// would have been answered.
     pub(in crate::server) fn write_result(
@@ -205,11 +223,25 @@ impl Road {
     }
 
     /// The names of tasks that may be listened to: those that are formed like ours. Whether there
-    /// is such a task only its shard knows; of one that is not there nothing is ever told.
-    pub(super) fn known_names<'a>(&self, mut names: Vec<&'a str>) -> Vec<&'a str> {
+    /// is such a task only its shard knows; of one that is not there nothing is ever told. Where
+    /// that shard is slow the name is not granted, so that its listener knows to ask for it.
+    pub(super) fn known_names<'a>(&mut self, mut names: Vec<&'a str>) -> Vec<&'a str> {
         let has_tasks = self.catalog.has(Features::TASKS);
-        names.retain(|name| has_tasks && TaskId::parse(name).is_some());
+        names.retain(|name| {
+            let owner = TaskId::parse(name).map(|task| task.owner(self.shards));
+            has_tasks && owner.is_some_and(|owner| self.refuse_slow(owner).is_ok())
+        });
         names
+    }
+
+    /// Refuses a letter to a shard to which as many wait as may: what peers can cause is bounded
+    /// here, answers and news of tasks by the requests and tasks that there are.
+    fn refuse_slow(&mut self, shard: ShardId) -> Result<(), Error> {
+        if !self.slow_shards.contains(&shard) {
+            return Ok(());
+        }
+        self.counters.shard.letters_forgone += 1;
+        Err(Error::new(Kind::Busy, "the shard that keeps the task is behind; try again later"))
     }
 
     /// Somebody on this shard listens to a task from here on. How it stands is told at once, so

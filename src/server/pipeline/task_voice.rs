@@ -5,7 +5,9 @@
 
 use crate::base::slab::Key;
 use crate::protocol::era::LogLevel;
+use crate::server::desk::LogMessage;
 use crate::server::letter::{Letter, WorkerVoice};
+use crate::server::questions::Asker;
 use crate::server::tasks::{TaskLetter, TaskNote};
 use crate::service::{CatalogError, Client, Edit, WorkerHost};
 
@@ -34,8 +36,14 @@ impl WorkerHost for TaskWorkerVoice {
         self.call.client()
     }
 
-    /// Tasks have no log: 2026-07-28 forbids it, and 2025-11-25 has no place to tie it to.
-    fn log(&self, _: LogLevel, _: Option<&str>, _: serde_json::Value) {}
+    fn log(&self, level: LogLevel, logger: Option<&str>, data: serde_json::Value) {
+        if self.call.logs.wants(level) && !self.is_cancelled() {
+            let (from, logger) = (Asker::Task(self.task), logger.map(str::to_owned));
+            let letter = Letter::Log(Box::new(LogMessage { from, level, logger, data }));
+            // As those of a call: where the box is full nobody waits for it.
+            drop(self.call.post.try_send(self.call.shard, letter));
+        }
+    }
 
     fn updated(&self, uri: &str) {
         self.call.updated(uri);

@@ -185,12 +185,13 @@ impl Road {
     /// Begins a task that a future on this shard runs.
     fn begin_local(&mut self, birth: Birth, work: LocalWork, now: Moment) -> Result<Key, Error> {
         let client = birth.client;
+        let logs = self.task_logs(client.revision);
         let key = self.tasks.begin(birth, now)?;
         let asking = (Asker::Task(key), self.task_asking(key));
         let flag = Rc::<Flag>::default();
         let client = (client, Rc::clone(&flag));
         let role = Rc::new(Role::new(&self.desk, client, asking, Turn::None));
-        let voice = LocalVoice { role: Rc::clone(&role), logs: Logs::Never };
+        let voice = LocalVoice { role: Rc::clone(&role), logs };
         let running = self.host.spawn(Box::pin(role.run(work(Live::new(Rc::new(voice))))));
         self.tasks.attach(key, Work::Local { task: Some(running), flag });
         Ok(key)
@@ -204,6 +205,7 @@ impl Road {
         now: Moment,
     ) -> Result<Key, Error> {
         let client = birth.client;
+        let logs = self.task_logs(client.revision);
         let key = self.tasks.begin(birth, now)?;
         let interest = Arc::new(());
         let watched = Arc::downgrade(&interest);
@@ -211,7 +213,6 @@ impl Road {
         let reach: Arc<dyn Reach> = Arc::<Editor>::clone(&self.editor);
         let job = Box::new(move || {
             let (ticket, interest) = (key, watched);
-            let logs = Logs::Never;
             let own = post.clone();
             let call = WorkerVoice { post: own, shard, ticket, interest, client, logs, reach };
             let voice = TaskWorkerVoice { call, task: key };
@@ -230,6 +231,13 @@ impl Road {
         self.counters.shard.blocking_calls += 1;
         self.tasks.attach(key, Work::Blocking { interest: Some(interest) });
         Ok(key)
+    }
+
+    /// Which log messages a task passes on: up to 2025-11-25 those that its session wants, with the
+    /// name of the task; the extension of 2026-07-28 has none.
+    fn task_logs(&self, revision: Revision) -> Logs {
+        let has_log = self.catalog.has(Features::LOGGING) && !revision.is_modern();
+        if has_log { Logs::BySession } else { Logs::Never }
     }
 
     /// What a handler returned, as it is kept: the result in the words of the caller's revision.

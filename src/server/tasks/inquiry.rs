@@ -3,9 +3,10 @@
 //! What tasks of 2025-11-25 ask goes the way of all questions by requests:
 //! [`crate::server::questions`].
 //!
-//! What it keeps true: a key names one question for the whole life of a task; asked again it means
-//! the same question and gets the same answer, whether that is there already or still to come. When
-//! the task ends, whoever still waits hears that nobody will answer.
+//! What it keeps true: no more questions are open than a call may ask at once; a key names one
+//! question for the whole life of a task; asked again it means the same question and gets the same
+//! answer, whether that is there already or still to come. When the task ends, whoever still waits
+//! hears that nobody will answer.
 //!
 //! A handler holds one end (through its [`Inquiries`]), the table of tasks the other; both live on
 //! the same shard: cells, no locks.
@@ -21,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::protocol::error::Error;
 use crate::protocol::message::{InputRequest, InputResponse};
+use crate::server::questions::{QUESTIONS_MAX, too_many};
 use crate::service::AskError;
 
 /// The questions of one task.
@@ -58,14 +60,25 @@ impl State {
 
 impl Inquiries {
     /// Asks `request` under `key`; `true` where that is a question that nobody has asked yet.
-    pub(in crate::server) fn ask(&self, key: &str, request: InputRequest) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// Where as many questions as may be have no answer yet.
+    pub(in crate::server) fn ask(
+        &self,
+        key: &str,
+        request: InputRequest,
+    ) -> Result<bool, AskError> {
         let State { open, questions, .. } = &mut *self.state.borrow_mut();
         if questions.iter().any(|question| &*question.key == key) {
-            return false;
+            return Ok(false);
+        }
+        if open.len() >= QUESTIONS_MAX {
+            return Err(too_many());
         }
         questions.push(Question { key: key.into(), answer: None, wakers: Vec::new() });
         open.push((key.to_owned(), request));
-        true
+        Ok(true)
     }
 
     /// Waits for the answer to the question `key`.

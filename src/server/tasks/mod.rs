@@ -29,7 +29,7 @@ pub(super) use self::hop::{Asking, TaskLetter, TaskNote, Wish};
 pub(super) use self::identity::{Names, TaskId};
 pub(super) use self::inquiry::Inquiries;
 pub(super) use self::table::{Bounds, Tasks};
-pub(super) use self::task::{Birth, End, Waiter};
+pub(super) use self::task::{Birth, End, Task, Waiter};
 
 #[cfg(test)]
 mod tests;

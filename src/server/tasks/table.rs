@@ -28,6 +28,8 @@ use crate::server::questions::Dialogue;
 pub(in crate::server) struct Bounds {
     /// Tasks, running or ended.
     pub(in crate::server) tasks_max: usize,
+    /// Those of one connection among them.
+    pub(in crate::server) tasks_per_connection_max: usize,
     /// How long, where the caller names no time.
     pub(in crate::server) ttl: Duration,
     /// The longest time that a caller may name.
@@ -43,6 +45,8 @@ pub(in crate::server) struct Tasks<W> {
     pub(in crate::server) bounds: Bounds,
     slab: Slab<Task<W>>,
     keys: HashMap<TaskId, Key>,
+    /// How many of them each connection began; none that began none.
+    shares: HashMap<Party, usize>,
     names: Names,
     wheel: Wheel<Key>,
     /// Tasks whose change has not been told, each once.
@@ -50,6 +54,17 @@ pub(in crate::server) struct Tasks<W> {
     bytes: usize,
     begun: u64,
     running: usize,
+    /// Tasks that were not begun.
+    pub(in crate::server) refused: Refused,
+}
+
+/// Tasks that were not begun, by what was full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::server) struct Refused {
+    /// The shard keeps as many as it may.
+    pub(in crate::server) by_shard: u64,
+    /// The connection began as many as it may, of those that are kept.
+    pub(in crate::server) by_connection: u64,
 }
 
 impl<W> Tasks<W> {
@@ -59,20 +74,21 @@ impl<W> Tasks<W> {
             bounds,
             slab: Slab::new(usize::MAX),
             keys: HashMap::new(),
+            shares: HashMap::new(),
             names,
             wheel: Wheel::new(),
             changed: VecDeque::new(),
             bytes: 0,
             begun: 0,
             running: 0,
+            refused: Refused::default(),
         }
     }
 
-    /// Begins a task. Fails where there are as many as may be, or no name can be drawn.
+    /// Begins a task. Fails where there are as many as may be, on the shard or of the connection,
+    /// or no name can be drawn.
     pub(in crate::server) fn begin(&mut self, birth: Birth, now: Moment) -> Result<Key, Error> {
-        if self.slab.len() >= self.bounds.tasks_max {
-            return Err(full());
-        }
+        self.find_room(birth.party)?;
         let id = self.names.draw().ok_or_else(|| Error::internal("no name for a task"))?;
         let Birth { party, client, progress_token, ttl } = birth;
         let Bounds { ttl: ttl_default, ttl_max, .. } = self.bounds;
@@ -112,7 +128,21 @@ impl<W> Tasks<W> {
         self.wheel.shed(self.slab.len(), |key| self.slab.get(*key).is_some());
         self.wheel.insert(now.after(ttl), key);
         self.running += 1;
+        *self.shares.entry(party).or_default() += 1;
         Ok(key)
+    }
+
+    fn find_room(&mut self, party: Party) -> Result<(), Error> {
+        if self.slab.len() >= self.bounds.tasks_max {
+            self.refused.by_shard += 1;
+            return Err(full());
+        }
+        let share = self.shares.get(&party).copied().unwrap_or_default();
+        if share >= self.bounds.tasks_per_connection_max {
+            self.refused.by_connection += 1;
+            return Err(own_share_taken());
+        }
+        Ok(())
     }
 
     /// Remembers what runs a task.
@@ -205,6 +235,22 @@ impl<W> Tasks<W> {
         true
     }
 
+    /// Ends a task that will not have what it asked for; `false` where it has ended before. Its
+    /// handler is still to be told.
+    pub(in crate::server) fn fail(&mut self, key: Key, error: Error, now: Moment) -> bool {
+        let Some(task) = self.slab.get_mut(key).filter(|task| !task.is_over()) else {
+            return false;
+        };
+        let end = End::Error(error.clone());
+        self.bytes += end.bytes();
+        task.end = Some(end);
+        task.inquiries.close();
+        task.turn(TaskStatus::Failed, Some(error.message), now);
+        self.running -= 1;
+        self.note_change(key);
+        true
+    }
+
     /// A task asks question `number` by a request; `false` where it has ended, or as many as may be
     /// are open.
     pub(in crate::server) fn ask(
@@ -285,6 +331,12 @@ impl<W> Tasks<W> {
     pub(in crate::server) fn forget(&mut self, key: Key) -> Option<Task<W>> {
         let task = self.slab.remove(key)?;
         self.keys.remove(&task.id);
+        if let Some(share) = self.shares.get_mut(&task.party) {
+            *share -= 1;
+            if *share == 0 {
+                self.shares.remove(&task.party);
+            }
+        }
         self.bytes -= task.end.as_ref().map_or(0, End::bytes);
         self.running -= usize::from(!task.is_over());
         task.inquiries.close();
@@ -330,6 +382,12 @@ impl<W> Tasks<W> {
 #[cold]
 fn full() -> Error {
     Error::new(Kind::Busy, "the server keeps as many tasks as it may; try again later")
+}
+
+#[cold]
+fn own_share_taken() -> Error {
+    let told = "as many tasks of this connection are kept as may be; try again when one is over";
+    Error::new(Kind::Busy, told)
 }
 
 #[cold]

@@ -24,7 +24,7 @@ const PARTY: Party = Party::Connection(Key::from_bits(7));
 
 fn bounds() -> Bounds {
     let (ttl, ttl_max) = (Duration::from_secs(10), Duration::from_secs(100));
-    Bounds { tasks_max: 100, ttl, ttl_max, bytes_max: 100 }
+    Bounds { tasks_max: 100, tasks_per_connection_max: 100, ttl, ttl_max, bytes_max: 100 }
 }
 
 fn tasks(bounds: Bounds) -> Tasks<&'static str> {
@@ -167,6 +167,30 @@ fn a_full_table_begins_no_task_and_a_result_without_room_is_an_error() {
 }
 
 #[test]
+fn one_connection_takes_its_share_and_leaves_the_rest_to_others() {
+    let mut tasks = tasks(Bounds { tasks_max: 4, tasks_per_connection_max: 2, ..bounds() });
+    let of =
+        |peer| Birth { party: Party::Connection(Key::from_bits(peer)), ..birth(Revision::LATEST) };
+    for _ in 0..2 {
+        let key = tasks.begin(of(1), at(0)).unwrap();
+        // What has ended is kept, and counts.
+        tasks.finish(key, result("{}", false), at(1));
+    }
+    assert!(tasks.begin(of(1), at(2)).unwrap_err().retryable);
+    assert!(tasks.begin(of(2), at(2)).is_ok() && tasks.begin(of(3), at(2)).is_ok());
+    assert!(tasks.begin(of(4), at(2)).unwrap_err().retryable);
+    assert_eq!((tasks.refused.by_shard, tasks.refused.by_connection), (1, 1));
+    // What has left takes its place along, and so does what could not be started.
+    while tasks.expire(at(10_000)).is_some() {}
+    for _ in 0..3 {
+        let key = tasks.begin(of(1), at(10_000)).unwrap();
+        assert!(tasks.forget(key).is_some());
+    }
+    assert!(tasks.begin(of(1), at(10_000)).is_ok() && tasks.begin(of(1), at(10_000)).is_ok());
+    assert_eq!((tasks.refused.by_shard, tasks.refused.by_connection), (1, 1));
+}
+
+#[test]
 fn a_task_that_could_not_start_leaves_nothing_behind() {
     let mut tasks = tasks(bounds());
     let key = tasks.begin(birth(Revision::LATEST), at(0)).unwrap();
@@ -191,7 +215,7 @@ fn changes_are_told_once_each_and_in_order() {
     let (one, two) =
         (begin(&mut tasks, Revision::LATEST, at(0)), begin(&mut tasks, Revision::LATEST, at(0)));
     assert_eq!(tasks.take_changed(), None);
-    assert!(tasks.task(two).unwrap().inquiries.ask("key", InputRequest::Roots));
+    assert!(tasks.task(two).unwrap().inquiries.ask("key", InputRequest::Roots).unwrap());
     tasks.weigh_questions(two, at(1));
     tasks.finish(one, result("{}", false), at(1));
     tasks.finish(two, result("{}", false), at(2));
@@ -205,9 +229,9 @@ fn questions_and_answers_move_a_task_to_and_fro() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    assert!(inquiries.ask("one", InputRequest::Roots));
-    assert!(inquiries.ask("two", InputRequest::Roots));
-    assert!(!inquiries.ask("one", InputRequest::Roots), "the same question");
+    assert!(inquiries.ask("one", InputRequest::Roots).unwrap());
+    assert!(inquiries.ask("two", InputRequest::Roots).unwrap());
+    assert!(!inquiries.ask("one", InputRequest::Roots).unwrap(), "the same question");
     tasks.weigh_questions(key, at(1));
     let task = tasks.task(key).unwrap();
     assert_eq!(task.status(), TaskStatus::InputRequired);
@@ -224,7 +248,7 @@ fn questions_and_answers_move_a_task_to_and_fro() {
     assert_eq!(status(&mut tasks, key), TaskStatus::InputRequired);
     // Asked again, before or after: the same answer.
     for _ in 0..2 {
-        assert!(!inquiries.ask("two", InputRequest::Roots));
+        assert!(!inquiries.ask("two", InputRequest::Roots).unwrap());
         let Poll::Ready(Ok(InputResponse::Roots(roots))) = poll(inquiries.answer_to("two")) else {
             panic!("no answer");
         };
@@ -236,12 +260,27 @@ fn questions_and_answers_move_a_task_to_and_fro() {
 }
 
 #[test]
+fn a_task_asks_no_more_at_once_than_a_call() {
+    let mut tasks = tasks(bounds());
+    let key = begin(&mut tasks, Revision::LATEST, at(0));
+    let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
+    for number in 0..32 {
+        assert!(inquiries.ask(&number.to_string(), InputRequest::Roots).unwrap());
+    }
+    assert!(matches!(inquiries.ask("more", InputRequest::Roots), Err(AskError::Refused(_))));
+    // One that is open may be waited for again, and an answer makes room.
+    assert!(!inquiries.ask("7", InputRequest::Roots).unwrap());
+    inquiries.update(&responses(json!({"7": {"roots": []}}))).unwrap();
+    assert!(inquiries.ask("more", InputRequest::Roots).unwrap());
+}
+
+#[test]
 fn an_update_with_one_wrong_answer_changes_nothing() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    inquiries.ask("one", InputRequest::Roots);
-    inquiries.ask("two", InputRequest::Roots);
+    inquiries.ask("one", InputRequest::Roots).unwrap();
+    inquiries.ask("two", InputRequest::Roots).unwrap();
     let mixed = responses(json!({"one": {"roots": []}, "two": {"roots": "none"}}));
     assert_eq!(inquiries.update(&mixed).unwrap_err().code, -32602);
     assert!(poll(inquiries.answer_to("one")).is_pending());
@@ -253,12 +292,31 @@ fn whoever_asks_hears_when_the_task_has_ended() {
     let mut tasks = tasks(bounds());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
-    inquiries.ask("one", InputRequest::Roots);
+    inquiries.ask("one", InputRequest::Roots).unwrap();
     tasks.cancel(key, "enough", at(1));
     let answer = poll(inquiries.answer_to("one"));
     assert!(matches!(answer, Poll::Ready(Err(AskError::Cancelled))), "{answer:?}");
     tasks.weigh_questions(key, at(2));
     assert_eq!(status(&mut tasks, key), TaskStatus::Cancelled);
+}
+
+#[test]
+fn a_task_that_will_not_have_its_input_fails_and_keeps_its_handler_until_that_ends() {
+    let mut tasks = tasks(bounds());
+    let key = begin(&mut tasks, Revision::LATEST, at(0));
+    let inquiries = Rc::clone(&tasks.task(key).unwrap().inquiries);
+    inquiries.ask("one", InputRequest::Roots).unwrap();
+    tasks.weigh_questions(key, at(1));
+    assert!(tasks.fail(key, Error::internal("no input"), at(2)));
+    assert!(matches!(poll(inquiries.answer_to("one")), Poll::Ready(Err(AskError::Cancelled))));
+    assert_eq!((status(&mut tasks, key), tasks.running()), (TaskStatus::Failed, 0));
+    assert_eq!(tasks.task(key).unwrap().work(), Some(&mut "handler"));
+    tasks.finish(key, result("{}", false), at(3));
+    assert!(!tasks.fail(key, Error::internal("again"), at(4)) && !tasks.cancel(key, "", at(4)));
+    let task = tasks.task(key).unwrap();
+    let view = task.view(Calendar::default());
+    assert_eq!((view.status, view.status_message), (TaskStatus::Failed, Some("no input")));
+    assert!(task.work().is_none());
 }
 
 #[test]
@@ -282,7 +340,7 @@ fn a_task_needs_input_as_long_as_a_request_of_its_is_open() {
 
 #[test]
 fn a_connection_sees_its_own_tasks_of_the_old_generation_page_by_page() {
-    let mut tasks = tasks(Bounds { tasks_max: 1_000, ..bounds() });
+    let mut tasks = tasks(Bounds { tasks_max: 1_000, tasks_per_connection_max: 1_000, ..bounds() });
     let mut own = Vec::new();
     for number in 0..120 {
         let key = begin(&mut tasks, Revision::V2025_11_25, at(0));

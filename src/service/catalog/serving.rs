@@ -14,7 +14,7 @@ use crate::service::call::{Call, Reply};
 use crate::service::catalog::Catalog;
 use crate::service::completing::{Completer, Completing};
 use crate::service::outcome::{Completion, HandlerError, Outcome, Yield};
-use crate::service::resource::{Read, Resource, ResourceTemplate};
+use crate::service::resource::{Read, Resource, ResourceTemplate, without_localhost};
 
 impl Catalog {
     /// Carries out one call as far as it goes at once: appends the whole response to `out` and says
@@ -61,7 +61,7 @@ impl Catalog {
     }
 
     /// Reads a resource as far as it goes at once, like [`Catalog::call`]: the one under the URI,
-    /// or the first template that the URI fits.
+    /// or the first template that the URI fits. `file://localhost/…` is `file:///…`.
     ///
     /// Fails with resource not found (-32002 up to 2025-11-25, -32602 from 2026-07-28 on) where
     /// there is none, and with invalid params (-32602) where a `file:` URI is not safe to look at.
@@ -74,7 +74,8 @@ impl Catalog {
         id: Id<'_>,
         out: &mut Vec<u8>,
     ) -> Reply {
-        let mut read = match Read::new(asked.uri, revision) {
+        let uri = without_localhost(asked.uri);
+        let mut read = match Read::new(&uri, revision) {
             Ok(read) => read,
             Err(error) => return Reply::Failed(error),
         };

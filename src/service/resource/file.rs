@@ -23,7 +23,7 @@ pub(super) fn path(uri: &str) -> Result<Option<Cow<'_, str>>, Error> {
         Some(rest) => {
             let start = rest.find('/').ok_or_else(|| refuse("names no path"))?;
             let (authority, path) = rest.split_at(start);
-            if !authority.is_empty() && !authority.eq_ignore_ascii_case("localhost") {
+            if !authority.is_empty() && !authority.eq_ignore_ascii_case(LOCALHOST) {
                 return Err(refuse("names another machine"));
             }
             path
@@ -50,6 +50,20 @@ pub(super) fn path(uri: &str) -> Result<Option<Cow<'_, str>>, Error> {
     }
     Ok(Some(path))
 }
+
+/// The same URI in the spelling that everything here is offered in, `file:///…`: a `file:` URI may
+/// name this machine as `localhost`, and URIs are compared as they are written (RFC 8089, section
+/// 2). Others stay as they are.
+pub(in crate::service) fn without_localhost(uri: &str) -> Cow<'_, str> {
+    let path = strip_scheme(uri).and_then(|rest| rest.strip_prefix("//")).and_then(|rest| {
+        let (authority, path) = rest.split_at_checked(LOCALHOST.len())?;
+        (authority.eq_ignore_ascii_case(LOCALHOST) && path.starts_with('/')).then_some(path)
+    });
+    path.map_or(Cow::Borrowed(uri), |path| Cow::Owned(format!("file://{path}")))
+}
+
+/// How a URI calls this machine.
+const LOCALHOST: &str = "localhost";
 
 fn strip_scheme(uri: &str) -> Option<&str> {
     let (scheme, rest) = uri.split_once(':')?;
@@ -84,6 +98,24 @@ mod tests {
             ("file:///a?b=../c", "/a"),
         ] {
             assert_eq!(path(uri).unwrap().as_deref(), Some(expected), "{uri}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_one_spelling() {
+        for (uri, expected) in [
+            ("file://localhost/a%20b", "file:///a%20b"),
+            ("FILE://LocalHost/", "file:///"),
+            ("file:///localhost/a", "file:///localhost/a"),
+            ("file://localhost", "file://localhost"),
+            ("file://localhosts/a", "file://localhosts/a"),
+            ("file://elsewhere/a", "file://elsewhere/a"),
+            ("file://é", "file://é"),
+            ("file://localhosté/a", "file://localhosté/a"),
+            ("test://localhost/a", "test://localhost/a"),
+            ("localhost/a", "localhost/a"),
+        ] {
+            assert_eq!(without_localhost(uri), expected, "{uri}");
         }
     }
 

@@ -27,6 +27,7 @@ pub use self::builder::ResourceBuilder;
 pub use self::read::Read;
 
 use self::builder::Told;
+pub(in crate::service) use self::file::without_localhost;
 use self::handler::Handler;
 use self::pattern::Pattern;
 use crate::protocol::message::{CacheHint, ContentsWriter, Listed};

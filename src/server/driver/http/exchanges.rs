@@ -129,7 +129,8 @@ impl ShardDriver {
     ) {
         self.http.open -= 1;
         let Bearer::Session(session) = exchange.bearer else { return };
-        let address = ExchangeAddress { shard: self.shard, connection: key, serial: exchange.serial };
+        let address =
+            ExchangeAddress { shard: self.shard, connection: key, serial: exchange.serial };
         let owner = session.owner(self.road.shards);
         if owner == self.shard {
             self.exchange_left(session, address, is_sent);
@@ -216,7 +217,9 @@ impl ShardDriver {
                 });
             }
             let silence_max = self.http.patience.silence_max;
-            self.http.wheel.insert(if due <= now { now.after(silence_max) } else { due }, (key, serial));
+            self.http
+                .wheel
+                .insert(if due <= now { now.after(silence_max) } else { due }, (key, serial));
         }
     }
 }

@@ -46,7 +46,8 @@ impl ShardDriver {
         };
         let owner = id.owner(self.road.shards);
         if owner != self.shard {
-            let from = self.open_exchange(incoming, self.manner_of(manner, id), Bearer::Session(id));
+            let from =
+                self.open_exchange(incoming, self.manner_of(manner, id), Bearer::Session(id));
             // The parser reads in whole vectors: the padding travels along.
             let padded = text.len().min(length + json::PADDING_BYTES);
             let wish = Wish::Carry { text: text[..padded].to_vec(), length };
@@ -137,11 +138,7 @@ impl ShardDriver {
     }
 
     /// The end of a session, by DELETE.
-    pub(super) fn end_of_session(
-        &mut self,
-        incoming: &Incoming<'_>,
-        session: &[u8],
-    ) {
+    pub(super) fn end_of_session(&mut self, incoming: &Incoming<'_>, session: &[u8]) {
         let manner = self.manner_in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         match SessionId::parse(session) {
@@ -414,7 +411,7 @@ impl ShardDriver {
         let member = Member { is_pair: true, ..Member::new() };
         let Ok(begun) = self.http.sessions.begin(member, incoming.now) else {
             let fields = Fields {
-                retry_after_seconds: Some(1),
+                retry_after_seconds: Some(super::RETRY_AFTER_SECONDS),
                 ..self.fields(incoming, incoming.origin())
             };
             let answer = (Status::UNAVAILABLE, Body::Nothing, fields);

@@ -4,10 +4,12 @@
 use std::sync::LazyLock;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ContentBlock, CreateMessageRequestParams,
-    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction, Implementation,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams,
+    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, Implementation,
     ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ResourceUpdatedNotificationParam, Role, Root, SamplingMessage,
+    ResourceUpdatedNotificationParam, Role, Root, RootsCapabilities, SamplingCapability,
+    SamplingMessage,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -46,15 +48,12 @@ impl Host {
 
 impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
-        let capabilities = if self.is_declared {
-            ClientCapabilities::builder()
-                .enable_elicitation()
-                .enable_roots()
-                .enable_sampling()
-                .build()
-        } else {
-            ClientCapabilities::default()
-        };
+        let mut capabilities = ClientCapabilities::default();
+        if self.is_declared {
+            capabilities.elicitation = Some(ElicitationCapability::default());
+            capabilities.roots = Some(RootsCapabilities::default());
+            capabilities.sampling = Some(SamplingCapability::default());
+        }
         ClientConfig::new(capabilities, Implementation::new("interop", "1.0.0"))
     }
 
@@ -64,7 +63,7 @@ impl ClientHandler for Host {
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         self.asked.add(json!({ "method": "sampling/createMessage", "params": wire(&params) }));
-        let message = SamplingMessage::new(Role::Assistant, ContentBlock::text(answer("sampled")));
+        let message = SamplingMessage::new(Role::Assistant, answer("sampled"));
         Ok(CreateMessageResult::new(message, "interop".to_owned()))
     }
 
