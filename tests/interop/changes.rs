@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, Sdk, Transport, run, text};
+use crate::stage::{Era, Sdk, run, text};
 
 #[test]
 fn python_hears_of_lists_and_of_the_resource_that_it_subscribed_to() {
@@ -12,6 +12,16 @@ fn python_hears_of_lists_and_of_the_resource_that_it_subscribed_to() {
 #[test]
 fn python_listens_to_a_stream_of_changes() {
     expect_changes(Sdk::Python, Era::Modern);
+}
+
+#[test]
+fn rust_hears_of_lists_and_of_the_resource_that_it_subscribed_to() {
+    expect_changes(Sdk::Rust, Era::Legacy);
+}
+
+#[test]
+fn rust_listens_to_a_stream_of_changes() {
+    expect_changes(Sdk::Rust, Era::Modern);
 }
 
 #[test]
@@ -25,7 +35,7 @@ fn typescript_listens_to_a_stream_of_changes() {
 }
 
 fn expect_changes(sdk: Sdk, era: Era) {
-    for transport in [Transport::Pipes, Transport::Http] {
+    for &transport in sdk.transports() {
         let folder = tempfile::tempdir().expect("a folder for a moment");
         // A name that is not its own URI.
         std::fs::write(folder.path().join("a note.txt"), "before").expect("the folder is writable");

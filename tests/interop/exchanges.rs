@@ -15,6 +15,16 @@ fn python_needs_no_session_in_the_modern_era() {
 }
 
 #[test]
+fn rust_finds_its_stream_again_and_ends_its_session() {
+    expect_resumption(Sdk::Rust);
+}
+
+#[test]
+fn rust_needs_no_session_in_the_modern_era() {
+    expect_nothing_kept(Sdk::Rust);
+}
+
+#[test]
 fn typescript_finds_its_stream_again_and_ends_its_session() {
     expect_resumption(Sdk::TypeScript);
 }

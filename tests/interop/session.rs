@@ -26,6 +26,21 @@ fn python_speaks_the_modern_era_without_asking_first() {
 }
 
 #[test]
+fn rust_completes_a_legacy_session() {
+    in_mode(Sdk::Rust, "session", "legacy", |summary| expect_session(summary, LEGACY));
+}
+
+#[test]
+fn rust_discovers_the_modern_era_by_itself() {
+    in_mode(Sdk::Rust, "session", "auto", |summary| expect_session(summary, MODERN));
+}
+
+#[test]
+fn rust_speaks_a_pinned_modern_era() {
+    in_mode(Sdk::Rust, "session", MODERN, |summary| expect_session(summary, MODERN));
+}
+
+#[test]
 fn typescript_completes_a_legacy_session() {
     in_mode(Sdk::TypeScript, "session", "legacy", |summary| expect_session(summary, LEGACY));
 }

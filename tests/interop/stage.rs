@@ -66,7 +66,7 @@ impl Sdk {
                 command.env("PYTHONDONTWRITEBYTECODE", "1").arg(scripts.join("python/client.py"));
                 command
             }
-            Self::Rust => Command::new(installed().join("rust/corelane-interop")),
+            Self::Rust => Command::new(installed().join("rust/debug/corelane-interop")),
             Self::TypeScript => {
                 let mut command = Command::new("node");
                 command.env("INTEROP_PACKAGES", installed().join("node"));

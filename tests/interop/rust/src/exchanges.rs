@@ -51,8 +51,7 @@ impl StreamableHttpClient for Noting {
         bearer: Option<String>,
         headers: Headers,
     ) -> Answer<StreamableHttpPostResponse> {
-        let answer =
-            self.http.post_message(url, message, session.clone(), bearer, headers).await?;
+        let answer = self.http.post_message(url, message, session.clone(), bearer, headers).await?;
         let (status, media, given) = match &answer {
             StreamableHttpPostResponse::Json(_, given) => (200, Some("application/json"), given),
             StreamableHttpPostResponse::Sse(_, given) => (200, Some("text/event-stream"), given),

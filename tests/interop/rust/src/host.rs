@@ -4,9 +4,8 @@
 use std::sync::LazyLock;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, CreateMessageRequestParams,
-    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, Implementation,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, Implementation,
     ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
     ResourceUpdatedNotificationParam, Role, Root, RootsCapabilities, SamplingCapability,
     SamplingMessage,

@@ -1,12 +1,10 @@
 //! What the features share: outcomes as plain data, and what was heard unasked.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use rmcp::ServiceError;
 use rmcp::model::{CallToolRequestParams, JsonObject};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 /// What a call ends in: its result, or the error that refuses it.
 pub(crate) fn outcome<R: Serialize>(ended: Result<R, ServiceError>) -> Value {
@@ -30,36 +28,22 @@ pub(crate) fn call(tool: &'static str, arguments: Value) -> CallToolRequestParam
 
 /// What was said, in the order of its arrival. Clones are the same list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heard {
-    items: Arc<Mutex<Vec<Value>>>,
-    grown: Arc<Notify>,
-}
+pub(crate) struct Heard(watch::Sender<Vec<Value>>);
 
 impl Heard {
     pub(crate) fn add(&self, item: Value) {
-        self.items().push(item);
-        self.grown.notify_waiters();
+        self.0.send_modify(|items| items.push(item));
     }
 
     /// Takes everything out.
     pub(crate) fn take(&self) -> Vec<Value> {
-        std::mem::take(&mut self.items())
+        self.0.send_replace(Vec::new())
     }
 
     /// Waits for so many items, or for so many of this one.
     pub(crate) async fn until(&self, count: usize, wanted: Option<&str>) {
-        loop {
-            // Listening begins before the look, so that nothing falls in between.
-            let grown = self.grown.notified();
-            let is_wanted = |item: &&Value| wanted.is_none_or(|wanted| **item == *wanted);
-            if self.items().iter().filter(is_wanted).count() >= count {
-                return;
-            }
-            grown.await;
-        }
-    }
-
-    fn items(&self) -> MutexGuard<'_, Vec<Value>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+        let is_wanted = |item: &&Value| wanted.is_none_or(|wanted| **item == *wanted);
+        let is_enough = |items: &Vec<Value>| items.iter().filter(is_wanted).count() >= count;
+        self.0.subscribe().wait_for(is_enough).await.expect("the list outlives this borrow of it");
     }
 }
