@@ -10,9 +10,12 @@
 
 mod exchanges;
 mod hearing;
+mod keeping;
+mod pair;
 mod plain;
 mod posting;
 mod sessions;
+mod speaking;
 
 use super::ShardDriver;
 use crate::base::slab::Key;
