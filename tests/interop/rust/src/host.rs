@@ -1,14 +1,17 @@
 //! The user and the model behind a client: handlers that answer what a server asks, and that keep
 //! what it says.
+//!
+//! Each tells how far it is before it answers, where the question came with a token for that: only
+//! the requests of the legacy era do.
 
 use std::sync::LazyLock;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
-    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, Implementation,
-    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ResourceUpdatedNotificationParam, Role, Root, RootsCapabilities, SamplingCapability,
-    SamplingMessage,
+    CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ResourceUpdatedNotificationParam,
+    Role, Root, RootsCapabilities, SamplingCapability, SamplingMessage, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -32,6 +35,10 @@ pub(crate) struct Host {
     /// Whether it declares that it answers.
     is_declared: bool,
     pub(crate) asked: Heard,
+    /// Whether each report of its own went out.
+    pub(crate) reports: Heard,
+    /// The elicitations that the server told to be over, by their ids.
+    pub(crate) completed: Heard,
     pub(crate) progress: Heard,
     pub(crate) logs: Heard,
     /// Changes, as `METHOD` or `METHOD URI`.
@@ -43,13 +50,26 @@ impl Host {
     pub(crate) fn declared() -> Self {
         Self { is_declared: true, ..Self::default() }
     }
+
+    /// Keeps a question, and tells twice how far it is with it.
+    async fn hear(&self, context: &RequestContext<RoleClient>, method: &str, params: Value) {
+        self.asked.add(json!({ "method": method, "params": params }));
+        let Some(token) = context.meta.get_progress_token() else { return };
+        for done in [1.0, 2.0] {
+            let report = ProgressNotificationParam::new(token.clone(), done).with_total(2.0);
+            let told = context.peer.notify_progress(report.with_message("thinking")).await;
+            self.reports.add(json!(told.is_ok()));
+        }
+    }
 }
 
 impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         if self.is_declared {
-            capabilities.elicitation = Some(ElicitationCapability::default());
+            let elicitation = ElicitationCapability::new();
+            let elicitation = elicitation.with_form(FormElicitationCapability::new());
+            capabilities.elicitation = Some(elicitation.with_url(UrlElicitationCapability::new()));
             capabilities.roots = Some(RootsCapabilities::default());
             capabilities.sampling = Some(SamplingCapability::default());
         }
@@ -59,9 +79,9 @@ impl ClientHandler for Host {
     async fn create_message(
         &self,
         params: CreateMessageRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        self.asked.add(json!({ "method": "sampling/createMessage", "params": wire(&params) }));
+        self.hear(&context, "sampling/createMessage", wire(&params)).await;
         let message = SamplingMessage::new(Role::Assistant, answer("sampled"));
         Ok(CreateMessageResult::new(message, "interop".to_owned()))
     }
@@ -69,25 +89,30 @@ impl ClientHandler for Host {
     async fn create_elicitation(
         &self,
         params: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let params = wire(&params);
+        let mut params = wire(&params);
+        // The SDK keeps an id that was not sent as an empty one.
+        if let Some(fields) = params.as_object_mut() {
+            fields.retain(|name, value| name != "elicitationId" || value != "");
+        }
         let action = match params["message"].as_str() {
             Some(message) if message == answer("declined") => ElicitationAction::Decline,
             Some(message) if message == answer("cancelled") => ElicitationAction::Cancel,
             _ => ElicitationAction::Accept,
         };
-        let result = ElicitResult::new(action.clone());
-        let content = content(&params["requestedSchema"]["properties"]);
-        self.asked.add(json!({ "method": "elicitation/create", "params": params }));
-        Ok(if action == ElicitationAction::Accept { result.with_content(content) } else { result })
+        let is_filled = action == ElicitationAction::Accept && params["mode"] != "url";
+        let filled = fill_in(&params["requestedSchema"]["properties"]);
+        self.hear(&context, "elicitation/create", params).await;
+        let result = ElicitResult::new(action);
+        Ok(if is_filled { result.with_content(filled) } else { result })
     }
 
     async fn list_roots(
         &self,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        self.asked.add(json!({ "method": "roots/list" }));
+        self.hear(&context, "roots/list", Value::Null).await;
         Ok(ListRootsResult::new(vec![Root::new(answer("root")).with_name("project")]))
     }
 
@@ -115,6 +140,16 @@ impl ClientHandler for Host {
         self.changes.add(json!(format!("notifications/resources/updated {}", params.uri)));
     }
 
+    async fn on_custom_notification(
+        &self,
+        notification: CustomNotification,
+        _: NotificationContext<RoleClient>,
+    ) {
+        if notification.method == "notifications/elicitation/complete" {
+            self.completed.add(notification.params.unwrap_or_default()["elicitationId"].clone());
+        }
+    }
+
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changes.add(json!("notifications/resources/list_changed"));
     }
@@ -129,7 +164,7 @@ impl ClientHandler for Host {
 }
 
 /// A form filled in: what it suggests itself, else what the user always says.
-fn content(fields: &Value) -> Value {
+fn fill_in(fields: &Value) -> Value {
     let fields = fields.as_object().into_iter().flatten();
     let fill = |(name, field): (&String, &Value)| {
         let suggested = field.get("default").unwrap_or(&ANSWERS["fields"][name]);
