@@ -102,6 +102,7 @@ impl Lane {
         self.shard.as_ref().map_or(0, |shard| {
             let driver = shard.driver();
             let told = driver.streams_open() + driver.questions_open() + driver.tasks_kept();
+            let told = told + driver.exchanges_open() + driver.sessions_open();
             let leases_out = shard.ring().ring.ledger().leases_out;
             let others = driver.connections_open() + driver.calls_open() + leases_out;
             told + others + self.host.alive()
@@ -160,6 +161,7 @@ impl Lane {
             ("streams open", driver.streams_open() as u64, 0),
             ("streams ended", streams.ended, streams.opened),
             ("questions open", driver.questions_open() as u64, 0),
+            ("exchanges open", driver.exchanges_open() as u64, 0),
             ("leases out", ledger.leases_out as u64, 0),
             ("sends in flight", ledger.sends_in_flight as u64, 0),
             ("sockets open", ledger.sockets_open as u64, 0),
