@@ -32,8 +32,19 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// A shard that listens.
+    /// A shard that listens for lines.
     pub(crate) fn listen(
+        world: &World,
+        seed: ShardSeed,
+        address: SocketAddr,
+        places: &Places,
+    ) -> io::Result<Self> {
+        Self::listen_for(Transport::Tcp, world, seed, address, places)
+    }
+
+    /// A shard that listens for what comes over `transport`.
+    pub(crate) fn listen_for(
+        transport: Transport,
         world: &World,
         seed: ShardSeed,
         address: SocketAddr,
@@ -41,7 +52,7 @@ impl Lane {
     ) -> io::Result<Self> {
         let mut ring = world.ring(seed.options().engine.ring_sizes);
         let listener = ring.listen(address)?;
-        let inlet = Inlet::Listener { listener, transport: Transport::Tcp };
+        let inlet = Inlet::Listener { listener, transport };
         Self::open(ring, seed, inlet, places)
     }
 
