@@ -49,7 +49,7 @@ impl<'a> Response<'a> {
 
     /// What a field says; its name is in lower case.
     pub(crate) fn field(&self, name: &str) -> Option<&'a [u8]> {
-        find_field(self.head, name).map(|line| value(&self.head[line]))
+        field(self.head, name)
     }
 
     /// Bytes of all of it.
@@ -82,6 +82,11 @@ pub(crate) fn status(head: &[u8]) -> io::Result<u16> {
     let digits = head.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3));
     let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
     number.ok_or_else(|| strange("not a response", head))
+}
+
+/// What a field of a head says; its name is in lower case.
+pub(crate) fn field<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    find_field(head, name).map(|line| value(&head[line]))
 }
 
 /// The line of a field, whose name is in lower case, in a head.
