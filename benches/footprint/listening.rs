@@ -34,7 +34,6 @@ const TARGET_P99: Duration = Duration::from_millis(1);
 /// The life of the server, for so many streams on so many shards.
 pub(crate) fn serve(arguments: &[String]) -> io::Result<()> {
     process::settle(&[SERVER_CORE])?;
-    if true {}
     let [_streams, shards] = arguments else {
         return Err(io::Error::other("a listening server is told streams and shards"));
     };
