@@ -6,34 +6,39 @@ use crate::echo::{self, Words};
 use crate::fixed;
 use crate::load::{self, Load, Outcome};
 use crate::process::{self, Server};
+use crate::requests::Era;
 use crate::stdio;
 
 const SERVER_CORE: usize = 0;
 /// More than any load opens.
 const CONNECTIONS_MAX: usize = 20_000;
 
+/// What a contender does with what it hears.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    /// A floor that says it back.
+    Echo,
+    /// A floor that has a fixed response, which the load tells it.
+    Fixed,
+    /// It speaks MCP.
+    Server,
+    /// It speaks MCP on two shards, and no session is used where it lives.
+    Hop,
+}
+
 /// A server that can be measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: String,
     arguments: Vec<String>,
-    /// It speaks MCP; otherwise it is a floor that says back what it hears.
-    protocol: bool,
+    kind: Kind,
     stdio: bool,
-    /// It says a fixed response, which the load tells it.
-    fixed: bool,
 }
 
 impl Contender {
-    fn new(name: &str, line: &str) -> Self {
+    fn new(kind: Kind, name: &str, line: &str) -> Self {
         let arguments: Vec<_> = line.split(' ').map(str::to_owned).collect();
-        let name = name.to_owned();
-        Self { name, arguments, protocol: true, stdio: false, fixed: false }
-    }
-
-    fn floor(mut self) -> Self {
-        self.protocol = false;
-        self
+        Self { name: name.to_owned(), arguments, kind, stdio: false }
     }
 
     fn stdio(mut self) -> Self {
@@ -41,15 +46,16 @@ impl Contender {
         self
     }
 
-    fn fixed(mut self) -> Self {
-        self.fixed = true;
-        self.floor()
+    /// Whether it has a place in a comparison under this load: where there are no sessions, none is
+    /// used from elsewhere.
+    pub(crate) fn takes_part(&self, load: Load) -> bool {
+        self.kind != Kind::Hop || load.era == Era::Legacy
     }
 
     /// The line that starts it for this load.
     fn arguments(&self, load: Load) -> Vec<String> {
         let mut arguments = self.arguments.clone();
-        if self.fixed {
+        if self.kind == Kind::Fixed {
             arguments.extend([load.era.name().to_owned(), load.message_bytes.to_string()]);
         }
         arguments
@@ -63,7 +69,12 @@ impl Contender {
 
     /// Starts it, drives it, ends it.
     pub(crate) fn measure(&self, load: Load) -> io::Result<Outcome> {
-        let load = Load { protocol: self.protocol, ..load };
+        let (protocol, hops) = match self.kind {
+            Kind::Echo | Kind::Fixed => (false, false),
+            Kind::Server => (true, false),
+            Kind::Hop => (true, true),
+        };
+        let load = Load { protocol, hops, ..load };
         let outcome = if self.stdio {
             stdio::run(&self.arguments, load)
         } else {
@@ -76,16 +87,16 @@ impl Contender {
 /// Everybody over TCP, the floor of all ratios first, `variants` of `corelane` last.
 pub(crate) fn over_tcp(variants: &[String]) -> Vec<Contender> {
     let mut contenders = vec![
-        Contender::new("ring echo", "floor ring").floor(),
-        Contender::new("poll echo", "floor poll").floor(),
-        Contender::new("tokio echo", "floor tokio").floor(),
+        Contender::new(Kind::Echo, "ring echo", "floor ring"),
+        Contender::new(Kind::Echo, "poll echo", "floor poll"),
+        Contender::new(Kind::Echo, "tokio echo", "floor tokio"),
     ];
     let corelane = |name: &str, flags: &str| {
         let line = format!(
             "become {CORELANE} serve --tcp 127.0.0.1:0 --http off --shards 1 --cpus {SERVER_CORE} \
              --tcp-connections-max {CONNECTIONS_MAX} {flags}"
         );
-        Contender::new(name, &line)
+        Contender::new(Kind::Server, name, &line)
     };
     contenders.push(corelane("corelane", "--executor native --ring uring"));
     contenders.push(corelane("corelane glommio", "--executor glommio --ring uring"));
@@ -97,20 +108,27 @@ pub(crate) fn over_tcp(variants: &[String]) -> Vec<Contender> {
 /// Everybody over HTTP, the floor of all ratios first, `variants` of `corelane` last.
 pub(crate) fn over_http(variants: &[String]) -> Vec<Contender> {
     let mut contenders = vec![
-        Contender::new("ring fixed", "fixed ring").fixed(),
-        Contender::new("poll fixed", "fixed poll").fixed(),
-        Contender::new("tokio fixed", "fixed tokio").fixed(),
+        Contender::new(Kind::Fixed, "ring fixed", "fixed ring"),
+        Contender::new(Kind::Fixed, "poll fixed", "fixed poll"),
+        Contender::new(Kind::Fixed, "tokio fixed", "fixed tokio"),
     ];
-    let corelane = |name: &str, flags: &str| {
+    let corelane = |kind: Kind, name: &str, flags: &str| {
         let line = format!(
             "become {CORELANE} serve --http 127.0.0.1:0 --tcp off --cpus {SERVER_CORE} {flags}"
         );
-        Contender::new(name, &line)
+        Contender::new(kind, name, &line)
     };
-    contenders.push(corelane("corelane", "--shards 1 --executor native --ring uring"));
-    contenders.push(corelane("corelane glommio", "--shards 1 --executor glommio --ring uring"));
-    contenders.push(corelane("corelane poll", "--shards 1 --executor native --ring poll"));
-    let variant = |flags: &String| corelane(flags, &format!("--shards 1 {flags}"));
+    let one =
+        |name: &str, flags: &str| corelane(Kind::Server, name, &format!("--shards 1 {flags}"));
+    contenders.push(one("corelane", "--executor native --ring uring"));
+    contenders.push(one("corelane glommio", "--executor glommio --ring uring"));
+    contenders.push(one("corelane poll", "--executor native --ring poll"));
+    let two = "--shards 2 --executor native --ring uring";
+    contenders.push(corelane(Kind::Hop, "corelane hop", two));
+    let variant = |flags: &String| {
+        let shards = if flags.contains("--shards") { "" } else { "--shards 1 " };
+        corelane(Kind::Server, flags, &format!("{shards}{flags}"))
+    };
     contenders.extend(variants.iter().map(variant));
     contenders
 }
@@ -118,8 +136,8 @@ pub(crate) fn over_http(variants: &[String]) -> Vec<Contender> {
 /// Everybody over pipes.
 pub(crate) fn over_stdio() -> Vec<Contender> {
     vec![
-        Contender::new("cat", "become cat").floor().stdio(),
-        Contender::new("corelane", &format!("become {CORELANE} stdio")).stdio(),
+        Contender::new(Kind::Echo, "cat", "become cat").stdio(),
+        Contender::new(Kind::Server, "corelane", &format!("become {CORELANE} stdio")).stdio(),
     ]
 }
 

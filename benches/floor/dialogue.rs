@@ -33,6 +33,8 @@ const LATENCY_NANOSECONDS_MAX: u64 = 60_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Dialogue {
     framing: Framing,
+    /// The id of its first call.
+    first_id: u64,
     asked: u64,
     answered: u64,
     /// Calls that may be asked now.
@@ -65,6 +67,7 @@ impl Dialogue {
     pub(crate) const fn new(depth: usize, framing: Framing) -> Self {
         Self {
             framing,
+            first_id: FIRST_ID,
             asked: 0,
             answered: 0,
             owed: depth,
@@ -72,6 +75,11 @@ impl Dialogue {
             inside_line: false,
             begun: Vec::new(),
         }
+    }
+
+    /// Numbers the calls from `first_id` on, before the first of them.
+    pub(crate) const fn begin_at(&mut self, first_id: u64) {
+        self.first_id = first_id;
     }
 
     /// Calls so far.
@@ -92,7 +100,7 @@ impl Dialogue {
         let depth = calls.len() / template.bytes();
         let first = depth - self.owed;
         for place in first..depth {
-            template.number(calls, place, FIRST_ID + self.asked);
+            template.number(calls, place, self.first_id + self.asked);
             self.asked += 1;
         }
         self.owed = 0;
@@ -172,10 +180,11 @@ impl Dialogue {
         let bytes = if is_split { &begun } else { arrived };
         let (mut from, mut answers) = (0, 0);
         while from < bytes.len() {
-            let call = if self.framing == Framing::FixedResponses { 0 } else { self.answered };
-            let Some(length) = sums.look_at(template, &bytes[from..], FIRST_ID + call)? else {
-                break;
+            let id = match self.framing {
+                Framing::FixedResponses => FIRST_ID,
+                _ => self.first_id + self.answered,
             };
+            let Some(length) = sums.look_at(template, &bytes[from..], id)? else { break };
             from += length;
             answers += 1;
             self.answered += 1;

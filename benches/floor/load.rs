@@ -16,9 +16,10 @@ use corelane::engine::ring::{Completion, Lease, Operation, Patience, Ring, RingO
 use hdrhistogram::Histogram;
 
 use crate::dialogue::{Dialogue, Framing, Sums};
+use crate::hop;
 use crate::opening::{Opening, Progress, Step};
 use crate::process::Server;
-use crate::requests::{Era, SESSION_BYTES, Template};
+use crate::requests::{Era, FIRST_ID, LAST_ID, SESSION_BYTES, Template};
 
 /// Connections that are being opened at one time.
 const OPENING_MAX: usize = 128;
@@ -40,6 +41,8 @@ pub(crate) struct Load {
     pub(crate) protocol: bool,
     /// Over HTTP instead of lines.
     pub(crate) http: bool,
+    /// Whether every connection uses a session that another shard of two has, see [`hop`].
+    pub(crate) hops: bool,
     pub(crate) warm_up: Duration,
     pub(crate) span: Duration,
 }
@@ -182,9 +185,25 @@ impl Client {
                 return Err(io::Error::other(format!("only {open} connections opened")));
             }
         }
+        if self.load.hops {
+            self.hop()?;
+        }
         self.asking = true;
         for index in 0..self.lanes.len() {
             self.ask(index);
+        }
+        Ok(())
+    }
+
+    /// Has every connection use a session of the shard that is not its own. Connections of one shard
+    /// may share a session, so their calls are numbered apart.
+    fn hop(&mut self) -> io::Result<()> {
+        let own: Vec<_> = self.lanes.iter().filter_map(|lane| lane.session).collect();
+        let foreign = hop::exchange(&own)?;
+        let span = (LAST_ID - FIRST_ID) / own.len() as u64;
+        for ((number, lane), session) in (0..).zip(&mut self.lanes).zip(foreign) {
+            lane.session = Some(session);
+            lane.dialogue.begin_at(FIRST_ID + number * span);
         }
         Ok(())
     }

@@ -10,7 +10,8 @@
 //! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight; with `--http` by
 //! posts over connections that are kept, with every field of the revision, within a session where
 //! there are sessions. The bare ring says back the very bytes of the calls, over HTTP a fixed
-//! response of the same size as a right answer, and is what the ratios refer to. The load core is
+//! response of the same size as a right answer, and is what the ratios refer to. `corelane hop` has
+//! two shards on its core, and no session is used where it lives. The load core is
 //! nearly saturated by the floors, so CPU per request is the honest figure (nanosecond counters of
 //! the scheduler); a machine drifts, so only ratios within one run count. What this bench
 //! saturates is the two cores.
@@ -19,6 +20,7 @@ mod contender;
 mod dialogue;
 mod echo;
 mod fixed;
+mod hop;
 mod load;
 mod opening;
 mod plan;
@@ -69,6 +71,7 @@ fn main() -> io::Result<()> {
         message_bytes: plan.message_bytes,
         protocol: false,
         http: plan.http,
+        hops: false,
         warm_up: WARM_UP,
         span: Duration::from_secs_f64(plan.seconds),
     };
@@ -92,9 +95,10 @@ fn main() -> io::Result<()> {
 /// One condition: every contender once a round, in turn, then their table.
 fn compare(contenders: &[Contender], load: Load, plan: &Plan) -> io::Result<()> {
     let row = |contender: &Contender| Row { name: contender.name.clone(), outcomes: Vec::new() };
-    let mut rows: Vec<Row> = contenders.iter().map(row).collect();
+    let contenders = contenders.iter().filter(|contender| contender.takes_part(load));
+    let mut rows: Vec<Row> = contenders.clone().map(row).collect();
     for _ in 0..plan.rounds {
-        for (contender, row) in contenders.iter().zip(&mut rows) {
+        for (contender, row) in contenders.clone().zip(&mut rows) {
             row.outcomes.push(contender.measure(load)?);
         }
     }

@@ -16,6 +16,9 @@ pub(crate) const MESSAGE_BYTES: usize = 32;
 /// The first id of a connection; nine digits, and so are all that follow it in one run.
 pub(crate) const FIRST_ID: u64 = 100_000_000;
 
+/// The last id of nine digits.
+pub(crate) const LAST_ID: u64 = 999_999_999;
+
 /// Digits of every id.
 pub(crate) const ID_DIGITS: usize = 9;
 
