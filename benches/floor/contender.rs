@@ -123,6 +123,7 @@ pub(crate) fn over_http(variants: &[String]) -> Vec<Contender> {
     contenders.push(one("corelane", "--executor native --ring uring"));
     contenders.push(one("corelane glommio", "--executor glommio --ring uring"));
     contenders.push(one("corelane poll", "--executor native --ring poll"));
+    // Without a list of cpus, which would have to be as long: the process has one.
     let two = "--shards 2 --executor native --ring uring";
     contenders.push(corelane(Kind::Hop, "corelane hop", two));
     let variant = |flags: &String| {
