@@ -113,13 +113,12 @@ pub(crate) fn over_http(variants: &[String]) -> Vec<Contender> {
         Contender::new(Kind::Fixed, "tokio fixed", "fixed tokio"),
     ];
     let corelane = |kind: Kind, name: &str, flags: &str| {
-        let line = format!(
-            "become {CORELANE} serve --http 127.0.0.1:0 --tcp off --cpus {SERVER_CORE} {flags}"
-        );
+        let line = format!("become {CORELANE} serve --http 127.0.0.1:0 --tcp off {flags}");
         Contender::new(kind, name, &line)
     };
-    let one =
-        |name: &str, flags: &str| corelane(Kind::Server, name, &format!("--shards 1 {flags}"));
+    let one = |name: &str, flags: &str| {
+        corelane(Kind::Server, name, &format!("--shards 1 --cpus {SERVER_CORE} {flags}"))
+    };
     contenders.push(one("corelane", "--executor native --ring uring"));
     contenders.push(one("corelane glommio", "--executor glommio --ring uring"));
     contenders.push(one("corelane poll", "--executor native --ring poll"));
