@@ -37,7 +37,6 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
 
 use corelane::engine::clock::Clock;
 
@@ -77,8 +76,8 @@ fn main() -> io::Result<()> {
     let streams = number("--streams", 50_000)?;
     if http && streams > 0 {
         let rate = u32::try_from(number("--rate", 10_000)?).map_err(io::Error::other)?;
-        let span = Duration::from_secs(number("--seconds", 5)? as u64);
-        listening::measure(streams, shards, rate, span, number("--changes", 6)?.max(1))?;
+        let seconds = u32::try_from(number("--seconds", 5)?).map_err(io::Error::other)?;
+        listening::measure(streams, shards, rate, seconds, number("--changes", 6)?.max(1))?;
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 //!
 //! A request is due at its own moment. Its time runs from there, so one that finds every
 //! connection busy, or that is sent late, counts with all that it waited. The loop never sleeps:
-//! a timer of the kernel would come some 50 µs late.
+//! a timer of the kernel would come some 50 µs late. Each second has a histogram of its own, because
+//! whatever else the machine does in one of them is in the tail of all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,10 +31,10 @@ const LATENCY_NANOSECONDS_MAX: u64 = 60_000_000_000;
 pub(crate) struct Pace {
     /// Requests a second.
     pub(crate) rate: u32,
-    /// Whose times are not counted.
+    /// Whose times are not counted, first.
     pub(crate) warm_up: u32,
-    /// Whose times are counted.
-    pub(crate) requests: u32,
+    /// Whose times are counted, afterwards.
+    pub(crate) seconds: u32,
 }
 
 /// One connection of the loop.
@@ -58,15 +59,17 @@ struct Client {
     idle: VecDeque<usize>,
     model: Option<Model>,
     answered: u64,
-    latency: Histogram<u64>,
+    pace: Pace,
+    /// Of every second, in nanoseconds.
+    seconds: Vec<Histogram<u64>>,
 }
 
-/// Asks the server at `host` for its tools at this pace; returns the nanoseconds from the moment
-/// at which each request was due to the end of its answer.
-pub(crate) fn run(host: SocketAddr, clock: Clock, pace: Pace) -> io::Result<Histogram<u64>> {
-    let mut client = Client::connect(host, clock)?;
+/// Asks the server at `host` for its tools at this pace; returns, for every second, the nanoseconds
+/// from the moment at which each request was due to the end of its answer.
+pub(crate) fn run(host: SocketAddr, clock: Clock, pace: Pace) -> io::Result<Vec<Histogram<u64>>> {
+    let mut client = Client::connect(host, clock, pace)?;
     let start = clock.now();
-    let all = pace.warm_up + pace.requests;
+    let all = pace.warm_up + pace.rate * pace.seconds;
     let mut asked = 0;
     while client.answered < u64::from(all) {
         let now = clock.now();
@@ -78,18 +81,19 @@ pub(crate) fn run(host: SocketAddr, clock: Clock, pace: Pace) -> io::Result<Hist
         if now.since(due) > PATIENCE {
             return Err(io::Error::other("the server is more than 10 s behind"));
         }
-        client.turn(pace.warm_up)?;
+        client.turn()?;
     }
-    Ok(client.latency)
+    Ok(client.seconds)
 }
 
 impl Client {
-    fn connect(host: SocketAddr, clock: Clock) -> io::Result<Self> {
+    fn connect(host: SocketAddr, clock: Clock, pace: Pace) -> io::Result<Self> {
         let options = RingOptions {
             sockets_max: u32::try_from(CONNECTIONS).map_err(io::Error::other)?,
             ..RingOptions::default()
         };
-        let latency = Histogram::new_with_bounds(1, LATENCY_NANOSECONDS_MAX, 3);
+        let histogram = || Histogram::new_with_bounds(1, LATENCY_NANOSECONDS_MAX, 3);
+        let seconds: Result<_, _> = (0..pace.seconds).map(|_| histogram()).collect();
         let mut client = Self {
             ring: UringRing::new(&options, clock)?,
             clock,
@@ -99,14 +103,15 @@ impl Client {
             idle: VecDeque::with_capacity(CONNECTIONS),
             model: None,
             answered: 0,
-            latency: latency.map_err(io::Error::other)?,
+            pace,
+            seconds: seconds.map_err(io::Error::other)?,
         };
         for token in 0..CONNECTIONS as u64 {
             client.ring.submit(Operation::Connect { address: host, token });
         }
         let deadline = clock.now().after(PATIENCE);
         while client.lanes.len() < CONNECTIONS {
-            client.turn(0)?;
+            client.turn()?;
             if clock.now() > deadline {
                 return Err(io::Error::other("the connections of the open loop did not open"));
             }
@@ -125,7 +130,7 @@ impl Client {
         true
     }
 
-    fn turn(&mut self, warm_up: u32) -> io::Result<()> {
+    fn turn(&mut self) -> io::Result<()> {
         self.ring.park(Patience::None);
         let mut completions = Vec::new();
         self.ring.reap(&mut completions);
@@ -137,7 +142,7 @@ impl Client {
                     let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
                     self.lanes[index].heard.extend_from_slice(bytes);
                     self.ring.release(lease);
-                    self.hear(index, warm_up)?;
+                    self.hear(index)?;
                 }
                 Completion::Sent { socket, buffer, result } => {
                     result?;
@@ -164,7 +169,7 @@ impl Client {
     }
 
     /// Takes the answer, where it is all there.
-    fn hear(&mut self, index: usize, warm_up: u32) -> io::Result<()> {
+    fn hear(&mut self, index: usize) -> io::Result<()> {
         let lane = &mut self.lanes[index];
         let id = FIRST_ID + lane.answered;
         let known = self.model.as_ref().and_then(|model| model.accept(&lane.heard, id));
@@ -183,10 +188,14 @@ impl Client {
         lane.heard.clear();
         lane.answered += 1;
         self.idle.push_back(index);
+        let counted = self.answered.checked_sub(u64::from(self.pace.warm_up));
+        let second = counted.map(|counted| counted / u64::from(self.pace.rate));
         self.answered += 1;
-        if self.answered > u64::from(warm_up) {
+        if let Some(second) = second.and_then(|second| usize::try_from(second).ok())
+            && let Some(histogram) = self.seconds.get_mut(second)
+        {
             let span = u64::try_from(self.clock.now().since(lane.due).as_nanos());
-            self.latency.saturating_record(span.unwrap_or(u64::MAX));
+            histogram.saturating_record(span.unwrap_or(u64::MAX));
         }
         Ok(())
     }
