@@ -189,7 +189,8 @@ impl ShardDriver {
         }
     }
 
-    /// Says why a connection ends, where no answer has begun: it was one too many, or holds too much.
+    /// Says why a connection ends, where no answer has begun: it was one too many, or it holds too
+    /// much.
     pub(super) fn answer_unasked(&mut self, key: Key, error: &Error) {
         let Some(connection) = self.link.connections.get(key) else { return };
         if connection.session.exchange.is_some() {

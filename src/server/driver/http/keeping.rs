@@ -9,10 +9,10 @@
 
 use bytes::Bytes;
 
-use super::super::ShardDriver;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::protocol::json::{self, Parser};
+use crate::server::driver::ShardDriver;
 use crate::server::http::{
     ExchangeAddress, Gone, HttpLetter, LISTENING, Refusal, SessionId, Utterance, Wish,
 };

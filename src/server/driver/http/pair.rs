@@ -1,16 +1,16 @@
-//! The two endpoints of 2024-11-05: a stream that begins a session, and one to which its messages are
-//! posted.
+//! The two endpoints of 2024-11-05: a stream that begins a session, and one to which its messages
+//! are posted.
 //!
 //! What it keeps true: whatever is said to such a client comes on its stream, and its session ends
 //! with that: there is no name by which it could come back.
 //!
 //! Source: 2024-11-05 `basic/transports`, "HTTP with SSE".
 
-use super::super::ShardDriver;
 use super::Incoming;
 use super::keeping::carry;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
+use crate::server::driver::ShardDriver;
 use crate::server::http::{Bearer, LISTENING, RETRY_AFTER_SECONDS, SessionId, Utterance, Wish};
 use crate::server::party::Said;
 use crate::server::session::Member;

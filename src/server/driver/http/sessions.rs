@@ -8,13 +8,13 @@
 //! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
 //! Messages from the Server", "Resumability and Redelivery".
 
-use super::super::ShardDriver;
 use super::Incoming;
 use super::hearing::refusal_of;
 use super::keeping::carry;
 use crate::base::slab::Key;
 use crate::link::Connection;
 use crate::protocol::json;
+use crate::server::driver::ShardDriver;
 use crate::server::http::{Bearer, HttpLetter, Manner, SessionId, Wish};
 use crate::server::letter::Letter;
 use crate::server::party::Said;

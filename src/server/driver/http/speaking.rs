@@ -9,8 +9,8 @@
 
 use bytes::Bytes;
 
-use super::super::ShardDriver;
 use crate::base::slab::Key;
+use crate::server::driver::ShardDriver;
 use crate::server::http::{LISTENING, Utterance};
 use crate::server::party::{Outlet, Party, Said};
 use crate::transport::http::sse::EventId;
