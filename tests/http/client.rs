@@ -331,7 +331,14 @@ impl Client {
             .iter()
             .position(|(id, _)| message.get("method").is_none() && Some(id) == message.get("id"));
         let method = place.map(|place| self.asked.swap_remove(place).1);
-        judge(self.revision, message, method.as_deref())
-            .unwrap_or_else(|reason| panic!("{reason}"));
+        fits(self.revision, message, method.as_deref());
+    }
+}
+
+/// Judges a message, unless its like was found to fit before.
+fn fits(revision: &'static str, message: &Value, method: Option<&str>) {
+    let said = (revision, method.map(str::to_owned), message.to_string());
+    if JUDGED.with_borrow_mut(|judged| judged.insert(said)) {
+        judge(revision, message, method).unwrap_or_else(|reason| panic!("{reason}"));
     }
 }

@@ -140,6 +140,9 @@ impl ShardDriver {
             let id = EventId { stream, number };
             self.tell(from, Utterance::Event { id, said: Said::Word, text });
         }
+        if stream == LISTENING {
+            self.tell_missed_lists(key);
+        }
         if is_finished {
             self.tell(from, Utterance::End { retry_ms: None });
         }
