@@ -166,6 +166,74 @@ fn an_error_with_a_code_of_its_own_carries_its_data() {
     pass(MODERN, &unsupported, None);
 }
 
+/// A task as `tasks/get` shows it, with what its status adds.
+fn task(status: &str, added: Value) -> Value {
+    let moment = "2026-07-28T12:00:00Z";
+    let mut task = json!({
+        "taskId": "t", "status": status, "createdAt": moment, "lastUpdatedAt": moment,
+        "ttlMs": null, "pollIntervalMs": 1000,
+    });
+    if let (Some(task), Value::Object(added)) = (task.as_object_mut(), added) {
+        task.extend(added);
+    }
+    task
+}
+
+#[test]
+fn a_task_says_what_belongs_to_its_status_and_nothing_else() {
+    let question = json!({"method": "roots/list"});
+    let good = [
+        task("working", json!({})),
+        task("input_required", json!({"inputRequests": {"roots": question}})),
+        task("completed", json!({"result": {"content": []}})),
+        task("failed", json!({"error": {"code": -32603, "message": "no"}})),
+        task("cancelled", json!({"statusMessage": "enough"})),
+    ];
+    for task in good {
+        pass(MODERN, &result(MODERN, task.clone()), Some("tasks/get"));
+        let notification = json!({
+            "jsonrpc": "2.0", "method": "notifications/tasks", "params": task,
+        });
+        pass(MODERN, &notification, None);
+    }
+    if !has_official() {
+        return;
+    }
+    let bad = [
+        task("waiting", json!({})),
+        task("working", json!({"result": {}})),
+        task("working", json!({"ttlMs": -1})),
+        task("working", json!({"createdAt": "yesterday"})),
+        task("working", json!({"ttl": 1})),
+        task("input_required", json!({})),
+        task("input_required", json!({"inputRequests": {"roots": {"method": "ping"}}})),
+        task("completed", json!({})),
+        task("failed", json!({"error": {"code": "7", "message": "no"}})),
+    ];
+    for task in bad {
+        refuse(MODERN, &result(MODERN, task.clone()), Some("tasks/get"));
+        let notification = json!({
+            "jsonrpc": "2.0", "method": "notifications/tasks", "params": task,
+        });
+        refuse(MODERN, &notification, None);
+    }
+}
+
+#[test]
+fn what_answers_a_request_of_the_extension_says_its_type() {
+    for method in ["tasks/update", "tasks/cancel"] {
+        pass(MODERN, &result(MODERN, json!({})), Some(method));
+    }
+    let mut begun = result(MODERN, task("working", json!({})));
+    begun["result"]["resultType"] = json!("task");
+    pass(MODERN, &begun, Some("tools/call"));
+    if has_official() {
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            refuse(MODERN, &begun, Some(method));
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "no revision is called 1900-01-01")]
 fn an_unknown_revision_is_a_mistake_of_the_test() {

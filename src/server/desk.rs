@@ -64,6 +64,11 @@ pub(super) enum Note {
     },
     /// It changes what is offered.
     Change(Rc<Draft>),
+    /// It lets its client go for a while.
+    CloseStream {
+        /// Which call.
+        ticket: Key,
+    },
     /// It has ended.
     Finished {
         /// Which call.

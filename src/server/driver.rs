@@ -167,6 +167,16 @@ impl ShardDriver {
         self.road.questions.len()
     }
 
+    /// Requests over HTTP whose answers are not complete at this moment, streams included.
+    pub const fn exchanges_open(&self) -> usize {
+        self.http.open
+    }
+
+    /// Legacy sessions over HTTP that are kept at this moment, whether a client is there or not.
+    pub const fn sessions_open(&self) -> usize {
+        self.http.sessions.len()
+    }
+
     /// Tasks that are kept at this moment, running or ended.
     pub const fn tasks_kept(&self) -> usize {
         self.road.tasks.len()
@@ -259,6 +269,12 @@ impl ShardDriver {
                     }
                     Note::Begin(role) => self.turn_into_task(ring, &role, now),
                     Note::Change(draft) => self.road.drafts.begin(draft, now),
+                    Note::CloseStream { ticket } => {
+                        let outlet = self.road.calls.awaited(ticket).map(|call| call.outlet);
+                        if let Some(outlet) = outlet {
+                            self.interrupt(outlet);
+                        }
+                    }
                     Note::Finished { ticket, result } => self.settle(ring, ticket, result, now),
                     Note::Log(message) => self.tell_log(ring, &message, now),
                     Note::Task { task, note } => self.take_task_note(ring, task, note, now),
@@ -280,6 +296,8 @@ impl fmt::Debug for ShardDriver {
             .field("calls_open", &self.calls_open())
             .field("streams_open", &self.streams_open())
             .field("questions_open", &self.questions_open())
+            .field("exchanges_open", &self.exchanges_open())
+            .field("sessions_open", &self.sessions_open())
             .field("tasks_kept", &self.tasks_kept())
             .finish_non_exhaustive()
     }
@@ -387,7 +405,9 @@ impl<R: Ring> Driver<R> for ShardDriver {
         let ends = self.stage != Stage::Serving || self.ends_with_input;
         // What runs as a task has the time of a drain, though nobody is there to ask for it. With
         // the one client of a process (stdio) that has said its last, it is let go at once.
-        let waits = matches!(self.stage, Stage::Draining(_)) && self.road.tasks.running() > 0;
+        // So has what another shard's connection waits for.
+        let waits = matches!(self.stage, Stage::Draining(_))
+            && (self.road.tasks.running() > 0 || self.http.sessions.attached() > 0);
         ends && !waits && self.link.connections.is_empty() && self.mailbox.waiting() == 0
     }
 }

@@ -58,6 +58,9 @@ pub trait LiveHost {
     /// answer it: [`Live`] has looked at what it declared.
     fn ask(&self, key: &str, request: InputRequest) -> HostFuture<Result<InputResponse, AskError>>;
 
+    /// Ends the stream that carries the request; see [`Live::close_stream`].
+    fn close_stream(&self);
+
     /// Has the call become a task, where it may; see [`Live::begin_task`].
     fn begin_task(&self) -> HostFuture<Result<(), HandlerError>>;
 
@@ -94,6 +97,15 @@ impl Live {
     /// Source: 2026-07-28, basic/patterns/progress.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         self.host.progress(progress, total, message);
+    }
+
+    /// Ends the event stream that carries this request, so that nothing is held open while the
+    /// handler works on: what it says from here on is kept, and the client comes back for it. Does
+    /// nothing where a client cannot come back: everywhere but in a session over HTTP.
+    ///
+    /// Source: 2025-11-25, basic/transports, "Sending Messages to the Server" (SEP-1699).
+    pub fn close_stream(&self) {
+        self.host.close_stream();
     }
 
     /// Whether the request was cancelled; nothing that the handler still says will be sent.
@@ -336,6 +348,8 @@ mod tests {
             assert!(matches!(request, InputRequest::Roots));
             Box::pin(ready(Ok(InputResponse::Roots(Vec::new()))))
         }
+
+        fn close_stream(&self) {}
 
         fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
             Box::pin(ready(Ok(())))

@@ -6,7 +6,8 @@ use corelane::observe::counters::{Connections, Counters};
 use corelane::server::options::RingBackend;
 use corelane::service::{NoArguments, Tool};
 
-use crate::stage::{Client, Stage, options};
+use crate::loopback::options;
+use crate::stage::{Client, Stage};
 
 fn echo() -> Tool {
     Tool::new("echo").inline(|_: NoArguments, answer| {

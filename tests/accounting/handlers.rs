@@ -5,7 +5,8 @@ use std::time::Duration;
 use corelane::service::{HandlerError, Live, NoArguments, Outcome, Tool, Worker};
 use crossbeam::channel::bounded;
 
-use crate::stage::{Stage, options};
+use crate::loopback::options;
+use crate::stage::Stage;
 
 /// Three tools that crash, one of each kind, and one that works.
 fn crashing() -> [Tool; 5] {

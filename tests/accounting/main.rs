@@ -4,6 +4,9 @@
 mod endings;
 #[cfg(test)]
 mod handlers;
+#[expect(dead_code, reason = "these tests run over one ring")]
+#[path = "../support/loopback.rs"]
+mod loopback;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]

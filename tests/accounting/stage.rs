@@ -1,38 +1,23 @@
 //! A whole server on small rings, its client, and what it counted when it ended.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use corelane::engine::ring::RingOptions;
 use corelane::observe::counters::Counters;
 use corelane::protocol::message::ServerInfo;
-use corelane::server::{Options, Running, Server};
+use corelane::server::Options;
 use corelane::service::{Catalog, Tool};
 use serde_json::{Value, json};
+
+use crate::loopback::Loopback;
 
 /// How long a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server.
 pub(crate) struct Stage {
-    running: Running,
-}
-
-/// Default bounds, one shard, a free port, small rings.
-pub(crate) fn options() -> Options {
-    let mut options = Options::default();
-    options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-    options.http.address = None;
-    options.engine.shards = Some(1);
-    options.engine.ring_sizes = RingOptions {
-        sockets_max: 64,
-        submissions_max: 64,
-        completions_max: 256,
-        receive_buffers: 16,
-        ..RingOptions::default()
-    };
-    options
+    server: Loopback,
 }
 
 impl Stage {
@@ -40,25 +25,19 @@ impl Stage {
     pub(crate) fn open(options: Options, tools: impl IntoIterator<Item = Tool>) -> Self {
         let info = ServerInfo::new("accounting", "1");
         let catalog = Catalog::builder(info).tools(tools).build().unwrap();
-        Self { running: Server::new(catalog).options(options).start().unwrap() }
+        Self { server: Loopback::start(catalog, options) }
     }
 
     /// A new connection.
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.running.addresses()[0].1).unwrap();
+        let stream = TcpStream::connect(self.server.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client { reader: BufReader::new(stream.try_clone().unwrap()), stream, requests: 0 }
     }
 
-    /// Begins to drain.
-    pub(crate) fn drain(&self) {
-        self.running.handle().drain();
-    }
-
     /// Drains, waits for the end and returns what was counted.
     pub(crate) fn close(self) -> Counters {
-        self.drain();
-        self.running.join().unwrap()
+        self.server.close()
     }
 }
 

@@ -3,7 +3,8 @@
 use corelane::service::{NoArguments, Outcome, Tool, Worker};
 use serde_json::json;
 
-use crate::stage::{Stage, options};
+use crate::loopback::options;
+use crate::stage::Stage;
 
 fn tools() -> [Tool; 2] {
     [

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, Sdk, code, each, failure, in_both_eras, text};
+use crate::stage::{Era, Sdk, code, each, failure, in_both_eras, questions_counted, text};
 
 const ELICITATION: &str = "elicitation/create";
 const ROOTS: &str = "roots/list";
@@ -15,8 +15,35 @@ fn python_answers_whatever_the_server_asks() {
 }
 
 #[test]
+fn rust_answers_whatever_the_server_asks() {
+    in_both_eras(Sdk::Rust, "asking", expect_answers);
+}
+
+#[test]
 fn typescript_answers_whatever_the_server_asks() {
     in_both_eras(Sdk::TypeScript, "asking", expect_answers);
+}
+
+#[test]
+fn python_tells_how_far_it_is_with_what_it_was_asked() {
+    expect_reports(Sdk::Python);
+}
+
+#[test]
+fn typescript_tells_how_far_it_is_with_what_it_was_asked() {
+    expect_reports(Sdk::TypeScript);
+}
+
+/// Each question brought a token, and the server knew each report for one of its question.
+fn expect_reports(sdk: Sdk) {
+    let (summary, counted) = questions_counted(sdk, "asking", Era::Legacy);
+    let outcomes = summary.as_object().expect("outcomes by name").values();
+    let asked: usize =
+        outcomes.filter_map(|outcome| outcome["asked"].as_array()).map(Vec::len).sum();
+    let reports = 2 * asked;
+    assert_eq!(summary["reports"], reports, "{summary:#}");
+    let questions = format!("asked={asked} answered={asked} progress={reports}");
+    assert_eq!(counted, [questions.as_str(), ""], "a client that answers and one that cannot");
 }
 
 fn expect_answers(summary: &Value, era: Era) {
@@ -32,6 +59,7 @@ fn expect_answers(summary: &Value, era: Era) {
         expect_asked(&summary[call], asked);
     }
     expect_forms(summary);
+    expect_addresses(summary, era);
 
     let prompt = &summary["prompt"]["result"]["messages"][0]["content"];
     assert_eq!(prompt["text"], "Use this context: the sea");
@@ -65,6 +93,24 @@ fn expect_forms(summary: &Value) {
     let names = &form("choices")["legacyEnum"]["enumNames"];
     assert_eq!(names, &json!(["Option One", "Option Two", "Option Three"]));
     assert_eq!(form("choices")["untitledMulti"]["maxItems"], 3);
+}
+
+/// The user is told the whole address; whoever agreed to go there hears when it is over.
+fn expect_addresses(summary: &Value, era: Era) {
+    for (call, action) in [("address", "accept"), ("address_declined", "decline")] {
+        let said = format!("Elicitation completed: action={action}, content={{}}");
+        assert_eq!(text(&summary[call]), said);
+        expect_asked(&summary[call], &[ELICITATION]);
+        let question = &summary[call]["asked"][0]["params"];
+        assert_eq!(question["mode"], "url");
+        assert_eq!(question["url"], "https://example.com/sign-in?state=42");
+        assert_eq!(question["elicitationId"].is_string(), era == Era::Legacy, "{question}");
+    }
+    let agreed = &summary["address"]["asked"][0]["params"]["elicitationId"];
+    let completed = if era == Era::Legacy { json!([agreed]) } else { json!([]) };
+    assert_eq!(summary["completed"], completed);
+    let reports = summary["reports"].as_u64().expect("a number");
+    assert_eq!(reports > 0, era == Era::Legacy, "only requests are worked on");
 }
 
 /// A client that declared nothing is asked nothing.

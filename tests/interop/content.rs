@@ -1,8 +1,8 @@
-//! Every kind of content that a tool answers with, and schemas as they are listed.
+//! Every kind of content that a tool answers with, and tools as they are listed.
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, PNG, Sdk, failure, in_both_eras, text};
+use crate::stage::{Era, PNG, Sdk, failure, icons, in_both_eras, text};
 
 /// The sound of the fixture: eight silent samples.
 const WAV: &str = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA==";
@@ -33,6 +33,14 @@ fn expect_content(summary: &Value, _: Era) {
     let held = r#"{"test":"data","value":123}"#;
     let last = resource("test://mixed-content-resource", "application/json", held);
     assert_eq!(content("test_multiple_content_types"), &json!([first, image, last]));
+    let link = json!({
+        "type": "resource_link",
+        "uri": "test://resource-with-icons",
+        "name": "Resource With Icons",
+        "icons": icons(),
+    });
+    assert_eq!(content("test_tool_with_icons"), &json!([link]));
+    assert_eq!(summary["tools"]["test_tool_with_icons"]["icons"], icons());
     let failed = "This tool intentionally returns an error for testing";
     assert_eq!(failure(&calls["test_error_handling"]), failed);
 

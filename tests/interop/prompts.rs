@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, PNG, Sdk, code, each, in_both_eras};
+use crate::stage::{Era, PNG, Sdk, code, each, icons, in_both_eras};
 
 #[test]
 fn python_fills_in_prompts_and_completes_their_arguments() {
@@ -24,6 +24,9 @@ fn expect_prompts(summary: &Value, _: Era) {
     assert_eq!(prompts[1]["name"], "test_prompt_with_arguments");
     assert_eq!(each(&prompts[1]["arguments"], "name"), ["arg1", "arg2"]);
     assert_eq!(prompts[1]["arguments"][0]["required"], true);
+
+    let pictured = names.iter().position(|name| *name == "test_prompt_with_icons");
+    assert_eq!(prompts[pictured.expect("a prompt with icons")]["icons"], icons());
 
     let messages = |prompt: &str| &summary[prompt]["result"]["messages"];
     let simple = text("This is a simple prompt for testing.");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, PNG, Sdk, code, each, in_both_eras};
+use crate::stage::{Era, PNG, Sdk, code, each, icons, in_both_eras};
 
 #[test]
 fn python_reads_resources_of_every_kind() {
@@ -23,8 +23,14 @@ fn typescript_reads_resources_of_every_kind() {
 }
 
 fn expect_resources(summary: &Value) {
-    let uris = ["test://static-text", "test://static-binary", "test://watched-resource"];
+    let uris = [
+        "test://static-text",
+        "test://static-binary",
+        "test://watched-resource",
+        "test://resource-with-icons",
+    ];
     assert_eq!(each(&summary["resources"], "uri"), uris);
+    assert_eq!(summary["resources"][3]["icons"], icons());
     assert_eq!(each(&summary["templates"], "uriTemplate"), ["test://template/{id}/data"]);
 
     let content = |read: &str| &summary[read]["result"]["contents"][0];

@@ -13,6 +13,7 @@
 mod askers;
 mod batches;
 mod cancellation;
+#[path = "../support/client.rs"]
 mod client;
 mod deadlines;
 mod door;
@@ -27,6 +28,8 @@ mod ids;
 mod judged;
 mod listening;
 mod logs;
+#[path = "../support/loopback.rs"]
+mod loopback;
 mod memory;
 mod mutations;
 mod not_json;

@@ -4,19 +4,17 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use corelane::Catalog;
-use corelane::engine::ring::RingOptions;
 use corelane::observe::counters::Counters;
 use corelane::protocol::message::ServerInfo;
-use corelane::server::options::RingBackend;
-use corelane::server::{Options, Running, Server};
+use corelane::server::Options;
 use corelane::service::demo;
 
 use crate::client::Client;
+use crate::loopback::{self, Loopback};
 
 /// A running server that offers the demo tools.
 pub(crate) struct Stage {
-    running: Running,
-    address: SocketAddr,
+    server: Loopback,
 }
 
 impl Stage {
@@ -28,14 +26,12 @@ impl Stage {
 
     /// Starts a server that offers something else.
     pub(crate) fn offering(options: Options, catalog: Catalog) -> Self {
-        let running = Server::new(catalog).options(options).start().expect("a server that starts");
-        let (_, address) = running.addresses()[0];
-        Self { running, address }
+        Self { server: Loopback::start(catalog, options) }
     }
 
     /// A new connection that has said nothing.
     pub(crate) fn connect(&self) -> Client {
-        Client::connect(self.address)
+        Client::connect(self.address())
     }
 
     /// A new connection whose handshake agreed on `revision`.
@@ -47,48 +43,28 @@ impl Stage {
 
     /// Where it listens.
     pub(crate) const fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     /// Begins to drain.
     pub(crate) fn drain(&self) {
-        self.running.handle().drain();
+        self.server.handle().drain();
     }
 
-    /// Drains and waits for the end. Every connection that was let in must be over by then.
+    /// Drains and waits for the end.
     pub(crate) fn close(self) -> Counters {
-        self.drain();
-        let counters = self.running.join().expect("no shard panics, whatever it was sent");
-        assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
-        counters
+        self.server.close()
     }
 }
 
-/// Default bounds, one shard, a free port, and a ring that fits many to a machine.
+/// The small server, with time for its drain.
 pub(crate) fn options() -> Options {
-    let mut options = Options::default();
-    options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-    options.http.address = None;
-    options.engine.shards = Some(1);
+    let mut options = loopback::options();
     options.engine.drain_max = Duration::from_secs(5);
-    options.engine.ring_sizes = RingOptions {
-        sockets_max: 256,
-        submissions_max: 256,
-        completions_max: 1024,
-        receive_buffers: 64,
-        receive_buffer_bytes: 4096,
-        ..RingOptions::default()
-    };
     options
 }
 
 /// Runs a test once over each ring.
 pub(crate) fn over_each_ring(test: impl Fn(Options)) {
-    for ring in [RingBackend::Uring, RingBackend::Poll] {
-        // Shown where the test fails.
-        eprintln!("over {ring:?}");
-        let mut options = options();
-        options.engine.ring = ring;
-        test(options);
-    }
+    loopback::over_each_ring(options, test);
 }

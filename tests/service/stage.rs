@@ -222,6 +222,8 @@ impl LiveHost for Stage {
         Box::pin(ready(response))
     }
 
+    fn close_stream(&self) {}
+
     fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
         Box::pin(ready(Ok(())))
     }

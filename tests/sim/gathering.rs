@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
@@ -15,8 +14,8 @@ use std::time::Duration;
 use corelane::base::random::Random;
 use corelane::base::time::Moment;
 use corelane::engine::mesh::MeshOptions;
-use corelane::engine::ring::sim::{Fault, Faults, SimRing, World};
-use corelane::engine::ring::{Patience, Ring, RingOptions};
+use corelane::engine::ring::RingOptions;
+use corelane::engine::ring::sim::{Fault, Faults, World};
 use corelane::protocol::revision::Revision;
 use corelane::server::{Options, Origin, Server};
 
@@ -25,6 +24,7 @@ use crate::deed::{self, Deed};
 use crate::editions::{self, Editions};
 use crate::lane::Lane;
 use crate::notices::{Notice, Notices};
+use crate::street::{Street, address};
 use crate::tally::Tally;
 use crate::visitor::{Person, Visitor};
 use crate::watched::Places;
@@ -61,11 +61,7 @@ pub(crate) struct Outing {
 struct Gathering<'a> {
     plan: &'a Plan,
     random: Random,
-    world: World,
-    /// Never used for anything but to be woken when the test itself has something to do.
-    alarm: SimRing,
-    lanes: Vec<Lane>,
-    places: Places,
+    street: Street,
     notices: Notices,
     /// Behind the shards, which an edit that is not made tells so.
     editions: Editions,
@@ -76,8 +72,6 @@ struct Gathering<'a> {
     alone: Option<Moment>,
     rested: Option<Moment>,
     has_to_drain: bool,
-    /// Rounds since anything was left to happen.
-    still_rounds: usize,
     tally: Tally,
 }
 
@@ -135,11 +129,12 @@ pub(crate) fn options() -> Options {
 pub(crate) fn run(plan: &Plan) -> Result<Outing, String> {
     let mut gathering = Gathering::set(plan).map_err(|error| error.to_string())?;
     for _ in 0..ROUNDS_MAX {
-        let now = gathering.world.now();
-        gathering.turn_lanes(now)?;
+        let now = gathering.street.world.now();
+        let ended = gathering.street.turn(now, &mut gathering.random)?;
+        gathering.tally = gathering.tally.plus(ended);
         gathering.turn_visitors(now)?;
         gathering.happen(now)?;
-        if gathering.alone.is_some() && gathering.lanes.iter().all(Lane::has_finished) {
+        if gathering.alone.is_some() && gathering.street.has_drained() {
             return gathering.close();
         }
         gathering.let_time_pass(now)?;
@@ -163,11 +158,8 @@ impl<'a> Gathering<'a> {
         arrivals.sort_unstable();
         Ok(Self {
             plan,
-            alarm: world.ring(RingOptions { receive_buffers: 1, ..RingOptions::default() }),
             random,
-            world,
-            lanes,
-            places,
+            street: Street::new(world, lanes, places, plan.naps),
             notices: Notices::new(handle),
             editions: Editions::new(asked, made),
             arrivals: arrivals.into(),
@@ -176,14 +168,13 @@ impl<'a> Gathering<'a> {
             alone: None,
             rested: None,
             has_to_drain: false,
-            still_rounds: 0,
             tally: Tally::default(),
         })
     }
 
     /// Lets happen what is due from outside: clients, catalogs, the drain.
     fn happen(&mut self, now: Moment) -> Result<(), String> {
-        if self.is_somebody_late(now) {
+        if self.street.is_somebody_late(now) {
             return Ok(());
         }
         let elapsed = now.since(Moment::ORIGIN);
@@ -209,8 +200,7 @@ impl<'a> Gathering<'a> {
     /// Nobody is there: nothing may be left of anybody after a while.
     fn rest(&mut self, now: Moment) -> Result<(), String> {
         let alone = *self.alone.get_or_insert(now);
-        let holdings: usize = self.lanes.iter().map(Lane::holdings).sum();
-        if holdings == 0 {
+        if self.street.holdings() == 0 {
             self.rested.get_or_insert(now);
         } else if now > alone.after(self.left_max()) {
             return Err(self.describe("something is left behind"));
@@ -228,7 +218,7 @@ impl<'a> Gathering<'a> {
         let (_, revision, deeds) = self.plan.visits[index].clone();
         let is_slow = self.plan.faults.has(Fault::SlowReader) && self.random.chance(1, 2);
         let person = Person { number: 1 + index as u64, revision, is_slow };
-        let wire = Wire::stream(self.world.connect(address()));
+        let wire = Wire::stream(self.street.world.connect(address()));
         let random = Random::seeded(self.random.next_u64());
         self.visitors.push(Visitor::new(person, wire, deeds, random, now));
     }
@@ -243,40 +233,12 @@ impl<'a> Gathering<'a> {
         Ok(())
     }
 
-    /// One turn of each shard that is awake, in an order of its own each time.
-    fn turn_lanes(&mut self, now: Moment) -> Result<(), String> {
-        for place in (1..self.lanes.len()).rev() {
-            self.lanes.swap(place, self.random.below(place + 1));
-        }
-        for lane in &mut self.lanes {
-            if lane.has_finished() || lane.is_napping(now) {
-                continue;
-            }
-            if self.plan.naps.is_some_and(|naps| self.random.chance(1, naps)) {
-                lane.nap(now, &mut self.random);
-            } else if let Some(tally) = lane.turn(&self.places)? {
-                self.tally = self.tally.plus(tally);
-            }
-        }
-        Ok(())
-    }
-
     /// Moves time on where nobody has anything left to do now, or where somebody is late.
     fn let_time_pass(&mut self, now: Moment) -> Result<(), String> {
         let next = self.next(now);
-        if next.is_some_and(|next| next <= now) {
+        let has_moved = self.street.let_time_pass(now, next).map_err(|what| self.describe(what))?;
+        if !has_moved {
             return Ok(());
-        }
-        let patience = next.map_or(Patience::Forever, |next| Patience::For(next.since(now)));
-        if self.alarm.park(patience) > now {
-            return Ok(());
-        }
-        if !self.world.is_calm() && !self.is_somebody_late(now) {
-            return Ok(());
-        }
-        self.still_rounds = if self.world.step() { 0 } else { self.still_rounds + 1 };
-        if self.still_rounds > 2 {
-            return Err(self.describe("nothing will ever happen"));
         }
         if now.since(Moment::ORIGIN) > TIME_MAX {
             return Err(self.describe("the run takes too long"));
@@ -290,23 +252,15 @@ impl<'a> Gathering<'a> {
         let drain = self.plan.drain.filter(|_| !self.has_to_drain);
         let outside = [arrival, drain].into_iter().flatten().map(|at| Moment::ORIGIN.after(at));
         let outside = outside.chain(self.editions.next());
-        let outside = outside.filter(|_| !self.is_somebody_late(now));
+        let outside = outside.filter(|_| !self.street.is_somebody_late(now));
         let rest = self.alone.filter(|_| !self.has_to_drain).map(|_| now.after(REST_STEP));
         let visitors = self.visitors.iter().filter_map(Visitor::next);
-        let naps = self.lanes.iter().filter_map(|lane| lane.naps_until(now));
-        outside.chain(rest).chain(visitors).chain(naps).min()
-    }
-
-    fn is_somebody_late(&self, now: Moment) -> bool {
-        self.lanes.iter().any(|lane| lane.is_napping(now))
+        outside.chain(rest).chain(visitors).min()
     }
 
     /// Checks what holds over the whole run.
     fn close(mut self) -> Result<Outing, String> {
-        let ledger = self.world.ledger();
-        if !ledger.is_settled() {
-            return Err(format!("not everything was given back: {ledger:?}"));
-        }
+        self.street.settle()?;
         self.commons.close(self.editions.made())?;
         if self.rested.is_some() && self.editions.next().is_some() {
             return Err("an edition that was asked for was not made".to_owned());
@@ -324,16 +278,9 @@ impl<'a> Gathering<'a> {
     }
 
     fn describe(&self, what: &str) -> String {
-        let lanes = self.lanes.iter().map(Lane::describe);
         let here = self.visitors.iter().filter(|visitor| !visitor.is_over());
-        let rows: Vec<String> = lanes.chain(here.map(Visitor::describe)).collect();
-        format!("{what}, at {:?}\n{}", self.world.now(), rows.join("\n"))
+        self.street.describe(what, here.map(Visitor::describe))
     }
-}
-
-/// Where the server listens.
-fn address() -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, 8888).into()
 }
 
 /// Keeps the order of the shards apart from other draws of the same seed.

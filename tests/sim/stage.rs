@@ -6,14 +6,12 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::base::time::Moment;
-use corelane::engine::ring::sim::{Fault, SimRing, World};
-use corelane::engine::ring::{Patience, Ring, RingOptions};
+use corelane::engine::ring::sim::{Fault, World};
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Origin, Server};
 use corelane::service::{Catalog, CatalogError, Live, NoArguments, Outcome, Tool, demo};
@@ -24,6 +22,7 @@ use crate::client::{Client, Climate, Habits};
 use crate::lane::Lane;
 use crate::notices::{Notice, Notices};
 use crate::scenario::Scenario;
+use crate::street::{Street, address};
 use crate::tally::Tally;
 use crate::watched::Places;
 use crate::wire::Wire;
@@ -45,13 +44,9 @@ pub(crate) struct Report {
 struct Stage<'a> {
     scenario: &'a Scenario,
     random: Random,
-    world: World,
-    /// Never used for anything but to be woken when the test itself has something to do.
-    alarm: SimRing,
-    lanes: Vec<Lane>,
+    street: Street,
     /// Where the one client is that does not connect.
     pipes: Option<Wire>,
-    places: Places,
     notices: Notices,
     /// Catalogs offered so far: the number of the last one.
     offers: u64,
@@ -66,8 +61,6 @@ struct Stage<'a> {
     has_to_drain: bool,
     clients: Vec<Client>,
     climate: Climate,
-    /// Rounds since anything was left to happen.
-    still_rounds: usize,
     /// How long the drain may take, once it has begun.
     drain_max: Duration,
     tally: Tally,
@@ -81,14 +74,15 @@ struct Stage<'a> {
 pub(crate) fn run(scenario: &Scenario) -> Result<Report, String> {
     let mut stage = Stage::set(scenario).map_err(|error| error.to_string())?;
     for round in 0..ROUNDS_MAX {
-        let now = stage.world.now();
+        let now = stage.street.world.now();
         // First of all, so that a shard knows the present moment when something happens in it.
-        stage.turn_lanes(now)?;
+        let ended = stage.street.turn(now, &mut stage.random)?;
+        stage.tally = stage.tally.plus(ended);
         for client in &mut stage.clients {
             client.turn(now, &stage.climate)?;
         }
         stage.happen(now);
-        if stage.has_no_more_clients() && stage.has_drained() {
+        if stage.has_no_more_clients() && stage.street.has_drained() {
             return stage.close(round);
         }
         stage.let_time_pass(now)?;
@@ -135,12 +129,9 @@ impl<'a> Stage<'a> {
         };
         Ok(Self {
             scenario,
-            alarm: world.ring(RingOptions { receive_buffers: 1, ..RingOptions::default() }),
             random,
-            world,
-            lanes,
+            street: Street::new(world, lanes, places, scenario.naps),
             pipes,
-            places,
             notices: Notices::new(handle),
             offers: 0,
             arrivals: arrivals.into(),
@@ -151,7 +142,6 @@ impl<'a> Stage<'a> {
             has_to_drain: false,
             clients: Vec::new(),
             climate,
-            still_rounds: 0,
             drain_max: Duration::MAX,
             tally: Tally::default(),
         })
@@ -161,7 +151,7 @@ impl<'a> Stage<'a> {
     /// late: it would take a letter for older than it is, as one that waits in the kernel never
     /// does.
     fn happen(&mut self, now: Moment) {
-        if self.is_somebody_late(now) {
+        if self.street.is_somebody_late(now) {
             return;
         }
         let elapsed = now.since(Moment::ORIGIN);
@@ -176,7 +166,7 @@ impl<'a> Stage<'a> {
                 may_miss_progress: self.scenario.may_fill_up(),
                 calls_in_flight_max: self.scenario.options.limits.requests_in_flight_max as usize,
             };
-            let connect = || Wire::stream(self.world.connect(address()));
+            let connect = || Wire::stream(self.street.world.connect(address()));
             let wire = self.pipes.take().unwrap_or_else(connect);
             self.clients.push(Client::new(index, wire, acts, random, now, habits));
         }
@@ -233,56 +223,22 @@ impl<'a> Stage<'a> {
         self.jumps.pop_front();
         let in_flight: usize = self.clients.iter_mut().map(Client::jump).sum();
         self.tally.jumps += u64::from(in_flight > 0);
-        self.world.jump(span);
-        self.jumped = self.world.now();
+        self.street.world.jump(span);
+        self.jumped = self.street.world.now();
         self.climate.jumped = Some(self.jumped);
         self.jumps_total += span;
         self.drain_max = self.drain_max.saturating_add(span);
     }
 
-    /// One turn of each shard that is awake, in an order of its own each time.
-    fn turn_lanes(&mut self, now: Moment) -> Result<(), String> {
-        for place in (1..self.lanes.len()).rev() {
-            self.lanes.swap(place, self.random.below(place + 1));
-        }
-        for lane in &mut self.lanes {
-            if lane.has_finished() || lane.is_napping(now) {
-                continue;
-            }
-            if self.scenario.naps.is_some_and(|naps| self.random.chance(1, naps)) {
-                lane.nap(now, &mut self.random);
-            } else if let Some(tally) = lane.turn(&self.places)? {
-                self.tally = self.tally.plus(tally);
-            }
-        }
-        Ok(())
-    }
-
     /// Moves time on where nobody has anything left to do now, or where somebody is late.
     fn let_time_pass(&mut self, now: Moment) -> Result<(), String> {
         let next = self.next(now);
-        if next.is_some_and(|next| next <= now) {
+        let has_moved = self.street.let_time_pass(now, next).map_err(|what| self.describe(what))?;
+        if !has_moved {
             return Ok(());
-        }
-        let patience = next.map_or(Patience::Forever, |next| Patience::For(next.since(now)));
-        if self.alarm.park(patience) > now {
-            // The last ring moves time by itself.
-            return Ok(());
-        }
-        if !self.world.is_calm() && !self.is_somebody_late(now) {
-            return Ok(());
-        }
-        if self.world.step() {
-            self.still_rounds = 0;
-        } else {
-            // Somebody may not have looked at what happened last.
-            self.still_rounds += 1;
-            if self.still_rounds > 2 {
-                return Err(self.describe("nothing will ever happen"));
-            }
         }
         match self.climate.drain {
-            Some((since, _)) if now > since.after(self.drain_max) && !self.has_drained() => {
+            Some((since, _)) if now > since.after(self.drain_max) && !self.street.has_drained() => {
                 Err(self.describe("the drain takes too long"))
             }
             None if now.since(Moment::ORIGIN) > TIME_MAX + self.jumps_total => {
@@ -301,18 +257,9 @@ impl<'a> Stage<'a> {
         let jump = jump.map(|at| at.since(Moment::ORIGIN));
         let outside = [arrival, letter, drain, jump].into_iter().flatten();
         let outside = outside.map(|at| Moment::ORIGIN.after(at));
-        let outside = outside.filter(|_| !self.is_somebody_late(now));
+        let outside = outside.filter(|_| !self.street.is_somebody_late(now));
         let clients = self.clients.iter().filter_map(Client::next);
-        let naps = self.lanes.iter().filter_map(|lane| lane.naps_until(now));
-        outside.chain(clients).chain(naps).min()
-    }
-
-    fn is_somebody_late(&self, now: Moment) -> bool {
-        self.lanes.iter().any(|lane| lane.is_napping(now))
-    }
-
-    fn has_drained(&self) -> bool {
-        self.lanes.iter().all(Lane::has_finished)
+        outside.chain(clients).min()
     }
 
     fn has_no_more_clients(&self) -> bool {
@@ -321,12 +268,9 @@ impl<'a> Stage<'a> {
 
     /// Checks what holds over the whole run.
     fn close(mut self, rounds: usize) -> Result<Report, String> {
-        let ledger = self.world.ledger();
-        if !ledger.is_settled() {
-            return Err(format!("not everything was given back: {ledger:?}"));
-        }
+        self.street.settle()?;
         self.compare_places()?;
-        for lane in &self.lanes {
+        for lane in &self.street.lanes {
             let checked = self.notices.check(lane.letters(), self.scenario.is_piped);
             checked.map_err(|reason| format!("shard {}: {reason}", lane.number()))?;
         }
@@ -336,13 +280,13 @@ impl<'a> Stage<'a> {
             digest = digest.rotate_left(7) ^ client.digest();
         }
         let ends = self.clients.iter().filter_map(Client::ended).collect();
-        Ok(Report { tally: self.tally, digest, rounds, ends, ended: self.world.now() })
+        Ok(Report { tally: self.tally, digest, rounds, ends, ended: self.street.world.now() })
     }
 
     /// Checks that no shard has read more than its own clients said.
     fn compare_places(&self) -> Result<(), String> {
-        let places = self.places.borrow();
-        for lane in &self.lanes {
+        let places = self.street.places.borrow();
+        for lane in &self.street.lanes {
             let is_here = |client: &&Client| {
                 self.scenario.is_piped || places.get(&client.address()) == Some(&lane.number())
             };
@@ -357,16 +301,9 @@ impl<'a> Stage<'a> {
     }
 
     fn describe(&self, what: &str) -> String {
-        let lanes = self.lanes.iter().map(Lane::describe);
         let waiting = self.clients.iter().filter(|client| !client.is_over());
-        let rows: Vec<String> = lanes.chain(waiting.map(Client::describe)).collect();
-        format!("{what}, at {:?}\n{}", self.world.now(), rows.join("\n"))
+        self.street.describe(what, waiting.map(Client::describe))
     }
-}
-
-/// Where the server listens.
-fn address() -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, 8888).into()
 }
 
 /// The demo tools and one that tells its progress badly, under a version of their own.

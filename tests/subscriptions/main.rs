@@ -6,10 +6,13 @@
 //! judged by the schema of its revision.
 
 #[expect(dead_code, reason = "the tests of bad input ask for more")]
-#[path = "../malformed/client.rs"]
+#[path = "../support/client.rs"]
 mod client;
 #[path = "../support/judge.rs"]
 mod judge;
+#[expect(dead_code, reason = "these tests run over one ring")]
+#[path = "../support/loopback.rs"]
+mod loopback;
 mod stage;
 
 mod bounds;

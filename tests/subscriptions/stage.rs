@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 
-use corelane::engine::ring::RingOptions;
 use corelane::observe::counters::Counters;
 use corelane::protocol::message::ServerInfo;
-use corelane::server::{Handle, Options, Running, Server};
+use corelane::server::{Handle, Options};
 use corelane::service::{
     Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Outcome, Resource, Tool,
 };
@@ -13,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, MODERN, modern, request};
 use crate::judge::judge;
+use crate::loopback::{self, Loopback};
 
 /// A running server.
 pub(crate) struct Stage {
-    running: Running,
-    address: SocketAddr,
+    server: Loopback,
 }
 
 /// What a tool that names a resource is asked.
@@ -30,28 +29,16 @@ struct Named {
 impl Stage {
     /// Starts a server with `shards` shards.
     pub(crate) fn open(shards: u16, adjust: impl FnOnce(&mut Options)) -> Self {
-        let mut options = Options::default();
-        options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        options.http.address = None;
+        let mut options = loopback::options();
         options.engine.shards = Some(shards);
         options.engine.cpus = None;
-        options.engine.ring_sizes = RingOptions {
-            sockets_max: 256,
-            submissions_max: 256,
-            completions_max: 1024,
-            receive_buffers: 64,
-            receive_buffer_bytes: 4096,
-            ..RingOptions::default()
-        };
         adjust(&mut options);
-        let running = Server::new(catalog()).options(options).start().expect("a server");
-        let (_, address) = running.addresses()[0];
-        Self { running, address }
+        Self { server: Loopback::start(catalog(), options) }
     }
 
     /// A connection that has said nothing.
     pub(crate) fn connect(&self) -> Client {
-        Client::connect(self.address)
+        Client::connect(self.address())
     }
 
     /// A connection whose handshake agreed on `revision`, which the server has seen.
@@ -63,17 +50,16 @@ impl Stage {
     }
 
     pub(crate) const fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        self.running.handle()
+        self.server.handle()
     }
 
     /// Drains and waits for the end.
     pub(crate) fn close(self) -> Counters {
-        self.running.handle().drain();
-        let counters = self.running.join().expect("no shard panics");
+        let counters = self.server.close();
         let streams = &counters.subscriptions;
         assert_eq!(streams.opened, streams.ended, "{counters}");
         counters

@@ -8,6 +8,9 @@
 //! What a schema does not express is not judged here: order, monotonic progress, one answer a
 //! request. Use it with `#[path = "support/judge.rs"] mod judge;`.
 
+#[path = "extension.rs"]
+mod extension;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,6 +18,8 @@ use std::path::PathBuf;
 use jsonschema::{Draft, Validator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+use self::extension::Extended;
 
 /// Judges one message of the server's. `answers` is the method of the request that a response
 /// answers, where the caller knows it; without it a result is held against `Result` only.
@@ -27,7 +32,7 @@ use serde_json::{Map, Value, json};
 ///
 /// On a revision that nobody knows, and where `MCP_SCHEMA_DIR` has no schema for it.
 pub(crate) fn judge(revision: &str, message: &Value, answers: Option<&str>) -> Result<(), String> {
-    let is_task = message["result"]["task"].is_object();
+    let is_task = revision == "2025-11-25" && message["result"]["task"].is_object();
     let answers = if is_task { answers.map(|_| CREATES_TASK) } else { answers };
     let verdict = Shape::of(message).and_then(|shape| {
         let readable = with_readable_id(revision, message, &shape);
@@ -248,8 +253,11 @@ impl Official {
                 let known = self.definition_of(method, "Notification");
                 let name = known.unwrap_or("JSONRPCNotification").to_owned();
                 self.hold(message, &name)?;
-                let is_task = *method == "notifications/tasks";
-                if is_task { self.hold_task(&message["params"]) } else { Ok(()) }
+                if *method != "notifications/tasks" {
+                    return Ok(());
+                }
+                self.hold(&message["params"], "NotificationParams")?;
+                self.hold_extended(Extended::Told, &message["params"])
             }
             Shape::Failure { code } => {
                 let name = self.failure(*code);
@@ -260,9 +268,11 @@ impl Official {
                 self.hold(message, envelope)?;
                 let name = self.result(result, answers);
                 self.hold(result, &name)?;
-                let is_task = result["resultType"] == "task"
-                    || (self.is_modern() && answers == Some("tasks/get"));
-                if is_task { self.hold_task(result) } else { Ok(()) }
+                let extended = self.is_modern().then(|| Extended::answering(result, answers));
+                match extended.flatten() {
+                    Some(part) => self.hold_extended(part, result),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -271,48 +281,16 @@ impl Official {
         self.definitions().contains_key("DiscoverRequest")
     }
 
-    /// Holds a task of the Tasks extension against what its specification (2026-07-28) says in
-    /// types of TypeScript, and its questions against the schema of the revision.
-    fn hold_task(&mut self, task: &Value) -> Result<(), String> {
-        let when = |status: &str, member: &str| {
-            json!({
-                "if": {"properties": {"status": {"const": status}}},
-                "then": {"required": [member]},
-                "else": {"properties": {member: false}},
-            })
-        };
-        let moment = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$";
-        let schema = json!({
-            "type": "object",
-            "required": ["taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"],
-            "properties": {
-                "taskId": {"type": "string"},
-                "status": {"enum": [
-                    "working", "input_required", "completed", "failed", "cancelled",
-                ]},
-                "statusMessage": {"type": "string"},
-                "createdAt": {"type": "string", "pattern": moment},
-                "lastUpdatedAt": {"type": "string", "pattern": moment},
-                "ttlMs": {"type": ["integer", "null"], "minimum": 0},
-                "pollIntervalMs": {"type": "integer", "minimum": 0},
-                "result": {"type": "object"},
-                "error": {"type": "object", "required": ["code", "message"]},
-                "task": false, "ttl": false, "pollInterval": false, "requestState": false,
-            },
-            "allOf": [
-                when("input_required", "inputRequests"),
-                when("completed", "result"),
-                when("failed", "error"),
-            ],
-        });
-        let validator = jsonschema::validator_for(&schema).expect("the schema compiles");
-        if let Some(error) = validator.iter_errors(task).next() {
-            return Err(format!("task at `{}`: {error}", error.instance_path()));
+    /// Holds what a message of the Tasks extension says against the extension, and the parts that
+    /// it has from the core against the schema of the revision.
+    fn hold_extended(&mut self, part: Extended, value: &Value) -> Result<(), String> {
+        part.hold(value)?;
+        for (member, definition) in [("inputRequests", "InputRequests"), ("error", "Error")] {
+            if let Some(value) = value.get(member) {
+                self.hold(value, definition)?;
+            }
         }
-        match task.get("inputRequests") {
-            Some(requests) => self.hold(requests, "InputRequests"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// The definition whose `method` is a constant with this text.
@@ -341,7 +319,9 @@ impl Official {
         match result["resultType"].as_str() {
             Some("input_required") => return "InputRequiredResult".to_owned(),
             Some("task") => return "Result".to_owned(),
-            _ if is_in_place_of_a_result(result) => return "CreateTaskResult".to_owned(),
+            None if result["task"].is_object() && !self.is_modern() => {
+                return "CreateTaskResult".to_owned();
+            }
             _ => {}
         }
         if answers == Some(CREATES_TASK) {

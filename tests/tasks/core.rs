@@ -281,22 +281,6 @@ fn an_answer_to_what_a_task_never_asked_is_no_news_of_it() {
 }
 
 #[test]
-fn a_task_asks_in_vain_once_nothing_more_is_read() {
-    let stage = Stage::open(options());
-    let mut peer = stage.core();
-    let id = peer.begin("confirm");
-    peer.told("elicitation/create");
-    // Owed until the task ends: the connection stays.
-    let waiting = peer.send("tasks/result", json!({"taskId": id}));
-    peer.until(&id, "input_required");
-    stage.drain();
-    let result = peer.answer_to(waiting, "tasks/result");
-    assert_eq!(result["result"]["isError"], true, "{result}");
-    peer.expect_end();
-    assert_eq!(stage.join().requests.tasks_cancelled, 0);
-}
-
-#[test]
 fn a_task_sends_log_messages_under_its_name_where_the_session_wants_them() {
     let stage = Stage::open(options());
     let mut peer = stage.core();

@@ -5,8 +5,13 @@
 //! message against the schema of its revision, and tools that wait for the test, never for a time.
 //! Read timeouts are the bound after which a test fails.
 
+#[expect(dead_code, reason = "the tests of bad input ask for more")]
+#[path = "../support/client.rs"]
+mod client;
 #[path = "../support/judge.rs"]
 mod judge;
+#[path = "../support/loopback.rs"]
+mod loopback;
 
 mod before;
 mod core;

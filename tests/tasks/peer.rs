@@ -1,16 +1,12 @@
 //! A peer over a plain socket that keeps what it was not waiting for.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
+use crate::client::{Client, notification};
 use crate::judge::judge;
-
-/// How long a peer waits before its test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The revision whose tasks are part of the core.
 pub(crate) const CORE: &str = "2025-11-25";
@@ -26,7 +22,7 @@ pub(crate) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// One connection.
 pub(crate) struct Peer {
-    reader: BufReader<TcpStream>,
+    client: Client,
     revision: &'static str,
     /// What a modern peer declares with each request.
     pub(crate) capabilities: Value,
@@ -39,13 +35,9 @@ pub(crate) struct Peer {
 
 impl Peer {
     fn over(address: SocketAddr, revision: &'static str) -> Self {
-        let stream = TcpStream::connect(address).expect("a connection");
-        stream.set_nodelay(true).expect("an option of TCP");
-        stream.set_read_timeout(Some(PATIENCE)).expect("an option of sockets");
         let capabilities = json!({"elicitation": {}, "extensions": {EXTENSION: {}}});
-        let reader = BufReader::new(stream);
-        let (hello, inbox) = (Value::Null, VecDeque::new());
-        Self { reader, revision, capabilities, hello, id_next: 0, inbox }
+        let (client, inbox) = (Client::connect(address), VecDeque::new());
+        Self { client, revision, capabilities, hello: Value::Null, id_next: 0, inbox }
     }
 
     /// A peer of 2026-07-28.
@@ -72,14 +64,18 @@ impl Peer {
             }),
         );
         assert_eq!(peer.hello["result"]["protocolVersion"], revision, "{}", peer.hello);
-        peer.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        peer.say(&notification("notifications/initialized"));
         peer
     }
 
     /// Sends one message.
     pub(crate) fn say(&mut self, message: &Value) {
-        let line = format!("{message}\n");
-        self.reader.get_mut().write_all(line.as_bytes()).expect("a server that reads");
+        self.client.send(message);
+    }
+
+    /// Says nothing more; what the server says may still be heard.
+    pub(crate) fn finish(&self) {
+        self.client.finish();
     }
 
     /// Sends a request and returns its id.
@@ -104,11 +100,7 @@ impl Peer {
     /// Waits for the answer to a request.
     pub(crate) fn answer_to(&mut self, id: i64, method: &str) -> Value {
         let answer = self.find(|message| message["id"] == id && message.get("method").is_none());
-        // What the extension hands out is no type of the core.
-        let is_extended = self.revision == MODERN
-            && (method.starts_with("tasks/") || answer["result"]["resultType"] == "task");
-        let answers = (!is_extended).then_some(method);
-        judge(self.revision, &answer, answers).unwrap_or_else(|reason| panic!("{reason}"));
+        judge(self.revision, &answer, Some(method)).unwrap_or_else(|reason| panic!("{reason}"));
         answer
     }
 
@@ -130,10 +122,7 @@ impl Peer {
             return self.inbox.remove(place).expect("a place that was just found");
         }
         loop {
-            let mut line = String::new();
-            let length = self.reader.read_line(&mut line).expect("a message in time");
-            assert_ne!(length, 0, "the server has ended the connection");
-            let message = serde_json::from_str(&line).expect("what the server says is JSON");
+            let message = self.client.answer();
             if fits(&message) {
                 return message;
             }
@@ -143,8 +132,7 @@ impl Peer {
 
     /// Waits for the end of the connection.
     pub(crate) fn expect_end(&mut self) {
-        let mut line = String::new();
-        while self.reader.read_line(&mut line).expect("an end in time") > 0 {}
+        self.client.rest();
     }
 
     /// `tools/call` without arguments, with `more` beside the name.

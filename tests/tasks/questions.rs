@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::loopback::over_each_ring;
 use crate::peer::RELATED;
 use crate::stage::{Stage, options};
 
@@ -84,4 +85,55 @@ fn a_drain_takes_the_questions_of_tasks_back() {
     assert_eq!(taken_back["params"]["requestId"], asked["id"], "{taken_back}");
     // The handler has heard it: nothing is left to wait for.
     assert_eq!(stage.join().requests.tasks_cancelled, 0);
+}
+
+#[test]
+fn a_task_asks_in_vain_while_its_server_drains() {
+    let stage = Stage::open(options());
+    let mut peer = stage.core();
+    let id = peer.begin("confirm");
+    peer.told("elicitation/create");
+    // Owed until the task ends: the connection stays.
+    let waiting = peer.send("tasks/result", json!({"taskId": id}));
+    peer.until(&id, "input_required");
+    stage.drain();
+    let result = peer.answer_to(waiting, "tasks/result");
+    assert_eq!(result["result"]["isError"], true, "{result}");
+    peer.expect_end();
+    assert_eq!(stage.join().requests.tasks_cancelled, 0);
+}
+
+#[test]
+fn a_task_asks_in_vain_once_its_peer_has_said_its_last() {
+    over_each_ring(options, |options| {
+        let stage = Stage::open(options);
+        let mut peer = stage.core();
+        let id = peer.begin("confirm");
+        peer.told("elicitation/create");
+        // Owed until the task ends: the connection stays.
+        let waiting = peer.send("tasks/result", json!({"taskId": id}));
+        peer.finish();
+        let result = peer.answer_to(waiting, "tasks/result");
+        assert_eq!(result["result"]["isError"], true, "{result}");
+        peer.expect_end();
+        let counters = stage.close();
+        assert_eq!((counters.questions.asked, counters.questions.answered), (1, 0), "{counters}");
+    });
+}
+
+#[test]
+fn a_peer_that_has_said_its_last_is_asked_nothing_more() {
+    over_each_ring(options, |options| {
+        let stage = Stage::open(options);
+        let mut peer = stage.core();
+        let id = peer.begin("ask_late");
+        let waiting = peer.send("tasks/result", json!({"taskId": id}));
+        peer.finish();
+        // Whether the server has read the end before the task asks or after: nobody answers.
+        stage.open_gate();
+        let result = peer.answer_to(waiting, "tasks/result");
+        assert_eq!(result["result"]["isError"], true, "{result}");
+        peer.expect_end();
+        assert_eq!(stage.close().questions.answered, 0);
+    });
 }

@@ -1,28 +1,25 @@
 //! The stage of every test: a whole server, and tools that wait for the test.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use corelane::engine::ring::RingOptions;
 use corelane::observe::counters::Counters;
 use corelane::protocol::era::LogLevel;
 use corelane::protocol::error::Error;
 use corelane::protocol::message::{Elicitation, Field, Form, ServerInfo};
-use corelane::server::{Options, Running, Server};
+use corelane::server::Options;
 use corelane::service::{
     Catalog, HandlerError, Live, NoArguments, Outcome, TaskSupport, Tool, Worker,
 };
-
 use serde_json::Value;
 
+use crate::loopback::{self, Loopback};
 use crate::peer::Peer;
 
 /// A running server that offers the tools of [`tools`].
 pub(crate) struct Stage {
-    running: Running,
-    address: SocketAddr,
+    server: Loopback,
     gate: Arc<AtomicBool>,
 }
 
@@ -32,24 +29,22 @@ impl Stage {
         let gate = Arc::<AtomicBool>::default();
         let catalog = Catalog::builder(ServerInfo::new("tasks", "1.0.0")).tools(tools(&gate));
         let catalog = catalog.build().expect("tools that fit together");
-        let running = Server::new(catalog).options(options).start().expect("a server that starts");
-        let (_, address) = running.addresses()[0];
-        Self { running, address, gate }
+        Self { server: Loopback::start(catalog, options), gate }
     }
 
     /// A peer of 2025-11-25 that can be asked by forms.
     pub(crate) fn core(&self) -> Peer {
-        Peer::core(self.address)
+        Peer::core(self.server.address())
     }
 
     /// A peer of 2026-07-28 that knows tasks and can be asked by forms.
     pub(crate) fn modern(&self) -> Peer {
-        Peer::modern(self.address)
+        Peer::modern(self.server.address())
     }
 
     /// A peer of an earlier revision.
     pub(crate) fn earlier(&self, revision: &'static str) -> Peer {
-        Peer::legacy(self.address, revision)
+        Peer::legacy(self.server.address(), revision)
     }
 
     /// Lets the tools `hold` and `block` end.
@@ -64,36 +59,24 @@ impl Stage {
 
     /// Begins to drain.
     pub(crate) fn drain(&self) {
-        self.running.handle().drain();
+        self.server.handle().drain();
     }
 
     /// Waits for the end.
     pub(crate) fn join(self) -> Counters {
-        self.running.join().expect("no shard panics")
+        self.server.join()
     }
 
     /// Drains and waits for the end.
     pub(crate) fn close(self) -> Counters {
-        self.drain();
-        self.join()
+        self.server.close()
     }
 }
 
-/// Default bounds but for a short drain, one shard, a free port, and a small ring.
+/// The small server, whose drain waits for nobody.
 pub(crate) fn options() -> Options {
-    let mut options = Options::default();
-    options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-    options.http.address = None;
-    options.engine.shards = Some(1);
+    let mut options = loopback::options();
     options.engine.drain_max = Duration::from_millis(100);
-    options.engine.ring_sizes = RingOptions {
-        sockets_max: 256,
-        submissions_max: 256,
-        completions_max: 1024,
-        receive_buffers: 64,
-        receive_buffer_bytes: 4096,
-        ..RingOptions::default()
-    };
     options
 }
 

@@ -22,8 +22,9 @@ pub(crate) fn check_header(file: &Source) -> Option<Finding> {
 /// Finds trailing space, tabs, foreign ends of lines, wide lines and missing or doubled ends.
 pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let is_code = ["rs", "py", "mjs", "ts", "sh"].iter().any(|end| path.ends_with(end))
-        || path.starts_with(".ci/");
+    let is_code =
+        ["rs", "py", "mjs", "ts", "js", "css", "html", "sh"].iter().any(|end| path.ends_with(end))
+            || path.starts_with(".ci/");
     for (index, line) in text.split('\n').enumerate() {
         let mut find = |message: String| findings.push(Finding::new(path, index + 1, message));
         if line.ends_with('\r') {

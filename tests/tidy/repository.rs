@@ -14,8 +14,10 @@ const LEFT_OUT: [&str; 7] =
     ["target", ".git", "node_modules", "__pycache__", ".venv", "corpus", "artifacts"];
 
 /// Endings of files that are text and ours to keep plain.
-const TEXTS: [&str; 13] =
-    ["rs", "md", "toml", "sh", "py", "mjs", "ts", "yml", "yaml", "conf", "service", "txt", "json"];
+const TEXTS: [&str; 16] = [
+    "rs", "md", "toml", "sh", "py", "mjs", "ts", "js", "css", "html", "yml", "yaml", "conf",
+    "service", "txt", "json",
+];
 
 /// Every file of the repository.
 #[derive(Debug)]

@@ -78,6 +78,12 @@ impl LiveHost for LocalVoice {
         Box::pin(self.role.ask(key, request))
     }
 
+    fn close_stream(&self) {
+        if let (Asker::Call(ticket), false) = (self.role.asker(), self.is_cancelled()) {
+            self.role.desk.leave(Note::CloseStream { ticket });
+        }
+    }
+
     fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
         Box::pin(self.role.begin_task())
     }

@@ -71,10 +71,14 @@ impl ShardDriver {
             .emit_within(&mut self.throttle, now);
         let error = Error::connection_limit();
         self.road.count_error(&error);
-        let mut text = self.draft();
-        message::error(&mut text, None, &error, None);
-        let outlet = Outlet::general(Party::Connection(key));
-        self.say(outlet, Said::Refusal(error.kind), text);
+        if transport == Transport::Http {
+            self.answer_unasked(key, &error);
+        } else {
+            let mut text = self.draft();
+            message::error(&mut text, None, &error, None);
+            let outlet = Outlet::general(Party::Connection(key));
+            self.say(outlet, Said::Refusal(error.kind), text);
+        }
         self.link.finish(ring, key, Ending::Refusal, now);
     }
 
@@ -189,7 +193,9 @@ impl ShardDriver {
     /// "Memory exhausted").
     #[inline]
     fn weigh(&mut self, key: Key) {
-        if memory::admit(self.link.weigh(key), self.link.options.held_bytes_max) {
+        // What sessions keep for clients that may come back is held as well.
+        let held_bytes = self.link.weigh(key) + self.http.sessions.held_bytes();
+        if memory::admit(held_bytes, self.link.options.held_bytes_max) {
             return;
         }
         let Some(connection) = self.link.connections.get_mut(key) else { return };
@@ -204,6 +210,12 @@ impl ShardDriver {
         }
         self.road.counters.faults.memory += 1;
         let error = Error::internal("the server is short of memory; try again later");
+        if self.link.framing(key) == Framing::Requests {
+            self.road.count_error(&error);
+            self.answer_unasked(key, &error);
+            self.link.weigh(key);
+            return;
+        }
         // Corks it: half a message has not.
         if self.link.outgoing(key).is_some()
             && let Some(connection) = self.link.connections.get_mut(key)
@@ -286,6 +298,9 @@ impl ShardDriver {
             }
             self.give_place(session.counted, session.transport);
             self.forget_streams(&mut session.subscriber);
+            if let (Some(exchange), Some(key)) = (session.exchange.take(), key) {
+                self.forget_exchange(key, &exchange, false);
+            }
             for (_, ticket) in session.in_flight.drain() {
                 self.road.give_up(Key::from_bits(ticket.0));
             }

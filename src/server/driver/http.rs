@@ -10,9 +10,12 @@
 
 mod exchanges;
 mod hearing;
+mod keeping;
+mod pair;
 mod plain;
 mod posting;
 mod sessions;
+mod speaking;
 
 use super::ShardDriver;
 use crate::base::slab::Key;
@@ -28,6 +31,9 @@ use crate::transport::http::limits;
 use crate::transport::http::reader::{Assembled, Next};
 use crate::transport::http::response::{self, Body, CONTINUE, Response};
 use crate::transport::http::status::Status;
+
+/// What a client is told to wait that found no room.
+const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// One request with the bytes of its head.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +62,7 @@ impl ShardDriver {
         now: Moment,
     ) -> usize {
         let mut from = 0;
+        self.http.begin_turn(self.road.calendar, now);
         loop {
             let limits = &self.http.limits;
             match self.link.next_request(key, &bytes[..length], &mut from, limits, now) {
@@ -182,6 +189,24 @@ impl ShardDriver {
         }
         if let Some(connection) = self.link.connections.get_mut(key) {
             connection.session.broken = true;
+        }
+    }
+
+    /// Says why a connection ends, where no answer has begun: it was one too many, or it holds too
+    /// much.
+    pub(super) fn answer_unasked(&mut self, key: Key, error: &Error) {
+        let Some(connection) = self.link.connections.get(key) else { return };
+        if connection.session.exchange.is_some() {
+            return;
+        }
+        let fields = Fields { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..Fields::NONE };
+        let response =
+            Response { closes: true, fields, ..Response::new(Status::UNAVAILABLE, Body::Json) };
+        let date = *self.http.date();
+        if let Some(out) = self.link.outgoing(key) {
+            let mark = response::begin(out, &response, &date);
+            message::error(out, None, error, None);
+            response::end(out, mark);
         }
     }
 

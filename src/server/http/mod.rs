@@ -27,10 +27,13 @@ mod exchange;
 
 mod letter;
 
+mod page;
+
 pub(super) use self::exchange::{Bearer, Exchange, Manner};
 pub(super) use self::identity::{SessionId, SessionIds};
 pub(super) use self::letter::{HttpLetter, Utterance, Wish};
 pub(super) use self::log::LogBounds;
+pub(super) use self::page::{CONTENT_SECURITY_POLICY, PAGE};
 pub(super) use self::sessions::{Bounds, Gone, Sessions};
 pub(super) use self::stream::{ExchangeAddress, LISTENING, Refusal, StreamBounds};
 #[cfg(test)]

@@ -69,7 +69,6 @@ pub(in crate::server) struct Begun<S> {
 #[derive(Debug)]
 pub(in crate::server) struct Gone<S> {
     pub(in crate::server) key: Key,
-    pub(in crate::server) id: SessionId,
     pub(in crate::server) session: S,
     /// Exchanges that carried its streams and are to end. None where it was idle.
     pub(in crate::server) exchanges: Vec<ExchangeAddress>,
@@ -153,7 +152,7 @@ impl<S> Sessions<S> {
         self.streams -= streams.len();
         self.attached -= streams.attached() as usize;
         self.event_bytes -= streams.bytes();
-        Some(Gone { key, id, session, exchanges: streams.exchanges().collect() })
+        Some(Gone { key, session, exchanges: streams.exchanges().collect() })
     }
 
     /// Ends one session that has been idle for too long; `None` where no (more) has.
@@ -184,6 +183,7 @@ impl<S> Sessions<S> {
     }
 
     /// The name of a session.
+    #[cfg(test)]
     pub(in crate::server) fn id(&self, key: Key) -> Option<SessionId> {
         self.slab.get(key).map(|held| held.id)
     }

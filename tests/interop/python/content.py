@@ -1,4 +1,4 @@
-"""Every kind of content that a tool answers with, and the schemas of tools as they are listed."""
+"""Every kind of content that a tool answers with, and tools as they are listed."""
 
 from told import outcome, wire
 
@@ -8,6 +8,7 @@ TOOLS = (
     "test_audio_content",
     "test_embedded_resource",
     "test_multiple_content_types",
+    "test_tool_with_icons",
     "test_error_handling",
 )
 

@@ -1,4 +1,9 @@
-"""The user and the model behind a client: callbacks that answer what a server asks."""
+"""The user and the model behind a client: callbacks that answer what a server asks.
+
+Each tells how far it is before it answers, where the question came with a token for that: only the
+requests of the legacy era do. It uses a method of the session that the SDK calls deprecated, for
+progress goes only one way in the modern era.
+"""
 
 from mcp.types import (
     CreateMessageResult,
@@ -22,6 +27,7 @@ class Host:
 
     def __init__(self):
         self.asked = []
+        self.reports = 0
 
     def options(self):
         """What to construct a client with."""
@@ -31,19 +37,29 @@ class Host:
             "list_roots_callback": self.roots,
         }
 
+    async def hear(self, context, method, params=None):
+        self.asked.append({"method": method, "params": params and wire(params)})
+        token = (context.meta or {}).get("progress_token")
+        if token is not None:
+            for done in (1, 2):
+                await context.session.send_progress_notification(token, done, 2, "thinking")
+                self.reports += 1
+
     async def sample(self, context, params):
-        self.asked.append({"method": "sampling/createMessage", "params": wire(params)})
+        await self.hear(context, "sampling/createMessage", params)
         text = TextContent(type="text", text=ANSWERS["sampled"])
         return CreateMessageResult(role="assistant", content=text, model="interop")
 
     async def elicit(self, context, params):
-        self.asked.append({"method": "elicitation/create", "params": wire(params)})
+        await self.hear(context, "elicitation/create", params)
         if params.message == ANSWERS["declined"]:
             return ElicitResult(action="decline")
         if params.message == ANSWERS["cancelled"]:
             return ElicitResult(action="cancel")
+        if params.mode == "url":
+            return ElicitResult(action="accept")
         return ElicitResult(action="accept", content=content(params.requested_schema))
 
     async def roots(self, context):
-        self.asked.append({"method": "roots/list"})
+        await self.hear(context, "roots/list")
         return ListRootsResult(roots=[Root(uri=ANSWERS["root"], name="project")])

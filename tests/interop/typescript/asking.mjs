@@ -1,10 +1,11 @@
 // Questions of the server to the user, the model and the directories behind a client.
 //
 // In the legacy era they are requests of the server, in the modern era a round of the call; the
-// handlers of the client are the same, and so is this script.
+// handlers of the client are the same, and so is this script. Only in the legacy era a client hears
+// that what it agreed to open is over, and tells how far it is with what it was asked.
 
 import { Host } from "./host.mjs";
-import { ANSWERS, outcome } from "./told.mjs";
+import { ANSWERS, Heard, outcome } from "./told.mjs";
 
 const ROUND = "test_input_required_result_";
 
@@ -17,6 +18,8 @@ const CALLS = [
   ["defaults", "test_elicitation_sep1034_defaults", {}],
   ["choices", "test_elicitation_sep1330_enums", {}],
   ["confirmation", "test_streaming_elicitation", {}],
+  ["address", "test_elicitation_url", { message: "Please sign in" }],
+  ["address_declined", "test_elicitation_url", { message: ANSWERS.declined }],
   ["roots", `${ROUND}list_roots`, {}],
   ["state", `${ROUND}request_state`, {}],
   ["at_once", `${ROUND}multiple_inputs`, {}],
@@ -25,8 +28,12 @@ const CALLS = [
 ];
 
 export async function summary(server) {
-  const host = new Host();
-  const client = await server.connect(host.client(server));
+  const [host, completed] = [new Host(), new Heard()];
+  const client = host.client(server);
+  client.setNotificationHandler("notifications/elicitation/complete", ({ params }) =>
+    completed.add(params.elicitationId),
+  );
+  await server.connect(client);
   const seen = {};
   for (const [name, tool, given] of CALLS) {
     host.asked = [];
@@ -36,6 +43,8 @@ export async function summary(server) {
   host.asked = [];
   const ended = await outcome(client.getPrompt({ name: `${ROUND}prompt` }));
   seen.prompt = { ...ended, asked: host.asked };
+  await completed.until(server.isLegacy ? 1 : 0);
+  Object.assign(seen, { completed: completed.items, reports: host.reports });
   await client.close();
 
   const mute = await server.connect(server.client());

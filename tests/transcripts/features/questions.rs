@@ -20,13 +20,21 @@ fn sampling(dialogue: &mut Dialogue) {
     let call = json!({"name": "test_sampling", "arguments": {"prompt": "Say hello"}});
     let id = dialogue.ask("tools/call", call.clone());
     let request = dialogue.hear_from_server("sampling/createMessage");
-    dialogue.respond(
-        &request,
-        &json!({
-            "role": "assistant", "model": "m", "stopReason": "endTurn",
-            "content": {"type": "text", "text": "Hello!"},
-        }),
-    );
+    let hello = json!({
+        "role": "assistant", "model": "m", "stopReason": "endTurn",
+        "content": {"type": "text", "text": "Hello!"},
+    });
+    dialogue.respond(&request, &hello);
+    dialogue.answer(id, "tools/call");
+    dialogue.part("a client that tells how far it is");
+    let id = dialogue.ask("tools/call", call.clone());
+    let request = dialogue.hear_from_server("sampling/createMessage");
+    for progress in [1, 2] {
+        let token = &request["params"]["_meta"]["progressToken"];
+        let progress = json!({"progressToken": token, "progress": progress, "total": 2});
+        dialogue.notify("notifications/progress", Some(progress));
+    }
+    dialogue.respond(&request, &hello);
     dialogue.answer(id, "tools/call");
     dialogue.part("a refusal");
     let id = dialogue.ask("tools/call", call.clone());
@@ -55,6 +63,7 @@ fn unasked(dialogue: &mut Dialogue) {
     for (tool, arguments) in [
         ("test_sampling", json!({"prompt": "Say hello"})),
         ("test_elicitation", json!({"message": "Who are you?"})),
+        ("test_elicitation_url", json!({"message": "Please sign in"})),
     ] {
         let id = dialogue.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         dialogue.answer(id, "tools/call");
@@ -98,6 +107,35 @@ fn elicit(dialogue: &mut Dialogue, tool: &str, arguments: &Value, answer: &Value
     let id = dialogue.ask("tools/call", json!({"name": tool, "arguments": arguments}));
     let request = dialogue.hear_from_server("elicitation/create");
     dialogue.respond(&request, answer);
+    dialogue.answer(id, "tools/call");
+}
+
+#[test]
+fn elicitation_by_address_reads_as_written() {
+    let revisions = &[LEGACY[3]];
+    hold(&Feature { name: "elicitation-url", revisions, arguments: &[], play: by_address });
+}
+
+fn by_address(dialogue: &mut Dialogue) {
+    dialogue.open(json!({"elicitation": {"url": {}}}));
+    let arguments = json!({"message": "Please sign in"});
+    // Told to whoever agreed to go there: what happens there is over.
+    let complete = "notifications/elicitation/complete";
+    for answer in ["accept", "decline", "cancel"] {
+        dialogue.part(answer);
+        let call = json!({"name": "test_elicitation_url", "arguments": arguments});
+        let id = dialogue.ask("tools/call", call);
+        let request = dialogue.hear_from_server("elicitation/create");
+        dialogue.respond(&request, &json!({"action": answer}));
+        if answer == "accept" {
+            let told = dialogue.hear_from_server(complete);
+            assert_eq!(told["params"]["elicitationId"], request["params"]["elicitationId"]);
+        }
+        dialogue.answer(id, "tools/call");
+    }
+    dialogue.part("a form, which the client did not declare");
+    let call = json!({"name": "test_elicitation", "arguments": arguments});
+    let id = dialogue.ask("tools/call", call);
     dialogue.answer(id, "tools/call");
 }
 

@@ -22,6 +22,7 @@ fn resources(dialogue: &mut Dialogue) {
         "test://static-binary",
         "test://template/123/data",
         "test://watched-resource",
+        "test://resource-with-icons",
     ] {
         dialogue.part(uri);
         dialogue.succeed("resources/read", json!({"uri": uri}));
@@ -52,6 +53,7 @@ fn prompts(dialogue: &mut Dialogue) {
         ("test_prompt_with_arguments", json!({"arg1": "hello", "arg2": "world"})),
         ("test_prompt_with_embedded_resource", json!({"resourceUri": "test://static-text"})),
         ("test_prompt_with_image", json!({})),
+        ("test_prompt_with_icons", json!({})),
     ] {
         dialogue.part(prompt);
         dialogue.succeed("prompts/get", json!({"name": prompt, "arguments": arguments}));

@@ -86,6 +86,29 @@ fn prompt(dialogue: &mut Dialogue) {
 }
 
 #[test]
+fn a_round_that_asks_by_address_reads_as_written() {
+    let revisions = &[MODERN];
+    hold(&Feature { name: "elicitation-url", revisions, arguments: &[], play: by_address });
+}
+
+fn by_address(dialogue: &mut Dialogue) {
+    dialogue.open(json!({"elicitation": {"url": {}}}));
+    let tool = "test_elicitation_url";
+    let arguments = json!({"message": "Please sign in"});
+    for answer in ["accept", "decline", "cancel"] {
+        dialogue.part(answer);
+        let asked = dialogue.call(tool, &arguments);
+        let responses = json!({"page": {"action": answer}});
+        let mut params = again(tool, &responses, &asked["requestState"]);
+        params["arguments"] = arguments.clone();
+        dialogue.succeed("tools/call", params);
+    }
+    dialogue.part("a form, which the client did not declare");
+    let call = json!({"name": "test_elicitation", "arguments": arguments});
+    dialogue.fail("tools/call", call, -32021);
+}
+
+#[test]
 fn states_that_were_changed_read_as_written() {
     hold(&Feature { name: "rounds-wrong", revisions: &[MODERN], arguments: &[], play: wrong });
 }
@@ -142,6 +165,11 @@ fn unable(dialogue: &mut Dialogue) {
     for tool in ["test_missing_capability", "test_input_required_result_elicitation"] {
         dialogue.fail("tools/call", json!({"name": tool, "arguments": {}}), -32021);
     }
+    dialogue.part("an address, where forms were declared");
+    dialogue.open(json!({"elicitation": {}}));
+    let arguments = json!({"message": "Please sign in"});
+    let call = json!({"name": "test_elicitation_url", "arguments": arguments});
+    dialogue.fail("tools/call", call, -32021);
     dialogue.open(json!({"sampling": {}}));
     dialogue.part("a tool that asks only what its client can answer");
     dialogue.call("test_input_required_result_capabilities", &json!({}));

@@ -38,6 +38,7 @@ fn content(dialogue: &mut Dialogue) {
         "test_audio_content",
         "test_embedded_resource",
         "test_multiple_content_types",
+        "test_tool_with_icons",
         "test_error_handling",
     ] {
         dialogue.part(tool);

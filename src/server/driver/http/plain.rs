@@ -1,7 +1,8 @@
 //! What is not MCP: the page for people, and what monitors and browsers ask.
 
-use super::super::{ShardDriver, Stage};
 use super::Incoming;
+use crate::server::driver::{ShardDriver, Stage};
+use crate::server::http::{CONTENT_SECURITY_POLICY, PAGE};
 use crate::transport::http::fields::{Fields, Preflight};
 use crate::transport::http::head::{Field, Verb};
 use crate::transport::http::ladder::Kind;
@@ -36,6 +37,11 @@ impl ShardDriver {
                 let text = self.status_text();
                 self.show(incoming, (Status::OK, Body::Json, fields), text.as_bytes());
             }
+            Kind::Page => {
+                let fields = Fields { policy: Some(CONTENT_SECURITY_POLICY), ..fields };
+                let answer = (Status::OK, Body::Text("text/html; charset=utf-8"), fields);
+                self.show(incoming, answer, PAGE);
+            }
             _ => {
                 let answer = (Status::NOT_FOUND, Body::Text("text/plain"), fields);
                 self.show(incoming, answer, b"nothing is here\n");
@@ -67,7 +73,10 @@ impl ShardDriver {
     /// What the page shows of this server as it is: the connections of all shards, and the sessions
     /// and streams of this one.
     fn status_text(&self) -> String {
-        let (sessions, streams) = (self.http.sessions.len(), self.road.subscriptions.len());
+        let (sessions, streams) = (
+            self.http.sessions.len(),
+            self.road.subscriptions.len() + self.http.sessions.attached(),
+        );
         let (connections, shards) = (self.served_http.taken(), self.road.shards);
         let info = self.road.catalog.info();
         let name = serde_json::to_string(&info.name).unwrap_or_default();

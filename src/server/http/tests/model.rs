@@ -244,7 +244,7 @@ impl Pair {
         let exchanges = session.streams.values().filter_map(|stream| stream.exchange);
         assert_eq!((gone.session, gone.key), (index, self.keys[index]));
         assert_eq!(gone.exchanges, exchanges.collect::<Vec<_>>());
-        assert_eq!(self.table.find(gone.id), None);
+        assert!(!self.table.has(gone.key));
     }
 
     fn step(&mut self, step: &Step) {

@@ -1,4 +1,7 @@
 //! A client over a plain socket: it says whatever it is told and reads line by line.
+//!
+//! It judges nothing but that every line is a message. Use it with
+//! `#[path = "../support/client.rs"] mod client;`.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -174,7 +177,7 @@ pub(crate) fn notification(method: &str) -> Value {
 
 /// `initialize`.
 pub(crate) fn initialize(id: impl Into<Value>, revision: &str) -> Value {
-    let client = json!({"name": "malformed", "version": "1"});
+    let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
     request(id, "initialize", params)
 }
@@ -200,7 +203,7 @@ pub(crate) fn modern_meta(revision: &str) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": revision,
         "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "malformed", "version": "1"},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
     })
 }
 

@@ -1,0 +1,47 @@
+// A client of the revision below: every request stands alone, the page keeps nothing, and nothing
+// comes from anywhere but this server. What others wrote is shown as text, never as markup.
+
+const REVISION = "2026-07-28";
+const KEY = "io.modelcontextprotocol/";
+const ENDPOINT = new URL("mcp", location.href).href;
+
+const find = (id) => document.getElementById(id);
+const pretty = (value) => JSON.stringify(value, null, 2);
+const text = (name, textContent, className = "") => make(name, { textContent, className });
+
+/** An element with properties and children, of which some may be missing. */
+function make(name, properties = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "role" || key.includes("-")) node.setAttribute(key, value);
+    else node[key] = value;
+  }
+  node.append(...children.filter(Boolean));
+  return node;
+}
+
+/** A button that copies what `content` gives, and says so. */
+function copier(content, label = "Copy") {
+  const button = make("button", { type: "button", className: "quiet", "aria-live": "polite" });
+  button.textContent = label;
+  button.onclick = async () => {
+    try {
+      await navigator.clipboard.writeText(content());
+    } catch {
+      // A page without TLS has no clipboard; it copies what is selected.
+      copySelected(content());
+    }
+    button.focus();
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = label), 1500);
+  };
+  return button;
+}
+
+function copySelected(content) {
+  const field = make("textarea", { value: content });
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}

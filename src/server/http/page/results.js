@@ -1,0 +1,114 @@
+// Results and refusals, block by block.
+
+/** An address, as a link where a browser can follow it. */
+function link(address) {
+  if (!/^https?:\/\//i.test(address)) return text("code", address);
+  const rel = "noopener noreferrer";
+  return make("a", { href: address, target: "_blank", rel, textContent: address });
+}
+
+function block(...children) {
+  return make("div", { className: "block card" }, ...children);
+}
+
+/** Text, set out where it is JSON. */
+function body(content, mimeType = "") {
+  if (!content) return text("p", "empty", "soft");
+  if (!/[/+]json$/.test(mimeType)) return text("pre", content);
+  try {
+    return text("pre", pretty(JSON.parse(content)));
+  } catch {
+    return text("pre", content);
+  }
+}
+
+/** Bytes that came as base64: to see, to hear or to save. */
+function media(mimeType = "application/octet-stream", data = "", name = "file") {
+  const source = `data:${mimeType};base64,${data}`;
+  const caption = text("small", mimeType);
+  if (mimeType.startsWith("image/")) {
+    return [make("img", { src: source, alt: `Picture, ${mimeType}` }), caption];
+  }
+  if (mimeType.startsWith("audio/")) {
+    return [make("audio", { src: source, controls: true, "aria-label": "Sound" }), caption];
+  }
+  return [make("a", { href: source, download: name, textContent: `Save ${name}` }), caption];
+}
+
+/** A resource and what it holds. */
+function resource({ uri = "", mimeType, text: content, blob }) {
+  const name = uri.split("/").pop();
+  const held = blob === undefined ? [body(content, mimeType)] : media(mimeType, blob, name);
+  return block(make("p", { className: "soft" }, link(uri)), ...held);
+}
+
+/** A link to a resource, which is read when somebody asks for it. */
+function resourceLink({ uri, name, title, description }) {
+  const button = make("button", { type: "button", textContent: "Read" });
+  const label = make("p", {}, `${title ?? name} `, make("small", {}, link(uri)));
+  const top = make("div", { className: "row spread" }, label, button);
+  const place = make("div", { className: "outcome", role: "status" });
+  button.onclick = async () => {
+    try {
+      const { contents } = await ask("resources/read", { uri }, { name: uri });
+      place.replaceChildren(...contents.map(resource));
+    } catch (problem) {
+      place.replaceChildren(failure(problem));
+    }
+  };
+  return block(top, description && text("p", description, "soft"), place);
+}
+
+function content(part) {
+  switch (part.type) {
+    case "text":
+      return block(body(part.text));
+    case "image":
+    case "audio":
+      return block(...media(part.mimeType, part.data));
+    case "resource":
+      return resource(part.resource);
+    case "resource_link":
+      return resourceLink(part);
+    default:
+      return block(text("pre", pretty(part)));
+  }
+}
+
+/** Whether a block says in text what the structured result says already. */
+function repeats({ type, text }, structured) {
+  try {
+    return type === "text" && JSON.stringify(JSON.parse(text)) === JSON.stringify(structured);
+  } catch {
+    return false;
+  }
+}
+
+/** The blocks of a result. */
+function contents({ content: parts = [], structuredContent }) {
+  const blocks = parts.filter((part) => !repeats(part, structuredContent)).map(content);
+  if (structuredContent !== undefined)
+    blocks.unshift(block(text("pre", pretty(structuredContent))));
+  return blocks.length > 0 ? blocks : [text("p", "The answer holds nothing.", "soft")];
+}
+
+const MEANINGS = {
+  "-32020": "The headers do not say what the message says; the tool may have changed meanwhile.",
+  "-32021": "This needs something of the client that a page cannot give.",
+  "-32022": `This page speaks ${REVISION}, which the server does not; other clients may connect.`,
+  "-32601": "The server does not offer this.",
+  "-32602": "The server does not accept what was sent.",
+  "-32603": "Something went wrong inside the server.",
+};
+
+/** A refusal in words, then in the server's own, then in numbers. */
+function failure({ message, code, data, status }) {
+  const meaning = MEANINGS[code];
+  const numbers = [code && `code ${code}`, status && `HTTP ${status}`].filter(Boolean);
+  return block(
+    text("p", meaning ?? message, "alarm"),
+    meaning && text("p", message),
+    data !== undefined && text("pre", pretty(data)),
+    numbers.length > 0 && text("small", numbers.join(" · ")),
+  );
+}
