@@ -167,6 +167,16 @@ impl ShardDriver {
         self.road.questions.len()
     }
 
+    /// Requests over HTTP whose answers are not complete at this moment, streams included.
+    pub const fn exchanges_open(&self) -> usize {
+        self.http.open
+    }
+
+    /// Legacy sessions over HTTP that are kept at this moment, whether a client is there or not.
+    pub const fn sessions_open(&self) -> usize {
+        self.http.sessions.len()
+    }
+
     /// Tasks that are kept at this moment, running or ended.
     pub const fn tasks_kept(&self) -> usize {
         self.road.tasks.len()
@@ -183,6 +193,8 @@ impl ShardDriver {
         self.road.questions.question_max = limits.question_max;
         self.road.subscriptions.bounds = limits.subscriptions;
         self.http.sessions.bounds = limits.sessions;
+        self.http.limits = limits.http;
+        self.http.patience = limits.patience;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
@@ -284,6 +296,8 @@ impl fmt::Debug for ShardDriver {
             .field("calls_open", &self.calls_open())
             .field("streams_open", &self.streams_open())
             .field("questions_open", &self.questions_open())
+            .field("exchanges_open", &self.exchanges_open())
+            .field("sessions_open", &self.sessions_open())
             .field("tasks_kept", &self.tasks_kept())
             .finish_non_exhaustive()
     }

@@ -32,8 +32,19 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// A shard that listens.
+    /// A shard that listens for lines.
     pub(crate) fn listen(
+        world: &World,
+        seed: ShardSeed,
+        address: SocketAddr,
+        places: &Places,
+    ) -> io::Result<Self> {
+        Self::listen_for(Transport::Tcp, world, seed, address, places)
+    }
+
+    /// A shard that listens for what comes over `transport`.
+    pub(crate) fn listen_for(
+        transport: Transport,
         world: &World,
         seed: ShardSeed,
         address: SocketAddr,
@@ -41,7 +52,7 @@ impl Lane {
     ) -> io::Result<Self> {
         let mut ring = world.ring(seed.options().engine.ring_sizes);
         let listener = ring.listen(address)?;
-        let inlet = Inlet::Listener { listener, transport: Transport::Tcp };
+        let inlet = Inlet::Listener { listener, transport };
         Self::open(ring, seed, inlet, places)
     }
 
@@ -102,6 +113,7 @@ impl Lane {
         self.shard.as_ref().map_or(0, |shard| {
             let driver = shard.driver();
             let told = driver.streams_open() + driver.questions_open() + driver.tasks_kept();
+            let told = told + driver.exchanges_open() + driver.sessions_open();
             let leases_out = shard.ring().ring.ledger().leases_out;
             let others = driver.connections_open() + driver.calls_open() + leases_out;
             told + others + self.host.alive()
@@ -160,6 +172,7 @@ impl Lane {
             ("streams open", driver.streams_open() as u64, 0),
             ("streams ended", streams.ended, streams.opened),
             ("questions open", driver.questions_open() as u64, 0),
+            ("exchanges open", driver.exchanges_open() as u64, 0),
             ("leases out", ledger.leases_out as u64, 0),
             ("sends in flight", ledger.sends_in_flight as u64, 0),
             ("sockets open", ledger.sockets_open as u64, 0),

@@ -63,6 +63,8 @@ mod scenes;
 
 mod visits;
 
+mod web;
+
 use crate::scenario::{Chapter, Scenario};
 use crate::seeds::{survey, survey_gatherings, survey_mesh};
 
@@ -97,6 +99,11 @@ fn clients_that_vanish_in_the_middle_of_everything_leave_nothing_behind() {
 }
 
 #[test]
+fn sessions_and_streams_over_http_outlive_connections_and_mix_with_no_other() {
+    web::seeds::survey(0..200);
+}
+
+#[test]
 fn letters_between_shards_come_once_and_in_the_order_of_their_lane() {
     survey_mesh(0..400);
 }
@@ -110,4 +117,6 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(courier::run(1), courier::run(1));
     let plan = gathering::Plan::draw(1);
     assert_eq!(gathering::run(&plan), gathering::run(&plan));
+    let plan = web::Plan::draw(1);
+    assert_eq!(web::run(&plan), web::run(&plan));
 }

@@ -168,7 +168,7 @@ fn run(chapter: Chapter, seed: u64) -> Report {
 
 /// The seeds that the environment asks for: one, or a range as `100..5000`.
 #[expect(clippy::disallowed_methods, reason = "a test that is run again by hand")]
-fn named_seeds() -> Option<Range<u64>> {
+pub(crate) fn named_seeds() -> Option<Range<u64>> {
     let named = std::env::var("CORELANE_SEED").ok()?;
     let number = |text: &str| text.parse().expect("CORELANE_SEED is a number, or two as in 1..9");
     Some(match named.split_once("..") {

@@ -118,6 +118,12 @@ tally! {
     frames,
     /// Notifications heard by sessions.
     notices,
+    /// Sessions over HTTP that began.
+    sessions,
+    /// Connections that their client broke while an answer was to come.
+    cuts,
+    /// Streams that somebody came back for.
+    resumed,
     /// Clients that went away while something was to come.
     vanished,
 }

@@ -1,0 +1,292 @@
+//! What a client hears over HTTP, held against what it asked.
+//!
+//! What it checks: answers come in the order of their requests, each is one that its request may
+//! have; a stream ends with its answer, or its client knows why not; a connection ends only where
+//! it may.
+
+use corelane::base::time::Moment;
+use corelane::protocol::revision::Revision;
+use serde_json::Value;
+
+use super::book::{self, Book};
+use super::guest::{Facts, Guest};
+use super::line::{Asked, Kind, Line};
+use super::reading::{Event, Head, Piece};
+use super::speech;
+
+impl Guest {
+    /// Hears what has come on every connection, and gives up those that have ended.
+    ///
+    /// # Errors
+    ///
+    /// What does not hold.
+    pub(super) fn hear_all(&mut self, now: Moment, facts: Facts) -> Result<(), String> {
+        let mut lines = std::mem::take(&mut self.lines);
+        for line in &mut lines {
+            self.hear_line(line, now, facts).map_err(|what| format!("{what}, on {line}"))?;
+        }
+        lines.retain(|line| !line.wire.has_ended() && !line.wire.is_reset());
+        self.lines = lines;
+        Ok(())
+    }
+
+    fn hear_line(&mut self, line: &mut Line, now: Moment, facts: Facts) -> Result<(), String> {
+        let heard = line.wire.heard();
+        let is_over = line.wire.has_ended();
+        if heard.is_empty() && !is_over && !line.wire.is_reset() {
+            return Ok(());
+        }
+        if !heard.is_empty() {
+            for byte in now.nanoseconds().to_le_bytes().iter().chain(&heard) {
+                self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+            }
+            line.since = now;
+        }
+        line.reader.hear(&heard);
+        loop {
+            let is_bare = matches!(line.asked.front().map(|it| it.kind), Some(Kind::Bare(_)));
+            let Some(piece) = line.reader.next(is_bare, is_over)? else { break };
+            let Some(mut asked) = line.asked.pop_front() else {
+                return hear_unasked(&piece, facts);
+            };
+            let is_done = self.hear_piece(&mut asked, piece, now, facts)?;
+            let closes = asked.head.as_ref().is_some_and(|head| head.closes);
+            line.is_ending |= closes;
+            if !is_done {
+                line.asked.push_front(asked);
+                continue;
+            }
+            line.since = now;
+            if closes {
+                // What was asked behind it is not read.
+                line.asked.clear();
+            }
+        }
+        let is_broken = line.wire.is_reset();
+        if is_over && !is_broken && !line.reader.is_between() && !facts.may_break {
+            let is_narrow = facts.is_narrow && line.asked.iter().any(|it| it.session.is_some());
+            if !is_narrow && !line.is_finished && !facts.drains {
+                return Err("the connection ends in the middle of an answer".into());
+            }
+        }
+        if !(is_over || is_broken) || line.asked.is_empty() {
+            return Ok(());
+        }
+        self.tally.resets += u64::from(is_broken);
+        let may_end = facts.may_break || facts.drains || line.is_ending || line.is_finished;
+        let is_full = facts.is_narrow || self.is_slow || line.is_deaf;
+        if may_end || is_full {
+            return Ok(());
+        }
+        Err("the connection ends before the answer".into())
+    }
+
+    /// Whether the answer is complete with that.
+    fn hear_piece(
+        &mut self,
+        asked: &mut Asked,
+        piece: Piece,
+        now: Moment,
+        facts: Facts,
+    ) -> Result<bool, String> {
+        if let Some(session) = asked.session {
+            self.books[session].busy = now;
+        }
+        match piece {
+            Piece::Head(head) => {
+                self.hear_head(asked, &head, now, facts)?;
+                asked.head = Some(head);
+                Ok(false)
+            }
+            Piece::Event(event) => self.hear_event(asked, &event).map(|()| false),
+            Piece::Body(body) => self.hear_body(asked, &body, facts).map(|()| true),
+            Piece::End => self.hear_end(asked, facts).map(|()| true),
+        }
+    }
+
+    fn hear_head(
+        &mut self,
+        asked: &Asked,
+        head: &Head,
+        now: Moment,
+        facts: Facts,
+    ) -> Result<(), String> {
+        let status = head.status;
+        let must_be_gone = match asked.session {
+            Some(session) => {
+                let book = &mut self.books[session];
+                let was_gone = book.gone.is_some_and(|gone| gone <= asked.said);
+                if status == 404 {
+                    let ttl = facts.ttl.filter(|_| !self.is_slow);
+                    book.miss(asked.busy, now, ttl)?;
+                }
+                was_gone
+            }
+            None => false,
+        };
+        let is_fine = match (asked.kind, status) {
+            (Kind::Plain(expected) | Kind::Bare(expected), _) => status == expected,
+            (_, 503) => facts.drains || facts.ttl.is_none() || facts.is_crowded,
+            (Kind::Begin | Kind::Modern | Kind::Subscribe, 200) => true,
+            (Kind::Modern, _) => false,
+            (_, 404) => asked.session.is_some(),
+            _ if must_be_gone => false,
+            (Kind::Request | Kind::Listen | Kind::Resume(_), 200) => true,
+            (Kind::Notice | Kind::Confirm, 202) | (Kind::Delete, 204) => true,
+            (Kind::Listen, 409) => self.listens(asked) > 1,
+            (Kind::Listen, 400) => asked.carried.last.is_some() && facts.forgets,
+            (Kind::Resume(stream), 400) => self.lose(asked, stream, now),
+            _ => false,
+        };
+        if asked.kind == Kind::Delete && status == 204
+            && let Some(session) = asked.session
+        {
+            self.books[session].gone.get_or_insert(now);
+        }
+        if asked.kind == Kind::Confirm && status == 202 {
+            self.session = asked.session;
+        }
+        if asked.kind == Kind::Begin && status == 200 {
+            self.begin_session(head, now, facts)?;
+        }
+        if is_fine { Ok(()) } else { Err(format!("status {status} answers {asked:?}")) }
+    }
+
+    fn listens(&self, asked: &Asked) -> u32 {
+        asked.session.map_or(0, |session| self.books[session].listens)
+    }
+
+    /// There is nothing more of a stream: whether that may be.
+    fn lose(&mut self, asked: &Asked, stream: u32, now: Moment) -> bool {
+        let Some(session) = asked.session else { return false };
+        let book = &mut self.books[session];
+        if book.must_be_open(stream, now) {
+            return false;
+        }
+        book.streams.entry(stream).or_default().is_lost = true;
+        true
+    }
+
+    fn begin_session(&mut self, head: &Head, now: Moment, facts: Facts) -> Result<(), String> {
+        let id = head.session.clone().ok_or("a session begins without a name")?;
+        if self.books.iter().any(|book| book.id == id) {
+            return Err(format!("two sessions are called {id}"));
+        }
+        let revision = Revision::LATEST_LEGACY;
+        let book = Book { forgets: facts.forgets, ..Book::new(self.number, id, revision, now) };
+        self.books.push(book);
+        self.tally.sessions += 1;
+        Ok(())
+    }
+
+    fn hear_event(&mut self, asked: &mut Asked, event: &Event) -> Result<(), String> {
+        asked.is_put_off |= event.retry.is_some() && event.id.is_none();
+        let message = match asked.session {
+            Some(session) => {
+                self.books[session].hear_event(&mut asked.carried, event, asked.id)?
+            }
+            None if event.id.is_some() => return Err(format!("{event:?} can be asked for by no one")),
+            None => event.data.as_deref().map(book::read).transpose()?,
+        };
+        // What was said once is said again to whoever asks for it.
+        let is_answer = |data: &String| data.contains("\"result\"") || data.contains("\"error\"");
+        let was_answered = event.data.as_ref().is_some_and(is_answer);
+        asked.is_answered |= was_answered && asked.id.is_some();
+        match message {
+            Some(message) => self.hear_message(asked, &message),
+            None => Ok(()),
+        }
+    }
+
+    fn hear_message(&mut self, asked: &mut Asked, message: &Value) -> Result<(), String> {
+        if let Some(session) = asked.session {
+            if message["method"] == "elicitation/create" {
+                self.tally.asked += 1;
+                self.questions.push((session, message.clone()));
+            }
+            let is_answer = self.books[session].hear(message, asked.id)?;
+            self.tally.answers += u64::from(is_answer);
+            self.tally.frames += u64::from(!is_answer);
+            return Ok(());
+        }
+        if !speech::is_for(message, self.number) {
+            return Err(format!("{message} is not for {}", self.number));
+        }
+        let id = asked.id.map(Value::from);
+        if message.get("method").is_none() {
+            self.tally.answers += 1;
+            return if message.get("id") == id.as_ref() {
+                Ok(())
+            } else {
+                Err(format!("{message} answers {asked:?}"))
+            };
+        }
+        self.tally.frames += 1;
+        if message["method"] == "notifications/progress" {
+            let progress = message["params"]["progress"].as_u64();
+            let progress = progress.or_else(|| Some(message["params"]["progress"].as_f64()? as u64));
+            let is_next = progress == Some(asked.progress + 1);
+            asked.progress += 1;
+            if message["params"].get("progressToken") != id.as_ref() || !is_next {
+                return Err(format!("{message} is said of {asked:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_body(&mut self, asked: &mut Asked, body: &[u8], facts: Facts) -> Result<(), String> {
+        let status = asked.head.as_ref().map_or(0, |head| head.status);
+        let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+        let is_call = matches!(asked.kind, Kind::Begin | Kind::Request | Kind::Modern);
+        if status != 200 || !is_call && asked.kind != Kind::Subscribe {
+            return Ok(());
+        }
+        let message = book::read(text)?;
+        if asked.kind == Kind::Subscribe && !facts.drains {
+            return Err(format!("{message} is no stream"));
+        }
+        asked.is_answered = true;
+        if asked.kind != Kind::Begin {
+            return self.hear_message(asked, &message);
+        }
+        self.tally.answers += 1;
+        let agreed = message["result"]["protocolVersion"].as_str().and_then(Revision::parse);
+        match (agreed, self.books.last_mut()) {
+            (Some(agreed), Some(book)) if message["id"].as_u64() == asked.id => {
+                book.revision = agreed;
+                self.unconfirmed = Some(self.books.len() - 1);
+                Ok(())
+            }
+            _ => Err(format!("no session begins with {message}")),
+        }
+    }
+
+    /// The stream ends: with its answer, or for a reason.
+    fn hear_end(&mut self, asked: &mut Asked, facts: Facts) -> Result<(), String> {
+        self.tally.streams += 1;
+        if asked.is_answered || asked.is_put_off || facts.drains {
+            return Ok(());
+        }
+        let Some(session) = asked.session else {
+            return Err(format!("the stream of {asked:?} ends"));
+        };
+        let book = &mut self.books[session];
+        let request = asked.id.and_then(|id| book.requests.get(&id));
+        let is_cancelled = request.is_some_and(|it| it.is_cancelled || it.is_answered);
+        let stream = asked.carried.stream.and_then(|stream| book.streams.get(&stream));
+        let was_resumed = stream.is_some_and(|stream| stream.resumes > 0);
+        if book.gone.is_some() || book.is_deleted || is_cancelled || was_resumed {
+            return Ok(());
+        }
+        Err(format!("the stream of {asked:?} ends"))
+    }
+}
+
+/// A word before anything was asked: there is no room.
+fn hear_unasked(piece: &Piece, facts: Facts) -> Result<(), String> {
+    match piece {
+        Piece::Head(head) if head.status == 503 && facts.drains => Ok(()),
+        Piece::Body(_) if facts.drains => Ok(()),
+        piece => Err(format!("nobody asked for {piece:?}")),
+    }
+}

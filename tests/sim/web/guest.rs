@@ -1,0 +1,487 @@
+//! One client with all its connections: what it does, and when.
+//!
+//! What it hears is judged in `ear`. It gives each connection up that the server has ended, and
+//! asks again for the streams that it has lost when it settles.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::base::time::Moment;
+use corelane::engine::ring::sim::World;
+use corelane::protocol::revision::Revision;
+use serde_json::{Value, json};
+
+use super::book::{Book, GENERAL};
+use super::line::{Asked, Kind, Line};
+use super::offer::GUESTS_MAX;
+use super::plan::Deed;
+use super::speech::{self, Style, Work};
+use crate::phrase::{self, Manner};
+use crate::street::address;
+use crate::tally::Tally;
+use crate::wire::Wire;
+
+/// What a client has to know of the run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// How long a session may be idle; none where others may take its place at any time.
+    pub(crate) ttl: Option<Duration>,
+    /// Whether little may wait for a client to read it.
+    pub(crate) is_narrow: bool,
+    /// Whether old events may be forgotten.
+    pub(crate) forgets: bool,
+    /// Whether a call may be one too many.
+    pub(crate) is_crowded: bool,
+    /// Whether connections may break by themselves.
+    pub(crate) may_break: bool,
+    /// Whether the server drains.
+    pub(crate) drains: bool,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(super) number: u32,
+    pub(super) random: Random,
+    pub(super) books: Vec<Book>,
+    /// The session that it speaks in.
+    pub(super) session: Option<usize>,
+    pub(super) lines: Vec<Line>,
+    /// Questions that it was asked, with the session.
+    pub(super) questions: Vec<(usize, Value)>,
+    pub(super) is_slow: bool,
+    pub(super) tally: Tally,
+    pub(super) digest: u64,
+    /// A session whose handshake is to be ended.
+    pub(super) unconfirmed: Option<usize>,
+    deeds: VecDeque<Deed>,
+    next: Moment,
+    ids: u64,
+    is_settling: bool,
+    ended: Option<Moment>,
+}
+
+impl Guest {
+    pub(crate) fn new(
+        number: u32,
+        deeds: Vec<Deed>,
+        is_slow: bool,
+        random: Random,
+        now: Moment,
+    ) -> Self {
+        Self {
+            number,
+            random,
+            books: Vec::new(),
+            session: None,
+            lines: Vec::new(),
+            questions: Vec::new(),
+            is_slow,
+            tally: Tally::default(),
+            digest: 0,
+            unconfirmed: None,
+            deeds: deeds.into(),
+            next: now,
+            ids: 1_000 * u64::from(number),
+            is_settling: false,
+            ended: None,
+        }
+    }
+
+    /// Whether it has gone.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// What happened to it.
+    pub(crate) const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// What it heard and when, folded.
+    pub(crate) const fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// How it stands, for whoever reads a failure.
+    pub(crate) fn describe(&self) -> String {
+        let Self { number, session, is_slow, ids, deeds, books, .. } = self;
+        let lines: Vec<String> = self.lines.iter().map(|line| format!("\n  {line}")).collect();
+        let books: Vec<String> = books.iter().map(|book| format!("\n  {book:?}")).collect();
+        format!(
+            "guest {number} in {session:?} (slow {is_slow}), {ids} said, to do {deeds:?}{}{}",
+            lines.concat(),
+            books.concat(),
+        )
+    }
+
+    /// When it does something by itself.
+    pub(crate) fn next(&self) -> Option<Moment> {
+        let waits = self.lines.iter().filter(|line| line.waits() && !line.is_deaf);
+        let limit = waits.map(|line| line.since.after(ANSWER_MAX)).min();
+        let deed = (!self.is_settling).then_some(self.next);
+        [limit, deed].into_iter().flatten().min().filter(|_| !self.is_over())
+    }
+
+    /// Hears what has come, then does what is due.
+    ///
+    /// # Errors
+    ///
+    /// What does not hold.
+    pub(crate) fn turn(&mut self, world: &World, now: Moment, facts: Facts) -> Result<(), String> {
+        if self.is_over() {
+            return Ok(());
+        }
+        self.hear_all(now, facts).map_err(|what| format!("{what}; {}", self.describe()))?;
+        if let Some(session) = self.unconfirmed.take() {
+            self.notify(Deed::Begin, session, world, now);
+        }
+        while !self.is_over() && self.next <= now {
+            let Some(deed) = self.deeds.pop_front() else {
+                self.leave(now);
+                break;
+            };
+            if deed == Deed::Settle && !self.settle(world, now, facts) {
+                self.deeds.push_front(deed);
+                self.is_settling = true;
+                break;
+            }
+            self.is_settling = false;
+            self.act(deed, world, now);
+        }
+        let late = self.lines.iter().find(|line| {
+            line.waits() && !line.is_deaf && !self.is_slow && now > line.since.after(ANSWER_MAX)
+        });
+        match late.filter(|_| !facts.drains) {
+            Some(line) => Err(format!("{:?} has no answer; {}", line.asked[0], self.describe())),
+            None => Ok(()),
+        }
+    }
+
+    fn leave(&mut self, now: Moment) {
+        for line in &self.lines {
+            self.tally.vanished += u64::from(!line.asked.is_empty());
+            line.wire.close();
+        }
+        self.ended = Some(now);
+    }
+
+    /// Whether everything was answered that can be; asks for what was lost.
+    fn settle(&mut self, world: &World, now: Moment, facts: Facts) -> bool {
+        for place in 0..self.lines.len() {
+            self.read_on(place, now);
+        }
+        if self.lines.iter().any(Line::waits) {
+            return false;
+        }
+        let mut lost = self.books.iter().enumerate().filter(|(_, book)| {
+            book.gone.is_none() && !book.is_deleted && !facts.drains
+        });
+        let lost = lost.find_map(|(session, book)| Some((session, *book.unfinished().first()?)));
+        let Some((session, last)) = lost else { return true };
+        self.resume(session, last, world, now);
+        false
+    }
+
+    fn act(&mut self, deed: Deed, world: &World, now: Moment) {
+        let session = self.session;
+        match (deed, session) {
+            (Deed::Wait(span), _) => self.next = now.after(span),
+            (Deed::Begin, _) => self.begin(world, now),
+            (Deed::Modern, _) => self.ask_modern(world, now),
+            (Deed::Subscribe, _) => self.subscribe(world, now),
+            (Deed::Plain, _) => self.ask_plainly(world, now),
+            (Deed::Burst, _) => self.burst(world, now),
+            (Deed::Cut, _) => self.cut(),
+            (Deed::Finish | Deed::Deafen | Deed::Hear, _) => self.treat(deed, now),
+            (Deed::Work, Some(session)) => self.work(session, world, now),
+            (Deed::Follow, Some(session)) => {
+                let params = speech::subscribe(self.number);
+                self.request(session, "resources/subscribe", params, Duration::ZERO, world, now);
+            }
+            (Deed::Touch, Some(session)) => {
+                let params = speech::touch(self.random.below(GUESTS_MAX as usize) as u32);
+                self.request(session, "tools/call", params, Duration::ZERO, world, now);
+            }
+            (Deed::Listen, Some(session)) => self.listen(session, world, now),
+            (Deed::Resume, Some(session)) => {
+                let known = &self.books[session].streams;
+                let known = known.iter().filter(|(_, stream)| !stream.is_lost && stream.last() > 0);
+                let known: Vec<_> = known.map(|(number, it)| (*number, it.last())).collect();
+                if !known.is_empty() {
+                    let last = known[self.random.below(known.len())];
+                    self.resume(session, last, world, now);
+                }
+            }
+            (Deed::Delete, Some(session)) => {
+                let asked = Asked::new(Kind::Delete, None, Some(session), now);
+                let text = speech::of_session(
+                    "DELETE",
+                    self.books[session].name(),
+                    None,
+                    Style::default(),
+                );
+                self.say(asked, &text, world, now);
+                self.books[session].is_deleted = true;
+            }
+            (Deed::Notice | Deed::Cancel | Deed::Reply, Some(session)) => {
+                self.notify(deed, session, world, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, world: &World, now: Moment) {
+        let id = self.new_id();
+        let revision = [Revision::LATEST_LEGACY, Revision::ALL[1], Revision::ALL[2]];
+        let revision = revision[self.random.below(revision.len())];
+        let style = Style::draw(&mut self.random);
+        let text = speech::post(&phrase::initialize(id, revision), None, style);
+        let asked = Asked::new(Kind::Begin, Some(id), None, now);
+        self.say(Asked { is_last: style.is_last(), ..asked }, &text, world, now);
+    }
+
+    fn work(&mut self, session: usize, world: &World, now: Moment) {
+        let order = self.order();
+        let least = Duration::from_micros(u64::from((order.words + 1) * order.pause_us));
+        let mut params = speech::work(self.number, order);
+        if self.random.chance(4, 5) {
+            params["_meta"] = json!({"progressToken": self.ids + 1});
+        }
+        self.request(session, "tools/call", params, least, world, now);
+    }
+
+    fn order(&mut self) -> Work {
+        let words = self.random.below(6) as u32;
+        let pause_us = [0, 300, 2_000, 20_000][self.random.below(4)];
+        let leaves = (words > 0 && self.random.chance(1, 4))
+            .then(|| 1 + self.random.below(words as usize) as u32);
+        Work { words, pause_us, asks: self.random.chance(1, 6), leaves }
+    }
+
+    fn request(
+        &mut self,
+        session: usize,
+        method: &str,
+        params: Value,
+        least: Duration,
+        world: &World,
+        now: Moment,
+    ) {
+        let id = self.new_id();
+        let (name, revision) = self.books[session].name();
+        let style = Style::draw(&mut self.random);
+        let message = phrase::request(id, method, params, revision);
+        let text = speech::post(&message, Some((name, revision)), style);
+        let asked = Asked::new(Kind::Request, Some(id), Some(session), now);
+        self.say(Asked { is_last: style.is_last(), ..asked }, &text, world, now);
+        self.books[session].ask(id, least, now);
+    }
+
+    fn notify(&mut self, deed: Deed, session: usize, world: &World, now: Moment) {
+        let message = match deed {
+            Deed::Cancel => {
+                let open = self.books[session].requests.iter_mut();
+                let mut open: Vec<_> = open.filter(|(_, request)| !request.is_answered).collect();
+                if open.is_empty() {
+                    return;
+                }
+                let (id, request) = open.swap_remove(self.random.below(open.len()));
+                request.is_cancelled = true;
+                phrase::cancelled(*id)
+            }
+            Deed::Reply => {
+                let place = self.questions.iter().position(|question| question.0 == session);
+                let Some(place) = place else { return };
+                let (_, question) = self.questions.remove(place);
+                self.tally.replies += 1;
+                phrase::response(&question, Manner::Well, "word")
+            }
+            Deed::Begin => json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            _ => json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}),
+        };
+        let text = speech::post(&message, Some(self.books[session].name()), Style::default());
+        let kind = if deed == Deed::Begin { Kind::Confirm } else { Kind::Notice };
+        self.say(Asked::new(kind, None, Some(session), now), &text, world, now);
+    }
+
+    fn listen(&mut self, session: usize, world: &World, now: Moment) {
+        let text =
+            speech::of_session("GET", self.books[session].name(), None, Style::default());
+        self.books[session].listens += 1;
+        self.say(Asked::new(Kind::Listen, None, Some(session), now), &text, world, now);
+    }
+
+    fn resume(&mut self, session: usize, last: (u32, u32), world: &World, now: Moment) {
+        let (stream, number) = last;
+        let book = &mut self.books[session];
+        let text = speech::of_session("GET", book.name(), Some(last), Style::default());
+        let known = book.streams.entry(stream).or_default();
+        known.resumes += 1;
+        let request = known.request;
+        let kind = if stream == GENERAL { Kind::Listen } else { Kind::Resume(stream) };
+        book.listens += u32::from(stream == GENERAL);
+        let mut asked = Asked::new(kind, request, Some(session), now);
+        asked.carried.stream = Some(stream);
+        asked.carried.last = Some(number);
+        self.tally.resumed += 1;
+        self.say(asked, &text, world, now);
+    }
+
+    fn ask_modern(&mut self, world: &World, now: Moment) {
+        let id = self.new_id();
+        let order = self.order();
+        let mut params = speech::work(self.number, order);
+        let mut message = phrase::request(id, "tools/call", json!({}), Revision::LATEST);
+        let meta = &mut message["params"]["_meta"];
+        if self.random.chance(4, 5) {
+            meta["progressToken"] = json!(id);
+        }
+        if self.random.chance(1, 3) {
+            meta["io.modelcontextprotocol/logLevel"] = json!("info");
+        }
+        params["_meta"] = meta.take();
+        message["params"] = params;
+        let style = Style::draw(&mut self.random);
+        let asked = Asked::new(Kind::Modern, Some(id), None, now);
+        let text = speech::post(&message, None, style);
+        self.say(Asked { is_last: style.is_last(), ..asked }, &text, world, now);
+    }
+
+    fn subscribe(&mut self, world: &World, now: Moment) {
+        let id = self.new_id();
+        let params = json!({"notifications": {
+            "toolsListChanged": true, "resourceSubscriptions": [super::offer::note(self.number)],
+        }});
+        let message =
+            phrase::request(id, "subscriptions/listen", params, Revision::LATEST);
+        let text = speech::post(&message, None, Style::default());
+        self.say(Asked::new(Kind::Subscribe, Some(id), None, now), &text, world, now);
+    }
+
+    fn ask_plainly(&mut self, world: &World, now: Moment) {
+        let (asked, text) = self.plain(now);
+        self.say(asked, &text, world, now);
+    }
+
+    fn plain(&mut self, now: Moment) -> (Asked, Vec<u8>) {
+        let get = |path| speech::request(("GET", path), &[], None, Style::default());
+        let put = |path, body| speech::request(("POST", path), &[], Some(body), Style::default());
+        let (kind, text) = match self.random.below(9) {
+            0 => (Kind::Plain(200), get("/healthz")),
+            1 => (Kind::Plain(200), get("/status")),
+            2 => (Kind::Plain(404), get("/nowhere")),
+            3 => (Kind::Plain(405), get("/mcp")),
+            4 => (Kind::Plain(400), put("/mcp", "{nonsense")),
+            5 => (Kind::Plain(405), put("/healthz", "{}")),
+            6 => (
+                Kind::Bare(200),
+                speech::request(("HEAD", "/healthz"), &[], None, Style::default()),
+            ),
+            7 => (
+                Kind::Bare(204),
+                speech::request(("OPTIONS", "/mcp"), &[], None, Style::default()),
+            ),
+            _ => {
+                let fields = [("Mcp-Session-Id", "12345678-1234-4123-8123-123456789abc")];
+                let text = speech::request(("DELETE", "/mcp"), &fields, None, Style::default());
+                (Kind::Plain(404), text)
+            }
+        };
+        (Asked::new(kind, None, None, now), text)
+    }
+
+    /// Several requests in one breath.
+    fn burst(&mut self, world: &World, now: Moment) {
+        let place = self.line(world, now);
+        for _ in 0..2 + self.random.below(5) {
+            let session = self.session.filter(|_| self.random.chance(1, 2));
+            let Some(session) = session else {
+                let (asked, text) = self.plain(now);
+                self.lines[place].ask(asked, &text, now);
+                continue;
+            };
+            let id = self.new_id();
+            let message = phrase::request(id, "ping", json!({}), Revision::LATEST_LEGACY);
+            let text = speech::post(&message, Some(self.books[session].name()), Style::default());
+            let mut asked = Asked::new(Kind::Request, Some(id), Some(session), now);
+            asked.busy = std::mem::replace(&mut self.books[session].busy, now);
+            self.lines[place].ask(asked, &text, now);
+            self.books[session].ask(id, Duration::ZERO, now);
+        }
+    }
+
+    fn say(&mut self, mut asked: Asked, text: &[u8], world: &World, now: Moment) {
+        if let Some(session) = asked.session {
+            asked.busy = std::mem::replace(&mut self.books[session].busy, now);
+        }
+        let place = self.line(world, now);
+        self.lines[place].ask(asked, text, now);
+    }
+
+    /// A connection to speak on: one that there is, or another.
+    fn line(&mut self, world: &World, now: Moment) -> usize {
+        let open = self.lines.iter().enumerate().filter(|(_, line)| line.is_open());
+        let open: Vec<usize> = open.map(|(place, _)| place).collect();
+        if !open.is_empty() && (self.random.chance(1, 2) || self.lines.len() > LINES_MAX) {
+            return open[self.random.below(open.len())];
+        }
+        let wire = Wire::stream(world.connect(address()));
+        if self.is_slow {
+            let bytes = 64 + self.random.below(2_000);
+            wire.read_slowly(bytes, Duration::from_micros(1 + self.random.below(800) as u64));
+        } else {
+            wire.read_eagerly();
+        }
+        self.lines.push(Line::new(wire, now));
+        self.lines.len() - 1
+    }
+
+    /// Breaks a connection.
+    fn cut(&mut self) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let line = self.lines.swap_remove(self.random.below(self.lines.len()));
+        self.tally.cuts += u64::from(!line.asked.is_empty());
+        if self.random.chance(1, 2) { line.wire.reset() } else { line.wire.close() }
+    }
+
+    fn treat(&mut self, deed: Deed, now: Moment) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let place = self.random.below(self.lines.len());
+        let line = &mut self.lines[place];
+        match deed {
+            Deed::Finish => {
+                line.is_finished = true;
+                line.wire.finish();
+            }
+            Deed::Deafen => {
+                line.is_deaf = true;
+                line.wire.stop_reading();
+            }
+            _ => self.read_on(place, now),
+        }
+    }
+
+    fn read_on(&mut self, place: usize, now: Moment) {
+        let line = &mut self.lines[place];
+        if std::mem::take(&mut line.is_deaf) {
+            line.wire.read_eagerly();
+            line.since = now;
+        }
+    }
+
+    const fn new_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+}
+
+/// How long an answer may take: a call, a question in it, and what stands in the way.
+const ANSWER_MAX: Duration = Duration::from_millis(1_500);
+/// Connections of one client, where that is up to it.
+const LINES_MAX: usize = 5;

@@ -1,0 +1,191 @@
+//! What is to happen in one run over HTTP.
+
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::engine::mesh::MeshOptions;
+use corelane::engine::ring::RingOptions;
+use corelane::engine::ring::sim::{Fault, Faults};
+use corelane::server::Options;
+
+use super::offer::GUESTS_MAX;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) shards: usize,
+    pub(crate) options: Options,
+    pub(crate) faults: Faults,
+    /// When each client comes, and what it does then.
+    pub(crate) visits: Vec<(Duration, Vec<Deed>)>,
+    /// When the server is told to drain, where that is not when it is at rest.
+    pub(crate) drain: Option<Duration>,
+    /// One turn of a shard in so many comes late.
+    pub(crate) naps: Option<usize>,
+}
+
+/// One thing that a client does; what it has no session or connection for, it passes over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Deed {
+    /// Begins a session; what it had before it leaves behind.
+    Begin,
+    /// Has the tool work in the session.
+    Work,
+    /// Asks several things at once that are answered at once, one behind the other.
+    Burst,
+    /// Says what wants no answer.
+    Notice,
+    /// Takes a request of the session back.
+    Cancel,
+    /// Answers a question.
+    Reply,
+    /// Wants to hear of its resource.
+    Follow,
+    /// Has a handler say that somebody's resource has changed.
+    Touch,
+    /// Opens the general stream of the session.
+    Listen,
+    /// Asks for the rest of a stream.
+    Resume,
+    /// Ends the session.
+    Delete,
+    /// Has the tool work without a session.
+    Modern,
+    /// Opens a stream of notifications without a session.
+    Subscribe,
+    /// Asks for what is no message.
+    Plain,
+    /// Breaks a connection.
+    Cut,
+    /// Says its end on a connection and reads on.
+    Finish,
+    /// Reads nothing on a connection, then again.
+    Deafen,
+    Hear,
+    Wait(Duration),
+    /// Goes on when everything was answered; asks for what it has lost.
+    Settle,
+}
+
+impl Plan {
+    /// The run of this seed.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = Random::seeded(seed ^ 0x0057_4542 << 16);
+        let random = &mut random;
+        let mut faults = Faults::drawn(random).without(Fault::ClockJump);
+        if random.chance(1, 2) {
+            faults = faults.without(Fault::Reset).without(Fault::FailedAccept);
+        }
+        let shards = 1 + random.below(3);
+        let mut options = options();
+        options.engine.mesh = MeshOptions::simulated(faults, random);
+        if random.chance(1, 3) {
+            options.engine.mesh.lane_letters_max = 2;
+        }
+        options.engine.ring_sizes.receive_buffers = 2 << random.below(6);
+        options.engine.ring_sizes.receive_buffer_bytes = 64 << random.below(7);
+        options.limits.requests_in_flight_max = if random.chance(1, 4) { 2 } else { 64 };
+        if random.chance(1, 3) {
+            options.limits.outgoing_bytes_max = 512 << random.below(6);
+        }
+        let http = &mut options.http;
+        if random.chance(1, 3) {
+            http.sessions_max = (shards * (1 + random.below(2))) as u32;
+        }
+        let ttls_ms = [60, 200, 20_000];
+        http.session_idle_max = Duration::from_millis(ttls_ms[random.below(3)]);
+        if random.chance(1, 3) {
+            http.events_max = 1 + random.below(4) as u32;
+            http.event_bytes_max = 512 << random.below(6);
+        }
+        http.answer_max = Duration::from_millis([1, 10, 1_000][random.below(3)]);
+        http.silence_max = Duration::from_millis([3, 40, 1_000][random.below(3)]);
+        let naps = random.chance(1, 2).then(|| 4 + random.below(16));
+        let visits = (0..2 + random.below(GUESTS_MAX as usize - 4)).map(|_| {
+            let comes = Duration::from_micros(random.below(60_000) as u64);
+            (comes, deeds(random))
+        });
+        let visits = visits.collect();
+        let is_cut_short = random.chance(1, 4);
+        let drain = is_cut_short.then(|| Duration::from_micros(random.below(200_000) as u64));
+        Self { seed, shards, options, faults, visits, drain, naps }
+    }
+
+    /// Whether old events may be forgotten before they were seen.
+    pub(crate) const fn forgets(&self) -> bool {
+        let http = &self.options.http;
+        let is_small = http.events_max < 100 || http.event_bytes_max < ROOMY_BYTES;
+        is_small || self.is_narrow()
+    }
+
+    /// Whether little may wait for a client to read it.
+    pub(crate) const fn is_narrow(&self) -> bool {
+        self.options.limits.outgoing_bytes_max < ROOMY_BYTES
+    }
+
+    /// Whether sessions make room for others.
+    pub(crate) const fn is_crowded(&self) -> bool {
+        self.options.http.sessions_max < 100
+    }
+}
+
+/// Times that are over soon, and room for everything.
+pub(crate) fn options() -> Options {
+    let mut options = Options::default();
+    options.limits.request_max = Duration::from_millis(400);
+    options.limits.question_max = Duration::from_millis(150);
+    options.limits.round_max = Duration::from_millis(250);
+    options.engine.blocking_threads = 1;
+    options.engine.drain_max = Duration::from_millis(300);
+    options.engine.ring_sizes = RingOptions { sockets_max: 256, ..RingOptions::default() };
+    options.http.retry = Duration::from_millis(5);
+    options.http.session_idle_max = Duration::from_millis(200);
+    options
+}
+
+/// What a client does.
+fn deeds(random: &mut Random) -> Vec<Deed> {
+    let mut deeds = Vec::new();
+    let is_modern = random.chance(1, 3);
+    if !is_modern {
+        deeds.push(Deed::Begin);
+    }
+    for _ in 0..5 + random.below(25) {
+        let is_modern = is_modern != random.chance(1, 6);
+        deeds.push(match random.below(28) {
+            0..=3 if is_modern => Deed::Subscribe,
+            4..=12 if is_modern => Deed::Modern,
+            0..=7 => Deed::Work,
+            8 | 9 => Deed::Listen,
+            10 => Deed::Follow,
+            11 => Deed::Cancel,
+            12 => Deed::Notice,
+            13 | 14 => Deed::Resume,
+            15 => Deed::Reply,
+            16 => [Deed::Delete, Deed::Begin, Deed::Finish, Deed::Settle][random.below(4)],
+            17 | 18 => Deed::Touch,
+            19 | 20 => Deed::Burst,
+            21 => Deed::Plain,
+            22 | 23 => Deed::Cut,
+            24 => [Deed::Deafen, Deed::Hear][random.below(2)],
+            25 => wait(random, 250_000),
+            _ => wait(random, 9_000),
+        });
+        deeds.push(wait(random, 3_000));
+    }
+    if random.chance(2, 3) {
+        deeds.push(Deed::Settle);
+    }
+    if random.chance(1, 4) {
+        deeds.extend([Deed::Delete, Deed::Settle]);
+    }
+    deeds
+}
+
+const fn wait(random: &mut Random, microseconds_max: usize) -> Deed {
+    Deed::Wait(Duration::from_micros(random.below(microseconds_max) as u64))
+}
+
+/// As much as no run has.
+const ROOMY_BYTES: usize = 1 << 20;
