@@ -48,7 +48,7 @@ fn every_scenario_that_applies_to_2025_03_26_passes() {
 /// goes missing unnoticed.
 fn expect_passes(selection: Selection, count: usize) {
     let server = Serving::start(&[]);
-    let run = suite::run(selection, &server.url());
+    let run = suite::run(selection, &server.url("/mcp"));
     for scenario in &run.scenarios {
         eprintln!("{scenario}");
     }

@@ -13,6 +13,7 @@ mod asking;
 mod changes;
 mod content;
 mod exchanges;
+mod pair;
 mod prompts;
 mod resources;
 mod rounds;

@@ -175,9 +175,11 @@ impl Guest {
         if self.lines.iter().any(Line::waits) {
             return false;
         }
-        let mut lost = self.books.iter().enumerate().filter(|(_, book)| {
-            book.gone.is_none() && !book.is_deleted && !facts.drains
-        });
+        let mut lost = self
+            .books
+            .iter()
+            .enumerate()
+            .filter(|(_, book)| book.gone.is_none() && !book.is_deleted && !facts.drains);
         let lost = lost.find_map(|(session, book)| Some((session, *book.unfinished().first()?)));
         let Some((session, last)) = lost else { return true };
         self.resume(session, last, world, now);
@@ -307,8 +309,7 @@ impl Guest {
     }
 
     fn listen(&mut self, session: usize, world: &World, now: Moment) {
-        let text =
-            speech::of_session("GET", self.books[session].name(), None, Style::default());
+        let text = speech::of_session("GET", self.books[session].name(), None, Style::default());
         self.books[session].listens += 1;
         self.say(Asked::new(Kind::Listen, None, Some(session), now), &text, world, now);
     }
@@ -354,8 +355,7 @@ impl Guest {
         let params = json!({"notifications": {
             "toolsListChanged": true, "resourceSubscriptions": [super::offer::note(self.number)],
         }});
-        let message =
-            phrase::request(id, "subscriptions/listen", params, Revision::LATEST);
+        let message = phrase::request(id, "subscriptions/listen", params, Revision::LATEST);
         let text = speech::post(&message, None, Style::default());
         self.say(Asked::new(Kind::Subscribe, Some(id), None, now), &text, world, now);
     }
@@ -379,10 +379,9 @@ impl Guest {
                 Kind::Bare(200),
                 speech::request(("HEAD", "/healthz"), &[], None, Style::default()),
             ),
-            7 => (
-                Kind::Bare(204),
-                speech::request(("OPTIONS", "/mcp"), &[], None, Style::default()),
-            ),
+            7 => {
+                (Kind::Bare(204), speech::request(("OPTIONS", "/mcp"), &[], None, Style::default()))
+            }
             _ => {
                 let fields = [("Mcp-Session-Id", "12345678-1234-4123-8123-123456789abc")];
                 let text = speech::request(("DELETE", "/mcp"), &fields, None, Style::default());
