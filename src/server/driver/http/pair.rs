@@ -7,6 +7,7 @@
 //! Source: 2024-11-05 `basic/transports`, "HTTP with SSE".
 
 use super::keeping::carry;
+use super::sessions::in_session;
 use super::{Incoming, RETRY_AFTER_SECONDS};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -22,14 +23,12 @@ use crate::transport::http::status::Status;
 impl ShardDriver {
     /// The endpoint of 2024-11-05: a stream that begins a session, and says where to post.
     pub(super) fn begin_pair(&mut self, incoming: &Incoming<'_>) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         let member = Member { is_pair: true, ..Member::new() };
         let Ok(begun) = self.http.sessions.begin(member, incoming.now) else {
-            let fields = Fields {
-                retry_after_seconds: Some(RETRY_AFTER_SECONDS),
-                ..self.fields(incoming, incoming.origin())
-            };
+            let fields =
+                Fields { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..incoming.fields() };
             let answer = (Status::UNAVAILABLE, Body::Nothing, fields);
             return self.answer(incoming, answer, &[]);
         };
@@ -54,7 +53,7 @@ impl ShardDriver {
         session: &[u8],
         (text, length): (&mut [u8], usize),
     ) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         let id = SessionId::parse(session);
         let found = id.filter(|id| id.owner(self.road.shards) == self.shard);
@@ -68,7 +67,7 @@ impl ShardDriver {
             };
         };
         self.carry_for_pair(key, (text, length), incoming.now);
-        let fields = self.fields(incoming, incoming.origin());
+        let fields = incoming.fields();
         self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
     }
 
