@@ -212,6 +212,24 @@ fn sessions_that_never_were_are_not_found_and_requests_without_one_are_refused()
 }
 
 #[test]
+fn a_revision_that_nobody_speaks_is_refused_in_a_session_as_well() {
+    on_one_shard_and_two(|options| {
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), LEGACY);
+        let mut client = session.connect();
+        for asking in [session.post(&echo(1, "hi")), session.listen(), session.end()] {
+            let asking = asking.field("MCP-Protocol-Version", "1999-01-01");
+            client.ask(&asking).expect_error(400, -32022, None);
+        }
+        // The first revision with sessions does not know the field.
+        let asking = session.post(&echo(1, "hi")).without("MCP-Protocol-Version");
+        assert_eq!(text(&client.ask(&asking).message()), "hi");
+        drop(client);
+        stage.close();
+    });
+}
+
+#[test]
 fn ten_thousand_guesses_find_no_session_and_cost_nothing() {
     on_one_shard_and_two(|options| {
         let stage = Stage::open(options);
@@ -466,6 +484,36 @@ fn batches_belong_to_sessions_of_2025_03_26() {
         let newer = Session::begin(stage.address(), LEGACY);
         let answer = newer.connect().ask(&newer.post(&json!([echo(1, "a")])));
         answer.expect_error(400, -32600, None);
+        stage.close();
+    });
+}
+
+#[test]
+fn a_batch_that_cancels_a_request_is_answered_for_the_others() {
+    on_one_shard_and_two(|options| {
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), BATCHED);
+        for _ in 0..8 {
+            let mut first = session.connect();
+            first.send(&session.post(&call("first", "until-cancelled", json!({}))));
+            assert_eq!(stage.told(), "begun");
+            let mut second = session.connect();
+            let slow = |id| call(id, "slow", json!({"steps": 1, "step_ms": 1}));
+            let batch = json!([slow("second"), cancelled("first")]);
+            let (before, answer) = second.ask_through(&session.post(&batch));
+            assert_eq!((before.len(), &answer["id"]), (0, &json!("second")), "{answer}");
+            assert_eq!(stage.told(), "cancelled");
+            first.begin_stream();
+            first.expect_end_of_stream();
+            // Taken back before it could begin to be waited for.
+            let batch = json!([slow("third"), slow("fourth"), cancelled("third")]);
+            let (before, answer) = second.ask_through(&session.post(&batch));
+            assert_eq!((before.len(), &answer["id"]), (0, &json!("fourth")), "{answer}");
+            let batch = json!([slow("fifth"), cancelled("fifth")]);
+            second.ask_stream(&session.post(&batch));
+            second.expect_end_of_stream();
+            second.expect_alive();
+        }
         stage.close();
     });
 }

@@ -95,11 +95,18 @@ impl Manner {
         let session = session.as_ref().map(|text| &text[..]);
         let allowed =
             if self.is_for_all { Some(Allowed::Any) } else { origin.map(Allowed::Origin) };
-        let fields = Fields { session, version: self.version, origin: allowed, ..Fields::NONE };
+        let is_full = status == Status::UNAVAILABLE;
+        let retry_after_seconds = is_full.then_some(RETRY_AFTER_SECONDS);
+        let version = self.version;
+        let fields =
+            Fields { session, version, retry_after_seconds, origin: allowed, ..Fields::NONE };
         let Self { is_chunked, closes, .. } = self;
         write(&Response { status, body, closes, is_chunked, fields })
     }
 }
+
+/// When a client comes back that finds no room.
+pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Who answers a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

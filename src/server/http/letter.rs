@@ -57,6 +57,8 @@ pub(in crate::server) enum Wish {
         text: Vec<u8>,
         /// Its length.
         length: usize,
+        /// Whether it came to the endpoint for clients of 2024-11-05.
+        is_pair: bool,
     },
     /// End.
     End,
