@@ -25,7 +25,13 @@ impl Guest {
         for line in &mut lines {
             self.hear_line(line, now, facts).map_err(|what| format!("{what}, on {line}"))?;
         }
-        lines.retain(|line| !line.wire.has_ended() && !line.wire.is_reset());
+        lines.retain(|line| {
+            let is_over = line.wire.has_ended() || line.wire.is_reset();
+            if is_over {
+                line.wire.close();
+            }
+            !is_over
+        });
         self.lines = lines;
         Ok(())
     }
@@ -89,8 +95,12 @@ impl Guest {
         now: Moment,
         facts: Facts,
     ) -> Result<bool, String> {
-        if let Some(session) = asked.session {
-            self.books[session].busy = now;
+        let is_missing = |head: &Head| head.status == 404;
+        let session = asked.session.map(|session| &mut self.books[session]);
+        if let Some(book) = session
+            && asked.head.as_ref().is_some_and(|head| !is_missing(head))
+        {
+            book.busy = now;
         }
         match piece {
             Piece::Head(head) => {
@@ -117,8 +127,8 @@ impl Guest {
                 let book = &mut self.books[session];
                 let was_gone = book.gone.is_some_and(|gone| gone <= asked.said);
                 if status == 404 {
-                    let ttl = facts.ttl.filter(|_| !self.is_slow);
-                    book.miss(asked.busy, now, ttl)?;
+                    let ttl = facts.ttl.filter(|_| !self.is_slow && !self.was_deaf);
+                    book.miss(now, ttl)?;
                 }
                 was_gone
             }
@@ -130,6 +140,8 @@ impl Guest {
             (Kind::Begin | Kind::Modern | Kind::Subscribe, 200) => true,
             (Kind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
+            // It waited for long on the way to the shard of its session.
+            (Kind::Notice | Kind::Confirm | Kind::Delete, 200) => head.is_stream,
             _ if must_be_gone => false,
             (Kind::Request | Kind::Listen | Kind::Resume(_), 200) => true,
             (Kind::Notice | Kind::Confirm, 202) | (Kind::Delete, 204) => true,
@@ -143,7 +155,7 @@ impl Guest {
         {
             self.books[session].gone.get_or_insert(now);
         }
-        if asked.kind == Kind::Confirm && status == 202 {
+        if asked.kind == Kind::Confirm && matches!(status, 200 | 202) {
             self.session = asked.session;
         }
         if asked.kind == Kind::Begin && status == 200 {
@@ -264,7 +276,8 @@ impl Guest {
     /// The stream ends: with its answer, or for a reason.
     fn hear_end(&mut self, asked: &mut Asked, facts: Facts) -> Result<(), String> {
         self.tally.streams += 1;
-        if asked.is_answered || asked.is_put_off || facts.drains {
+        let wants_none = matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete);
+        if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
             return Ok(());
         }
         let Some(session) = asked.session else {

@@ -60,6 +60,11 @@ impl Reader {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Where it stands, for whoever reads a failure.
+    pub(crate) fn describe(&self) -> String {
+        format!("{:?} before {}", self.place, self.bytes.escape_ascii())
+    }
+
     /// Whether nothing of a response is there.
     pub(crate) const fn is_between(&self) -> bool {
         self.bytes.is_empty() && !matches!(self.place, Place::Inside(_))
