@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every test of the repository. Arguments go to `cargo test`, for instance `./test.sh --test tidy`.
 #
-# Installs the official MCP clients that tests/interop drives (below target, once), and finds the
+# Installs the official MCP clients that tests/interop drives, the official suite that
+# tests/conformance runs (both below target, once) and the browser of tests/page, and finds the
 # official schemas in MCP_SCHEMA_DIR, a folder of REVISION/schema.json. Without that folder messages
 # are judged by the types of the schema crates alone.
 
@@ -13,5 +14,9 @@ if [ -z "${MCP_SCHEMA_DIR:-}" ] && [ -d "$schemas" ]; then
   export MCP_SCHEMA_DIR="$schemas"
 fi
 tests/interop/install.sh
+<<<<<<< HEAD
+tests/conformance/install.sh
+=======
 tests/page/install.sh
+>>>>>>> road
 exec cargo test --workspace --locked "$@"

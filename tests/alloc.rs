@@ -1,5 +1,5 @@
-//! The road allocates nothing: a call of an inline tool over TCP, from the arrival of its bytes to
-//! the departure of its answer, once the shard is warm.
+//! The road allocates nothing: a call of an inline tool over TCP or HTTP, from the arrival of its
+//! bytes to the departure of its answer, once the shard is warm.
 //!
 //! A real shard runs on the test's own thread, over each ring, and only what that thread allocates
 //! is counted. Its client is another thread on the other end of loopback connections.
@@ -45,40 +45,104 @@ enum Era {
     Modern,
 }
 
+/// What carries the calls.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Http,
+    Tcp,
+}
+
+impl Way {
+    const fn transport(self) -> Transport {
+        match self {
+            Self::Http => Transport::Http,
+            Self::Tcp => Transport::Tcp,
+        }
+    }
+
+    /// A message as it goes over the wire, in the session that `session` names by a line of a head.
+    fn frame(self, text: &str, session: &str) -> String {
+        match self {
+            Self::Tcp => text.to_owned() + "\n",
+            Self::Http => {
+                let length = text.len();
+                let modern = if session.is_empty() { MODERN_HEAD } else { session };
+                format!("{POST}{modern}Content-Length: {length}\r\n\r\n{text}")
+            }
+        }
+    }
+
+    /// Answers that are there in full.
+    fn answers(self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Tcp => memchr::memchr_iter(b'\n', bytes).count(),
+            Self::Http => {
+                let (mut rest, mut count) = (bytes, 0);
+                while let Some(end) = end_of_answer(rest) {
+                    rest = &rest[end..];
+                    count += 1;
+                }
+                count
+            }
+        }
+    }
+}
+
+/// Where the first answer over HTTP ends, where it is there in full.
+fn end_of_answer(bytes: &[u8]) -> Option<usize> {
+    let head = memchr::memmem::find(bytes, b"\r\n\r\n")? + 4;
+    let length = memchr::memmem::find(&bytes[..head], b"Content-Length:")?;
+    let value = String::from_utf8_lossy(&bytes[length + 15..head]);
+    let end = head + value.lines().next()?.trim().parse::<usize>().ok()?;
+    (end <= bytes.len()).then_some(end)
+}
+
 /// One connection and the calls that it repeats.
 struct Client {
+    way: Way,
     stream: TcpStream,
     calls: Vec<u8>,
+    count: usize,
     arrival: Vec<u8>,
 }
 
 impl Client {
-    fn open(address: SocketAddr, era: Era, calls: Vec<u8>) -> io::Result<Self> {
+    fn open(address: SocketAddr, (way, era): (Way, Era)) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        let mut client = Self { stream, calls, arrival: vec![0; 256 * 1024] };
+        let arrival = vec![0; 256 * 1024];
+        let mut client = Self { way, stream, calls: Vec::new(), count: 0, arrival };
+        let mut session = String::new();
         if matches!(era, Era::Legacy) {
-            client.stream.write_all(INITIALIZE.as_bytes())?;
+            client.stream.write_all(way.frame(INITIALIZE, "User-Agent: alloc\r\n").as_bytes())?;
             client.hear(1)?;
-            client.stream.write_all(INITIALIZED.as_bytes())?;
+            let told = String::from_utf8_lossy(&client.arrival);
+            let line = told.lines().find(|line| line.starts_with("Mcp-Session-Id"));
+            session = line.map(|line| format!("{line}\r\n")).unwrap_or_default();
+            client.stream.write_all(way.frame(INITIALIZED, &session).as_bytes())?;
+            if matches!(way, Way::Http) {
+                client.stream.read_exact(&mut [0; ACCEPTED_BYTES])?;
+            }
         }
+        let lengths = MESSAGES.into_iter();
+        let calls = (1..).zip(lengths).map(|(id, length)| call(era, id, length));
+        client.count = MESSAGES.len();
+        client.calls = calls.map(|text| way.frame(&text, &session)).collect::<String>().into();
         Ok(client)
     }
 
-    /// Reads until `answers` lines have come; all of them must be results.
+    /// Reads until so many answers have come; all of them must be results.
     fn hear(&mut self, answers: usize) -> io::Result<()> {
         let mut filled = 0;
-        while newlines(&self.arrival[..filled]) < answers {
+        while self.way.answers(&self.arrival[..filled]) < answers {
             let length = self.stream.read(&mut self.arrival[filled..])?;
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             filled += length;
         }
-        for line in self.arrival[..filled].split_inclusive(|byte| *byte == b'\n') {
-            let text = String::from_utf8_lossy(line);
-            assert!(text.contains("\"result\":"), "{text}");
-        }
+        let results = memchr::memmem::find_iter(&self.arrival[..filled], b"\"result\":").count();
+        assert_eq!(results, answers, "{}", String::from_utf8_lossy(&self.arrival[..filled]));
         Ok(())
     }
 
@@ -88,14 +152,10 @@ impl Client {
             client.stream.write_all(&client.calls)?;
         }
         for client in clients {
-            client.hear(newlines(&client.calls))?;
+            client.hear(client.count)?;
         }
         Ok(())
     }
-}
-
-fn newlines(bytes: &[u8]) -> usize {
-    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 /// One call of the echo tool with a message of `length` bytes.
@@ -107,20 +167,16 @@ fn call(era: Era, id: usize, length: usize) -> String {
     let message = "m".repeat(length);
     format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\
-         \"name\":\"echo\",\"arguments\":{{\"message\":\"{message}\"}}{meta}}}}}\n"
+         \"name\":\"echo\",\"arguments\":{{\"message\":\"{message}\"}}{meta}}}}}"
     )
 }
 
-/// Small calls in a row, and one that is larger than a receive buffer.
-fn calls(era: Era) -> Vec<u8> {
-    let lengths = [32, 1, 100, 6_000, 32, 0, 700, 32];
-    let lines = (1..).zip(lengths).map(|(id, length)| call(era, id, length));
-    lines.collect::<String>().into_bytes()
-}
+/// Bytes of the messages of small calls in a row, and of one that is larger than a receive buffer.
+const MESSAGES: [usize; 8] = [32, 1, 100, 6_000, 32, 0, 700, 32];
 
 /// Everything the client does: all its connections, round after round, until the shard is gone.
-fn load(address: SocketAddr, era: Era) -> io::Result<()> {
-    let open = || Client::open(address, era, calls(era));
+fn load(address: SocketAddr, how: (Way, Era)) -> io::Result<()> {
+    let open = || Client::open(address, how);
     let clients: io::Result<Vec<_>> = std::iter::repeat_with(open).take(CONNECTIONS).collect();
     let mut clients = clients?;
     while Client::round(&mut clients).is_ok() {}
@@ -128,7 +184,10 @@ fn load(address: SocketAddr, era: Era) -> io::Result<()> {
 }
 
 /// A shard with the demo's tools on `ring`, and where it listens.
-fn shard<R: Ring>(mut ring: R) -> Result<(Shard<R, ShardDriver>, SocketAddr), Box<dyn Error>> {
+fn shard<R: Ring>(
+    mut ring: R,
+    way: Way,
+) -> Result<(Shard<R, ShardDriver>, SocketAddr), Box<dyn Error>> {
     let listening = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     let address = listener::local_address(&listening)?;
     let Registered::Listener(listener) = ring.register(Source::Listener(listening))? else {
@@ -138,14 +197,14 @@ fn shard<R: Ring>(mut ring: R) -> Result<(Shard<R, ShardDriver>, SocketAddr), Bo
     let (seeds, _handle) = server.options(Options::default()).seeds(1)?;
     let seed = seeds.into_iter().next().ok_or("a server of one shard has a seed")?;
     let host = Rc::new(Native::new(ring.waker()));
-    let inlet = Inlet::Listener { listener, transport: Transport::Tcp };
+    let inlet = Inlet::Listener { listener, transport: way.transport() };
     Ok((seed.build(ring, host, &[inlet])?, address))
 }
 
 /// The fewest allocations of a shard between two looks.
-fn fewest_allocations<R: Ring>(ring: R, era: Era) -> Result<usize, Box<dyn Error>> {
-    let (mut shard, address) = shard(ring)?;
-    let client = thread::spawn(move || load(address, era));
+fn fewest_allocations<R: Ring>(ring: R, how: (Way, Era)) -> Result<usize, Box<dyn Error>> {
+    let (mut shard, address) = shard(ring, how.0)?;
+    let client = thread::spawn(move || load(address, how));
     let mut fewest = usize::MAX;
     for _ in 0..LOOKS_MAX {
         let end = called(&shard) + CALLS;
@@ -173,30 +232,44 @@ fn called<R: Ring>(shard: &Shard<R, ShardDriver>) -> u64 {
 
 #[test]
 fn a_call_on_the_readiness_ring_allocates_nothing_after_warm_up() {
-    for era in [Era::Legacy, Era::Modern] {
+    for how in WAYS {
         let ring = PollRing::new(&RingOptions::default(), Clock::start()).unwrap();
-        assert_eq!(fewest_allocations(ring, era).unwrap(), 0, "{era:?}");
+        assert_eq!(fewest_allocations(ring, how).unwrap(), 0, "{how:?}");
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_call_on_io_uring_allocates_nothing_after_warm_up() {
-    for era in [Era::Legacy, Era::Modern] {
+    for how in WAYS {
         let ring = UringRing::new(&RingOptions::default(), Clock::start()).unwrap();
-        assert_eq!(fewest_allocations(ring, era).unwrap(), 0, "{era:?}");
+        assert_eq!(fewest_allocations(ring, how).unwrap(), 0, "{how:?}");
     }
 }
+
+const WAYS: [(Way, Era); 4] = [
+    (Way::Http, Era::Legacy),
+    (Way::Http, Era::Modern),
+    (Way::Tcp, Era::Legacy),
+    (Way::Tcp, Era::Modern),
+];
+
+const POST: &str = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+                    Accept: application/json, text/event-stream\r\n";
+
+const MODERN_HEAD: &str =
+    "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n";
+
+/// Bytes of the answer to a notification.
+const ACCEPTED_BYTES: usize = 81;
 
 const INITIALIZE: &str = concat!(
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"#,
     r#""protocolVersion":"2025-11-25","capabilities":{},"#,
     r#""clientInfo":{"name":"alloc","version":"1"}}}"#,
-    "\n"
 );
 
-const INITIALIZED: &str =
-    concat!(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "\n");
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 const META: &str = concat!(
     r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,

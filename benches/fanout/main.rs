@@ -16,10 +16,13 @@ mod audience;
 #[expect(dead_code, reason = "the floor bench asks for more")]
 #[path = "../rig/process.rs"]
 mod process;
+#[path = "../rig/service.rs"]
 mod service;
 
 use std::io::{self, Write};
 use std::time::Duration;
+
+use corelane::server::Options;
 
 use self::audience::Audience;
 use self::process::CHILD;
@@ -42,15 +45,29 @@ fn main() -> io::Result<()> {
     let streams = number("--streams", 100)?;
     if arguments.first().is_some_and(|first| first == CHILD) {
         process::settle(&[SERVER_CORE])?;
-        return service::serve(connections, streams);
+        return service::serve(options(connections, streams)?);
     }
     process::pin(&[CLIENT_CORE])?;
     measure(connections, streams, number("--changes", 21)?.max(1))
 }
 
+/// One shard with room for so many connections and streams on each.
+fn options(connections: usize, streams: usize) -> io::Result<Options> {
+    let mut options = Options::default();
+    options.tcp.address = Some(([127, 0, 0, 1], 0).into());
+    options.tcp.connections_max = u32::try_from(connections).map_err(io::Error::other)?;
+    options.http.address = None;
+    options.engine.shards = Some(1);
+    options.limits.subscriptions_per_connection_max =
+        u32::try_from(streams).map_err(io::Error::other)?;
+    Ok(options)
+}
+
 fn measure(connections: usize, streams: usize, changes: usize) -> io::Result<()> {
     let all = (connections * streams) as u64;
-    let mut service = Service::start(connections, streams)?;
+    let arguments =
+        ["--connections".into(), connections.to_string(), "--streams".into(), streams.to_string()];
+    let mut service = Service::start(&arguments)?;
     let mut audience = Audience::connect(service.address(), connections)?;
     let before = service.resident_bytes()?;
     audience.listen(streams)?;

@@ -1,7 +1,9 @@
 //! The books of a closed loop: what was asked on one stream, what was answered, and the sums.
 //!
 //! What it keeps true: a stream has at most `depth` calls in flight; answers are expected in the
-//! order of the calls; in the end every call has one answer and all answers have one length.
+//! order of the calls; in the end every call has one answer. Lines are counted, all of them must
+//! have one length, and a sample is read; of every HTTP response the status, the length, the id
+//! and the text are compared, and a sample is read too.
 
 use std::io;
 
@@ -10,14 +12,29 @@ use hdrhistogram::Histogram;
 use memchr::{memchr, memchr_iter};
 
 use crate::requests::{FIRST_ID, Template};
+use crate::responses::{Model, Response};
 
-/// One arrival in so many is read in full: a prime, so that every connection has its turn.
+/// How answers are told from each other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Framing {
+    Lines,
+    /// HTTP responses, each with the id of its call.
+    Responses,
+    /// HTTP responses of a floor, which has one for all calls.
+    FixedResponses,
+}
+
+/// One arrival, or one HTTP response, in so many is read in full: a prime, so that every
+/// connection has its turn.
 const SAMPLE_EVERY: u64 = 509;
 const LATENCY_NANOSECONDS_MAX: u64 = 60_000_000_000;
 
 /// One stream's books.
 #[derive(Debug)]
 pub(crate) struct Dialogue {
+    framing: Framing,
+    /// The id of its first call.
+    first_id: u64,
     asked: u64,
     answered: u64,
     /// Calls that may be asked now.
@@ -26,8 +43,9 @@ pub(crate) struct Dialogue {
     timed: Option<(Moment, u64)>,
     /// The last arrival ended within a line.
     inside_line: bool,
-    /// The beginning of the first answer, until any answer has been read in full.
-    first: Vec<u8>,
+    /// The beginning of an answer that is not all there: of lines only of the first, until any
+    /// answer has been read in full.
+    begun: Vec<u8>,
 }
 
 /// What all streams of one load came to.
@@ -37,22 +55,31 @@ pub(crate) struct Sums {
     /// Nanoseconds from a send to the last of its answers, one send of a stream at a time.
     pub(crate) latency: Histogram<u64>,
     bytes: u64,
-    /// Bytes of one answer, once the first was seen.
+    /// Bytes of one line, once the first was seen.
     answer_bytes: u64,
-    arrivals: u64,
+    /// Arrivals of lines, or responses.
+    looked_at: u64,
+    model: Option<Model>,
 }
 
 impl Dialogue {
     /// The books of a stream that may have `depth` calls in flight.
-    pub(crate) const fn new(depth: usize) -> Self {
+    pub(crate) const fn new(depth: usize, framing: Framing) -> Self {
         Self {
+            framing,
+            first_id: FIRST_ID,
             asked: 0,
             answered: 0,
             owed: depth,
             timed: None,
             inside_line: false,
-            first: Vec::new(),
+            begun: Vec::new(),
         }
+    }
+
+    /// Numbers the calls from `first_id` on, before the first of them.
+    pub(crate) const fn begin_at(&mut self, first_id: u64) {
+        self.first_id = first_id;
     }
 
     /// Calls so far.
@@ -73,7 +100,7 @@ impl Dialogue {
         let depth = calls.len() / template.bytes();
         let first = depth - self.owed;
         for place in first..depth {
-            template.number(calls, place, FIRST_ID + self.asked);
+            template.number(calls, place, self.first_id + self.asked);
             self.asked += 1;
         }
         self.owed = 0;
@@ -83,7 +110,7 @@ impl Dialogue {
         first * template.bytes()
     }
 
-    /// Counts the answers in what arrived, and reads one where its turn has come.
+    /// Counts the answers in what arrived, and looks at them.
     #[inline]
     pub(crate) fn hear(
         &mut self,
@@ -92,26 +119,11 @@ impl Dialogue {
         now: Moment,
         sums: &mut Sums,
     ) -> io::Result<()> {
-        let answers = memchr_iter(b'\n', arrived).count();
-        sums.arrivals += 1;
-        if sums.answer_bytes == 0 {
-            self.first.extend_from_slice(arrived);
-            if let Some(end) = memchr(b'\n', &self.first) {
-                template.check(&self.first[..=end], FIRST_ID)?;
-                sums.answer_bytes = end as u64 + 1;
-                self.first = Vec::new();
-            }
-        } else if sums.arrivals.is_multiple_of(SAMPLE_EVERY)
-            && !self.inside_line
-            && let Some(end) = memchr(b'\n', arrived)
-        {
-            template.check(&arrived[..=end], FIRST_ID + self.answered)?;
-        }
-        self.inside_line = arrived.last() != Some(&b'\n');
-        self.answered += answers as u64;
+        let answers = match self.framing {
+            Framing::Lines => self.hear_lines(template, arrived, sums)?,
+            _ => self.hear_responses(template, arrived, sums)?,
+        };
         self.owed += answers;
-        sums.answered += answers as u64;
-        sums.bytes += arrived.len() as u64;
         if let Some((sent, last)) = self.timed
             && self.answered >= last
         {
@@ -121,6 +133,74 @@ impl Dialogue {
         }
         Ok(())
     }
+
+    /// Counts newlines, and reads a line where its turn has come.
+    #[inline]
+    fn hear_lines(
+        &mut self,
+        template: &Template,
+        arrived: &[u8],
+        sums: &mut Sums,
+    ) -> io::Result<usize> {
+        let answers = memchr_iter(b'\n', arrived).count();
+        sums.looked_at += 1;
+        if sums.answer_bytes == 0 {
+            self.begun.extend_from_slice(arrived);
+            if let Some(end) = memchr(b'\n', &self.begun) {
+                template.check(&self.begun[..=end], FIRST_ID)?;
+                sums.answer_bytes = end as u64 + 1;
+                self.begun = Vec::new();
+            }
+        } else if sums.looked_at.is_multiple_of(SAMPLE_EVERY)
+            && !self.inside_line
+            && let Some(end) = memchr(b'\n', arrived)
+        {
+            template.check(&arrived[..=end], FIRST_ID + self.answered)?;
+        }
+        self.inside_line = arrived.last() != Some(&b'\n');
+        self.answered += answers as u64;
+        sums.answered += answers as u64;
+        sums.bytes += arrived.len() as u64;
+        Ok(answers)
+    }
+
+    /// Goes from response to response, across the borders of arrivals.
+    #[inline]
+    fn hear_responses(
+        &mut self,
+        template: &Template,
+        arrived: &[u8],
+        sums: &mut Sums,
+    ) -> io::Result<usize> {
+        let mut begun = std::mem::take(&mut self.begun);
+        let is_split = !begun.is_empty();
+        if is_split {
+            begun.extend_from_slice(arrived);
+        }
+        let bytes = if is_split { &begun } else { arrived };
+        let (mut from, mut answers) = (0, 0);
+        while from < bytes.len() {
+            let id = match self.framing {
+                Framing::FixedResponses => FIRST_ID,
+                _ => self.first_id + self.answered,
+            };
+            let Some(length) = sums.look_at(template, &bytes[from..], id)? else { break };
+            from += length;
+            answers += 1;
+            self.answered += 1;
+            sums.answered += 1;
+        }
+        if self.answered > self.asked {
+            return Err(io::Error::other("a response that nothing was asked for"));
+        }
+        if is_split {
+            begun.drain(..from);
+        } else {
+            begun.extend_from_slice(&arrived[from..]);
+        }
+        self.begun = begun;
+        Ok(answers)
+    }
 }
 
 impl Sums {
@@ -128,7 +208,26 @@ impl Sums {
     pub(crate) fn new() -> io::Result<Self> {
         let latency = Histogram::new_with_bounds(1, LATENCY_NANOSECONDS_MAX, 3);
         let latency = latency.map_err(io::Error::other)?;
-        Ok(Self { answered: 0, latency, bytes: 0, answer_bytes: 0, arrivals: 0 })
+        Ok(Self { answered: 0, latency, bytes: 0, answer_bytes: 0, looked_at: 0, model: None })
+    }
+
+    /// The length of the right answer to the call `id` at the beginning of `bytes`; `None` until it
+    /// is all there.
+    #[inline]
+    fn look_at(&mut self, template: &Template, bytes: &[u8], id: u64) -> io::Result<Option<usize>> {
+        if let Some(model) = &self.model
+            && !self.looked_at.is_multiple_of(SAMPLE_EVERY)
+            && let Some(length) = model.accept(bytes, id)
+        {
+            self.looked_at += 1;
+            return Ok(Some(length));
+        }
+        let Some(response) = Response::read(bytes)? else { return Ok(None) };
+        response.expect(200)?;
+        template.check(response.body, id)?;
+        self.model = Some(Model::new(&response, id)?);
+        self.looked_at += 1;
+        Ok(Some(response.bytes()))
     }
 
     /// Compares the sums with the number of calls that were asked.

@@ -1,11 +1,13 @@
-//! The floors: what the machine does when a server does nothing but say back what it heard.
+//! The floors: what the machine does when a server does nothing but say back what it heard, or one
+//! and the same response to every request of HTTP.
 //!
-//! Neither knows of lines, JSON or tools. The ring echo stands on the very backend that Corelane
-//! uses, without its driver: its cost is the kernel's and the backend's. The tokio echo is what
+//! None of them knows of JSON or tools. The ring floor stands on the very backend that Corelane
+//! uses, without its driver: its cost is the kernel's and the backend's. The tokio floor is what
 //! the common alternative costs.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use corelane::engine::clock::Clock;
 use corelane::engine::ring::poll::PollRing;
@@ -15,23 +17,45 @@ use corelane::engine::ring::{
 };
 use socket2::{Domain, Protocol, Type};
 
+use crate::fixed::Fixed;
+
 const BACKLOG: i32 = 4096;
 const TOKIO_BUFFER_BYTES: usize = 4096;
 
+/// What a floor says.
+#[derive(Debug)]
+pub(crate) enum Words {
+    /// What it heard.
+    Echo,
+    /// The same response to every request.
+    Fixed(Box<Fixed>),
+}
+
+impl Words {
+    /// Puts what `arrived` gets on `out`. What is the beginning of something stays in `begun`.
+    #[inline]
+    fn answer(&self, arrived: &[u8], begun: &mut Vec<u8>, out: &mut Vec<u8>) {
+        match self {
+            Self::Echo => out.extend_from_slice(arrived),
+            Self::Fixed(fixed) => fixed.answer(arrived, begun, out),
+        }
+    }
+}
+
 /// Serves until it is killed.
-pub(crate) fn serve(floor: &str) -> io::Result<()> {
+pub(crate) fn serve(floor: &str, words: Words) -> io::Result<()> {
     let listener = listen()?;
     let address = listener.local_addr()?;
     match floor {
         "ring" => {
             let ring = UringRing::new(&RingOptions::default(), Clock::start())?;
-            serve_ring(ring, listener)
+            serve_ring(ring, listener, &words)
         }
         "poll" => {
             let ring = PollRing::new(&RingOptions::default(), Clock::start())?;
-            serve_ring(ring, listener)
+            serve_ring(ring, listener, &words)
         }
-        "tokio" => serve_tokio(listener, address),
+        "tokio" => serve_tokio(listener, address, words),
         other => Err(io::Error::other(format!("there is no floor named {other}"))),
     }
 }
@@ -45,11 +69,13 @@ fn listen() -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// What the ring echo keeps of one connection.
+/// What a ring floor keeps of one connection.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Heard and not yet said back.
-    heard: Vec<u8>,
+    /// The beginning of what is not all there.
+    begun: Vec<u8>,
+    /// To be said.
+    answers: Vec<u8>,
     /// The other buffer, while it is not being sent.
     spare: Vec<u8>,
     sending: bool,
@@ -57,7 +83,7 @@ struct Lane {
 }
 
 /// One send a connection and turn, one enter a turn.
-fn serve_ring<R: Ring>(mut ring: R, listener: TcpListener) -> io::Result<()> {
+fn serve_ring<R: Ring>(mut ring: R, listener: TcpListener, words: &Words) -> io::Result<()> {
     let address = listener.local_addr()?;
     let Registered::Listener(door) = ring.register(Source::Listener(listener.into()))? else {
         return Err(io::Error::other("a listener was registered as a socket"));
@@ -82,7 +108,8 @@ fn serve_ring<R: Ring>(mut ring: R, listener: TcpListener) -> io::Result<()> {
                 }
                 Completion::Received { socket, lease } => {
                     let bytes = &ring.bytes(&lease)[..lease.length as usize];
-                    lanes[socket.index()].heard.extend_from_slice(bytes);
+                    let Lane { begun, answers, .. } = &mut lanes[socket.index()];
+                    words.answer(bytes, begun, answers);
                     ring.release(lease);
                     socket
                 }
@@ -100,7 +127,7 @@ fn serve_ring<R: Ring>(mut ring: R, listener: TcpListener) -> io::Result<()> {
                 _ => continue,
             };
             let lane = &mut lanes[socket.index()];
-            if !lane.touched && !lane.sending && !lane.heard.is_empty() {
+            if !lane.touched && !lane.sending && !lane.answers.is_empty() {
                 lane.touched = true;
                 touched.push(socket);
             }
@@ -109,27 +136,32 @@ fn serve_ring<R: Ring>(mut ring: R, listener: TcpListener) -> io::Result<()> {
             let lane = &mut lanes[socket.index()];
             lane.touched = false;
             lane.sending = true;
-            let buffer = std::mem::replace(&mut lane.heard, std::mem::take(&mut lane.spare));
+            let buffer = std::mem::replace(&mut lane.answers, std::mem::take(&mut lane.spare));
             ring.submit(Operation::Send { socket, buffer, from: 0 });
         }
     }
 }
 
 /// One task a connection, on one thread.
-fn serve_tokio(listener: TcpListener, address: SocketAddr) -> io::Result<()> {
+fn serve_tokio(listener: TcpListener, address: SocketAddr, words: Words) -> io::Result<()> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     listener.set_nonblocking(true)?;
+    let words = Arc::new(words);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         eprintln!("listening tcp {address}");
         loop {
             let (mut stream, _) = listener.accept().await?;
+            let words = Arc::clone(&words);
             runtime.spawn(async move {
                 let mut buffer = vec![0; TOKIO_BUFFER_BYTES];
+                let (mut begun, mut answers) = (Vec::new(), Vec::new());
                 while let Ok(length) = stream.read(&mut buffer).await {
-                    if length == 0 || stream.write_all(&buffer[..length]).await.is_err() {
+                    answers.clear();
+                    words.answer(&buffer[..length], &mut begun, &mut answers);
+                    if length == 0 || stream.write_all(&answers).await.is_err() {
                         return;
                     }
                 }

@@ -1,8 +1,9 @@
 //! The load: a closed loop over many connections, on a ring of our own.
 //!
 //! Each connection keeps `depth` calls in flight; what was answered is asked again with the next
-//! ids, in one send. The client must cost less than any server, so it counts newlines and bytes
-//! and reads only a sample of the answers; see [`crate::dialogue`].
+//! ids, in one send. The client must cost less than any server, so it counts newlines and bytes, or
+//! compares responses with one that it knows, and reads only a sample of the answers; see
+//! [`crate::dialogue`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,9 +15,11 @@ use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{Completion, Lease, Operation, Patience, Ring, RingOptions, Socket};
 use hdrhistogram::Histogram;
 
-use crate::dialogue::{Dialogue, Sums};
+use crate::dialogue::{Dialogue, Framing, Sums};
+use crate::hop;
+use crate::opening::{Opening, Progress, Step};
 use crate::process::Server;
-use crate::requests::{Era, INITIALIZE, INITIALIZED, Template};
+use crate::requests::{Era, FIRST_ID, LAST_ID, SESSION_BYTES, Template};
 
 /// Connections that are being opened at one time.
 const OPENING_MAX: usize = 128;
@@ -36,6 +39,10 @@ pub(crate) struct Load {
     pub(crate) message_bytes: usize,
     /// Whether the server speaks MCP, so that a legacy session has to be opened.
     pub(crate) protocol: bool,
+    /// Over HTTP instead of lines.
+    pub(crate) http: bool,
+    /// Whether every connection uses a session that another shard of two has, see [`hop`].
+    pub(crate) hops: bool,
     pub(crate) warm_up: Duration,
     pub(crate) span: Duration,
 }
@@ -82,19 +89,14 @@ impl Outcome {
     }
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Phase {
-    Closed,
-    /// Waiting for the first answer: to `initialize`, or to a first call.
-    Opening,
-    Open,
-}
-
 #[derive(Debug)]
 struct Lane {
     socket: Socket,
-    phase: Phase,
-    /// The lines of `depth` calls, while they are not being sent.
+    /// While the connection is being opened.
+    progress: Option<Box<Progress>>,
+    /// The session that its posts name.
+    session: Option<[u8; SESSION_BYTES]>,
+    /// The requests of `depth` calls, while they are not being sent.
     calls: Option<Vec<u8>>,
     dialogue: Dialogue,
 }
@@ -103,6 +105,7 @@ struct Lane {
 struct Client {
     ring: UringRing,
     load: Load,
+    opening: Opening,
     template: Template,
     lanes: Vec<Lane>,
     /// From socket to lane.
@@ -116,9 +119,9 @@ struct Client {
 
 /// Drives `server` with `load` and measures it.
 pub(crate) fn run(server: &Server, load: Load) -> io::Result<Outcome> {
-    let mut client = Client::new(load)?;
+    let mut client = Client::new(load, server.address()?)?;
     let mut completions = Vec::with_capacity(1024);
-    client.connect(server.address()?, &mut completions)?;
+    client.connect(&mut completions)?;
     client.drive(client.now.after(load.warm_up), &mut completions)?;
     client.sums.latency.reset();
     let before = Mark::set(client.now, &client.sums, server)?;
@@ -129,24 +132,33 @@ pub(crate) fn run(server: &Server, load: Load) -> io::Result<Outcome> {
 }
 
 impl Client {
-    fn new(load: Load) -> io::Result<Self> {
+    fn new(load: Load, host: SocketAddr) -> io::Result<Self> {
         let options = RingOptions {
             sockets_max: u32::try_from(load.connections).unwrap_or(u32::MAX),
             receive_buffers: RECEIVE_BUFFERS,
             ..RingOptions::default()
         };
+        let (framing, template) = if load.http {
+            let framing = if load.protocol { Framing::Responses } else { Framing::FixedResponses };
+            (framing, Template::echo_post(load.era, load.message_bytes, host))
+        } else {
+            (Framing::Lines, Template::echo(load.era, load.message_bytes))
+        };
+        let has_session = load.protocol && matches!(load.era, Era::Legacy);
         let lane = || Lane {
             socket: Socket(u32::MAX),
-            phase: Phase::Closed,
+            progress: Some(Box::default()),
+            session: None,
             calls: None,
-            dialogue: Dialogue::new(load.depth),
+            dialogue: Dialogue::new(load.depth, framing),
         };
         let mut ring = UringRing::new(&options, Clock::start())?;
         Ok(Self {
             now: ring.park(Patience::None),
             ring,
             load,
-            template: Template::echo(load.era, load.message_bytes),
+            opening: Opening { host, framing, has_session },
+            template,
             lanes: std::iter::repeat_with(lane).take(load.connections).collect(),
             places: Vec::new(),
             open: 0,
@@ -157,11 +169,8 @@ impl Client {
 
     /// Opens every connection, and every session where there are sessions. Calls begin when the
     /// server has answered on all of them: one that still waited to be accepted would look slow.
-    fn connect(
-        &mut self,
-        address: SocketAddr,
-        completions: &mut Vec<Completion>,
-    ) -> io::Result<()> {
+    fn connect(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let address = self.opening.host;
         let deadline = self.now.after(PATIENCE);
         let mut begun = 0;
         while self.open < self.lanes.len() {
@@ -176,9 +185,25 @@ impl Client {
                 return Err(io::Error::other(format!("only {open} connections opened")));
             }
         }
+        if self.load.hops {
+            self.hop()?;
+        }
         self.asking = true;
         for index in 0..self.lanes.len() {
             self.ask(index);
+        }
+        Ok(())
+    }
+
+    /// Has every connection use a session of the shard that is not its own. Connections of one shard
+    /// may share a session, so their calls are numbered apart.
+    fn hop(&mut self) -> io::Result<()> {
+        let own: Vec<_> = self.lanes.iter().filter_map(|lane| lane.session).collect();
+        let foreign = hop::exchange(&own)?;
+        let span = (LAST_ID - FIRST_ID) / own.len() as u64;
+        for ((number, lane), session) in (0..).zip(&mut self.lanes).zip(foreign) {
+            lane.session = Some(session);
+            lane.dialogue.begin_at(FIRST_ID + number * span);
         }
         Ok(())
     }
@@ -232,16 +257,9 @@ impl Client {
         }
         self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
         self.ring.submit(Operation::Receive(socket));
-        let lane = &mut self.lanes[index];
-        lane.socket = socket;
-        lane.phase = Phase::Opening;
-        let buffer = if self.has_session() { INITIALIZE.into() } else { self.template.repeat(1) };
+        self.lanes[index].socket = socket;
+        let buffer = self.opening.greet(&self.template);
         self.ring.submit(Operation::Send { socket, buffer, from: 0 });
-    }
-
-    /// Whether a session has to be opened before the first call.
-    const fn has_session(&self) -> bool {
-        self.load.protocol && matches!(self.load.era, Era::Legacy)
     }
 
     /// Asks again for every answer that came, where the connection is open and sends nothing.
@@ -254,9 +272,12 @@ impl Client {
         let Some(mut buffer) = lane.calls.take() else {
             return;
         };
-        if buffer.len() != self.template.bytes() * self.load.depth {
+        if lane.dialogue.asked() == 0 {
             // The first calls of this connection.
             buffer = self.template.repeat(self.load.depth);
+            if let Some(session) = &lane.session {
+                self.template.address(&mut buffer, session);
+            }
         }
         let from = lane.dialogue.ask(&self.template, &mut buffer, self.now);
         self.ring.submit(Operation::Send { socket: lane.socket, buffer, from });
@@ -267,20 +288,32 @@ impl Client {
         let index = self.places[socket.index()] as usize;
         let lane = &mut self.lanes[index];
         let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
-        if lane.phase == Phase::Open {
+        if let Some(progress) = &mut lane.progress {
+            let step = self.opening.hear(progress, bytes)?;
+            self.take(index, step);
+        } else {
             lane.dialogue.hear(&self.template, bytes, self.now, &mut self.sums)?;
-        } else if bytes.last() == Some(&b'\n') {
-            lane.phase = Phase::Open;
-            self.open += 1;
-            if self.has_session() {
-                // The calls follow when this send has given its buffer back.
-                self.lanes[index].calls = None;
-                let buffer = INITIALIZED.into();
-                self.ring.submit(Operation::Send { socket, buffer, from: 0 });
-            }
         }
         self.ring.release(lease);
         self.ask(index);
         Ok(())
+    }
+
+    fn take(&mut self, index: usize, step: Step) {
+        let lane = &mut self.lanes[index];
+        let words = match step {
+            Step::Wait => None,
+            Step::Say(words) => Some(words),
+            Step::Open(words) => {
+                lane.session = lane.progress.take().and_then(|progress| progress.session);
+                self.open += 1;
+                words
+            }
+        };
+        if let Some(buffer) = words {
+            // The calls follow when this send has given its buffer back.
+            lane.calls = None;
+            self.ring.submit(Operation::Send { socket: lane.socket, buffer, from: 0 });
+        }
     }
 }

@@ -3,12 +3,15 @@
 //! ```text
 //! cargo bench --bench floor -- [--conns 64,1000] [--depth 1,16] [--eras legacy,modern]
 //!     [--bytes 32] [--servers "ring echo,corelane"] [--with "--ring-receive-buffers 64"]
-//!     [--rounds 5] [--seconds 1] [--stdio]
+//!     [--rounds 5] [--seconds 1] [--stdio] [--http]
 //! ```
 //!
 //! Each server is a process of its own on core 0 and is driven over loopback from core 1 by a
-//! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight. The bare ring
-//! echo says back the very bytes of the calls and is what the ratios refer to. The load core is
+//! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight; with `--http` by
+//! posts over connections that are kept, with every field of the revision, within a session where
+//! there are sessions. The bare ring says back the very bytes of the calls, over HTTP a fixed
+//! response of the same size as a right answer, and is what the ratios refer to. `corelane hop` has
+//! two shards on its core, and no session is used where it lives. The load core is
 //! nearly saturated by the floors, so CPU per request is the honest figure (nanosecond counters of
 //! the scheduler); a machine drifts, so only ratios within one run count. What this bench
 //! saturates is the two cores.
@@ -16,13 +19,19 @@
 mod contender;
 mod dialogue;
 mod echo;
+mod fixed;
+mod hop;
 mod load;
+mod opening;
 mod plan;
 #[expect(dead_code, reason = "the footprint bench asks for more")]
 #[path = "../rig/process.rs"]
 mod process;
+#[expect(dead_code, reason = "the footprint bench asks for more")]
 #[path = "../rig/requests.rs"]
 mod requests;
+#[path = "../rig/responses.rs"]
+mod responses;
 mod stdio;
 mod table;
 
@@ -32,6 +41,7 @@ use std::time::Duration;
 use self::contender::Contender;
 use self::load::Load;
 use self::plan::Plan;
+use self::requests::Era;
 use self::table::Row;
 
 const LOAD_CORE: usize = 1;
@@ -44,15 +54,29 @@ fn main() -> io::Result<()> {
     }
     let plan = Plan::read(arguments.into_iter())?;
     process::pin(&[LOAD_CORE])?;
-    let mut contenders =
-        if plan.stdio { contender::over_stdio() } else { contender::over_tcp(&plan.variants) };
+    let mut contenders = match (plan.stdio, plan.http) {
+        (true, _) => contender::over_stdio(),
+        (_, true) => contender::over_http(&plan.variants),
+        _ => contender::over_tcp(&plan.variants),
+    };
     if let Some(wanted) = &plan.servers {
         contenders.retain(|contender| {
             wanted.contains(&contender.name) || plan.variants.contains(&contender.name)
         });
     }
+    let load = Load {
+        connections: 1,
+        depth: 1,
+        era: Era::Modern,
+        message_bytes: plan.message_bytes,
+        protocol: false,
+        http: plan.http,
+        hops: false,
+        warm_up: WARM_UP,
+        span: Duration::from_secs_f64(plan.seconds),
+    };
     contenders.retain(|contender| {
-        let obstacle = contender.obstacle();
+        let obstacle = contender.obstacle(load);
         if let Some(obstacle) = &obstacle {
             eprintln!("left out: {}: {obstacle}", contender.name);
         }
@@ -61,16 +85,7 @@ fn main() -> io::Result<()> {
     for &connections in &plan.connections {
         for &depth in &plan.depths {
             for &era in &plan.eras {
-                let load = Load {
-                    connections,
-                    depth,
-                    era,
-                    message_bytes: plan.message_bytes,
-                    protocol: false,
-                    warm_up: WARM_UP,
-                    span: Duration::from_secs_f64(plan.seconds),
-                };
-                compare(&contenders, load, &plan)?;
+                compare(&contenders, Load { connections, depth, era, ..load }, &plan)?;
             }
         }
     }
@@ -80,9 +95,10 @@ fn main() -> io::Result<()> {
 /// One condition: every contender once a round, in turn, then their table.
 fn compare(contenders: &[Contender], load: Load, plan: &Plan) -> io::Result<()> {
     let row = |contender: &Contender| Row { name: contender.name.clone(), outcomes: Vec::new() };
-    let mut rows: Vec<Row> = contenders.iter().map(row).collect();
+    let contenders = contenders.iter().filter(|contender| contender.takes_part(load));
+    let mut rows: Vec<Row> = contenders.clone().map(row).collect();
     for _ in 0..plan.rounds {
-        for (contender, row) in contenders.iter().zip(&mut rows) {
+        for (contender, row) in contenders.clone().zip(&mut rows) {
             row.outcomes.push(contender.measure(load)?);
         }
     }
@@ -91,8 +107,10 @@ fn compare(contenders: &[Contender], load: Load, plan: &Plan) -> io::Result<()> 
         format!("stdio, {depth} in flight, {era} calls of {bytes} bytes")
     } else {
         let connections = load.connections;
+        let over = if plan.http { "HTTP, " } else { "" };
         format!(
-            "{connections} connections, {depth} in flight on each, {era} calls of {bytes} bytes"
+            "{over}{connections} connections, {depth} in flight on each, {era} calls of {bytes} \
+             bytes"
         )
     };
     table::print(&title, &rows)

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) seconds: f64,
     /// Over pipes instead of TCP.
     pub(crate) stdio: bool,
+    /// Posts of HTTP instead of lines.
+    pub(crate) http: bool,
 }
 
 impl Plan {
@@ -34,11 +36,16 @@ impl Plan {
             rounds: 5,
             seconds: 1.0,
             stdio: false,
+            http: false,
         };
         while let Some(flag) = arguments.next() {
             match flag.as_str() {
                 // What cargo passes to every bench.
                 "--bench" => continue,
+                "--http" => {
+                    plan.http = true;
+                    continue;
+                }
                 "--stdio" => {
                     plan.stdio = true;
                     continue;

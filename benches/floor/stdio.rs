@@ -7,7 +7,7 @@ use std::process::{ChildStdin, ChildStdout};
 use corelane::base::time::Moment;
 use corelane::engine::clock::Clock;
 
-use crate::dialogue::{Dialogue, Sums};
+use crate::dialogue::{Dialogue, Framing, Sums};
 use crate::load::{Load, Mark, Outcome};
 use crate::process::Server;
 use crate::requests::{Era, INITIALIZE, INITIALIZED, Template};
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &[String], load: Load) -> io::Result<Outcome> {
         calls: template.repeat(load.depth),
         template,
         arrival: vec![0; READ_BYTES],
-        dialogue: Dialogue::new(load.depth),
+        dialogue: Dialogue::new(load.depth, Framing::Lines),
         sums: Sums::new()?,
     };
     if load.protocol && load.era == Era::Legacy {

@@ -1,6 +1,7 @@
-//! A crowd of idle sessions: opened, held and asked, on a ring and a thread of its own.
+//! A crowd of guests, one a connection: opened, held and asked, on a ring and a thread of its own.
 //!
 //! Its sockets are direct descriptors too, so one process can hold as many as it has rings for.
+//! What a guest says and expects is its own affair; see [`Guest`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,59 +12,69 @@ use corelane::engine::clock::Clock;
 use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{Completion, Operation, Patience, Ring, RingOptions, Socket};
 
-use crate::requests::{Era, FIRST_ID, INITIALIZE, INITIALIZED, MESSAGE_BYTES, Template};
-
-/// Sessions that are being opened at one time.
+/// Guests that are coming in at one time.
 const OPENING_MAX: usize = 64;
 /// How long nothing may happen while something is expected.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sent with the end of the handshake: its answer tells that the session is open.
-const PING: &str = concat!(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "\n");
+/// The client's end of one connection.
+pub(crate) trait Guest {
+    /// What it says first.
+    fn greet(&self) -> Vec<u8>;
 
-/// How far a session has come.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stage {
-    Initializing,
-    Confirming,
+    /// What follows from what arrived.
+    fn hear(&mut self, arrived: &[u8], now: Moment) -> io::Result<Heard>;
+}
+
+/// What follows from what a guest heard.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// More must come.
+    Nothing,
+    /// The next words; the guest is still coming in.
+    Say(Vec<u8>),
+    /// It is in.
     Open,
+    /// So many answers, which were right.
+    Answers(usize),
 }
 
 #[derive(Debug)]
-struct Session {
+struct Place<G> {
     socket: Socket,
-    stage: Stage,
-    heard: Vec<u8>,
+    guest: G,
 }
 
-/// Open sessions of one ring.
-pub(crate) struct Crowd {
+/// Guests of one ring.
+pub(crate) struct Crowd<G> {
     ring: UringRing,
-    template: Template,
-    sessions: Vec<Session>,
-    /// From socket to session.
-    places: Vec<usize>,
+    places: Vec<Place<G>>,
+    /// From socket to place.
+    sockets: Vec<usize>,
+    /// Guests that have not been given a connection, the next one last.
+    waiting: Vec<G>,
     open: usize,
     answered: usize,
     /// When something last happened.
     heard_at: Moment,
 }
 
-impl Crowd {
-    /// Opens `count` sessions with the server at `address` and waits until each of them is ready.
-    pub(crate) fn open(address: SocketAddr, count: usize) -> io::Result<Self> {
+impl<G: Guest> Crowd<G> {
+    /// Connects all `guests` with the server at `address` and waits until each of them is in.
+    pub(crate) fn open(address: SocketAddr, clock: Clock, guests: Vec<G>) -> io::Result<Self> {
+        let count = guests.len();
         let options = RingOptions {
             sockets_max: u32::try_from(count).map_err(io::Error::other)?,
             ..RingOptions::default()
         };
         let mut crowd = Self {
-            ring: UringRing::new(&options, Clock::start())?,
-            template: Template::echo(Era::Legacy, MESSAGE_BYTES),
-            sessions: Vec::with_capacity(count),
-            places: Vec::new(),
+            ring: UringRing::new(&options, clock)?,
+            places: Vec::with_capacity(count),
+            sockets: Vec::new(),
+            waiting: guests,
             open: 0,
             answered: 0,
-            heard_at: Moment::ORIGIN,
+            heard_at: clock.now(),
         };
         let mut begun = 0;
         while crowd.open < count {
@@ -76,22 +87,39 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Calls the echo tool on every session whose number in the whole crowd, counted from `first`,
-    /// is a multiple of `every`; returns how many answered, which is all of them.
-    pub(crate) fn ask(&mut self, first: usize, every: usize) -> io::Result<usize> {
+    /// Everybody, in the order of their connections.
+    pub(crate) fn guests(&self) -> impl Iterator<Item = &G> {
+        self.places.iter().map(|place| &place.guest)
+    }
+
+    /// Says `words` on every connection whose number in the whole crowd, counted from `first`, is a
+    /// multiple of `every`; returns how many answered, which is all of them.
+    pub(crate) fn ask(
+        &mut self,
+        first: usize,
+        every: usize,
+        words: impl Fn(&G) -> Vec<u8>,
+    ) -> io::Result<usize> {
         let mut asked = 0;
-        self.heard_at = self.ring.park(Patience::None);
-        for (number, session) in (first..).zip(&self.sessions) {
+        for (number, place) in (first..).zip(&self.places) {
             if number.is_multiple_of(every) {
-                let (socket, buffer) = (session.socket, self.template.repeat(1));
+                let (socket, buffer) = (place.socket, words(&place.guest));
                 self.ring.submit(Operation::Send { socket, buffer, from: 0 });
                 asked += 1;
             }
         }
-        while self.answered < asked {
+        self.hear(asked)?;
+        Ok(asked)
+    }
+
+    /// Waits for so many answers.
+    pub(crate) fn hear(&mut self, answers: usize) -> io::Result<()> {
+        self.heard_at = self.ring.park(Patience::None);
+        while self.answered < answers {
             self.turn()?;
         }
-        Ok(asked)
+        self.answered -= answers;
+        Ok(())
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -101,23 +129,31 @@ impl Crowd {
         if !completions.is_empty() {
             self.heard_at = now;
         } else if now.since(self.heard_at) >= PATIENCE {
-            let open = self.open;
-            return Err(io::Error::other(format!("silence with {open} sessions open")));
+            let (open, answered) = (self.open, self.answered);
+            let text = format!("silence with {open} open and {answered} answers");
+            return Err(io::Error::other(text));
         }
         for completion in completions {
             match completion {
-                Completion::Connected { result, .. } => self.connected(result?),
+                Completion::Connected { result, .. } => self.connected(result?)?,
                 Completion::Received { socket, lease } => {
-                    let session = &mut self.sessions[self.places[socket.index()]];
+                    let place = &mut self.places[self.sockets[socket.index()]];
                     let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
-                    session.heard.extend_from_slice(bytes);
+                    let heard = place.guest.hear(bytes, now);
                     self.ring.release(lease);
-                    self.advance(socket)?;
+                    match heard? {
+                        Heard::Nothing => {}
+                        Heard::Say(buffer) => {
+                            self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+                        }
+                        Heard::Open => self.open += 1,
+                        Heard::Answers(count) => self.answered += count,
+                    }
                 }
                 Completion::Sent { result, .. } => drop(result?),
                 Completion::Ended { .. } => {
                     let open = self.open;
-                    let text = format!("the server closed a session, {open} were open");
+                    let text = format!("the server closed a connection, {open} were open");
                     return Err(io::Error::other(text));
                 }
                 _ => {}
@@ -126,38 +162,17 @@ impl Crowd {
         Ok(())
     }
 
-    fn connected(&mut self, socket: Socket) {
-        if self.places.len() <= socket.index() {
-            self.places.resize(socket.index() + 1, usize::MAX);
+    fn connected(&mut self, socket: Socket) -> io::Result<()> {
+        let guest = self.waiting.pop();
+        let guest = guest.ok_or_else(|| io::Error::other("more connections than guests"))?;
+        if self.sockets.len() <= socket.index() {
+            self.sockets.resize(socket.index() + 1, usize::MAX);
         }
-        self.places[socket.index()] = self.sessions.len();
-        self.sessions.push(Session { socket, stage: Stage::Initializing, heard: Vec::new() });
+        self.sockets[socket.index()] = self.places.len();
         self.ring.submit(Operation::Receive(socket));
-        self.ring.submit(Operation::Send { socket, buffer: INITIALIZE.into(), from: 0 });
-    }
-
-    /// A session that has heard a whole line goes one stage further.
-    fn advance(&mut self, socket: Socket) -> io::Result<()> {
-        let session = &mut self.sessions[self.places[socket.index()]];
-        if session.heard.last() != Some(&b'\n') {
-            return Ok(());
-        }
-        let heard = std::mem::take(&mut session.heard);
-        match session.stage {
-            Stage::Initializing => {
-                session.stage = Stage::Confirming;
-                let buffer = [INITIALIZED, PING].concat().into_bytes();
-                self.ring.submit(Operation::Send { socket, buffer, from: 0 });
-            }
-            Stage::Confirming => {
-                session.stage = Stage::Open;
-                self.open += 1;
-            }
-            Stage::Open => {
-                self.template.check(&heard, FIRST_ID)?;
-                self.answered += 1;
-            }
-        }
+        let buffer = guest.greet();
+        self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+        self.places.push(Place { socket, guest });
         Ok(())
     }
 }

@@ -1,38 +1,55 @@
-//! The footprint: what an initialized session costs in user memory, with tens of thousands held.
+//! The footprint: what is held costs in user memory, with tens of thousands held.
 //!
 //! ```text
 //! cargo bench --bench footprint -- [--sessions 50000] [--shards 3]
+//! cargo bench --bench footprint -- --http [--sessions 50000] [--shards 3]
+//!     [--streams 50000] [--rate 10000] [--seconds 5] [--changes 6]
 //! ```
 //!
-//! One `corelane` process holds all sessions; its connections are direct descriptors, so its file
-//! limit bounds each shard and not the process. The client's are too, spread over loopback
-//! addresses because each has some 28,000 ports to call from. Resident memory is read before the
-//! first connection and after the last session is ready, with no warm-up in between: the
-//! difference holds everything that sessions made the server touch, and is divided by their
-//! number. Then a sample of the sessions is asked. Kernel memory (some 4 KiB a socket) is not part
-//! of it.
+//! Sessions: one `corelane` process holds all of them, each over a connection of its own; over HTTP
+//! a connection that is kept. Resident memory is read before the first connection and after the
+//! last session is ready, with no warm-up in between: the difference holds everything that sessions
+//! made the server touch, and is divided by their number. Then a sample of the sessions is asked.
+//!
+//! Streams (with `--http`): see [`listening`]. `--sessions 0` or `--streams 0` leaves a part out.
+//!
+//! Connections are direct descriptors at both ends, so the file limit bounds each shard, or ring of
+//! the client, and not the process; they are spread over loopback addresses because each has some
+//! 28,000 ports to call from. Kernel memory (some 4 KiB a socket) is not part of the figures.
 
 mod crowd;
+mod listening;
+mod paced;
 #[expect(dead_code, reason = "the floor bench asks for more")]
 #[path = "../rig/process.rs"]
 mod process;
 #[expect(dead_code, reason = "the floor bench asks for more")]
 #[path = "../rig/requests.rs"]
 mod requests;
+#[path = "../rig/responses.rs"]
+mod responses;
+#[path = "../rig/service.rs"]
+mod service;
+mod sessions;
+mod streams;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Barrier;
 use std::thread;
 
-use self::crowd::Crowd;
+use corelane::engine::clock::Clock;
+
+use self::crowd::{Crowd, Guest};
 use self::process::Server;
+use self::sessions::{LineSession, PostSession};
 
 /// One session in so many is asked at the end: a prime, so that no pattern of shards is missed.
 const ASK_EVERY: usize = 97;
-/// Sessions of one ring of the client.
+/// Guests of one ring of the client.
 const CROWD_MAX: usize = 16_000;
-const TARGET_BYTES: u64 = 1024;
+const LINES_TARGET_BYTES: u64 = 1024;
+const HTTP_TARGET_BYTES: u64 = 1536;
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
 fn main() -> io::Result<()> {
@@ -40,6 +57,9 @@ fn main() -> io::Result<()> {
     if let [first, program, rest @ ..] = arguments.as_slice()
         && first == process::CHILD
     {
+        if program == listening::CHILD {
+            return listening::serve(rest);
+        }
         process::settle(&[0, 1])?;
         return Err(process::become_program(program, rest));
     }
@@ -48,35 +68,58 @@ fn main() -> io::Result<()> {
         let value = place.and_then(|place| arguments.get(place + 1));
         value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
     };
-    measure(number("--sessions", 50_000)?, number("--shards", 3)?)
+    let http = arguments.iter().any(|argument| argument == "--http");
+    let (sessions, shards) = (number("--sessions", 50_000)?, number("--shards", 3)?);
+    if sessions > 0 {
+        measure_sessions(sessions, shards, http)?;
+    }
+    let streams = number("--streams", 50_000)?;
+    if http && streams > 0 {
+        let rate = u32::try_from(number("--rate", 10_000)?).map_err(io::Error::other)?;
+        let seconds = u32::try_from(number("--seconds", 5)?).map_err(io::Error::other)?;
+        listening::measure(streams, shards, rate, seconds, number("--changes", 6)?.max(1))?;
+    }
+    Ok(())
 }
 
-fn measure(sessions: usize, shards: usize) -> io::Result<()> {
-    let line = format!(
-        "{CORELANE} serve --tcp 0.0.0.0:0 --http off --shards {shards} \
-         --tcp-connections-max {sessions}"
-    );
+fn measure_sessions(sessions: usize, shards: usize, http: bool) -> io::Result<()> {
+    let (door, target) = if http {
+        ("--http 0.0.0.0:0 --tcp off".to_owned(), HTTP_TARGET_BYTES)
+    } else {
+        let door = format!("--tcp 0.0.0.0:0 --http off --tcp-connections-max {sessions}");
+        (door, LINES_TARGET_BYTES)
+    };
+    let line = format!("{CORELANE} serve {door} --shards {shards}");
     let server = Server::start(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
     let port = server.address()?.port();
     let before = server.resident_bytes()?;
 
-    let crowds = sessions.div_ceil(CROWD_MAX);
-    let size = sessions.div_ceil(crowds);
+    let crowds = crowds(sessions);
     // All sessions are open; memory has been read.
-    let (opened, read) = (Barrier::new(crowds + 1), Barrier::new(crowds + 1));
+    let (opened, read) = (Barrier::new(crowds.len() + 1), Barrier::new(crowds.len() + 1));
     let (after, descriptors, asked) = thread::scope(|scope| {
-        let hold = |number: usize| {
+        let hold = |(number, &(first, count)): (usize, &(usize, usize))| {
             let (opened, read) = (&opened, &read);
-            scope.spawn(move || {
-                let first = number * size;
-                let count = size.min(sessions - first);
-                let crowd = Crowd::open(destination(number, port), count);
+            let wait = || {
                 opened.wait();
                 read.wait();
-                crowd.and_then(|mut crowd| crowd.ask(first, ASK_EVERY))
+            };
+            let host = destination(number, port);
+            scope.spawn(move || {
+                if http {
+                    let call = sessions::post_call(host);
+                    let guest = || PostSession::new(host, &call);
+                    let guests = std::iter::repeat_with(guest).take(count).collect();
+                    hold(host, guests, wait, |crowd| crowd.ask(first, ASK_EVERY, PostSession::call))
+                } else {
+                    let call = sessions::line_call();
+                    let guest = || LineSession::new(&call);
+                    let guests = std::iter::repeat_with(guest).take(count).collect();
+                    hold(host, guests, wait, |crowd| crowd.ask(first, ASK_EVERY, LineSession::call))
+                }
             })
         };
-        let threads: Vec<_> = (0..crowds).map(hold).collect();
+        let threads: Vec<_> = crowds.iter().enumerate().map(hold).collect();
         opened.wait();
         let after = server.resident_bytes();
         let descriptors = server.descriptors();
@@ -88,14 +131,44 @@ fn measure(sessions: usize, shards: usize) -> io::Result<()> {
         let asked: io::Result<Vec<usize>> = asked.collect();
         Ok::<_, io::Error>((after?, descriptors?, asked?.iter().sum::<usize>()))
     })?;
-    let grown = after.saturating_sub(before);
-    let each = grown / sessions as u64;
-    let verdict = if each <= TARGET_BYTES { "within" } else { "above" };
+    let over = if http { " of HTTP" } else { "" };
     let mut out = io::stdout().lock();
-    writeln!(out, "{sessions} sessions on {shards} shards, {descriptors} descriptors open")?;
-    writeln!(out, "resident memory {} KiB before, {} KiB after", before >> 10, after >> 10)?;
-    writeln!(out, "{each} bytes a session, {verdict} the target of {TARGET_BYTES}")?;
+    writeln!(out, "{sessions} sessions{over} on {shards} shards, {descriptors} descriptors open")?;
+    print_memory(&mut out, before, after, sessions, "session", target)?;
     writeln!(out, "{asked} of them, every {ASK_EVERY}th, called a tool and were answered rightly")
+}
+
+/// Opens a crowd, waits with it, and does with it what is to be done.
+fn hold<G: Guest>(
+    host: SocketAddr,
+    guests: Vec<G>,
+    wait: impl Fn(),
+    ask: impl Fn(&mut Crowd<G>) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let crowd = Crowd::open(host, Clock::start(), guests);
+    wait();
+    crowd.and_then(|mut crowd| ask(&mut crowd))
+}
+
+/// What each of `count` took of the memory, and whether that is within the target.
+fn print_memory(
+    out: &mut impl Write,
+    before: u64,
+    after: u64,
+    count: usize,
+    name: &str,
+    target: u64,
+) -> io::Result<()> {
+    let each = after.saturating_sub(before) / count as u64;
+    let verdict = if each <= target { "within" } else { "above" };
+    writeln!(out, "resident memory {} KiB before, {} KiB after", before >> 10, after >> 10)?;
+    writeln!(out, "{each} bytes a {name}, {verdict} the target of {target}")
+}
+
+/// The crowds that so many guests come in, each with its first guest and their number.
+fn crowds(guests: usize) -> Vec<(usize, usize)> {
+    let size = guests.div_ceil(guests.div_ceil(CROWD_MAX));
+    (0..guests).step_by(size).map(|first| (first, size.min(guests - first))).collect()
 }
 
 /// 127.0.0.1 and its neighbours, one for each crowd.

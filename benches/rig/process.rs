@@ -12,8 +12,8 @@ use std::time::Duration;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What stands before the address on standard error when a server is ready.
-const LISTENING: &str = "listening tcp ";
+/// What stands on standard error before the transport and the address when a server is ready.
+const LISTENING: &str = "listening ";
 
 /// The first argument of a bench that is to be, or to become, a server.
 pub(crate) const CHILD: &str = "--child";
@@ -42,7 +42,7 @@ impl Server {
             }
             let line = said[start..].trim();
             if let Some(at) = line.find(LISTENING) {
-                let address = line[at + LISTENING.len()..].split_whitespace().next();
+                let address = line[at + LISTENING.len()..].split_whitespace().nth(1);
                 server.address = address.and_then(|address| address.parse().ok());
                 break;
             }

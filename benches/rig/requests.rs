@@ -1,10 +1,12 @@
-//! The request lines that the whole-process benches send, and the check of what comes back.
+//! The requests that the whole-process benches send, and the check of what comes back: lines, and
+//! the same texts as posts of HTTP/1.1.
 //!
 //! Ids have a fixed width, so one template serves a whole run: only nine digits change from call
 //! to call, and every right answer of one server has the same length. A wrong answer is therefore
 //! noticed by counting bytes, and a sample is parsed and compared in full.
 
 use std::io;
+use std::net::SocketAddr;
 
 use serde_json::Value;
 
@@ -14,7 +16,16 @@ pub(crate) const MESSAGE_BYTES: usize = 32;
 /// The first id of a connection; nine digits, and so are all that follow it in one run.
 pub(crate) const FIRST_ID: u64 = 100_000_000;
 
-const ID_DIGITS: usize = 9;
+/// The last id of nine digits.
+pub(crate) const LAST_ID: u64 = 999_999_999;
+
+/// Digits of every id.
+pub(crate) const ID_DIGITS: usize = 9;
+
+/// Bytes of a session's name.
+pub(crate) const SESSION_BYTES: usize = 36;
+/// Stands for the name of a session until [`Template::address`] writes one over it.
+const NO_SESSION: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Opens a session of revision 2025-11-25. The answer must be waited for.
 pub(crate) const INITIALIZE: &str = concat!(
@@ -54,55 +65,78 @@ impl Era {
     }
 }
 
-/// One `tools/call` line whose id can be changed in place.
+/// One request whose id can be changed in place: a line, or a post.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    line: Vec<u8>,
+    text: Vec<u8>,
     id_at: usize,
+    session_at: Option<usize>,
+    /// What the echo tool is asked to say back.
     message: String,
 }
 
 impl Template {
     /// The call of the echo tool, in `era`, with its newline, and with a message of this length.
     pub(crate) fn echo(era: Era, message_bytes: usize) -> Self {
-        let message: String = ('a'..='z').cycle().take(message_bytes).collect();
-        let head = r#"{"jsonrpc":"2.0","id":"#;
-        let meta = match era {
-            Era::Legacy => "",
-            Era::Modern => META,
+        let message = message(message_bytes);
+        Self::new(format!("{}\n", echo_call(era, &message)), message)
+    }
+
+    /// The same call as a post to `host`, without the newline.
+    pub(crate) fn echo_post(era: Era, message_bytes: usize, host: SocketAddr) -> Self {
+        let message = message(message_bytes);
+        let fields = match era {
+            Era::Legacy => legacy_fields(NO_SESSION),
+            Era::Modern => modern_fields("tools/call", Some("echo")),
         };
-        let line = format!(
-            "{head}{FIRST_ID},\"method\":\"tools/call\",\"params\":{{\"name\":\"echo\",\
-             \"arguments\":{{\"message\":\"{message}\"}}{meta}}}}}\n"
+        Self::new(post(host, &fields, &echo_call(era, &message)), message)
+    }
+
+    /// The modern request for the tools as a post to `host`.
+    pub(crate) fn list_post(host: SocketAddr) -> Self {
+        let meta = META.trim_start_matches(',');
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{FIRST_ID},"method":"tools/list","params":{{{meta}}}}}"#
         );
-        Self { line: line.into_bytes(), id_at: head.len(), message }
+        Self::new(post(host, &modern_fields("tools/list", None), &body), String::new())
     }
 
-    /// Bytes of one line with its newline.
+    fn new(text: String, message: String) -> Self {
+        let id_at = text.find(&FIRST_ID.to_string()).unwrap_or(text.len());
+        let session_at = text.find(NO_SESSION);
+        Self { text: text.into_bytes(), id_at, session_at, message }
+    }
+
+    /// Bytes of one request, with its newline where it is a line.
     pub(crate) const fn bytes(&self) -> usize {
-        self.line.len()
+        self.text.len()
     }
 
-    /// `count` such lines, one behind the other.
+    /// `count` such requests, one behind the other.
     pub(crate) fn repeat(&self, count: usize) -> Vec<u8> {
-        self.line.repeat(count)
+        self.text.repeat(count)
     }
 
-    /// Writes `id` into the line at `place` of a buffer made by [`Self::repeat`].
+    /// Writes `id` into the request at `place` of a buffer made by [`Self::repeat`].
     #[inline]
     pub(crate) fn number(&self, buffer: &mut [u8], place: usize, id: u64) {
-        let start = place * self.line.len() + self.id_at;
-        let mut rest = id;
-        for digit in buffer[start..start + ID_DIGITS].iter_mut().rev() {
-            *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-            rest /= 10;
+        let start = place * self.text.len() + self.id_at;
+        buffer[start..start + ID_DIGITS].copy_from_slice(&digits(id));
+    }
+
+    /// Writes the name of a session into every request of such a buffer, where it has a place.
+    pub(crate) fn address(&self, buffer: &mut [u8], session: &[u8; SESSION_BYTES]) {
+        if let Some(at) = self.session_at {
+            for request in buffer.chunks_exact_mut(self.text.len()) {
+                request[at..at + SESSION_BYTES].copy_from_slice(session);
+            }
         }
     }
 
-    /// Reads one answer line: it must be JSON with this id, and either say the message back as the
-    /// result of the tool or, where a bare echo answered, be the call itself.
-    pub(crate) fn check(&self, line: &[u8], id: u64) -> io::Result<()> {
-        let answer: Value = serde_json::from_slice(line)?;
+    /// Reads one answer of the echo tool: it must be JSON with this id, and either say the message
+    /// back as the result of the tool or, where a bare echo answered, be the call itself.
+    pub(crate) fn check(&self, text: &[u8], id: u64) -> io::Result<()> {
+        let answer: Value = serde_json::from_slice(text)?;
         let said = answer
             .pointer("/result/content/0/text")
             .or_else(|| answer.pointer("/params/arguments/message"));
@@ -110,7 +144,58 @@ impl Template {
         {
             return Ok(());
         }
-        let line = String::from_utf8_lossy(line);
-        Err(io::Error::other(format!("the call {id} got a wrong answer: {line}")))
+        let text = String::from_utf8_lossy(text);
+        Err(io::Error::other(format!("the call {id} got a wrong answer: {text}")))
     }
+}
+
+/// The decimal digits of an id.
+#[inline]
+pub(crate) fn digits(id: u64) -> [u8; ID_DIGITS] {
+    let mut rest = id;
+    let mut digits = [b'0'; ID_DIGITS];
+    for digit in digits.iter_mut().rev() {
+        *digit += u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+    }
+    digits
+}
+
+/// A message of this length.
+pub(crate) fn message(bytes: usize) -> String {
+    ('a'..='z').cycle().take(bytes).collect()
+}
+
+/// The call of the echo tool.
+fn echo_call(era: Era, message: &str) -> String {
+    let meta = match era {
+        Era::Legacy => "",
+        Era::Modern => META,
+    };
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":{FIRST_ID},\"method\":\"tools/call\",\"params\":{{\
+         \"name\":\"echo\",\"arguments\":{{\"message\":\"{message}\"}}{meta}}}}}"
+    )
+}
+
+/// What a post of revision 2026-07-28 says in its head (basic/transports/streamable-http).
+pub(crate) fn modern_fields(method: &str, name: Option<&str>) -> String {
+    let name = name.map_or_else(String::new, |name| format!("Mcp-Name: {name}\r\n"));
+    format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}")
+}
+
+/// What a post within a session of revision 2025-11-25 says in its head.
+pub(crate) fn legacy_fields(session: &str) -> String {
+    format!("MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: {session}\r\n")
+}
+
+/// A post to `host` with these further fields, each with its line end. A newline behind the text is
+/// none of it.
+pub(crate) fn post(host: SocketAddr, fields: &str, text: &str) -> String {
+    let text = text.trim_ascii_end();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n{fields}Content-Length: {}\r\n\r\n{text}",
+        text.len()
+    )
 }

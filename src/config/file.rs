@@ -6,6 +6,7 @@
 
 use toml::de::{DeTable, DeValue};
 
+use crate::config::names;
 use crate::config::problem::{Problem, Refusal, Source};
 use crate::config::suggest::nearest;
 use crate::config::table::{self, Row};
@@ -123,7 +124,9 @@ fn text_of(value: &DeValue<'_>, row: &Row) -> Result<String, Refusal> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Boolean(switch) if row.unit == Unit::Switch => Ok(switch.to_string()),
-        DeValue::Integer(number) if row.unit != Unit::Directory => {
+        // A revision without quotes is a date to TOML.
+        DeValue::Datetime(date) if matches!(row.unit, Unit::Choice(_)) => Ok(date.to_string()),
+        DeValue::Integer(number) if row.unit != Unit::Directory && !row.unit.is_names() => {
             i128::from_str_radix(number.as_str(), number.radix())
                 .map(|number| number.to_string())
                 .map_err(|_| row.unit.out_of_range(number.as_str()))
@@ -138,6 +141,14 @@ fn text_of(value: &DeValue<'_>, row: &Row) -> Result<String, Refusal> {
                 })
                 .collect();
             texts.map(|texts| texts.join(","))
+        }
+        DeValue::Array(items) if row.unit.is_names() => {
+            let names: Option<Vec<&str>> =
+                items.iter().map(|item| item.get_ref().as_str()).collect();
+            match names.ok_or_else(refused)?.join(",") {
+                text if items.is_empty() => Ok(text + names::DEFAULT),
+                text => Ok(text),
+            }
         }
         _ => Err(refused()),
     }

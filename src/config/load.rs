@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::config::doubts;
 use crate::config::environment;
 use crate::config::file::{self, Assignment};
 use crate::config::options::Options;
@@ -55,6 +56,19 @@ impl Effective {
             .rev()
             .find(|(known, _)| *known == key)
             .map_or(&Source::Default, |(_, source)| source)
+    }
+
+    /// Adds what is odd about options that somebody gave.
+    fn doubt(&mut self) {
+        for doubt in &doubts::DOUBTS {
+            let key = doubt.reads[0];
+            let source = self.source(key).clone();
+            if source != Source::Default
+                && let Some(refusal) = (doubt.judge)(&self.options)
+            {
+                self.warnings.push(Problem::new(source, key, refusal));
+            }
+        }
     }
 
     /// Every option with its value as TOML and its source, in the order of the table.
@@ -108,7 +122,7 @@ pub fn assemble(inputs: &Inputs) -> Result<Effective, Problems> {
             Err(refusal) => problems.push(Problem::new(source, row.key, refusal)),
         }
     }
-    let effective = Effective { options, warnings, sources };
+    let mut effective = Effective { options, warnings, sources };
     // A rule about an option that could not be read would accuse a value that nobody gave; of a
     // file that could not be read at all, any option may have been meant.
     let is_file_lost = problems.iter().any(|problem| problem.key.is_empty());
@@ -122,7 +136,11 @@ pub fn assemble(inputs: &Inputs) -> Result<Effective, Problems> {
         }
     }
     problems.sort_by(|one, other| one.source.cmp(&other.source));
-    if problems.is_empty() { Ok(effective) } else { Err(Problems(problems)) }
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    effective.doubt();
+    Ok(effective)
 }
 
 /// The defaults to start from: those of the strongest valid `profile`.

@@ -52,7 +52,7 @@ impl Machine {
         self.warn_of_cpus(options, &mut warnings);
         self.warn_of_connections(options, &mut warnings);
         self.warn_of_ring(options, &mut warnings);
-        if options.tcp.address.is_some() {
+        if options.tcp.address.is_some() || options.http.address.is_some() {
             self.warn_of_sockets(options, &mut warnings);
         }
         warnings
@@ -84,13 +84,16 @@ impl Machine {
 
     fn warn_of_connections(&self, options: &Options, warnings: &mut Vec<(&'static str, Refusal)>) {
         let shards = self.shards(options);
-        let wanted = u64::from(options.tcp.connections_max);
+        let (wanted, _) = options.connections_max();
+        let key = widest_door(options);
         let sockets = shards.saturating_mul(u64::from(options.engine.ring_sizes.sockets_max));
         if sockets < wanted {
             warnings.push((
-                "tcp.connections_max",
+                key,
                 Refusal::new(
-                    format!("{shards} rings hold {sockets} sockets together"),
+                    format!(
+                        "{shards} rings hold {sockets} sockets together, {wanted} are asked for"
+                    ),
                     "raise ring.sockets_max, or lower it",
                 ),
             ));
@@ -105,9 +108,12 @@ impl Machine {
         };
         if capacity < wanted {
             warnings.push((
-                "tcp.connections_max",
+                key,
                 Refusal::new(
-                    format!("the limit of {files_max} open files for {bound} leaves {capacity}"),
+                    format!(
+                        "the limit of {files_max} open files for {bound} leaves {capacity}, \
+                         {wanted} connections are asked for"
+                    ),
                     "raise it (ulimit -n, LimitNOFILE), or lower connections_max",
                 ),
             ));
@@ -176,6 +182,13 @@ impl Machine {
     }
 }
 
+/// The option that asks for most connections.
+fn widest_door(options: &Options) -> &'static str {
+    let tcp = options.tcp.address.map_or(0, |_| options.tcp.connections_max);
+    let http = options.http.address.map_or(0, |_| options.http.connections_max);
+    if http > tcp { "http.connections_max" } else { "tcp.connections_max" }
+}
+
 /// The hard limit in the row of `/proc/self/limits` that begins with `name`; `None` where it has
 /// none or there is no such row.
 fn hard_limit(limits: &str, name: &str) -> Option<u64> {
@@ -219,13 +232,30 @@ mod tests {
         let machine =
             Machine { files_max: Some(1000), cpus: Some(vec![0, 1]), ..Machine::default() };
         let mut options = Options::default();
+        options.http.address = None;
         options.tcp.connections_max = 2000;
         options.engine.ring = RingBackend::Uring;
         assert!(keys(&machine, &options).is_empty());
         options.engine.ring = RingBackend::Poll;
         assert_eq!(keys(&machine, &options), ["tcp.connections_max"]);
         let (_, refusal) = machine.warnings(&options).remove(0);
-        assert_eq!(refusal.what, "the limit of 1000 open files for the process leaves 936");
+        assert_eq!(
+            refusal.what,
+            "the limit of 1000 open files for the process leaves 936, 2000 connections are asked for"
+        );
+    }
+
+    #[test]
+    fn both_doors_count_and_the_wider_one_is_to_change() {
+        let machine = Machine { files_max: Some(1000), cpus: Some(vec![0]), ..Machine::default() };
+        let mut options = Options::default();
+        options.engine.ring = RingBackend::Poll;
+        (options.tcp.connections_max, options.http.connections_max) = (400, 500);
+        assert!(keys(&machine, &options).is_empty());
+        options.http.connections_max = 600;
+        assert_eq!(keys(&machine, &options), ["http.connections_max"]);
+        options.tcp.address = None;
+        assert!(keys(&machine, &options).is_empty());
     }
 
     #[test]
@@ -256,6 +286,8 @@ mod tests {
             ]
         );
         options.tcp.address = None;
+        assert_eq!(keys(&machine, &options).len(), 7);
+        options.http.address = None;
         assert_eq!(keys(&machine, &options).len(), 4);
     }
 

@@ -21,10 +21,14 @@ pub mod unit;
 
 pub mod value;
 
+pub mod names;
+
 pub mod table;
 
 pub mod file;
 pub mod rules;
+
+pub mod doubts;
 
 pub mod directories;
 pub mod environment;

@@ -48,6 +48,8 @@ pub enum Unit {
     },
     /// A directory, or `off`.
     Directory,
+    /// A list of hosts that requests may name, or `default` for none.
+    Hosts,
     /// Milliseconds.
     Milliseconds {
         /// The least that is accepted.
@@ -55,6 +57,8 @@ pub enum Unit {
         /// The most that is accepted.
         most: u64,
     },
+    /// A list of origins that pages may have, or `default` for none.
+    Origins,
     /// True or false.
     Switch,
 }
@@ -112,6 +116,7 @@ impl Unit {
             Self::CountOrAuto { .. } => "N|auto".to_owned(),
             Self::Cpus { .. } => "LIST|auto".to_owned(),
             Self::Directory => "DIR|off".to_owned(),
+            Self::Hosts | Self::Origins => "LIST|default".to_owned(),
             Self::Milliseconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
         }
@@ -126,9 +131,16 @@ impl Unit {
             Self::Count { .. } | Self::CountOrAuto { .. } => "a whole number",
             Self::Cpus { .. } => "a list of cpus",
             Self::Directory => "the path of a directory",
+            Self::Hosts => "a list of hosts",
             Self::Milliseconds { .. } => "a time",
+            Self::Origins => "a list of origins",
             Self::Switch => "true or false",
         }
+    }
+
+    /// Whether a value is a list of names.
+    pub const fn is_names(&self) -> bool {
+        matches!(self, Self::Hosts | Self::Origins)
     }
 
     /// The least and the most that a number may be; everything where the value is no number.
@@ -140,7 +152,12 @@ impl Unit {
             | Self::CountOrAuto { least, most }
             | Self::Milliseconds { least, most } => (least, most),
             Self::Cpus { most } => (0, most),
-            Self::Address | Self::Choice(_) | Self::Directory | Self::Switch => (0, u64::MAX),
+            Self::Address
+            | Self::Choice(_)
+            | Self::Directory
+            | Self::Hosts
+            | Self::Origins
+            | Self::Switch => (0, u64::MAX),
         }
     }
 
@@ -155,8 +172,12 @@ impl Unit {
             Self::CountOrAuto { .. } => "write digits, or auto",
             Self::Cpus { .. } => "write a list such as 0,2-5, or auto",
             Self::Directory => "write the path of a directory in quotes, or off",
+            Self::Hosts => "write a list such as mcp.example.com,192.0.2.1:8080, or default",
             Self::Milliseconds { .. } => {
                 "write milliseconds, or a time such as 500ms, 30s, 5min, 1h or 1d"
+            }
+            Self::Origins => {
+                "write a list such as https://app.example.com,http://dev.example:*, or default"
             }
             Self::Switch => "write true or false",
         }

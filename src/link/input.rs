@@ -133,8 +133,8 @@ impl<S> Link<S> {
         }
     }
 
-    /// Whether a connection that was paused or held may be read again; if so it counts as read from here on, and
-    /// the caller carries its stash and then calls [`Link::receive_again`].
+    /// Whether a connection that was paused or held may be read again; if so it counts as read from
+    /// here on, and the caller carries its stash and then calls [`Link::receive_again`].
     pub fn try_resume(&mut self, key: Key) -> Next {
         let Some(connection) = self.connections.get_mut(key) else { return Next::Nothing };
         let drained = connection.queued_bytes() <= self.options.outgoing_bytes_max / 2;

@@ -119,13 +119,6 @@ pub enum Event<'a> {
         /// The limit that it passed.
         bytes_max: usize,
     },
-    /// An option asks for something this build does not do. A line at start.
-    NotServed {
-        /// The door that stays shut.
-        transport: Transport,
-        /// Where it was to be.
-        address: SocketAddr,
-    },
     /// An option is odd and not wrong; the server starts all the same.
     OptionDoubted {
         /// Where it is, what is odd and what to do.
@@ -248,9 +241,7 @@ impl Event<'_> {
             Self::ShardStarted { shard, cpu, node, sibling } => {
                 info!(shard, cpu, node, sibling, "shard started");
             }
-            Self::Listening { .. } | Self::NotServed { .. } | Self::Started { .. } => {
-                self.tell_at_start();
-            }
+            Self::Listening { .. } | Self::Started { .. } => self.tell_at_start(),
         }
     }
 
@@ -266,10 +257,6 @@ impl Event<'_> {
             Self::Listening { transport, address } => {
                 info!(target: START, "listening {transport} {address}");
             }
-            Self::NotServed { transport, address } => info!(
-                target: START,
-                "{transport} is not served yet: nothing listens on {address}"
-            ),
             _ => unreachable!("the other events are told by their fields"),
         }
     }

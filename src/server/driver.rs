@@ -193,6 +193,8 @@ impl ShardDriver {
         self.road.questions.question_max = limits.question_max;
         self.road.subscriptions.bounds = limits.subscriptions;
         self.http.sessions.bounds = limits.sessions;
+        self.http.limits = limits.http;
+        self.http.patience = limits.patience;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
@@ -403,7 +405,9 @@ impl<R: Ring> Driver<R> for ShardDriver {
         let ends = self.stage != Stage::Serving || self.ends_with_input;
         // What runs as a task has the time of a drain, though nobody is there to ask for it. With
         // the one client of a process (stdio) that has said its last, it is let go at once.
-        let waits = matches!(self.stage, Stage::Draining(_)) && self.road.tasks.running() > 0;
+        // So has what another shard's connection waits for.
+        let waits = matches!(self.stage, Stage::Draining(_))
+            && (self.road.tasks.running() > 0 || self.http.sessions.attached() > 0);
         ends && !waits && self.link.connections.is_empty() && self.mailbox.waiting() == 0
     }
 }

@@ -267,7 +267,8 @@ impl Server {
             makers: makers.clone(),
             editor: Arc::clone(&editor),
         };
-        let handle = Handle { circular, editor: Arc::clone(&editor) };
+        let handle =
+            Handle { circular, editor: Arc::clone(&editor), options: Arc::clone(&options) };
         Ok((seats.into_iter().map(seed).collect(), handle))
     }
 
@@ -277,8 +278,9 @@ impl Server {
         sources: Vec<Sources>,
     ) -> Result<(Threads, Handle), StartError> {
         let (seeds, handle) = self.seeds(sources.len())?;
+        let is_piped = sources.iter().any(|it| matches!(it, Sources::Pipes { .. }));
         let threads = threads::start(placement, seeds.into_iter().zip(sources).collect())?;
-        threads.announce(&self.options, placement);
+        threads.announce(&self.options, placement, is_piped);
         Ok((threads, handle))
     }
 }
@@ -355,6 +357,8 @@ fn watched_signals() -> io::Result<Signals> {
 pub struct Handle {
     circular: Arc<Circular>,
     editor: Arc<Editor>,
+    /// Those that the server was started with.
+    options: Arc<Options>,
 }
 
 impl Handle {
@@ -398,8 +402,10 @@ impl Handle {
         self.editor.updated(uri);
     }
 
-    /// Keeps to the limits of `options` from now on: connections, times, sizes. What was fixed at
-    /// start (addresses, shards, rings, threads) stays as it is.
+    /// Keeps to the limits of `options` from now on: connections, sessions, times, sizes. Nothing
+    /// that is open is cut for it, and what waits already waits as long as it was to. What was fixed
+    /// at start (addresses, hosts and origins, profiles of HTTP, shards, rings, threads) stays as it
+    /// is; more connections than the server was started for find no slots in its rings.
     pub fn keep_to(&self, options: &Options) {
         self.circular.tell(&self.limits(options));
     }
@@ -443,7 +449,11 @@ impl Handle {
     }
 
     fn limits(&self, options: &Options) -> Notice {
-        Notice::Limits(Arc::new(shard::limits(options, self.circular.shards())))
+        let mut options = options.clone();
+        // The doors that are open decide which connections there are.
+        options.tcp.address = self.options.tcp.address;
+        options.http.address = self.options.http.address;
+        Notice::Limits(Arc::new(shard::limits(&options, self.circular.shards())))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::engine::mesh::{Outbox, Post, ShardId};
 use crate::link::LinkOptions;
 use crate::protocol::era::LogLevel;
 use crate::service::{Catalog, CatalogError, Client, Edit, HandlerError, WorkerHost, Yield};
+use crate::transport::http::limits::Limits as RequestLimits;
 
 /// One letter to a shard.
 #[derive(Debug)]
@@ -84,6 +85,9 @@ pub(super) struct Limits {
     pub(super) link: LinkOptions,
     pub(super) connections_max: usize,
     pub(super) http_connections_max: usize,
+    /// What one request of HTTP may take.
+    pub(super) http: RequestLimits,
+    pub(super) patience: http::Patience,
     pub(super) sessions: http::Bounds,
     pub(super) requests_in_flight_max: usize,
     pub(super) request_max: Duration,
@@ -270,6 +274,8 @@ mod tests {
     use super::*;
     use crate::engine::mesh::{Mailbox, MeshOptions, mesh};
     use crate::engine::ring::Waker;
+    use crate::server::options::Options;
+    use crate::server::shard;
 
     fn circular(shards: usize, post_letters_max: u32) -> (Circular, Vec<Mailbox<Letter>>) {
         let options = MeshOptions { post_letters_max, ..MeshOptions::default() };
@@ -290,36 +296,8 @@ mod tests {
     }
 
     fn notice(connections_max: usize) -> Notice {
-        let subscriptions =
-            Bounds { streams_max: 1, names_max: 1, name_bytes_max: 1, held_bytes_max: 1 };
-        Notice::Limits(Arc::new(Limits {
-            subscriptions,
-            link: LinkOptions::default(),
-            connections_max,
-            http_connections_max: 0,
-            sessions: http::Bounds {
-                sessions_max: 0,
-                ttl: Duration::ZERO,
-                streams: http::StreamBounds {
-                    streams_max: 0,
-                    streams_kept_max: 0,
-                    log: http::LogBounds { events_max: 0, bytes_max: 0 },
-                },
-                event_bytes_max: 0,
-            },
-            requests_in_flight_max: 0,
-            request_max: Duration::ZERO,
-            question_max: Duration::ZERO,
-            round_max: Duration::ZERO,
-            drain_max: Duration::ZERO,
-            tasks: tasks::Bounds {
-                tasks_max: 0,
-                tasks_per_connection_max: 0,
-                ttl: Duration::ZERO,
-                ttl_max: Duration::ZERO,
-                bytes_max: 0,
-            },
-        }))
+        let limits = shard::limits(&Options::default(), 1);
+        Notice::Limits(Arc::new(Limits { connections_max, ..limits }))
     }
 
     #[test]

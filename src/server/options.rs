@@ -3,6 +3,8 @@
 //! What they keep true: [`Options::default`] is the one place where a default is written; help,
 //! `check` and the table of options of the command line read it from here.
 
+mod tiny;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,16 +77,20 @@ pub struct HttpOptions {
     pub connections_max: u32,
     /// Whether legacy clients (2025-03-26 to 2025-11-25) are served, with sessions. Default true.
     pub legacy: bool,
-    /// Whether the two endpoints of 2024-11-05 are open. Default false.
+    /// Whether the two endpoints of 2024-11-05 are open, where legacy clients are served at all.
+    /// Default false.
     pub sse_pair: bool,
     /// The strict profile: JSON answers only, no GET, and every request names this revision (seed
-    /// 003). Default none.
+    /// 003). It decides alone whether there are sessions; `legacy` and `sse_pair` say nothing then.
+    /// Default none.
     pub strict: Option<Revision>,
-    /// The hosts that requests may name: `name`, `name:port`, or `*`. Default, none listed: on
-    /// loopback its names; elsewhere every host.
+    /// The hosts that requests may name: `name`, `name:port`, an address, or `*`. Default, none
+    /// listed: on loopback `localhost` and its addresses; elsewhere every host. A server behind a
+    /// name such as `mcp.example.com` lists it: otherwise browsers are refused, because a name
+    /// that nobody listed may be anybody's.
     pub hosts: Vec<String>,
-    /// The origins that pages may have besides our own: `https://name`, or `*`. Default, none
-    /// listed: on loopback those of loopback; elsewhere none.
+    /// The origins that pages may have besides our own: `https://name`, `http://name:*`, or `*`.
+    /// Default, none listed: on loopback those of loopback; elsewhere none.
     pub origins: Vec<String>,
     /// Bytes of the head of a request; a longer one gets 431. Default 16 KiB.
     pub head_bytes_max: usize,
@@ -293,66 +299,22 @@ pub enum LogLevel {
 }
 
 impl Options {
-    /// Every limit shrunk to a size that a test reaches in microseconds.
-    pub fn tiny() -> Self {
-        Self {
-            profile: Profile::Tiny,
-            tcp: TcpOptions {
-                address: Some(loopback(0)),
-                connections_max: 4,
-                idle_max: Duration::from_millis(200),
-                lease_max: Duration::from_millis(100),
-                receive_buffer_bytes: 4 * KIB,
-                send_buffer_bytes: 4 * KIB,
-                backlog_max: 8,
-                ..TcpOptions::default()
-            },
-            http: HttpOptions { address: None, ..HttpOptions::default() },
-            stdio: StdioOptions { buffer_bytes: 512 },
-            limits: LimitOptions {
-                message_bytes_max: 4096,
-                nesting_max: 8,
-                requests_in_flight_max: 4,
-                request_max: Duration::from_millis(500),
-                question_max: Duration::from_millis(200),
-                round_max: Duration::from_secs(2),
-                outgoing_bytes_max: 8192,
-                memory_bytes_max: 64 * 1024,
-                tasks_max: 4,
-                tasks_per_connection_max: 3,
-                task_ttl: Duration::from_millis(500),
-                task_ttl_max: Duration::from_secs(1),
-                task_bytes_max: 4096,
-                subscriptions_per_connection_max: 3,
-                subscription_uris_max: 4,
-                subscription_uri_bytes_max: 64,
-                subscription_bytes_max: 16 * 1024,
-            },
-            engine: EngineOptions {
-                shards: Some(1),
-                ring_sizes: tiny_ring(),
-                mesh: tiny_mesh(),
-                drain_max: Duration::from_millis(500),
-                blocking_threads: 1,
-                blocking_queue_max: 2,
-                ..EngineOptions::default()
-            },
-            service: ServiceOptions { demo: true, page_length_max: 2 },
-            files: FileOptions {
-                file_bytes_max: 1024,
-                entries_max: 16,
-                depth_max: 3,
-                ..FileOptions::default()
-            },
-            log: LogOptions::default(),
-        }
-    }
-
     /// The defaults of `profile`.
     pub fn of(profile: Profile) -> Self {
         match profile {
             Profile::Standard => Self::default(),
             Profile::Tiny => Self::tiny(),
+        }
+    }
+
+    /// Connections that may be open at once over all doors, and the options that bound them.
+    pub fn connections_max(&self) -> (u64, &'static str) {
+        let tcp = self.tcp.address.map(|_| u64::from(self.tcp.connections_max));
+        let http = self.http.address.map(|_| u64::from(self.http.connections_max));
+        match (tcp, http) {
+            (Some(tcp), Some(http)) => (tcp + http, "tcp.connections_max and http.connections_max"),
+            (None, Some(http)) => (http, "http.connections_max"),
+            (tcp, None) => (tcp.unwrap_or(0), "tcp.connections_max"),
         }
     }
 }
@@ -459,25 +421,6 @@ impl Default for FileOptions {
             watch: true,
         }
     }
-}
-
-/// A ring that runs out of everything soon.
-fn tiny_ring() -> RingOptions {
-    RingOptions {
-        sockets_max: 16,
-        submissions_max: 8,
-        completions_max: 16,
-        receive_buffers: 4,
-        receive_buffer_bytes: 256,
-        burst_buffers_max: 2,
-        accepts_in_flight: 2,
-        ..RingOptions::default()
-    }
-}
-
-/// A mesh that is full after a few letters.
-fn tiny_mesh() -> MeshOptions {
-    MeshOptions { lane_letters_max: 2, post_letters_max: 4, ..MeshOptions::default() }
 }
 
 fn loopback(port: u16) -> SocketAddr {

@@ -15,7 +15,7 @@ use super::driver::{Door, Parts, ShardDriver};
 use super::editor::{Drafts, Editor, Makers};
 use super::http::{self, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
 use super::letter::{Letter, Limits};
-use super::options::Options;
+use super::options::{HttpOptions, Options};
 use super::pipeline::Road;
 use super::questions::Questions;
 use super::questions::rounds::Rounds;
@@ -37,6 +37,7 @@ use crate::observe::label::Transport;
 use crate::protocol::json::{self, Parser};
 use crate::service::Catalog;
 use crate::transport::http::ladder::Profile;
+use crate::transport::http::limits;
 
 /// Connections beyond the limit that may be told so at the same time, on each shard.
 pub(super) const REFUSALS_MAX: u32 = 64;
@@ -153,12 +154,8 @@ impl ShardSeed {
         let http = Http::new(
             Profile { strict: options.strict, legacy: options.legacy, sse_pair: options.sse_pair },
             self.guard,
-            http_limits(&self.options),
-            Patience {
-                answer_max: options.answer_max,
-                silence_max: options.silence_max,
-                retry_ms: u32::try_from(options.retry.as_millis()).unwrap_or(u32::MAX),
-            },
+            limits.http,
+            limits.patience,
             Sessions::new(limits.sessions, ids),
         );
         let road = Road {
@@ -201,18 +198,8 @@ impl ShardSeed {
 
 /// Connections that may be open at once, those that are being refused included.
 pub(super) fn connections_max(options: &Options) -> u32 {
-    let tcp = options.tcp.address.map_or(0, |_| options.tcp.connections_max);
-    let http = options.http.address.map_or(0, |_| options.http.connections_max);
-    tcp.saturating_add(http).saturating_add(REFUSALS_MAX)
-}
-
-/// What one request of HTTP may take.
-fn http_limits(options: &Options) -> crate::transport::http::limits::Limits {
-    crate::transport::http::limits::Limits {
-        head_bytes_max: options.http.head_bytes_max,
-        body_bytes_max: options.limits.message_bytes_max,
-        ..Default::default()
-    }
+    let (served, _) = options.connections_max();
+    u32::try_from(served).unwrap_or(u32::MAX).saturating_add(REFUSALS_MAX)
 }
 
 /// The limits of one shard. Any shard may get all connections there are (the kernel deals them out,
@@ -231,8 +218,11 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         link,
         connections_max: options.tcp.connections_max as usize,
         http_connections_max: options.http.connections_max as usize,
+        http: http_limits(options),
+        patience: patience(&options.http),
         sessions: http::Bounds {
-            sessions_max: options.http.sessions_max as usize / shards.max(1),
+            // Each shard may begin one, whichever shard a client comes to.
+            sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
             ttl: options.http.session_idle_max,
             streams: StreamBounds {
                 streams_max: options.limits.requests_in_flight_max as usize,
@@ -262,5 +252,23 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
             name_bytes_max: options.limits.subscription_uri_bytes_max,
             held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
         },
+    }
+}
+
+/// What one request of HTTP may take.
+fn http_limits(options: &Options) -> limits::Limits {
+    limits::Limits {
+        head_bytes_max: options.http.head_bytes_max,
+        body_bytes_max: options.limits.message_bytes_max,
+        ..limits::Limits::default()
+    }
+}
+
+/// How long answers of HTTP may take.
+fn patience(options: &HttpOptions) -> Patience {
+    Patience {
+        answer_max: options.answer_max,
+        silence_max: options.silence_max,
+        retry_ms: u32::try_from(options.retry.as_millis()).unwrap_or(u32::MAX),
     }
 }

@@ -17,6 +17,8 @@ fn other_than_default(row: &'static Row) -> String {
         Unit::Choice(words) => words.iter().map(|&word| word.to_owned()).collect(),
         Unit::Cpus { .. } => vec!["0,2-3".to_owned()],
         Unit::Directory => vec!["/srv/a \"b\"".to_owned()],
+        Unit::Hosts => vec!["mcp.example.com,[::1]:80".to_owned()],
+        Unit::Origins => vec!["https://a.example,http://b.example:*".to_owned()],
         Unit::Switch => vec!["false".to_owned(), "true".to_owned()],
         _ => {
             let (least, most) = row.unit.bounds();
@@ -101,6 +103,18 @@ fn nothing_given_gives_the_defaults_of_the_contract() {
     for (key, default) in [
         ("tcp.address", "127.0.0.1:8888"),
         ("http.address", "127.0.0.1:8080"),
+        ("http.connections_max", "1024"),
+        ("http.hosts", "default"),
+        ("http.origins", "default"),
+        ("http.strict", "off"),
+        ("http.legacy", "true"),
+        ("http.sse_pair", "false"),
+        ("http.head_bytes_max", "16KiB"),
+        ("http.sessions_max", "65536"),
+        ("http.session_idle_ms_max", "30min"),
+        ("http.answer_ms_max", "15s"),
+        ("http.silence_ms_max", "30s"),
+        ("http.retry_ms", "1s"),
         ("tcp.connections_max", "1024"),
         ("tcp.acceptors", "10"),
         ("tcp.idle_ms_max", "5min"),
@@ -146,4 +160,25 @@ fn sections_dotted_keys_and_the_other_toml_spellings_mean_the_same() {
     assert_eq!(sections.options, from_file(dotted).unwrap().options);
     assert_eq!(sections.options.limits.message_bytes_max, 1 << 20);
     assert_eq!(sections.source("ring.backend").to_string(), "corelane.toml:7");
+}
+
+#[test]
+fn names_are_a_list_with_commas_or_an_array_and_none_of_them_is_the_default() {
+    let array = from_file("[http]\nhosts = [\"a.example\", 'b.example:80']\norigins = [\"*\"]\n");
+    let text = from_file("http.hosts = \"a.example, b.example:80\"\nhttp.origins = '*'");
+    let array = array.unwrap();
+    assert_eq!(array.options, text.unwrap().options);
+    assert_eq!(array.options.http.hosts, ["a.example", "b.example:80"]);
+    let row = table::find("http.hosts").unwrap();
+    assert_eq!(row.show_toml(&array.options), r#"["a.example", "b.example:80"]"#);
+    for text in ["http.hosts = []", "http.hosts = \"default\""] {
+        assert_eq!(from_file(text).unwrap().options, Options::default(), "{text}");
+    }
+}
+
+#[test]
+fn a_revision_may_stand_without_quotes() {
+    let bare = from_file("http.strict = 2025-06-18").unwrap();
+    assert_eq!(bare.options, from_flag("http.strict", "2025-06-18").unwrap().options);
+    assert_ne!(bare.options, Options::default());
 }

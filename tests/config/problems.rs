@@ -97,6 +97,34 @@ fn a_value_out_of_range_names_the_range_and_its_place() {
 }
 
 #[test]
+fn a_name_that_is_none_is_refused_in_the_words_of_the_guard() {
+    assert_eq!(
+        complaints(from_file("http.hosts = [\"a.example\", \"https://b.example\"]")),
+        "corelane.toml:1: http.hosts: \"https://b.example\" is not a host: name, name:port, an \
+         address (IPv6 in brackets), or *; \
+         write a list such as mcp.example.com,192.0.2.1:8080, or default"
+    );
+    assert_eq!(
+        complaints(from_variable("CORELANE_HTTP_ORIGINS", "https://a.example,b.example")),
+        "environment CORELANE_HTTP_ORIGINS: http.origins: \"b.example\" is not an origin: \
+         scheme://host, scheme://host:port, scheme://host:*, or *; \
+         write a list such as https://app.example.com,http://dev.example:*, or default"
+    );
+    for text in ["http.hosts = [1]", "http.hosts = 8080", "http.hosts = true"] {
+        assert!(complaints(from_file(text)).contains("expects a list of hosts, found "), "{text}");
+    }
+}
+
+#[test]
+fn a_revision_that_cannot_be_pinned_is_refused() {
+    assert_eq!(
+        complaints(from_flag("http.strict", "latest")),
+        "flag --http-strict: http.strict: \"latest\" is none of its words; \
+         write one of off, 2025-06-18, 2025-11-25, 2026-07-28"
+    );
+}
+
+#[test]
 fn every_option_refuses_an_empty_and_a_foreign_text() {
     for row in table::rows() {
         // Almost any text is the path of some directory.
@@ -173,6 +201,30 @@ fn an_unknown_variable_is_a_warning_since_others_may_have_set_it() {
          did you mean CORELANE_TCP_IDLE_MS_MAX?"
     );
     assert!(from_variable("CORELANE_CONFIG", "x").unwrap().warnings.is_empty());
+}
+
+#[test]
+fn what_is_odd_is_a_warning_where_it_was_given() {
+    let warnings = |text: &str| -> Vec<String> {
+        from_file(text).unwrap().warnings.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        warnings("[http]\nstrict = 2026-07-28\nsse_pair = true\n"),
+        ["corelane.toml:3: http.sse_pair: true has no effect: http.strict = 2026-07-28 shuts out \
+          clients of 2024-11-05; leave one of them out"]
+    );
+    assert_eq!(
+        warnings("[http]\nlegacy = false\nstrict = \"2025-06-18\"\n"),
+        ["corelane.toml:2: http.legacy: false has no effect: http.strict = 2025-06-18 alone \
+          is served, with sessions; leave it out, or set http.strict = off"]
+    );
+    assert_eq!(
+        warnings("http.address = \"0.0.0.0:8080\""),
+        ["corelane.toml:1: http.address: 0.0.0.0:8080 is reached from elsewhere, and pages are \
+          let in only where they were loaded from its address: under a name browsers are \
+          refused; list the name in http.hosts, and foreign pages in http.origins"]
+    );
+    assert!(warnings("http.strict = 2026-07-28").is_empty());
 }
 
 #[cfg(unix)]

@@ -15,6 +15,11 @@ fn python_answers_whatever_the_server_asks() {
 }
 
 #[test]
+fn rust_answers_whatever_the_server_asks() {
+    in_both_eras(Sdk::Rust, "asking", expect_answers);
+}
+
+#[test]
 fn typescript_answers_whatever_the_server_asks() {
     in_both_eras(Sdk::TypeScript, "asking", expect_answers);
 }

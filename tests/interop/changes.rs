@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, Sdk, beside_files, text};
+use crate::stage::{Era, Sdk, run, text};
 
 #[test]
 fn python_hears_of_lists_and_of_the_resource_that_it_subscribed_to() {
@@ -12,6 +12,16 @@ fn python_hears_of_lists_and_of_the_resource_that_it_subscribed_to() {
 #[test]
 fn python_listens_to_a_stream_of_changes() {
     expect_changes(Sdk::Python, Era::Modern);
+}
+
+#[test]
+fn rust_hears_of_lists_and_of_the_resource_that_it_subscribed_to() {
+    expect_changes(Sdk::Rust, Era::Legacy);
+}
+
+#[test]
+fn rust_listens_to_a_stream_of_changes() {
+    expect_changes(Sdk::Rust, Era::Modern);
 }
 
 #[test]
@@ -25,11 +35,18 @@ fn typescript_listens_to_a_stream_of_changes() {
 }
 
 fn expect_changes(sdk: Sdk, era: Era) {
-    let folder = tempfile::tempdir().expect("a folder for a moment");
-    // A name that is not its own URI.
-    std::fs::write(folder.path().join("a note.txt"), "before").expect("the folder is writable");
-    let summary = beside_files(sdk, "changes", era, folder.path());
+    for &transport in sdk.transports() {
+        let folder = tempfile::tempdir().expect("a folder for a moment");
+        // A name that is not its own URI.
+        std::fs::write(folder.path().join("a note.txt"), "before").expect("the folder is writable");
+        let path = folder.path().to_str().expect("a folder with a name in UTF-8");
+        let summary = run(sdk, "changes", era.mode(), transport, &["--resources", path]);
+        expect_heard(&summary, era);
+        expect_files(&summary);
+    }
+}
 
+fn expect_heard(summary: &Value, era: Era) {
     let uri = summary["uri"].as_str().expect("the file is listed");
     assert!(uri.ends_with("/a%20note.txt"), "{uri}");
     let honored = match era {
@@ -51,7 +68,6 @@ fn expect_changes(sdk: Sdk, era: Era) {
     assert_eq!(text(&summary["tools"]["called"]), "Here for now.");
     let prompt = &summary["prompts"]["called"]["result"]["messages"][0]["content"];
     assert_eq!(prompt["text"], "Here for now.");
-    expect_files(&summary);
 }
 
 /// The scripts go on as soon as they have read what they wrote.

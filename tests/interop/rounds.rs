@@ -6,12 +6,12 @@ use crate::stage::{Era, Sdk, code, in_era, text};
 
 #[test]
 fn python_can_neither_change_nor_replay_the_state_of_a_round() {
-    expect_rounds(&in_era(Sdk::Python, "rounds", Era::Modern));
+    in_era(Sdk::Python, "rounds", Era::Modern, expect_rounds);
 }
 
 #[test]
 fn typescript_can_neither_change_nor_replay_the_state_of_a_round() {
-    expect_rounds(&in_era(Sdk::TypeScript, "rounds", Era::Modern));
+    in_era(Sdk::TypeScript, "rounds", Era::Modern, expect_rounds);
 }
 
 fn expect_rounds(summary: &Value) {

@@ -2,41 +2,57 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{LEGACY, MODERN, Sdk, run};
+use crate::stage::{LEGACY, MODERN, Sdk, in_mode};
 
 /// What the scripts say in `echo`: two, three and four bytes of UTF-8 and a line feed.
 const ECHO: &str = "ünï ☃ \n 𝄞";
 
 #[test]
 fn python_completes_a_legacy_session() {
-    expect_session(&run(Sdk::Python, "session", "legacy", &[]), LEGACY);
+    in_mode(Sdk::Python, "session", "legacy", |summary| expect_session(summary, LEGACY));
 }
 
 #[test]
 fn python_discovers_the_modern_era_by_itself() {
-    expect_session(&run(Sdk::Python, "session", "auto", &[]), MODERN);
+    in_mode(Sdk::Python, "session", "auto", |summary| expect_session(summary, MODERN));
 }
 
 #[test]
 fn python_speaks_the_modern_era_without_asking_first() {
-    let summary = run(Sdk::Python, "session", MODERN, &[]);
-    expect_revision(&summary, MODERN);
-    expect_calls(&summary);
+    in_mode(Sdk::Python, "session", MODERN, |summary| {
+        expect_revision(summary, MODERN);
+        expect_calls(summary);
+    });
+}
+
+#[test]
+fn rust_completes_a_legacy_session() {
+    in_mode(Sdk::Rust, "session", "legacy", |summary| expect_session(summary, LEGACY));
+}
+
+#[test]
+fn rust_discovers_the_modern_era_by_itself() {
+    in_mode(Sdk::Rust, "session", "auto", |summary| expect_session(summary, MODERN));
+}
+
+#[test]
+fn rust_speaks_a_pinned_modern_era() {
+    in_mode(Sdk::Rust, "session", MODERN, |summary| expect_session(summary, MODERN));
 }
 
 #[test]
 fn typescript_completes_a_legacy_session() {
-    expect_session(&run(Sdk::TypeScript, "session", "legacy", &[]), LEGACY);
+    in_mode(Sdk::TypeScript, "session", "legacy", |summary| expect_session(summary, LEGACY));
 }
 
 #[test]
 fn typescript_discovers_the_modern_era_by_itself() {
-    expect_session(&run(Sdk::TypeScript, "session", "auto", &[]), MODERN);
+    in_mode(Sdk::TypeScript, "session", "auto", |summary| expect_session(summary, MODERN));
 }
 
 #[test]
 fn typescript_speaks_a_pinned_modern_era() {
-    expect_session(&run(Sdk::TypeScript, "session", MODERN, &[]), MODERN);
+    in_mode(Sdk::TypeScript, "session", MODERN, |summary| expect_session(summary, MODERN));
 }
 
 /// Everything that a session of the demo services must show.

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::serving::Serving;
+
 pub(crate) const LEGACY: &str = "2025-11-25";
 pub(crate) const MODERN: &str = "2026-07-28";
 
@@ -32,7 +34,47 @@ pub(crate) fn icons() -> Value {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sdk {
     Python,
+    /// `rmcp`, which is used over HTTP alone.
+    Rust,
     TypeScript,
+}
+
+/// What lies between a client and the server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Transport {
+    Pipes,
+    /// Streamable HTTP.
+    Http,
+}
+
+impl Sdk {
+    /// What its scripts speak over.
+    pub(crate) const fn transports(self) -> &'static [Transport] {
+        match self {
+            Self::Python | Self::TypeScript => &[Transport::Pipes, Transport::Http],
+            Self::Rust => &[Transport::Http],
+        }
+    }
+
+    /// Its client, still without arguments.
+    fn client(self) -> Command {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
+        match self {
+            Self::Python => {
+                let mut command = Command::new(installed().join("python/bin/python"));
+                // Nothing that a test makes belongs beside the sources.
+                command.env("PYTHONDONTWRITEBYTECODE", "1").arg(scripts.join("python/client.py"));
+                command
+            }
+            Self::Rust => Command::new(installed().join("rust/debug/corelane-interop")),
+            Self::TypeScript => {
+                let mut command = Command::new("node");
+                command.env("INTEROP_PACKAGES", installed().join("node"));
+                command.arg(scripts.join("typescript/client.mjs"));
+                command
+            }
+        }
+    }
 }
 
 /// How a client and the server came to agree.
@@ -45,7 +87,7 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    const fn mode(self) -> &'static str {
+    pub(crate) const fn mode(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
             Self::Modern => "auto",
@@ -53,28 +95,43 @@ impl Era {
     }
 }
 
-/// Has a client use a feature in one era after the other, and hands each summary to `expect`.
+/// Has a client use a feature in one era after the other, each over every transport, and hands each
+/// summary to `expect`.
 pub(crate) fn in_both_eras(sdk: Sdk, feature: &str, expect: fn(&Value, Era)) {
     for era in [Era::Legacy, Era::Modern] {
-        eprintln!("{sdk:?}, {feature}, {era:?}");
-        expect(&in_era(sdk, feature, era), era);
+        in_era(sdk, feature, era, |summary| expect(summary, era));
     }
 }
 
-/// Has a client use a feature in one era.
-pub(crate) fn in_era(sdk: Sdk, feature: &str, era: Era) -> Value {
-    run(sdk, feature, era.mode(), &[])
+/// Has a client use a feature in one era, over every transport.
+pub(crate) fn in_era(sdk: Sdk, feature: &str, era: Era, expect: impl Fn(&Value)) {
+    in_mode(sdk, feature, era.mode(), expect);
+}
+
+/// Has a client use a feature in one mode, over every transport.
+pub(crate) fn in_mode(sdk: Sdk, feature: &str, mode: &str, expect: impl Fn(&Value)) {
+    for transport in sdk.transports() {
+        expect(&run(sdk, feature, mode, *transport, &[]));
+    }
 }
 
 /// Has a client use a feature in one mode, against a server with `options` more; the scripts bound
 /// their own time.
-pub(crate) fn run(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> Value {
-    watched(sdk, feature, mode, options).0
+pub(crate) fn run(
+    sdk: Sdk,
+    feature: &str,
+    mode: &str,
+    transport: Transport,
+    options: &[&str],
+) -> Value {
+    watched(sdk, feature, mode, transport, options).0
 }
 
-/// As [`in_era`], and what the server counted about its questions, one line for each connection.
+/// What a feature comes to over pipes, and what the server counted about its questions, one line
+/// for each connection.
 pub(crate) fn questions_counted(sdk: Sdk, feature: &str, era: Era) -> (Value, Vec<String>) {
-    let (summary, events) = watched(sdk, feature, era.mode(), &["--log", "debug"]);
+    let options = ["--log", "debug"];
+    let (summary, events) = watched(sdk, feature, era.mode(), Transport::Pipes, &options);
     let groups = events.lines().filter(|line| line.contains(" counted ")).map(|line| {
         let group = line.split(" \u{b7} ").find_map(|group| group.strip_prefix("questions "));
         group.unwrap_or_default().to_owned()
@@ -82,26 +139,37 @@ pub(crate) fn questions_counted(sdk: Sdk, feature: &str, era: Era) -> (Value, Ve
     (summary, groups.collect())
 }
 
-/// As [`run`], and what the server wrote to standard error, which it has from its client.
-fn watched(sdk: Sdk, feature: &str, mode: &str, options: &[&str]) -> (Value, String) {
-    let server = env!("CARGO_BIN_EXE_corelane");
-    let output = script(sdk)
-        .args([feature, mode, server, "stdio"])
-        .args(options)
-        .output()
-        .expect("the client starts");
+/// As [`run`], and what the client wrote to standard error; over pipes the server writes there too.
+fn watched(
+    sdk: Sdk,
+    feature: &str,
+    mode: &str,
+    transport: Transport,
+    options: &[&str],
+) -> (Value, String) {
+    eprintln!("{sdk:?}, {feature}, {mode}, {transport:?}");
+    let mut client = sdk.client();
+    client.args([feature, mode]);
+    // Over pipes it is the client that starts the server, over HTTP the test.
+    let serving = match transport {
+        Transport::Pipes => {
+            client.args([env!("CARGO_BIN_EXE_corelane"), "stdio"]).args(options);
+            None
+        }
+        Transport::Http => {
+            let serving = Serving::start(options);
+            client.arg(serving.url());
+            Some(serving)
+        }
+    };
+    let output = client.output().expect("the client starts");
+    drop(serving);
     let (told, events) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the client failed ({}):\n{events}\n{told}", output.status);
     let summary = serde_json::from_str(&told);
     let summary = summary.unwrap_or_else(|error| panic!("{error}:\n{told}\n{events}"));
     (summary, events.into_owned())
-}
-
-/// As [`run`], against a server that offers the files of `folder` as resources.
-pub(crate) fn beside_files(sdk: Sdk, feature: &str, era: Era, folder: &Path) -> Value {
-    let folder = folder.to_str().expect("a folder with a name in UTF-8");
-    run(sdk, feature, era.mode(), &["--resources", folder])
 }
 
 /// The text of a result that is no failure, its first where it has several.
@@ -141,22 +209,4 @@ fn installed() -> PathBuf {
         folder.display()
     );
     folder
-}
-
-fn script(sdk: Sdk) -> Command {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
-    match sdk {
-        Sdk::Python => {
-            let mut command = Command::new(installed().join("python/bin/python"));
-            // Nothing that a test makes belongs beside the sources.
-            command.env("PYTHONDONTWRITEBYTECODE", "1").arg(scripts.join("python/client.py"));
-            command
-        }
-        Sdk::TypeScript => {
-            let mut command = Command::new("node");
-            command.env("INTEROP_PACKAGES", installed().join("node"));
-            command.arg(scripts.join("typescript/client.mjs"));
-            command
-        }
-    }
 }

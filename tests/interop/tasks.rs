@@ -9,8 +9,36 @@ const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 #[test]
 fn python_follows_tasks_of_the_extension() {
-    let summary = in_era(Sdk::Python, "tasks", Era::Modern);
-    expect_ends(&summary);
+    in_era(Sdk::Python, "tasks", Era::Modern, expect_tasks_of_the_extension);
+}
+
+#[test]
+fn python_can_ask_for_core_tasks_and_runs_tools_without_them() {
+    in_era(Sdk::Python, "tasks", Era::Legacy, |summary| {
+        expect_core_offer(summary);
+        assert_eq!(summary["listed"]["result"]["tasks"], json!([]));
+        assert_eq!(code(&summary["unknown"]), -32602);
+        expect_without_core_task(summary);
+    });
+}
+
+#[test]
+fn typescript_follows_core_tasks() {
+    in_era(Sdk::TypeScript, "tasks", Era::Legacy, expect_core_tasks);
+}
+
+#[test]
+fn typescript_meets_tasks_of_the_extension_only_if_it_declares_them() {
+    in_era(Sdk::TypeScript, "tasks", Era::Modern, |summary| {
+        assert_eq!(summary["offered"][EXTENSION], json!({}));
+        assert_eq!(summary["declared"]["error"]["data"]["resultType"], "task");
+        assert_eq!(text(&summary["inline"]), "Hello, Ada!");
+        expect_undeclared_extension(summary);
+    });
+}
+
+fn expect_tasks_of_the_extension(summary: &Value) {
+    expect_ends(summary);
     for (job, statuses) in [
         ("slow", &["working", "completed"][..]),
         ("failing", &["working", "completed"]),
@@ -26,23 +54,12 @@ fn python_follows_tasks_of_the_extension() {
     assert_eq!(broken, &json!({ "code": -32603, "message": "The job broke." }));
     assert_eq!(text(&summary["inline"]), "Hello, Ada!");
     assert_eq!(code(&summary["unknown"]), -32602);
-    expect_undeclared_extension(&summary);
+    expect_undeclared_extension(summary);
 }
 
-#[test]
-fn python_can_ask_for_core_tasks_and_runs_tools_without_them() {
-    let summary = in_era(Sdk::Python, "tasks", Era::Legacy);
-    expect_core_offer(&summary);
-    assert_eq!(summary["listed"]["result"]["tasks"], json!([]));
-    assert_eq!(code(&summary["unknown"]), -32602);
-    expect_without_core_task(&summary);
-}
-
-#[test]
-fn typescript_follows_core_tasks() {
-    let summary = in_era(Sdk::TypeScript, "tasks", Era::Legacy);
-    expect_core_offer(&summary);
-    expect_ends(&summary);
+fn expect_core_tasks(summary: &Value) {
+    expect_core_offer(summary);
+    expect_ends(summary);
     let statuses = ["completed", "failed", "failed", "completed", "completed"];
     for (job, status) in ["slow", "failing", "broken", "confirmed", "twice"].iter().zip(statuses) {
         assert_eq!(summary[*job]["status"], status, "{job}");
@@ -55,16 +72,7 @@ fn typescript_follows_core_tasks() {
         assert_eq!(code(&summary[refused]), -32602, "{refused}");
     }
     assert_eq!(code(&summary["refused"]), -32601, "a tool that does not run as a task");
-    expect_without_core_task(&summary);
-}
-
-#[test]
-fn typescript_meets_tasks_of_the_extension_only_if_it_declares_them() {
-    let summary = in_era(Sdk::TypeScript, "tasks", Era::Modern);
-    assert_eq!(summary["offered"][EXTENSION], json!({}));
-    assert_eq!(summary["declared"]["error"]["data"]["resultType"], "task");
-    assert_eq!(text(&summary["inline"]), "Hello, Ada!");
-    expect_undeclared_extension(&summary);
+    expect_without_core_task(summary);
 }
 
 /// What the jobs come to, in either generation.

@@ -10,6 +10,11 @@ fn python_hears_progress_and_the_log_messages_that_it_asked_for() {
 }
 
 #[test]
+fn rust_hears_progress_and_the_log_messages_that_it_asked_for() {
+    in_both_eras(Sdk::Rust, "telling", expect_telling);
+}
+
+#[test]
 fn typescript_hears_progress_and_the_log_messages_that_it_asked_for() {
     in_both_eras(Sdk::TypeScript, "telling", expect_telling);
 }

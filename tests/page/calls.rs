@@ -56,6 +56,16 @@ fn texts_pictures_sounds_and_resources_are_shown_as_what_they_are() {
 }
 
 #[test]
+fn a_link_to_a_resource_is_read_when_somebody_asks_for_it() {
+    let mut stage = Stage::open();
+    let tool = "test_tool_with_icons";
+    let outcome = stage.call(tool, &[]);
+    assert!(outcome.blocks[0].starts_with("Resource With Icons"), "{outcome:?}");
+    stage.click(tool, "Read");
+    stage.until(&format!("probe.tool('{tool}').innerText.includes('This resource has icons.')"));
+}
+
+#[test]
 fn an_argument_that_is_a_header_too_may_be_written_in_any_script() {
     let mut stage = Stage::open();
     for region in ["us-west1", "Zürich, 世界", "=?base64?literal?="] {

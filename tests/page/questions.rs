@@ -69,6 +69,25 @@ fn questions_come_in_rounds_until_the_tool_has_its_answer() {
 }
 
 #[test]
+fn an_address_to_visit_is_shown_whole_and_opened_by_nobody_else() {
+    let mut stage = Stage::open();
+    let tool = "test_elicitation_url";
+    stage.open_tool(tool);
+    stage.fill(tool, "message", "Sign in, please");
+    stage.click(tool, "Call");
+    let link = format!("probe.tool('{tool}').querySelector('.ask a')");
+    stage.until(&format!("{link} && document.activeElement === {link}"));
+    assert_eq!(stage.text(&format!("#tool-{tool} .ask legend")), "Sign in, please");
+    let address = "https://example.com/sign-in?state=42";
+    for part in ["href", "textContent"] {
+        assert_eq!(stage.browser.evaluate(&format!("{link}.{part}")), address);
+    }
+    stage.click(tool, "Continue");
+    let outcome = stage.outcome(tool);
+    assert!(outcome.blocks[0].contains("action=accept"), "{outcome:?}");
+}
+
+#[test]
 fn a_question_can_be_declined() {
     let mut stage = Stage::open();
     let tool = "test_elicitation_sep1034_defaults";

@@ -1,11 +1,12 @@
 //! How it ends, and what does not end it.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use rustix::process::Signal;
 
-use crate::process::Server;
+use crate::process::{Process, SMALL_RINGS, Server};
 use crate::session::Session;
 
 /// Sends `signal` while a call is in flight: the answer still arrives, then all ends in order.
@@ -99,4 +100,36 @@ fn sighup_takes_a_changed_limit_and_leaves_a_broken_file_alone() {
     server.process.signal(Signal::HUP);
     server.process.wait_for(|line| line.contains("configuration reloaded"));
     Session::modern(server.connect()).echo(&long);
+}
+
+#[test]
+fn sighup_takes_a_changed_limit_of_http_and_leaves_the_doors_as_they_are() {
+    let folder = tempfile::tempdir().expect("a folder for a moment");
+    let file = folder.path().join("corelane.toml");
+    let path = file.to_str().expect("the path is UTF-8");
+    let head_bytes_max = "tcp.address = \"off\"\nhttp.head_bytes_max = ";
+    let door = "http.address = \"127.0.0.1:0\"";
+    fs::write(&file, format!("{head_bytes_max}512\n{door}\n")).expect("the folder is ours");
+    let mut process =
+        Process::start(&[&["serve", "--config", path], SMALL_RINGS.as_slice()].concat());
+    let line = process.wait_for(|line| line.starts_with("listening http "));
+    let address = line.trim_start_matches("listening http ");
+    let status = || {
+        let mut stream = TcpStream::connect(address).expect("the server accepts");
+        let padding = "7".repeat(1000);
+        let request = format!(
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Padding: {padding}\r\n\
+             Connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("the server listens");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("the answer is text");
+        answer.split(' ').nth(1).expect("an answer has a status").to_owned()
+    };
+    assert_eq!(status(), "431");
+    fs::write(&file, format!("{head_bytes_max}4096\nhttp.address = \"off\"\n"))
+        .expect("the folder is ours");
+    process.signal(Signal::HUP);
+    process.wait_for(|line| line.contains("configuration reloaded"));
+    assert_eq!(status(), "200");
 }

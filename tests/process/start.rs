@@ -33,6 +33,34 @@ fn the_line_about_the_engine_comes_before_the_one_about_the_listener() {
 }
 
 #[test]
+fn both_doors_are_told_and_their_connections_counted() {
+    let bounds = ["--tcp-connections-max", "30", "--http-connections-max", "12", "--shards", "1"];
+    let doors = ["serve", "--tcp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let mut process = Process::start(&[doors.as_slice(), &bounds].concat());
+    process.wait_for(|line| line.starts_with("listening http 127.0.0.1:"));
+    let told = process.told();
+    let engine = told.iter().find(|line| line.starts_with("corelane "));
+    let engine = engine.expect("it tells what carries the connections");
+    let wanted = "connections 42 (bound by tcp.connections_max and http.connections_max)";
+    assert!(engine.ends_with(wanted), "{engine}");
+    assert!(told.iter().any(|line| line.starts_with("listening tcp 127.0.0.1:")), "{told:?}");
+}
+
+#[test]
+fn over_pipes_there_is_one_connection() {
+    let mut process = Process::start(&["stdio"]);
+    let engine = process.wait_for(|line| line.starts_with("corelane "));
+    assert!(engine.ends_with("connections 1 (bound by standard input and output)"), "{engine}");
+}
+
+#[test]
+fn a_host_that_is_none_is_refused_before_anything_listens() {
+    let ended = run(&["serve", "--http-hosts", "https://mcp.example.com"]);
+    expect_refusal(&ended, 1, &["flag --http-hosts", "\"https://mcp.example.com\" is not a host"]);
+    assert!(!ended.stderr.contains("listening"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_silent_log_still_tells_where_it_listens() {
     let server = Server::start(&["--log", "off"]);
     server.process.signal(rustix::process::Signal::TERM);

@@ -10,7 +10,7 @@ use corelane::transport::http::ladder::{
 use corelane::transport::http::limits::Limits;
 
 /// (step, status, code): the table said once more.
-const EXPECTED: [(Step, u16, i32); 29] = [
+const EXPECTED: [(Step, u16, i32); 31] = [
     (Step::Frame, 400, -32600),
     (Step::Size, 413, -32012),
     (Step::Host, 403, -32600),
@@ -31,6 +31,8 @@ const EXPECTED: [(Step, u16, i32); 29] = [
     (Step::VersionKnown, 400, -32022),
     (Step::SessionNamed, 400, -32600),
     (Step::SessionOpen, 404, -32600),
+    (Step::StreamFree, 409, -32600),
+    (Step::EventKnown, 400, -32600),
     (Step::Meta, 400, -32602),
     (Step::VersionMirrored, 400, -32020),
     (Step::MethodMirrored, 400, -32020),

@@ -1,4 +1,5 @@
-//! Rows of the doors: TCP, HTTP, standard input and output.
+//! Rows of the doors that take lines of JSON: TCP, standard input and output. What is said here of
+//! connections over TCP holds for those of HTTP, too.
 //!
 //! Each default of the transport contract (seed 001) stands in `options`.
 
@@ -40,7 +41,7 @@ pub(super) static TCP: Section = Section {
             key: "tcp.backlog_max",
             short: None,
             unit: Unit::Count { least: 1, most: 65_535 },
-            about: "Connections that wait in the kernel for an accept, on each shard.",
+            about: "Connections that wait in the kernel for an accept, on each shard and door.",
             cost: "kernel memory under a flood; bounded by net.core.somaxconn",
             source: "listen(2)",
             field: |options| &mut options.tcp.backlog_max,
@@ -49,7 +50,8 @@ pub(super) static TCP: Section = Section {
             key: "tcp.idle_ms_max",
             short: None,
             unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
-            about: "A connection silent for this long, with nothing in flight, is closed.",
+            about: "A connection, of HTTP too, that is silent for this long with nothing in flight is \
+                    closed.",
             cost: "a longer time keeps the sockets of peers that have vanished",
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.idle_max,
@@ -58,7 +60,8 @@ pub(super) static TCP: Section = Section {
             key: "tcp.lease_ms_max",
             short: None,
             unit: Unit::Milliseconds { least: 1, most: DAY },
-            about: "Time from accept to a first valid request; a slower connection is closed.",
+            about: "Time from accept to a first valid request, of HTTP too; a slower connection is \
+                    closed.",
             cost: "a longer time lets strangers hold connections for nothing",
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.lease_max,
@@ -67,7 +70,7 @@ pub(super) static TCP: Section = Section {
             key: "tcp.keepalive",
             short: None,
             unit: Unit::Switch,
-            about: "Let the kernel find peers that have vanished (SO_KEEPALIVE).",
+            about: "Let the kernel find peers that have vanished, of HTTP too (SO_KEEPALIVE).",
             cost: "one probe every two hours of silence",
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.keepalive,
@@ -76,7 +79,7 @@ pub(super) static TCP: Section = Section {
             key: "tcp.nodelay",
             short: None,
             unit: Unit::Switch,
-            about: "Send answers at once (TCP_NODELAY).",
+            about: "Send answers at once, over HTTP too (TCP_NODELAY).",
             cost: "none: answers are corked anyway; without it some wait 40 ms",
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.nodelay,
@@ -85,7 +88,7 @@ pub(super) static TCP: Section = Section {
             key: "tcp.receive_buffer_bytes",
             short: None,
             unit: Unit::Bytes { least: KIB, most: GIB },
-            about: "The kernel's receive buffer of a connection (SO_RCVBUF).",
+            about: "The kernel's receive buffer of a connection, of HTTP too (SO_RCVBUF).",
             cost: "kernel memory while the peer is ahead; bounded by net.core.rmem_max",
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.receive_buffer_bytes,
@@ -94,7 +97,7 @@ pub(super) static TCP: Section = Section {
             key: "tcp.send_buffer_bytes",
             short: None,
             unit: Unit::Bytes { least: KIB, most: GIB },
-            about: "The kernel's send buffer of a connection (SO_SNDBUF).",
+            about: "The kernel's send buffer of a connection, of HTTP too (SO_SNDBUF).",
             cost: "kernel memory while the peer is behind; bounded by net.core.wmem_max",
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.send_buffer_bytes,
@@ -102,27 +105,15 @@ pub(super) static TCP: Section = Section {
     ],
 };
 
-pub(super) static OTHERS: Section = Section {
-    heading: "HTTP, standard input and output",
-    rows: &[
-        Row {
-            key: "http.address",
-            short: Some("http"),
-            unit: Unit::Address,
-            about: "Where HTTP is served: MCP at /mcp, a page for people at /; port 0 takes a free \
-                    one.",
-            cost: "one listening socket for each shard",
-            source: "transport contract, section 3",
-            field: |options| &mut options.http.address,
-        },
-        Row {
-            key: "stdio.buffer_bytes",
-            short: None,
-            unit: Unit::Bytes { least: 256, most: 64 * MIB },
-            about: "Bytes read from standard input at a time, and gathered before a write.",
-            cost: "that many bytes, twice",
-            source: "transport contract, section 1",
-            field: |options| &mut options.stdio.buffer_bytes,
-        },
-    ],
+pub(super) static STDIO: Section = Section {
+    heading: "Standard input and output",
+    rows: &[Row {
+        key: "stdio.buffer_bytes",
+        short: None,
+        unit: Unit::Bytes { least: 256, most: 64 * MIB },
+        about: "Bytes read from standard input at a time, and gathered before a write.",
+        cost: "that many bytes, twice",
+        source: "transport contract, section 1",
+        field: |options| &mut options.stdio.buffer_bytes,
+    }],
 };

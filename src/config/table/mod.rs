@@ -4,12 +4,14 @@
 //! environment variable follow from its key, so that whoever knows one knows all three. Defaults
 //! are not repeated here: they are read from [`Options`].
 
+use crate::config::names;
 use crate::config::options::Options;
 use crate::config::problem::Refusal;
 use crate::config::unit::Unit;
 use crate::config::value::Value;
 
 mod engine;
+mod http;
 mod limits;
 mod listeners;
 mod services;
@@ -45,10 +47,12 @@ pub struct Section {
 }
 
 /// Every section, in the order of help.
-pub static SECTIONS: [&Section; 9] = [
+pub static SECTIONS: [&Section; 11] = [
     &engine::SERVER,
     &listeners::TCP,
-    &listeners::OTHERS,
+    &http::HTTP,
+    &http::SESSIONS,
+    &listeners::STDIO,
     &limits::LIMITS,
     &services::SERVICES,
     &services::FILES,
@@ -89,9 +93,14 @@ impl Row {
         (self.field)(&mut options.clone()).show(&self.unit)
     }
 
-    /// The value of its field as TOML: numbers and switches bare, the rest in quotes.
+    /// The value of its field as TOML: numbers and switches bare, names as an array, the rest in
+    /// quotes.
     pub fn show_toml(&self, options: &Options) -> String {
         let text = self.show(options);
+        if self.unit.is_names() && text != names::DEFAULT {
+            let names = text.split(',').map(|name| toml::Value::String(name.to_owned()));
+            return toml::Value::Array(names.collect()).to_string();
+        }
         let is_bare = text.parse::<u64>().is_ok() || text.parse::<bool>().is_ok();
         if is_bare && self.unit != Unit::Directory {
             return text;

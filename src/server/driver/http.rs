@@ -10,9 +10,12 @@
 
 mod exchanges;
 mod hearing;
+mod keeping;
+mod pair;
 mod plain;
 mod posting;
 mod sessions;
+mod speaking;
 
 use super::ShardDriver;
 use crate::base::slab::Key;
@@ -189,7 +192,8 @@ impl ShardDriver {
         }
     }
 
-    /// Says why a connection ends, where no answer has begun: it was one too many, or holds too much.
+    /// Says why a connection ends, where no answer has begun: it was one too many, or it holds too
+    /// much.
     pub(super) fn answer_unasked(&mut self, key: Key, error: &Error) {
         let Some(connection) = self.link.connections.get(key) else { return };
         if connection.session.exchange.is_some() {

@@ -191,12 +191,21 @@ fn open<R: Ring>(ring: &mut R, sources: Sources) -> io::Result<Vec<Inlet>> {
 }
 
 impl Threads {
-    /// Tells what the shards run on, and how many connections that makes.
-    pub(in crate::server) fn announce(&self, options: &Options, placement: &Placement) {
+    /// Tells what the shards run on, and how many connections that makes; where they are pipes it
+    /// is one.
+    pub(in crate::server) fn announce(
+        &self,
+        options: &Options,
+        placement: &Placement,
+        is_piped: bool,
+    ) {
         let granted = self.crew.descriptions();
         let ring = granted.first().and_then(|granted| granted.split(' ').next()).unwrap_or("poll");
         let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
-        let (connections_max, bound) = capacity(options, shards, ring == "io_uring");
+        let (connections_max, bound) = match is_piped {
+            true => (1, "standard input and output"),
+            false => capacity(options, shards, ring == "io_uring", descriptors_max()),
+        };
         let spots = (0..shards).map(|shard| placement.spot(ShardId(shard)));
         let cpus: Vec<String> = spots.clone().flatten().map(|spot| spot.cpu.to_string()).collect();
         let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(",") };
@@ -229,16 +238,22 @@ impl Threads {
     }
 }
 
-/// Connections that can be open at once, and what bounds them.
-fn capacity(options: &Options, shards: u16, has_slots: bool) -> (u64, &'static str) {
-    let wanted = u64::from(options.tcp.connections_max);
-    let descriptors = u64::from(descriptors_max());
+/// Connections that can be open at once over all doors, and what bounds them, where a process or a
+/// ring may have `descriptors_max`.
+fn capacity(
+    options: &Options,
+    shards: u16,
+    has_slots: bool,
+    descriptors_max: u32,
+) -> (u64, &'static str) {
+    let (wanted, bound) = options.connections_max();
+    let descriptors = u64::from(descriptors_max);
     let slots = u64::from(ring_sizes(options).sockets_max).min(descriptors);
     // Readiness shares the descriptors of the process with listeners and files.
     let granted =
         if has_slots { slots * u64::from(shards) } else { descriptors.saturating_sub(64) };
     if wanted <= granted {
-        (wanted, "tcp.connections_max")
+        (wanted, bound)
     } else if has_slots && slots < descriptors {
         (granted, "ring.sockets_max times shards")
     } else if has_slots {
@@ -288,5 +303,42 @@ impl From<Failure> for StartError {
             Cause::Failed(error) => Self::System(error),
             Cause::Panicked(_) => Self::Shard(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of two doors with these bounds, over two shards.
+    fn told(
+        (tcp, http): (u32, u32),
+        sockets_max: u32,
+        (has_slots, descriptors_max): (bool, u32),
+    ) -> (u64, &'static str) {
+        let mut options = Options::default();
+        (options.tcp.connections_max, options.http.connections_max) = (tcp, http);
+        options.engine.ring_sizes.sockets_max = sockets_max;
+        capacity(&options, 2, has_slots, descriptors_max)
+    }
+
+    #[test]
+    fn both_doors_count_and_what_is_least_bounds_them() {
+        let both = "tcp.connections_max and http.connections_max";
+        assert_eq!(told((100, 50), 1000, (true, 1000)), (150, both));
+        assert_eq!(told((1000, 500), 600, (true, 10_000)), (1200, "ring.sockets_max times shards"));
+        let files = "the limit of open files times shards";
+        assert_eq!(told((1000, 500), 10_000, (true, 300)), (600, files));
+        assert_eq!(told((1000, 500), 1, (false, 1064)), (1000, "the limit of open files"));
+        assert_eq!(told((1000, 500), 1, (false, 2000)), (1500, both));
+    }
+
+    #[test]
+    fn a_door_that_is_shut_does_not_count() {
+        let mut options = Options::default();
+        options.tcp.address = None;
+        assert_eq!(capacity(&options, 1, true, 10_000), (1024, "http.connections_max"));
+        options.tcp.address = options.http.address.take();
+        assert_eq!(capacity(&options, 1, true, 10_000), (1024, "tcp.connections_max"));
     }
 }

@@ -16,10 +16,12 @@ ANSWERS = json.loads((Path(__file__).parent.parent / "answers.json").read_text()
 
 @dataclass
 class Server:
-    """A command that serves over stdio, and the mode in which to speak to it."""
+    """Where a server is, and the mode in which to speak to it.
 
-    command: str
-    arguments: list
+    It is a URL, or a command with its arguments that serves over stdio.
+    """
+
+    place: list
     mode: str
 
     @property
@@ -28,9 +30,18 @@ class Server:
 
     def client(self, **options):
         """A client that is not connected yet."""
-        server = StdioServerParameters(command=self.command, args=self.arguments)
+        return self.client_over(self.transport(), **options)
+
+    def client_over(self, transport, **options):
+        """The same over a transport of one's own."""
         options.setdefault("read_timeout_seconds", STEP_SECONDS_MAX)
-        return Client(server, mode=self.mode, **options)
+        return Client(transport, mode=self.mode, **options)
+
+    def transport(self):
+        first, *others = self.place
+        if first.startswith("http:"):
+            return first
+        return StdioServerParameters(command=first, args=others)
 
 
 def wire(model):

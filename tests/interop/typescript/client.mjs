@@ -1,11 +1,12 @@
 // One feature of MCP, used by the official TypeScript SDK and told as one JSON object.
 //
-// Usage: client.mjs FEATURE MODE COMMAND [ARGUMENT...]
+// Usage: client.mjs FEATURE MODE URL
+//        client.mjs FEATURE MODE COMMAND [ARGUMENT...]
 //
 // FEATURE is a module beside this file. MODE is `legacy` (the initialize handshake), `auto`
-// (discover first) or a modern revision to pin. COMMAND starts the server over stdio. The scripts
-// judge nothing: they do what a client does and say what came back; the tests above this folder
-// assert.
+// (discover first) or a modern revision to pin. URL is where a server speaks Streamable HTTP; COMMAND
+// starts one over stdio. The scripts judge nothing: they do what a client does and say what came
+// back; the tests above this folder assert.
 
 import { STEP_MS_MAX, Server } from "./told.mjs";
 
@@ -19,9 +20,10 @@ const FEATURES = [
   "rounds",
   "changes",
   "tasks",
+  "exchanges",
 ];
 
-const [feature, mode, command, ...args] = process.argv.slice(2);
+const [feature, mode, ...place] = process.argv.slice(2);
 if (!FEATURES.includes(feature)) {
   throw new Error(`no such feature: ${feature}`);
 }
@@ -30,5 +32,5 @@ const patience = setTimeout(() => {
   process.exit(1);
 }, 4 * STEP_MS_MAX);
 const { summary } = await import(`./${feature}.mjs`);
-console.log(JSON.stringify(await summary(new Server(mode, command, args))));
+console.log(JSON.stringify(await summary(new Server(mode, place))));
 clearTimeout(patience);

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 
 // The packages stand in the folder that the test command installed them into, not beside this file.
 const installed = createRequire(pathToFileURL(`${process.env.INTEROP_PACKAGES}/`));
-const { Client } = installed("@modelcontextprotocol/client");
+const { Client, StreamableHTTPClientTransport } = installed("@modelcontextprotocol/client");
 const { StdioClientTransport } = installed("@modelcontextprotocol/client/stdio");
 
 // Longer than any healthy step, shorter than the patience of whoever waits for the test.
@@ -15,11 +15,16 @@ export const STEP_MS_MAX = 30_000;
 // What the user and the model behind either client say.
 export const ANSWERS = JSON.parse(readFileSync(new URL("../answers.json", import.meta.url)));
 
-/** A command that serves over stdio, and the mode in which to speak to it. */
+/**
+ * Where a server is, and the mode in which to speak to it: a URL, or a command with its arguments
+ * that serves over stdio.
+ */
 export class Server {
-  constructor(mode, command, args) {
+  #place;
+
+  constructor(mode, place) {
     this.mode = mode;
-    this.transport = { command, args };
+    this.#place = place;
   }
 
   get isLegacy() {
@@ -34,8 +39,16 @@ export class Server {
   }
 
   async connect(client) {
-    await client.connect(new StdioClientTransport(this.transport));
+    await client.connect(this.transport());
     return client;
+  }
+
+  /** A way to the server; `options` are those of its HTTP transport. */
+  transport(options = {}) {
+    const [first, ...args] = this.#place;
+    return first.startsWith("http:")
+      ? new StreamableHTTPClientTransport(new URL(first), options)
+      : new StdioClientTransport({ command: first, args });
   }
 }
 

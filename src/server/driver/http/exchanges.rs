@@ -3,12 +3,12 @@
 //! What it keeps true: a connection has one exchange at most, and is held as long as it has one;
 //! what is said to an exchange that is over is lost to nobody but its session, which keeps it.
 
-use super::super::ShardDriver;
 use super::Incoming;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::Ring;
 use crate::link::Ending;
+use crate::server::driver::ShardDriver;
 use crate::server::http::{Bearer, Exchange, ExchangeAddress, HttpLetter, Manner};
 use crate::server::letter::Letter;
 use crate::server::party::Said;

@@ -1,8 +1,8 @@
 //! What sessions say, on the shard of the connection that carries it.
 
-use super::super::ShardDriver;
 use crate::protocol::error::Error;
 use crate::protocol::message;
+use crate::server::driver::ShardDriver;
 use crate::server::http::{ExchangeAddress, HttpLetter, Utterance};
 use crate::server::letter::Letter;
 use crate::transport::http::ladder::Step;

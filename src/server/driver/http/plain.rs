@@ -1,7 +1,7 @@
 //! What is not MCP: the page for people, and what monitors and browsers ask.
 
-use super::super::{ShardDriver, Stage};
 use super::Incoming;
+use crate::server::driver::{ShardDriver, Stage};
 use crate::server::http::{CONTENT_SECURITY_POLICY, PAGE};
 use crate::transport::http::fields::{Fields, Preflight};
 use crate::transport::http::head::{Field, Verb};

@@ -3,7 +3,6 @@
 //! What it keeps true: an answer that is ready at once is written behind its head where it stands,
 //! and copied nowhere.
 
-use super::super::ShardDriver;
 use super::Incoming;
 use crate::link::Connection;
 use crate::protocol::era::Method;
@@ -13,6 +12,7 @@ use crate::protocol::message;
 use crate::protocol::params::CallParams;
 use crate::protocol::revision::Revision;
 use crate::protocol::rpc::{Envelope, Id};
+use crate::server::driver::ShardDriver;
 use crate::server::http::{Bearer, Http, Manner};
 use crate::server::party::{Outlet, Party, Said};
 use crate::server::pipeline::{Asked, Passage, Road};

@@ -27,10 +27,11 @@ function answers(requests, place, signal) {
     };
     const refusal = (textContent, action) =>
       make("button", { type: "button", textContent, onclick: () => finish(() => ({ action })) });
+    const hasForms = Object.values(requests).some(({ params }) => params?.mode !== "url");
     const buttons = make(
       "div",
       { className: "row" },
-      make("button", { className: "main", textContent: "Answer" }),
+      make("button", { className: "main", textContent: hasForms ? "Answer" : "Continue" }),
       refusal("Decline", "decline"),
       refusal("Dismiss", "cancel"),
     );
@@ -42,6 +43,6 @@ function answers(requests, place, signal) {
     };
     signal.addEventListener("abort", () => reject(signal.reason));
     place.replaceChildren(form);
-    form.querySelector("input, select, textarea, button").focus();
+    form.querySelector("a, input, select, textarea, button").focus();
   });
 }

@@ -1,4 +1,4 @@
-//! The server: a process of its own that changes its catalog when it is told to.
+//! A server of the library in a process of its own, which changes its catalog when it is told to.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -25,12 +25,9 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts this program again as a server for so many connections and streams on each.
-    pub(crate) fn start(connections: usize, streams: usize) -> io::Result<Self> {
-        let arguments = ["--connections", &connections.to_string(), "--streams"];
-        let mut arguments: Vec<String> = arguments.map(str::to_owned).into();
-        arguments.push(streams.to_string());
-        let (process, input, output) = process::Server::start_piped(&arguments)?;
+    /// Starts this program again with these arguments, as which it must call [`serve`].
+    pub(crate) fn start(arguments: &[String]) -> io::Result<Self> {
+        let (process, input, output) = process::Server::start_piped(arguments)?;
         let mut output = BufReader::new(output);
         let address = read(&mut output)?.parse().map_err(io::Error::other)?;
         Ok(Self { process, address, input, output })
@@ -70,16 +67,9 @@ fn read(output: &mut BufReader<ChildStdout>) -> io::Result<String> {
 }
 
 /// The life of the server: an address, a change a line, and at the end what it counted.
-pub(crate) fn serve(connections: usize, streams: usize) -> io::Result<()> {
-    let catalog = Catalog::builder(ServerInfo::new("fanout", "1.0.0")).tool(tool(0));
+pub(crate) fn serve(options: Options) -> io::Result<()> {
+    let catalog = Catalog::builder(ServerInfo::new("bench", "1.0.0")).tool(tool(0));
     let catalog = catalog.build().map_err(io::Error::other)?;
-    let mut options = Options::default();
-    options.tcp.address = Some(([127, 0, 0, 1], 0).into());
-    options.tcp.connections_max = u32::try_from(connections).map_err(io::Error::other)?;
-    options.http.address = None;
-    options.engine.shards = Some(1);
-    options.limits.subscriptions_per_connection_max =
-        u32::try_from(streams).map_err(io::Error::other)?;
     let running = Server::new(catalog).options(options).start().map_err(io::Error::other)?;
     let mut out = io::stdout();
     writeln!(out, "{}", running.addresses()[0].1)?;

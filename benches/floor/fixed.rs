@@ -1,0 +1,90 @@
+//! The least that a server of HTTP can do: find where a request ends, say the same response.
+//!
+//! It looks for the empty line and for the `Content-Length` as this bench writes it, and at nothing
+//! else: no verb, no field, no JSON. Its response has the size of a right answer, so the kernel
+//! carries as much as for a real server.
+
+use std::io;
+
+use memchr::memmem::Finder;
+
+use crate::requests::{Era, FIRST_ID, message};
+
+/// What the fixed answer says of the server, as a real one does in the modern era.
+const SERVER: &str = concat!(
+    r#","resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"corelane","#,
+    r#""title":"Corelane","description":"A thread-per-core engine that serves the Model Context "#,
+    r#"Protocol over io_uring","version":"0.1.0"}}"#
+);
+
+/// A response, and how the requests for it are told from each other.
+#[derive(Debug)]
+pub(crate) struct Fixed {
+    response: Vec<u8>,
+    end: Finder<'static>,
+    length: Finder<'static>,
+}
+
+impl Fixed {
+    /// The answer to the first call of the echo tool.
+    pub(crate) fn new(era: Era, message_bytes: usize) -> Self {
+        let server = match era {
+            Era::Legacy => "",
+            Era::Modern => SERVER,
+        };
+        let message = message(message_bytes);
+        let body = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{FIRST_ID},\"result\":{{\"content\":[{{\"type\":\"text\",\
+             \"text\":\"{message}\"}}]{server}}}}}"
+        );
+        let response = format!(
+            "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Self {
+            response: response.into_bytes(),
+            end: Finder::new(b"\r\n\r\n"),
+            length: Finder::new(b"\r\nContent-Length: "),
+        }
+    }
+
+    /// Puts one response for every request that `arrived` ends on `out`. The beginning of a request
+    /// is kept in `begun` until the rest of it comes.
+    pub(crate) fn answer(&self, arrived: &[u8], begun: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let is_split = !begun.is_empty();
+        if is_split {
+            begun.extend_from_slice(arrived);
+        }
+        let bytes = if is_split { begun.as_slice() } else { arrived };
+        let mut from = 0;
+        while let Some(length) = self.request_bytes(&bytes[from..]) {
+            from += length;
+            out.extend_from_slice(&self.response);
+        }
+        if is_split {
+            begun.drain(..from);
+        } else {
+            begun.extend_from_slice(&arrived[from..]);
+        }
+    }
+
+    /// Bytes of the request at the beginning, where it is all there.
+    fn request_bytes(&self, bytes: &[u8]) -> Option<usize> {
+        let end = self.end.find(bytes)?;
+        let text = self.length.find(&bytes[..end]).map_or(0, |at| {
+            let digits = bytes[at + self.length.needle().len()..].iter();
+            let digits = digits.take_while(|byte| byte.is_ascii_digit());
+            digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'))
+        });
+        let length = end + self.end.needle().len() + text;
+        (length <= bytes.len()).then_some(length)
+    }
+}
+
+/// The fixed answer that two words on the command line ask for: an era and the bytes of a message.
+pub(crate) fn read(era: &str, message_bytes: &str) -> io::Result<Fixed> {
+    let era = [Era::Legacy, Era::Modern].into_iter().find(|known| known.name() == era);
+    let era = era.ok_or_else(|| io::Error::other("an era is legacy or modern"))?;
+    Ok(Fixed::new(era, message_bytes.parse().map_err(io::Error::other)?))
+}

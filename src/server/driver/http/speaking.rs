@@ -1,0 +1,88 @@
+//! What a session says, on the shard that keeps it.
+//!
+//! What it keeps true: a request that is answered before anything else is said of it is answered by
+//! one JSON text; otherwise what is said is an event of its stream, numbered and kept, until its
+//! client has got it or has been away for too long.
+//!
+//! Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server", "Resumability and
+//! Redelivery".
+
+use bytes::Bytes;
+
+use crate::base::slab::Key;
+use crate::server::driver::ShardDriver;
+use crate::server::http::{LISTENING, Utterance};
+use crate::server::party::{Outlet, Party, Said};
+use crate::transport::http::sse::EventId;
+
+impl ShardDriver {
+    /// Says a text on a stream of a session.
+    pub(in crate::server::driver) fn say_in_session(
+        &mut self,
+        key: Key,
+        stream: u32,
+        said: Said,
+        text: &[u8],
+    ) {
+        let Some(member) = self.http.sessions.session(key) else { return };
+        let goes_on = stream == LISTENING || member.waits_on(stream, said);
+        let said = if goes_on { Said::Word } else { said };
+        let sessions = &mut self.http.sessions;
+        if said.is_answer() && !sessions.has_events(key, stream) {
+            // Nobody was promised that it could be had later.
+            let exchange = sessions.finish(key, stream);
+            if let Some(to) = exchange {
+                let now = self.http.now();
+                self.http.sessions.detach(key, stream, to, true, now);
+                self.tell(to, Utterance::Answer { said, text: text.to_vec() });
+            }
+            return;
+        }
+        if stream != LISTENING && !sessions.has_events(key, stream) {
+            self.push_event(key, stream, Said::Word, Bytes::new());
+        }
+        self.push_event(key, stream, said, Bytes::copy_from_slice(text));
+        if said.is_answer() {
+            self.http.sessions.finish(key, stream);
+        }
+    }
+
+    /// A request of a session has ended and nobody wants its answer: its stream ends with it.
+    pub(in crate::server::driver) fn end_without_answer(&mut self, key: Key, stream: u32) {
+        let Some(member) = self.http.sessions.session(key) else { return };
+        if stream == LISTENING || member.waits_on(stream, Said::Answer) {
+            return;
+        }
+        if let Some(to) = self.http.sessions.finish(key, stream) {
+            let now = self.http.now();
+            self.http.sessions.detach(key, stream, to, true, now);
+            self.tell(to, Utterance::End { retry_ms: None });
+        }
+    }
+
+    fn push_event(&mut self, key: Key, stream: u32, said: Said, text: Bytes) {
+        let Some(pushed) = self.http.sessions.push(key, stream, text.clone()) else { return };
+        if let Some(to) = pushed.exchange {
+            let id = EventId { stream, number: pushed.number };
+            self.tell(to, Utterance::Event { id, said, text });
+        }
+    }
+
+    /// Ends the exchange that carries a stream, which goes on: its client comes back for the rest.
+    ///
+    /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
+    pub(in crate::server::driver) fn interrupt(&mut self, outlet: Outlet) {
+        let (Party::Session(key), stream) = (outlet.party, outlet.stream) else { return };
+        if stream == LISTENING {
+            return;
+        }
+        if !self.http.sessions.has_events(key, stream) {
+            self.push_event(key, stream, Said::Word, Bytes::new());
+        }
+        let Some(to) = self.http.sessions.exchange(key, stream) else { return };
+        let now = self.http.now();
+        self.http.sessions.detach(key, stream, to, true, now);
+        let retry_ms = Some(self.http.patience.retry_ms);
+        self.tell(to, Utterance::End { retry_ms });
+    }
+}
