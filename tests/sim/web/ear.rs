@@ -46,7 +46,6 @@ impl Guest {
             for byte in now.nanoseconds().to_le_bytes().iter().chain(&heard) {
                 self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
             }
-            line.since = now;
         }
         line.reader.hear(&heard);
         loop {
@@ -55,6 +54,9 @@ impl Guest {
             let Some(mut asked) = line.asked.pop_front() else {
                 return hear_unasked(&piece, facts);
             };
+            if piece.is_word() {
+                line.since = now;
+            }
             let is_done = self.hear_piece(&mut asked, piece, now, facts)?;
             let closes = asked.head.as_ref().is_some_and(|head| head.closes);
             line.is_ending |= closes;
@@ -108,8 +110,8 @@ impl Guest {
                 asked.head = Some(head);
                 Ok(false)
             }
-            Piece::Event(event) => self.hear_event(asked, &event).map(|()| false),
-            Piece::Body(body) => self.hear_body(asked, &body, facts).map(|()| true),
+            Piece::Event(event) => self.hear_event(asked, &event, now).map(|()| false),
+            Piece::Body(body) => self.hear_body(asked, &body, now, facts).map(|()| true),
             Piece::End => self.hear_end(asked, facts).map(|()| true),
         }
     }
@@ -191,7 +193,12 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_event(&mut self, asked: &mut Asked, event: &Event) -> Result<(), String> {
+    fn hear_event(
+        &mut self,
+        asked: &mut Asked,
+        event: &Event,
+        now: Moment,
+    ) -> Result<(), String> {
         asked.is_put_off |= event.retry.is_some() && event.id.is_none();
         let message = match asked.session {
             Some(session) => {
@@ -205,16 +212,26 @@ impl Guest {
         let was_answered = event.data.as_ref().is_some_and(is_answer);
         asked.is_answered |= was_answered && asked.id.is_some();
         match message {
-            Some(message) => self.hear_message(asked, &message),
+            Some(message) => self.hear_message(asked, &message, now),
             None => Ok(()),
         }
     }
 
-    fn hear_message(&mut self, asked: &mut Asked, message: &Value) -> Result<(), String> {
+    fn hear_message(
+        &mut self,
+        asked: &mut Asked,
+        message: &Value,
+        now: Moment,
+    ) -> Result<(), String> {
         if let Some(session) = asked.session {
             if message["method"] == "elicitation/create" {
                 self.tally.asked += 1;
                 self.questions.push((session, message.clone()));
+            }
+            if message.get("id").is_none() && message.get("error").is_some() {
+                // It waited for long on the way to the shard of its session, which was not there.
+                self.books[session].gone.get_or_insert(now);
+                return Ok(());
             }
             let is_answer = self.books[session].hear(message, asked.id)?;
             self.tally.answers += u64::from(is_answer);
@@ -246,7 +263,13 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_body(&mut self, asked: &mut Asked, body: &[u8], facts: Facts) -> Result<(), String> {
+    fn hear_body(
+        &mut self,
+        asked: &mut Asked,
+        body: &[u8],
+        now: Moment,
+        facts: Facts,
+    ) -> Result<(), String> {
         let status = asked.head.as_ref().map_or(0, |head| head.status);
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
         let is_call = matches!(asked.kind, Kind::Begin | Kind::Request | Kind::Modern);
@@ -259,7 +282,7 @@ impl Guest {
         }
         asked.is_answered = true;
         if asked.kind != Kind::Begin {
-            return self.hear_message(asked, &message);
+            return self.hear_message(asked, &message, now);
         }
         self.tally.answers += 1;
         let agreed = message["result"]["protocolVersion"].as_str().and_then(Revision::parse);
@@ -276,6 +299,11 @@ impl Guest {
     /// The stream ends: with its answer, or for a reason.
     fn hear_end(&mut self, asked: &mut Asked, facts: Facts) -> Result<(), String> {
         self.tally.streams += 1;
+        // Without chunks nobody can tell an end from a break.
+        let is_plain = asked.head.as_ref().is_some_and(Head::ends_with_connection);
+        if is_plain && (facts.may_break || facts.is_narrow) {
+            return Ok(());
+        }
         let wants_none = matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete);
         if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
             return Ok(());

@@ -154,7 +154,7 @@ impl Guest {
             self.act(deed, world, now);
         }
         let late = self.lines.iter().find(|line| {
-            line.waits() && !line.is_deaf && !self.is_slow && now > line.since.after(ANSWER_MAX)
+            line.waits() && !line.is_deaf && !self.is_slow && now >= line.since.after(ANSWER_MAX)
         });
         match late.filter(|_| !facts.drains) {
             Some(line) => Err(format!("{:?} has no answer; {}", line.asked[0], self.describe())),
