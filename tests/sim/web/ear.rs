@@ -194,12 +194,7 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_event(
-        &mut self,
-        asked: &mut Asked,
-        event: &Event,
-        now: Moment,
-    ) -> Result<(), String> {
+    fn hear_event(&mut self, asked: &mut Asked, event: &Event, now: Moment) -> Result<(), String> {
         asked.is_put_off |= event.retry.is_some() && event.id.is_none();
         let message = match asked.session {
             Some(session) => self.books[session].hear_event(&mut asked.carried, event, asked.id)?,
