@@ -555,9 +555,10 @@ fn requests_of_a_batch_that_take_their_time_are_all_answered_on_its_stream() {
 #[test]
 fn a_session_that_was_idle_for_too_long_is_gone() {
     over_each_ring(|mut options| {
-        options.http.session_idle_max = Duration::from_millis(20);
-        let stage = Stage::open(options);
+        let stage = Stage::open(options.clone());
         let session = Session::begin(stage.address(), LEGACY);
+        options.http.session_idle_max = Duration::from_millis(1);
+        stage.handle().keep_to(&options);
         stage.until(|status| status["sessions"] == 0);
         let mut client = session.connect();
         client.ask(&session.post(&echo(1, "late"))).expect_error(404, -32600, None);
@@ -569,8 +570,7 @@ fn a_session_that_was_idle_for_too_long_is_gone() {
 #[test]
 fn whoever_waits_or_listens_is_not_idle() {
     on_one_shard_and_two(|mut options| {
-        options.http.session_idle_max = Duration::from_millis(100);
-        let stage = Stage::open(options);
+        let stage = Stage::open(options.clone());
         let listening = Session::begin(stage.address(), LEGACY);
         let mut listener = listening.attend();
         let waiting = Session::begin(stage.address(), LEGACY);
@@ -580,16 +580,13 @@ fn whoever_waits_or_listens_is_not_idle() {
         // Another that is neither shows that the time has come.
         let idle = Session::begin(stage.address(), LEGACY);
         let mut client = idle.connect();
-        for _ in 0..2 {
-            // A slow call takes the time, and the session that asks is not idle meanwhile.
-            let asking = call(1, "slow", json!({"steps": 1, "step_ms": 300}));
-            let answer = waiting.connect().ask(&waiting.post(&{
-                let mut asking = asking.clone();
-                asking["id"] = json!("slow");
-                asking
-            }));
-            assert_eq!(answer.status(), 200);
-        }
+        options.http.session_idle_max = Duration::from_millis(1);
+        stage.handle().keep_to(&options);
+        // A slow call takes the time, and the session that asks is not idle meanwhile.
+        let mut asking = call(1, "slow", json!({"steps": 1, "step_ms": 300}));
+        asking["id"] = json!("slow");
+        let answer = waiting.connect().ask(&waiting.post(&asking));
+        assert_eq!(answer.status(), 200);
         client.ask(&idle.post(&echo(1, "late"))).expect_error(404, -32600, None);
         stage.open_gate();
         assert_eq!(text(&waiter.answer().message()), "held");

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::protocol::json::{self, Parser};
-use crate::server::driver::ShardDriver;
+use crate::server::driver::{ShardDriver, Stage};
 use crate::server::http::{
     ExchangeAddress, Gone, HttpLetter, LISTENING, Refusal, SessionId, Utterance, Wish,
 };
@@ -187,6 +187,21 @@ impl ShardDriver {
             }
         }
         self.dismiss_questions(Some(Party::Session(key)), now);
+    }
+
+    /// The server drains and no connection is left that a session could answer: none will come, and
+    /// what sessions still have ends with them.
+    pub(in crate::server::driver) fn end_sessions(&mut self, now: Moment) {
+        let is_owing = self.stage != Stage::Cut && self.http.sessions.attached() > 0;
+        if self.stage == Stage::Serving || is_owing || !self.link.connections.is_empty() {
+            return;
+        }
+        let keys: Vec<Key> = self.http.sessions.iter_mut().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(gone) = self.http.sessions.remove(key) {
+                self.bury(gone, now);
+            }
+        }
     }
 
     /// The server drains: every session ends when what is in flight has its answer; streams that

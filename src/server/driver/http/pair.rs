@@ -8,6 +8,7 @@
 
 use super::Incoming;
 use super::keeping::carry;
+use super::sessions::in_session;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::server::driver::ShardDriver;
@@ -22,14 +23,12 @@ use crate::transport::http::status::Status;
 impl ShardDriver {
     /// The endpoint of 2024-11-05: a stream that begins a session, and says where to post.
     pub(super) fn begin_pair(&mut self, incoming: &Incoming<'_>) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         let member = Member { is_pair: true, ..Member::new() };
         let Ok(begun) = self.http.sessions.begin(member, incoming.now) else {
-            let fields = Fields {
-                retry_after_seconds: Some(RETRY_AFTER_SECONDS),
-                ..self.fields(incoming, incoming.origin())
-            };
+            let fields =
+                Fields { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..incoming.fields() };
             let answer = (Status::UNAVAILABLE, Body::Nothing, fields);
             return self.answer(incoming, answer, &[]);
         };
@@ -54,7 +53,7 @@ impl ShardDriver {
         session: &[u8],
         (text, length): (&mut [u8], usize),
     ) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         let Some(id) = SessionId::parse(session) else {
             return self.refuse_session(incoming);
@@ -67,7 +66,7 @@ impl ShardDriver {
             return self.refuse_session(incoming);
         };
         self.carry_for_pair(key, (text, length), incoming.now);
-        let fields = self.fields(incoming, incoming.origin());
+        let fields = incoming.fields();
         self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
     }
 
