@@ -43,7 +43,8 @@ impl ShardDriver {
         if bearer != Bearer::Connection {
             connection.standing.owed += 1;
         }
-        let due = self.http.due(&exchange);
+        // It may begin to stream at any time, and has to be heard of again then.
+        let due = self.http.due(&exchange).min(now.after(self.http.patience.silence_max));
         session.exchange = Some(Box::new(exchange));
         self.http.open += 1;
         let connections = &self.link.connections;
@@ -141,6 +142,21 @@ impl ShardDriver {
         }
     }
 
+    /// The server drains: a stream of a session that waits for nothing ends, wherever its session
+    /// lives.
+    pub(in crate::server::driver) fn end_listening(&mut self, key: Key) {
+        let connection = self.link.connections.get(key);
+        if connection.is_none_or(|it| !it.standing.listens || it.standing.owed > 0) {
+            return;
+        }
+        self.over_exchange(key, |exchange, out| {
+            if exchange.bearer != Bearer::Connection && exchange.is_streaming {
+                exchange.end(out, None);
+                exchange.is_over = true;
+            }
+        });
+    }
+
     /// The client of an exchange has gone. A modern request is cancelled by that, and the link ends
     /// its connection; a legacy session goes on, and its client may come back for the answer.
     ///
@@ -196,6 +212,8 @@ impl ShardDriver {
                 self.weigh_or_end(ring, key, now);
                 let next = self.link.release(key);
                 self.follow(ring, next, now);
+                // One that is to end may have waited for that.
+                self.link.advance(ring, key, now);
             }
         }
     }
@@ -220,10 +238,10 @@ impl ShardDriver {
                     exchange.spoke = now;
                 });
             }
-            let silence_max = self.http.patience.silence_max;
+            let silent = now.after(self.http.patience.silence_max);
             self.http
                 .wheel
-                .insert(if due <= now { now.after(silence_max) } else { due }, (key, serial));
+                .insert(if due <= now { silent } else { due.min(silent) }, (key, serial));
         }
     }
 }
