@@ -58,6 +58,13 @@ pub(in crate::server) enum Wish {
         /// Its length.
         length: usize,
     },
+    /// Carry this text for a client of 2024-11-05, which hears on its one stream what is said.
+    Deliver {
+        /// The text, zeros behind it.
+        text: Vec<u8>,
+        /// Its length.
+        length: usize,
+    },
     /// End.
     End,
     /// Tell what belongs to no request, or go on after this event.

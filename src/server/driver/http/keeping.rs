@@ -46,8 +46,17 @@ impl ShardDriver {
         let Some(key) = self.http.sessions.find(id) else {
             return self.tell(from, Utterance::Refused(Step::SessionOpen));
         };
+        // A session of the endpoints of 2024-11-05 is none of the other's, nor the other way round.
+        if self.is_pair(key) != matches!(wish, Wish::Deliver { .. }) {
+            return self.tell(from, Utterance::Refused(Step::SessionOpen));
+        }
         match wish {
             Wish::Carry { text, length } => self.carry_for(key, from, (text, length), now),
+            Wish::Deliver { mut text, length } => {
+                text.resize(length + json::PADDING_BYTES, 0);
+                self.tell(from, Utterance::Bare(Status::ACCEPTED));
+                self.carry_for_pair(key, (&mut text, length), now);
+            }
             Wish::End => {
                 // Told before its streams end: its own exchange is none of them.
                 if let Some(gone) = self.http.sessions.remove(key) {

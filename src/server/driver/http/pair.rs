@@ -11,6 +11,7 @@ use super::sessions::in_session;
 use super::{Incoming, RETRY_AFTER_SECONDS};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
+use crate::protocol::json;
 use crate::server::driver::ShardDriver;
 use crate::server::http::{Bearer, LISTENING, SessionId, Utterance, Wish};
 use crate::server::party::Said;
@@ -55,23 +56,30 @@ impl ShardDriver {
     ) {
         let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
-        let id = SessionId::parse(session);
-        let found = id.filter(|id| id.owner(self.road.shards) == self.shard);
-        let Some(key) = found.and_then(|id| self.http.sessions.find(id)) else {
-            return match id {
-                Some(id) if id.owner(self.road.shards) != self.shard => {
-                    let padded = text[..length].to_vec();
-                    self.wish_of(incoming, id, Wish::Carry { text: padded, length });
-                }
-                _ => self.refuse_session(incoming),
-            };
+        let Some(id) = SessionId::parse(session) else {
+            return self.refuse_session(incoming);
+        };
+        if id.owner(self.road.shards) != self.shard {
+            // The parser reads in whole vectors: the padding travels along.
+            let padded = text.len().min(length + json::PADDING_BYTES);
+            let wish = Wish::Deliver { text: text[..padded].to_vec(), length };
+            return self.wish_of(incoming, id, wish);
+        }
+        let Some(key) = self.http.sessions.find(id).filter(|&key| self.is_pair(key)) else {
+            return self.refuse_session(incoming);
         };
         self.carry_for_pair(key, (text, length), incoming.now);
         let fields = incoming.fields();
         self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
     }
 
-    fn carry_for_pair(&mut self, key: Key, text: (&mut [u8], usize), now: Moment) {
+    /// Whether a session is that of a client of 2024-11-05.
+    pub(super) fn is_pair(&mut self, key: Key) -> bool {
+        self.http.sessions.session(key).is_some_and(|member| member.is_pair)
+    }
+
+    /// Carries a message of such a client; what is said goes to its stream.
+    pub(super) fn carry_for_pair(&mut self, key: Key, text: (&mut [u8], usize), now: Moment) {
         let Self { parser, road, http, .. } = self;
         let Some(member) = http.sessions.session(key) else { return };
         let mut out = Vec::new();
