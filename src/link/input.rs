@@ -154,10 +154,12 @@ impl<S> Link<S> {
         }
     }
 
-    /// Whether the peer has said its last and everything it said has been read.
+    /// Whether the peer has said its last and everything it said has been read, or will not be
+    /// before an exchange is over for which the peer does not wait any more.
     pub fn is_input_over(&self, key: Key) -> bool {
         self.connections.get(key).is_some_and(|connection| {
-            connection.input_ended && connection.stash.is_empty() && !connection.paused
+            let is_read = connection.stash.is_empty() && !connection.paused;
+            connection.input_ended && (is_read || connection.held)
         })
     }
 

@@ -378,6 +378,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.tell_changed_tasks(ring, now);
         self.end_unanswered();
         self.settle_exchanges(ring, now);
+        self.end_sessions(now);
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));

@@ -24,7 +24,7 @@ use crate::guard::origin::Blocked;
 use crate::protocol::error::{Error, Kind as Fault};
 use crate::protocol::message;
 use crate::protocol::revision::Revision;
-use crate::server::http::Manner;
+use crate::server::http::{Manner, RETRY_AFTER_SECONDS};
 use crate::transport::http::fields::{Allowed, Fields};
 use crate::transport::http::head::{Field, Head};
 use crate::transport::http::ladder::{self, Kind, Refusal, Step};
@@ -32,9 +32,6 @@ use crate::transport::http::limits;
 use crate::transport::http::reader::{Assembled, Next};
 use crate::transport::http::response::{self, Body, CONTINUE, Response};
 use crate::transport::http::status::Status;
-
-/// What a client is told to wait that found no room.
-const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// One request with the bytes of its head.
 #[derive(Clone, Copy, Debug)]

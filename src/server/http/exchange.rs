@@ -95,11 +95,18 @@ impl Manner {
         let session = session.as_ref().map(|text| &text[..]);
         let allowed =
             if self.is_for_all { Some(Allowed::Any) } else { origin.map(Allowed::Origin) };
-        let fields = Fields { session, version: self.version, origin: allowed, ..Fields::NONE };
+        let is_full = status == Status::UNAVAILABLE;
+        let retry_after_seconds = is_full.then_some(RETRY_AFTER_SECONDS);
+        let version = self.version;
+        let fields =
+            Fields { session, version, retry_after_seconds, origin: allowed, ..Fields::NONE };
         let Self { is_chunked, closes, .. } = self;
         write(&Response { status, body, closes, is_chunked, fields })
     }
 }
+
+/// When a client comes back that finds no room.
+pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Who answers a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -208,7 +215,8 @@ impl Exchange {
         sse::endpoint(out, self.manner.framing(), uri);
     }
 
-    /// Answers with an error.
+    /// Answers with an error; as the last event, where a stream has begun: the request waited for
+    /// long.
     pub(in crate::server) fn refuse(
         &self,
         out: &mut Vec<u8>,
@@ -216,13 +224,22 @@ impl Exchange {
         date: &Date,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
+        if self.is_streaming {
+            let mark = sse::begin_event(out, self.manner.framing(), None);
+            write(out);
+            sse::end_event(out, mark);
+            return sse::end_stream(out, self.manner.framing());
+        }
         let mark = self.manner.begin(out, (status, Body::Json), self.origin.as_deref(), date);
         write(out);
         response::end(out, mark);
     }
 
-    /// Answers with a status and nothing else.
+    /// Answers with a status and nothing else; with nothing, where a stream has begun.
     pub(in crate::server) fn answer_bare(&self, out: &mut Vec<u8>, status: Status, date: &Date) {
+        if self.is_streaming {
+            return sse::end_stream(out, self.manner.framing());
+        }
         let head = (status, Body::Nothing);
         let mark = self.manner.begin(out, head, self.origin.as_deref(), date);
         response::end(out, mark);

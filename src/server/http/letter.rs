@@ -57,13 +57,8 @@ pub(in crate::server) enum Wish {
         text: Vec<u8>,
         /// Its length.
         length: usize,
-    },
-    /// Carry this text for a client of 2024-11-05, which hears on its one stream what is said.
-    Deliver {
-        /// The text, zeros behind it.
-        text: Vec<u8>,
-        /// Its length.
-        length: usize,
+        /// Whether it came to the endpoint for clients of 2024-11-05.
+        is_pair: bool,
     },
     /// End.
     End,

@@ -29,7 +29,7 @@ mod letter;
 
 mod page;
 
-pub(super) use self::exchange::{Bearer, Exchange, Manner};
+pub(super) use self::exchange::{Bearer, Exchange, Manner, RETRY_AFTER_SECONDS};
 pub(super) use self::identity::{SessionId, SessionIds};
 pub(super) use self::letter::{HttpLetter, Utterance, Wish};
 pub(super) use self::log::LogBounds;

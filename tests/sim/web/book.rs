@@ -29,7 +29,7 @@ pub(crate) struct Book {
     pub(crate) is_deleted: bool,
     /// When its client heard that it is not there.
     pub(crate) gone: Option<Moment>,
-    /// When its client last said or heard something of it.
+    /// When its client last heard something of it.
     pub(crate) busy: Moment,
     /// How often its general stream was asked for.
     pub(crate) listens: u32,
@@ -116,6 +116,8 @@ impl Book {
     ) -> Result<Option<Value>, String> {
         let Some((stream, number)) = event.id else {
             return match &event.data {
+                // It waited for long, and nothing was said before its answer: it cannot be asked for.
+                Some(data) if carried.stream.is_none() => read(data).map(Some),
                 Some(data) => Err(format!("an event has no name: {data}")),
                 None => Ok(None),
             };
@@ -180,7 +182,9 @@ impl Book {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
             let progress = progress as u64;
             let is_next = progress == request.progress + 1;
-            if request.is_answered || !(is_next || self.forgets && progress > request.progress) {
+            // Where events are forgotten, what is behind a gap may be heard before what was still
+            // on its way on another connection.
+            if !(is_next || self.forgets) {
                 return Err(format!("{message} comes after {}", request.progress));
             }
             request.progress = progress;
@@ -202,18 +206,14 @@ impl Book {
         Ok(())
     }
 
-    /// A request named it and was told that it is not there, though a request before found it at
-    /// `busy`; `ttl` where it may be idle for so long, none where anybody may have taken its place.
+    /// A request named it and was told that it is not there; `ttl` where it may be idle for so
+    /// long, none where anybody may have taken its place.
     ///
     /// # Errors
     ///
     /// Where it must be there.
-    pub(crate) fn miss(
-        &mut self,
-        busy: Moment,
-        now: Moment,
-        ttl: Option<Duration>,
-    ) -> Result<(), String> {
+    pub(crate) fn miss(&mut self, now: Moment, ttl: Option<Duration>) -> Result<(), String> {
+        let busy = self.busy;
         let is_idle = ttl.is_none_or(|ttl| now > busy.after(ttl.saturating_sub(LATE_MAX)));
         if !(self.gone.is_some() || self.is_deleted || is_idle) {
             return Err(format!("a session has gone that was busy at {busy:?}"));

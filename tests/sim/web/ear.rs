@@ -25,7 +25,13 @@ impl Guest {
         for line in &mut lines {
             self.hear_line(line, now, facts).map_err(|what| format!("{what}, on {line}"))?;
         }
-        lines.retain(|line| !line.wire.has_ended() && !line.wire.is_reset());
+        lines.retain(|line| {
+            let is_over = line.wire.has_ended() || line.wire.is_reset();
+            if is_over {
+                line.wire.close();
+            }
+            !is_over
+        });
         self.lines = lines;
         Ok(())
     }
@@ -40,7 +46,6 @@ impl Guest {
             for byte in now.nanoseconds().to_le_bytes().iter().chain(&heard) {
                 self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
             }
-            line.since = now;
         }
         line.reader.hear(&heard);
         loop {
@@ -49,6 +54,9 @@ impl Guest {
             let Some(mut asked) = line.asked.pop_front() else {
                 return hear_unasked(&piece, facts);
             };
+            if piece.is_word() {
+                line.since = now;
+            }
             let is_done = self.hear_piece(&mut asked, piece, now, facts)?;
             let closes = asked.head.as_ref().is_some_and(|head| head.closes);
             line.is_ending |= closes;
@@ -89,8 +97,12 @@ impl Guest {
         now: Moment,
         facts: Facts,
     ) -> Result<bool, String> {
-        if let Some(session) = asked.session {
-            self.books[session].busy = now;
+        let is_missing = |head: &Head| head.status == 404;
+        let session = asked.session.map(|session| &mut self.books[session]);
+        if let Some(book) = session
+            && asked.head.as_ref().is_some_and(|head| !is_missing(head))
+        {
+            book.busy = now;
         }
         match piece {
             Piece::Head(head) => {
@@ -98,8 +110,8 @@ impl Guest {
                 asked.head = Some(head);
                 Ok(false)
             }
-            Piece::Event(event) => self.hear_event(asked, &event).map(|()| false),
-            Piece::Body(body) => self.hear_body(asked, &body, facts).map(|()| true),
+            Piece::Event(event) => self.hear_event(asked, &event, now).map(|()| false),
+            Piece::Body(body) => self.hear_body(asked, &body, now, facts).map(|()| true),
             Piece::End => self.hear_end(asked, facts).map(|()| true),
         }
     }
@@ -117,8 +129,8 @@ impl Guest {
                 let book = &mut self.books[session];
                 let was_gone = book.gone.is_some_and(|gone| gone <= asked.said);
                 if status == 404 {
-                    let ttl = facts.ttl.filter(|_| !self.is_slow);
-                    book.miss(asked.busy, now, ttl)?;
+                    let ttl = facts.ttl.filter(|_| !self.is_slow && !self.was_deaf);
+                    book.miss(now, ttl)?;
                 }
                 was_gone
             }
@@ -130,6 +142,8 @@ impl Guest {
             (Kind::Begin | Kind::Modern | Kind::Subscribe, 200) => true,
             (Kind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
+            // It waited for long on the way to the shard of its session.
+            (Kind::Notice | Kind::Confirm | Kind::Delete, 200) => head.is_stream,
             _ if must_be_gone => false,
             (Kind::Request | Kind::Listen | Kind::Resume(_), 200) => true,
             (Kind::Notice | Kind::Confirm, 202) | (Kind::Delete, 204) => true,
@@ -144,7 +158,7 @@ impl Guest {
         {
             self.books[session].gone.get_or_insert(now);
         }
-        if asked.kind == Kind::Confirm && status == 202 {
+        if asked.kind == Kind::Confirm && matches!(status, 200 | 202) {
             self.session = asked.session;
         }
         if asked.kind == Kind::Begin && status == 200 {
@@ -180,7 +194,7 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_event(&mut self, asked: &mut Asked, event: &Event) -> Result<(), String> {
+    fn hear_event(&mut self, asked: &mut Asked, event: &Event, now: Moment) -> Result<(), String> {
         asked.is_put_off |= event.retry.is_some() && event.id.is_none();
         let message = match asked.session {
             Some(session) => self.books[session].hear_event(&mut asked.carried, event, asked.id)?,
@@ -194,16 +208,26 @@ impl Guest {
         let was_answered = event.data.as_ref().is_some_and(is_answer);
         asked.is_answered |= was_answered && asked.id.is_some();
         match message {
-            Some(message) => self.hear_message(asked, &message),
+            Some(message) => self.hear_message(asked, &message, now),
             None => Ok(()),
         }
     }
 
-    fn hear_message(&mut self, asked: &mut Asked, message: &Value) -> Result<(), String> {
+    fn hear_message(
+        &mut self,
+        asked: &mut Asked,
+        message: &Value,
+        now: Moment,
+    ) -> Result<(), String> {
         if let Some(session) = asked.session {
             if message["method"] == "elicitation/create" {
                 self.tally.asked += 1;
                 self.questions.push((session, message.clone()));
+            }
+            if message.get("id").is_none() && message.get("error").is_some() {
+                // It waited for long on the way to the shard of its session, which was not there.
+                self.books[session].gone.get_or_insert(now);
+                return Ok(());
             }
             let is_answer = self.books[session].hear(message, asked.id)?;
             self.tally.answers += u64::from(is_answer);
@@ -236,7 +260,13 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_body(&mut self, asked: &mut Asked, body: &[u8], facts: Facts) -> Result<(), String> {
+    fn hear_body(
+        &mut self,
+        asked: &mut Asked,
+        body: &[u8],
+        now: Moment,
+        facts: Facts,
+    ) -> Result<(), String> {
         let status = asked.head.as_ref().map_or(0, |head| head.status);
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
         let is_call = matches!(asked.kind, Kind::Begin | Kind::Request | Kind::Modern);
@@ -249,7 +279,7 @@ impl Guest {
         }
         asked.is_answered = true;
         if asked.kind != Kind::Begin {
-            return self.hear_message(asked, &message);
+            return self.hear_message(asked, &message, now);
         }
         self.tally.answers += 1;
         let agreed = message["result"]["protocolVersion"].as_str().and_then(Revision::parse);
@@ -266,7 +296,13 @@ impl Guest {
     /// The stream ends: with its answer, or for a reason.
     fn hear_end(&mut self, asked: &mut Asked, facts: Facts) -> Result<(), String> {
         self.tally.streams += 1;
-        if asked.is_answered || asked.is_put_off || facts.drains {
+        // Without chunks nobody can tell an end from a break.
+        let is_plain = asked.head.as_ref().is_some_and(Head::ends_with_connection);
+        if is_plain && (facts.may_break || facts.is_narrow) {
+            return Ok(());
+        }
+        let wants_none = matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete);
+        if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
             return Ok(());
         }
         let Some(session) = asked.session else {

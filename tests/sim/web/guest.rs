@@ -51,6 +51,8 @@ pub(crate) struct Guest {
     /// Questions that it was asked, with the session.
     pub(super) questions: Vec<(usize, Value)>,
     pub(super) is_slow: bool,
+    /// Whether it once did not read.
+    pub(super) was_deaf: bool,
     pub(super) tally: Tally,
     pub(super) digest: u64,
     /// A session whose handshake is to be ended.
@@ -78,6 +80,7 @@ impl Guest {
             lines: Vec::new(),
             questions: Vec::new(),
             is_slow,
+            was_deaf: false,
             tally: Tally::default(),
             digest: 0,
             unconfirmed: None,
@@ -151,7 +154,7 @@ impl Guest {
             self.act(deed, world, now);
         }
         let late = self.lines.iter().find(|line| {
-            line.waits() && !line.is_deaf && !self.is_slow && now > line.since.after(ANSWER_MAX)
+            line.waits() && !line.is_deaf && !self.is_slow && now >= line.since.after(ANSWER_MAX)
         });
         match late.filter(|_| !facts.drains) {
             Some(line) => Err(format!("{:?} has no answer; {}", line.asked[0], self.describe())),
@@ -404,17 +407,13 @@ impl Guest {
             let id = self.new_id();
             let message = phrase::request(id, "ping", json!({}), Revision::LATEST_LEGACY);
             let text = speech::post(&message, Some(self.books[session].name()), Style::default());
-            let mut asked = Asked::new(Kind::Request, Some(id), Some(session), now);
-            asked.busy = std::mem::replace(&mut self.books[session].busy, now);
+            let asked = Asked::new(Kind::Request, Some(id), Some(session), now);
             self.lines[place].ask(asked, &text, now);
             self.books[session].ask(id, Duration::ZERO, now);
         }
     }
 
-    fn say(&mut self, mut asked: Asked, text: &[u8], world: &World, now: Moment) {
-        if let Some(session) = asked.session {
-            asked.busy = std::mem::replace(&mut self.books[session].busy, now);
-        }
+    fn say(&mut self, asked: Asked, text: &[u8], world: &World, now: Moment) {
         let place = self.line(world, now);
         self.lines[place].ask(asked, text, now);
     }
@@ -460,6 +459,7 @@ impl Guest {
             }
             Deed::Deafen => {
                 line.is_deaf = true;
+                self.was_deaf = true;
                 line.wire.stop_reading();
             }
             _ => self.read_on(place, now),

@@ -43,8 +43,6 @@ pub(crate) struct Asked {
     pub(crate) id: Option<u64>,
     /// Which of its client's sessions it is of.
     pub(crate) session: Option<usize>,
-    /// When that session had last been busy before.
-    pub(crate) busy: Moment,
     pub(crate) said: Moment,
     /// The connection ends with the answer.
     pub(crate) is_last: bool,
@@ -63,7 +61,6 @@ impl Asked {
             kind,
             id,
             session,
-            busy: now,
             said: now,
             is_last: false,
             head: None,
@@ -101,7 +98,7 @@ impl fmt::Display for Line {
         let Self { wire, reader, asked, since, is_deaf, is_finished, is_ending } = self;
         let address = wire.address();
         write!(formatter, "{address} since {since:?} (deaf {is_deaf}, finished {is_finished}, ")?;
-        write!(formatter, "ending {is_ending}) {reader:?}")?;
+        write!(formatter, "ending {is_ending}) {}", reader.describe())?;
         asked.iter().try_for_each(|asked| write!(formatter, "\n    {asked:?}"))
     }
 }

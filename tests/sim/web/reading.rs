@@ -16,6 +16,13 @@ pub(crate) enum Piece {
     End,
 }
 
+impl Piece {
+    /// Whether it says something: a comment does not.
+    pub(crate) fn is_word(&self) -> bool {
+        *self != Self::Event(Event::default())
+    }
+}
+
 /// What a head says.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Head {
@@ -26,6 +33,13 @@ pub(crate) struct Head {
     pub(crate) closes: bool,
     length: Option<usize>,
     is_chunked: bool,
+}
+
+impl Head {
+    /// Whether nothing but the end of the connection ends the stream.
+    pub(crate) const fn ends_with_connection(&self) -> bool {
+        self.is_stream && !self.is_chunked
+    }
 }
 
 /// An event.
@@ -58,6 +72,11 @@ impl Reader {
     /// Bytes have come.
     pub(crate) fn hear(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Where it stands, for whoever reads a failure.
+    pub(crate) fn describe(&self) -> String {
+        format!("{:?} before {}", self.place, self.bytes.escape_ascii())
     }
 
     /// Whether nothing of a response is there.

@@ -86,8 +86,9 @@ impl ShardDriver {
             write(&mut exchange, out);
         }
         // A stream of a session is over when its client has got it: until then it can be resumed.
-        let is_done =
-            exchange.is_over && (exchange.bearer == Bearer::Connection || !exchange.is_streaming);
+        let is_sent = self.link.connections.get(key).is_some_and(|it| it.queued_bytes() == 0);
+        let is_alone = exchange.bearer == Bearer::Connection || !exchange.is_streaming;
+        let is_done = exchange.is_over && (is_alone || is_sent);
         if let Some(connection) = self.link.connections.get_mut(key) {
             connection.session.exchange = Some(exchange);
         }
@@ -176,10 +177,13 @@ impl ShardDriver {
 
     fn settle_exchange<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
         let Some(connection) = self.link.connections.get(key) else { return };
-        let is_slow = connection.queued_bytes() > self.link.options.outgoing_bytes_max;
-        match &connection.session.exchange {
+        // What is written at once counts only once it waits behind what its peer has yet to read:
+        // an answer may be as long as it likes, and so may what a client has come back for.
+        let waits = connection.outgoing.len() > self.link.options.outgoing_bytes_max;
+        let is_slow = waits && connection.queued_bytes() > connection.outgoing.len();
+        match connection.session.exchange.as_deref() {
             // What it does not read its session keeps, and it may come back for it.
-            Some(exchange) if is_slow && matches!(exchange.bearer, Bearer::Session(_)) => {
+            Some(Exchange { bearer: Bearer::Session(_), is_over: false, .. }) if is_slow => {
                 self.leave_exchange(key, false);
                 self.link.close(ring, key, Ending::Fault);
             }

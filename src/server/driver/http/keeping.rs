@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::protocol::json::{self, Parser};
-use crate::server::driver::ShardDriver;
+use crate::server::driver::{ShardDriver, Stage};
 use crate::server::http::{
     ExchangeAddress, Gone, HttpLetter, LISTENING, Refusal, SessionId, Utterance, Wish,
 };
@@ -43,20 +43,19 @@ impl ShardDriver {
         wish: Wish,
         now: Moment,
     ) {
-        let Some(key) = self.http.sessions.find(id) else {
+        // A session is reached by the endpoint that it began at, and by no other.
+        let is_pair = matches!(wish, Wish::Carry { is_pair: true, .. });
+        let found = self.http.sessions.find(id).filter(|key| self.is_pair(*key) == is_pair);
+        let Some(key) = found else {
             return self.tell(from, Utterance::Refused(Step::SessionOpen));
         };
-        // A session of the endpoints of 2024-11-05 is none of the other's, nor the other way round.
-        if self.is_pair(key) != matches!(wish, Wish::Deliver { .. }) {
-            return self.tell(from, Utterance::Refused(Step::SessionOpen));
-        }
         match wish {
-            Wish::Carry { text, length } => self.carry_for(key, from, (text, length), now),
-            Wish::Deliver { mut text, length } => {
+            Wish::Carry { mut text, length, is_pair: true } => {
                 text.resize(length + json::PADDING_BYTES, 0);
-                self.tell(from, Utterance::Bare(Status::ACCEPTED));
                 self.carry_for_pair(key, (&mut text, length), now);
+                self.tell(from, Utterance::Bare(Status::ACCEPTED));
             }
+            Wish::Carry { text, length, .. } => self.carry_for(key, from, (text, length), now),
             Wish::End => {
                 // Told before its streams end: its own exchange is none of them.
                 if let Some(gone) = self.http.sessions.remove(key) {
@@ -141,6 +140,9 @@ impl ShardDriver {
             let id = EventId { stream, number };
             self.tell(from, Utterance::Event { id, said: Said::Word, text });
         }
+        if stream == LISTENING {
+            self.tell_missed_lists(key);
+        }
         if is_finished {
             self.tell(from, Utterance::End { retry_ms: None });
         }
@@ -187,6 +189,21 @@ impl ShardDriver {
         self.dismiss_questions(Some(Party::Session(key)), now);
     }
 
+    /// The server drains and no connection is left that a session could answer: none will come, and
+    /// what sessions still have ends with them.
+    pub(in crate::server::driver) fn end_sessions(&mut self, now: Moment) {
+        let is_owing = self.stage != Stage::Cut && self.http.sessions.attached() > 0;
+        if self.stage == Stage::Serving || is_owing || !self.link.connections.is_empty() {
+            return;
+        }
+        let keys: Vec<Key> = self.http.sessions.iter_mut().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(gone) = self.http.sessions.remove(key) {
+                self.bury(gone, now);
+            }
+        }
+    }
+
     /// The server drains: every session ends when what is in flight has its answer; streams that
     /// wait for nothing end now.
     pub(in crate::server::driver) fn drain_sessions(&mut self) {
@@ -219,7 +236,7 @@ pub(super) fn carry(
     now: Moment,
 ) -> Carried {
     let Member { session, standing, .. } = member;
-    let before = standing.owed;
+    let (before, unanswered) = (standing.owed, road.unanswered.len());
     let mut peer = Peer { session, standing, outgoing };
     let said = match parser.parse(text, length) {
         Ok(document) => {
@@ -229,8 +246,14 @@ pub(super) fn carry(
         }
         Err(error) => road.refuse(&mut peer, None, &error.into()),
     };
-    // A cancellation among them takes one back that was owed before.
-    Carried { said, awaited: standing.owed.saturating_sub(before) }
+    // What a cancellation takes back was owed before, or was among these: then its stream is ended
+    // with the turn.
+    let taken_back = road.unanswered.len() - unanswered;
+    let owed = standing.owed as usize + taken_back;
+    Carried {
+        said,
+        awaited: u32::try_from(owed.saturating_sub(before as usize)).unwrap_or(u32::MAX),
+    }
 }
 
 fn step_of(refusal: Refusal) -> Step {

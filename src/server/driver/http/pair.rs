@@ -6,14 +6,13 @@
 //!
 //! Source: 2024-11-05 `basic/transports`, "HTTP with SSE".
 
+use super::Incoming;
 use super::keeping::carry;
 use super::sessions::in_session;
-use super::{Incoming, RETRY_AFTER_SECONDS};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
-use crate::protocol::json;
 use crate::server::driver::ShardDriver;
-use crate::server::http::{Bearer, LISTENING, SessionId, Utterance, Wish};
+use crate::server::http::{Bearer, LISTENING, RETRY_AFTER_SECONDS, SessionId, Utterance, Wish};
 use crate::server::party::Said;
 use crate::server::session::Member;
 use crate::transport::http::fields::Fields;
@@ -60,12 +59,10 @@ impl ShardDriver {
             return self.refuse_session(incoming);
         };
         if id.owner(self.road.shards) != self.shard {
-            // The parser reads in whole vectors: the padding travels along.
-            let padded = text.len().min(length + json::PADDING_BYTES);
-            let wish = Wish::Deliver { text: text[..padded].to_vec(), length };
-            return self.wish_of(incoming, id, wish);
+            let text = text[..length].to_vec();
+            return self.wish_of(incoming, id, Wish::Carry { text, length, is_pair: true });
         }
-        let Some(key) = self.http.sessions.find(id).filter(|&key| self.is_pair(key)) else {
+        let Some(key) = self.http.sessions.find(id).filter(|key| self.is_pair(*key)) else {
             return self.refuse_session(incoming);
         };
         self.carry_for_pair(key, (text, length), incoming.now);
@@ -78,7 +75,7 @@ impl ShardDriver {
         self.http.sessions.session(key).is_some_and(|member| member.is_pair)
     }
 
-    /// Carries a message of such a client; what is said goes to its stream.
+    /// Carries a message of such a client; whatever is said to it is said on its stream.
     pub(super) fn carry_for_pair(&mut self, key: Key, text: (&mut [u8], usize), now: Moment) {
         let Self { parser, road, http, .. } = self;
         let Some(member) = http.sessions.session(key) else { return };

@@ -45,7 +45,10 @@ impl ShardDriver {
         (text, length): (&mut [u8], usize),
     ) {
         if let Some(session) = session {
-            return self.post_to_session(incoming, session, (text, length));
+            return match ladder::era(version, false, &self.http.profile) {
+                Ok(_) => self.post_to_session(incoming, session, (text, length)),
+                Err(refusal) => self.refuse(incoming, &refusal),
+            };
         }
         match self.post_alone(incoming, version, (text, length)) {
             Posted::Answered => self.close_after(incoming),

@@ -44,7 +44,7 @@ impl ShardDriver {
                 self.open_exchange(incoming, self.manner_of(manner, id), Bearer::Session(id));
             // The parser reads in whole vectors: the padding travels along.
             let padded = text.len().min(length + json::PADDING_BYTES);
-            let wish = Wish::Carry { text: text[..padded].to_vec(), length };
+            let wish = Wish::Carry { text: text[..padded].to_vec(), length, is_pair: false };
             let asked = HttpLetter::Asked { session: id, from, wish };
             self.road.letters.push((owner, Letter::Http(Box::new(asked))));
             return;
