@@ -3,10 +3,10 @@
 //! The server is the library in a process of its own on one core, all clients are on another. Each
 //! stream (`subscriptions/listen`, revision 2026-07-28) has its connection. Before they come, and
 //! while all of them are held, an open loop asks for the list of tools on connections of its own:
-//! the difference is theirs, the rest of the tail is the machine's. Afterwards the catalog changes,
-//! several times, and the time runs from the word to change until the first, the middle and the last
-//! stream have been told. The client's core has to receive all that too, so the last stream tells of
-//! both ends.
+//! the difference is theirs, the rest of the tail is the machine's. Afterwards the catalog
+//! changes, several times, and the time runs from the word to change until the first, the middle
+//! and the last stream have been told. The client's core has to receive all that too, so the last
+//! stream tells of both ends.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
