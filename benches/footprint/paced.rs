@@ -2,8 +2,8 @@
 //!
 //! A request is due at its own moment. Its time runs from there, so one that finds every
 //! connection busy, or that is sent late, counts with all that it waited. The loop never sleeps:
-//! a timer of the kernel would come some 50 µs late. Each second has a histogram of its own, because
-//! whatever else the machine does in one of them is in the tail of all.
+//! a timer of the kernel would come some 50 µs late. Each second has a histogram of its own,
+//! because whatever else the machine does in one of them is in the tail of all.
 
 use std::collections::VecDeque;
 use std::io;
