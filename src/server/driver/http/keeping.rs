@@ -32,6 +32,7 @@ impl ShardDriver {
                 self.exchange_left(session, exchange, is_sent);
             }
             HttpLetter::Told { to, utterance } => self.hear(to, utterance),
+            HttpLetter::Waits { session, exchange } => self.begin_to_speak(session, exchange),
         }
     }
 
