@@ -369,6 +369,8 @@ impl<R: Ring> Driver<R> for ShardDriver {
     fn run_ready(&mut self, ring: &mut R, now: Moment) -> bool {
         self.road.desk.begin_turn(now);
         self.http.begin_turn(self.road.calendar, now);
+        // Before the handlers run: those whose sessions end now end in this turn.
+        self.end_sessions(now);
         let more = self.road.host.run_ready(FUTURES_PER_TURN_MAX);
         self.take_notes(ring, now);
         more
@@ -378,7 +380,6 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.tell_changed_tasks(ring, now);
         self.end_unanswered();
         self.settle_exchanges(ring, now);
-        self.end_sessions(now);
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
