@@ -146,7 +146,8 @@ impl Guest {
             (_, 404) => asked.session.is_some(),
             // It waited for long on the way to the shard of its session.
             (Kind::Notice | Kind::Confirm | Kind::Delete, 200) => head.is_stream,
-            _ if must_be_gone => false,
+            // It is refused in the stream.
+            _ if must_be_gone => head.is_stream,
             (Kind::Request | Kind::Listen | Kind::Resume(_), 200) => true,
             (Kind::Notice | Kind::Confirm, 202) | (Kind::Delete, 204) => true,
             (Kind::Listen, 409) => self.listens(asked) > 1,
@@ -243,6 +244,9 @@ impl Guest {
                     }
                 };
             }
+            if self.books[session].gone.is_some_and(|gone| gone <= asked.said) {
+                return Err(format!("{message} is said in a session that has gone"));
+            }
             let is_answer = self.books[session].hear(message, asked.id)?;
             self.tally.answers += u64::from(is_answer);
             self.tally.frames += u64::from(!is_answer);
@@ -311,7 +315,7 @@ impl Guest {
         self.tally.streams += 1;
         // Without chunks nobody can tell an end from a break.
         let is_plain = asked.head.as_ref().is_some_and(Head::ends_with_connection);
-        if is_plain && (facts.may_break || facts.is_narrow) {
+        if is_plain {
             return Ok(());
         }
         let wants_none = matches!(
