@@ -36,12 +36,14 @@ const TARGET_P99_MS: f64 = 1.0;
 /// The life of the server, for so many streams on so many shards.
 pub(crate) fn serve(arguments: &[String]) -> io::Result<()> {
     process::settle(&[SERVER_CORE])?;
-    let [_streams, shards] = arguments else {
+    let [streams, shards] = arguments else {
         return Err(io::Error::other("a listening server is told streams and shards"));
     };
+    let streams: u32 = streams.parse().map_err(io::Error::other)?;
     let mut options = Options::default();
     options.tcp.address = None;
     options.http.address = Some(([0, 0, 0, 0], 0).into());
+    options.http.connections_max = streams + paced::CONNECTIONS;
     options.engine.shards = Some(shards.parse().map_err(io::Error::other)?);
     service::serve(options)
 }

@@ -413,6 +413,9 @@ impl<R: Ring> Driver<R> for ShardDriver {
         // So has what another shard's connection waits for.
         let waits = matches!(self.stage, Stage::Draining(_))
             && (self.road.tasks.running() > 0 || self.http.sessions.attached() > 0);
-        ends && !waits && !self.ends_sessions && self.link.connections.is_empty() && self.mailbox.waiting() == 0
+        ends && !waits
+            && !self.ends_sessions
+            && self.link.connections.is_empty()
+            && self.mailbox.waiting() == 0
     }
 }

@@ -315,10 +315,8 @@ impl Guest {
         if is_plain {
             return Ok(());
         }
-        let wants_none = matches!(
-            asked.kind,
-            Kind::Notice | Kind::Confirm | Kind::Delete | Kind::Plain(_)
-        );
+        let wants_none =
+            matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete | Kind::Plain(_));
         if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
             return Ok(());
         }

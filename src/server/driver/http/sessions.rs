@@ -87,7 +87,9 @@ impl ShardDriver {
             }
             (Said::Nothing, 0) => {
                 outgoing.truncate(mark.head());
-                let fields = Fields { session: None, ..incoming.fields() };
+                let id = manner.session.map(SessionId::text);
+                let session = id.as_ref().map(|text| &text[..]);
+                let fields = Fields { session, ..incoming.fields() };
                 return self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
             }
             (said, awaited) => {
