@@ -146,10 +146,12 @@ impl<S> Link<S> {
         Next::Resume(key)
     }
 
-    /// Receives again after a pause, unless the stash has filled the queues anew.
+    /// Receives again after a pause, unless the stash has filled the queues anew. A connection that
+    /// is held is received from too: its end has to be heard of.
     pub fn receive_again<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let Some(connection) = self.connections.get(key) else { return };
-        if connection.is_read() && !connection.input_ended {
+        let is_open = connection.phase == Phase::Open && !connection.input_ended;
+        if is_open && !connection.paused {
             ring.submit(Operation::Receive(connection.receive));
         }
     }

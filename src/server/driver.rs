@@ -58,6 +58,8 @@ pub struct ShardDriver {
     pub(super) stage: Stage,
     /// The shard ends with its connections: there will be no other (stdio).
     pub(super) ends_with_input: bool,
+    /// Sessions have ended in this turn because the shard does.
+    ends_sessions: bool,
     pub(super) throttle: Throttle,
     letters: Vec<Letter>,
     notes: Vec<Note>,
@@ -118,6 +120,7 @@ impl ShardDriver {
             limits,
             stage: Stage::Serving,
             ends_with_input: false,
+            ends_sessions: false,
             throttle: Throttle::default(),
             letters: Vec::with_capacity(LETTERS_PER_TURN_MAX),
             notes: Vec::new(),
@@ -370,16 +373,17 @@ impl<R: Ring> Driver<R> for ShardDriver {
     fn run_ready(&mut self, ring: &mut R, now: Moment) -> bool {
         self.road.desk.begin_turn(now);
         self.http.begin_turn(self.road.calendar, now);
+        // Their handlers have this turn and the next one to end.
+        self.ends_sessions = self.end_sessions(now);
         let more = self.road.host.run_ready(FUTURES_PER_TURN_MAX);
         self.take_notes(ring, now);
-        more
+        more || self.ends_sessions
     }
 
     fn flush(&mut self, ring: &mut R, now: Moment) {
         self.tell_changed_tasks(ring, now);
         self.end_unanswered();
         self.settle_exchanges(ring, now);
-        self.end_sessions(now);
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));
@@ -410,6 +414,9 @@ impl<R: Ring> Driver<R> for ShardDriver {
         // So has what another shard's connection waits for.
         let waits = matches!(self.stage, Stage::Draining(_))
             && (self.road.tasks.running() > 0 || self.http.sessions.attached() > 0);
-        ends && !waits && self.link.connections.is_empty() && self.mailbox.waiting() == 0
+        ends && !waits
+            && !self.ends_sessions
+            && self.link.connections.is_empty()
+            && self.mailbox.waiting() == 0
     }
 }

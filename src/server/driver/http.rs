@@ -11,11 +11,12 @@
 mod exchanges;
 mod hearing;
 mod keeping;
-mod pair;
 mod plain;
 mod posting;
 mod sessions;
 mod speaking;
+
+mod pair;
 
 use super::ShardDriver;
 use crate::base::slab::Key;

@@ -116,8 +116,11 @@ impl Book {
     ) -> Result<Option<Value>, String> {
         let Some((stream, number)) = event.id else {
             return match &event.data {
-                // It waited for long, and nothing was said before its answer: it cannot be asked for.
-                Some(data) if carried.stream.is_none() => read(data).map(Some),
+                // It waited for long, and nothing was said before its answer or refusal: it cannot
+                // be asked for.
+                Some(data) if carried.stream.is_none() || data.contains("\"error\"") => {
+                    read(data).map(Some)
+                }
                 Some(data) => Err(format!("an event has no name: {data}")),
                 None => Ok(None),
             };

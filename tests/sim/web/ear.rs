@@ -137,6 +137,8 @@ impl Guest {
             None => false,
         };
         let is_fine = match (asked.kind, status) {
+            // The session of nobody may be looked for on another shard, and for long.
+            (Kind::Plain(404), 200) => head.is_stream,
             (Kind::Plain(expected) | Kind::Bare(expected), _) => status == expected,
             (_, 503) => facts.drains || facts.ttl.is_none() || facts.is_crowded,
             (Kind::Begin | Kind::Modern | Kind::Subscribe, 200) => true,
@@ -144,7 +146,8 @@ impl Guest {
             (_, 404) => asked.session.is_some(),
             // It waited for long on the way to the shard of its session.
             (Kind::Notice | Kind::Confirm | Kind::Delete, 200) => head.is_stream,
-            _ if must_be_gone => false,
+            // It is refused in the stream.
+            _ if must_be_gone => head.is_stream,
             (Kind::Request | Kind::Listen | Kind::Resume(_), 200) => true,
             (Kind::Notice | Kind::Confirm, 202) | (Kind::Delete, 204) => true,
             (Kind::Listen, 409) => self.listens(asked) > 1,
@@ -225,9 +228,20 @@ impl Guest {
                 self.questions.push((session, message.clone()));
             }
             if message.get("id").is_none() && message.get("error").is_some() {
-                // It waited for long on the way to the shard of its session, which was not there.
-                self.books[session].gone.get_or_insert(now);
-                return Ok(());
+                // It waited for long on the way to the shard of its session, and is refused there.
+                asked.is_answered = true;
+                return match asked.kind {
+                    Kind::Resume(stream) if self.lose(asked, stream, now) => Ok(()),
+                    Kind::Listen => Ok(()),
+                    Kind::Resume(_) => Err(format!("{message} answers {asked:?}")),
+                    _ => {
+                        self.books[session].gone.get_or_insert(now);
+                        Ok(())
+                    }
+                };
+            }
+            if self.books[session].gone.is_some_and(|gone| gone <= asked.said) {
+                return Err(format!("{message} is said in a session that has gone"));
             }
             let is_answer = self.books[session].hear(message, asked.id)?;
             self.tally.answers += u64::from(is_answer);
@@ -298,10 +312,11 @@ impl Guest {
         self.tally.streams += 1;
         // Without chunks nobody can tell an end from a break.
         let is_plain = asked.head.as_ref().is_some_and(Head::ends_with_connection);
-        if is_plain && (facts.may_break || facts.is_narrow) {
+        if is_plain {
             return Ok(());
         }
-        let wants_none = matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete);
+        let wants_none =
+            matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete | Kind::Plain(_));
         if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
             return Ok(());
         }

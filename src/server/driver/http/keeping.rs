@@ -32,6 +32,7 @@ impl ShardDriver {
                 self.exchange_left(session, exchange, is_sent);
             }
             HttpLetter::Told { to, utterance } => self.hear(to, utterance),
+            HttpLetter::Waits { session, exchange } => self.begin_to_speak(session, exchange),
         }
     }
 
@@ -190,18 +191,19 @@ impl ShardDriver {
     }
 
     /// The server drains and no connection is left that a session could answer: none will come, and
-    /// what sessions still have ends with them.
-    pub(in crate::server::driver) fn end_sessions(&mut self, now: Moment) {
+    /// what sessions still have ends with them. `true` where there were some.
+    pub(in crate::server::driver) fn end_sessions(&mut self, now: Moment) -> bool {
         let is_owing = self.stage != Stage::Cut && self.http.sessions.attached() > 0;
         if self.stage == Stage::Serving || is_owing || !self.link.connections.is_empty() {
-            return;
+            return false;
         }
         let keys: Vec<Key> = self.http.sessions.iter_mut().map(|(key, _)| key).collect();
-        for key in keys {
+        for &key in &keys {
             if let Some(gone) = self.http.sessions.remove(key) {
                 self.bury(gone, now);
             }
         }
+        !keys.is_empty()
     }
 
     /// The server drains: every session ends when what is in flight has its answer; streams that

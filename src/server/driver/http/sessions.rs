@@ -87,8 +87,8 @@ impl ShardDriver {
             }
             (Said::Nothing, 0) => {
                 outgoing.truncate(mark.head());
-                let named = manner.session.map(SessionId::text);
-                let session = named.as_ref().map(|text| &text[..]);
+                let id = manner.session.map(SessionId::text);
+                let session = id.as_ref().map(|text| &text[..]);
                 let fields = Fields { session, ..incoming.fields() };
                 return self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
             }
