@@ -57,7 +57,7 @@ fn what_is_no_http_is_answered_once_and_ended() {
         let long = "x".repeat(5_000);
         let json = modern(echo(1, "smuggled")).to_string();
         let head = |fields: &str| format!("{line}{fields}\r\n\r\n{json}");
-        let many = (0..100).map(|number| format!("X-{number}: x\r\n")).collect::<String>();
+        let many = "X-Many: x\r\n".repeat(100);
         for (bytes, status) in [
             (format!("{json}\n"), 400),
             ("\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03".to_owned(), 400),
@@ -237,6 +237,47 @@ fn calls_that_a_session_leaves_behind_are_bounded() {
         }
         let counters = stage.close();
         assert_eq!(counters.requests.cancelled, 16, "{counters}");
+    });
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_comes_on_no_stream_of_another_request() {
+    over_each_ring(|mut options| {
+        options.limits.requests_in_flight_max = 1;
+        options.tcp.send_buffer_bytes = 4 << 10;
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), LEGACY);
+        // A stream that has ended and was not read to its end: there is no room for another.
+        let mut slow = Client::connect_narrow(stage.address(), 4 << 10).speaking(LEGACY);
+        let asking = call("slow", "slow", json!({"steps": 1_000, "step_ms": 0}));
+        slow.send(&session.post(&with_progress(asking)));
+        let is_free = || {
+            let answer = session.connect().ask(&session.post(&echo("slow", "free"))).message();
+            answer.get("result").is_some()
+        };
+        while !is_free() {}
+        let mut refused = session.connect();
+        refused.send(&session.post(&call("refused", "hold", json!({}))));
+        assert_eq!(stage.told(), "begun");
+        let head = refused.head();
+        assert_eq!(head.status, 503);
+        refused.rest_of(head);
+        slow.begin_stream();
+        assert!(slow.rest_of_stream().len() > 1);
+        stage.open_gate();
+        let mut client = session.connect();
+        let answer = loop {
+            let asking = call("mine", "slow", json!({"steps": 20, "step_ms": 1}));
+            client.send(&session.post(&asking));
+            let head = client.head();
+            if head.status == 200 {
+                break client.body_of(head).message();
+            }
+            client.rest_of(head);
+        };
+        assert_eq!((&answer["id"], text(&answer)), (&json!("mine"), "took 20 steps of 1 ms"));
+        drop((slow, refused, client));
+        stage.close();
     });
 }
 

@@ -182,7 +182,8 @@ impl Client {
         drop(self.body_of(head));
     }
 
-    fn body_of(&mut self, head: Head) -> Answer {
+    /// The body of an answer whose head was read.
+    pub(crate) fn body_of(&mut self, head: Head) -> Answer {
         let mut body = Vec::new();
         match head.ending() {
             Ending::Empty => {}

@@ -13,10 +13,12 @@
 //! runs over both rings, and what depends on who owns a session on one shard and on two.
 
 mod abuse;
+mod batches;
 mod client;
 mod drains;
 mod guard;
 mod keeping;
+mod lifetimes;
 mod listening;
 mod messages;
 mod modern;
@@ -29,6 +31,7 @@ mod sessions;
 mod stage;
 mod streams;
 mod strict;
+mod telling;
 mod wire;
 
 #[path = "../support/judge.rs"]

@@ -25,6 +25,7 @@ impl Request {
     }
 
     /// A POST of the MCP endpoint with the fields that every client sends.
+    #[expect(clippy::needless_pass_by_value, reason = "a message is made for it in most calls")]
     pub(crate) fn post(body: impl ToString) -> Self {
         Self::new("POST", "/mcp")
             .field("Content-Type", "application/json")
@@ -57,6 +58,7 @@ impl Request {
     }
 
     /// The same request with one more line of this name.
+    #[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
     pub(crate) fn another(mut self, name: &str, value: impl ToString) -> Self {
         self.fields.push((name.to_owned(), value.to_string()));
         self
@@ -117,28 +119,21 @@ impl Request {
     /// Its head and its body.
     pub(crate) fn parts(&self) -> [Vec<u8>; 2] {
         let Self { verb, target, minor_version, .. } = self;
-        let mut head = format!("{verb} {target} HTTP/1.{minor_version}\r\n");
-        for (name, value) in &self.fields {
-            head += &format!("{name}: {value}\r\n");
+        let mut lines = vec![format!("{verb} {target} HTTP/1.{minor_version}")];
+        lines.extend(self.fields.iter().map(|(name, value)| format!("{name}: {value}")));
+        let mut body = self.body.clone().unwrap_or_default();
+        if let Some(bytes) = self.chunk_bytes {
+            lines.push("Transfer-Encoding: chunked".to_owned());
+            let chunk =
+                |text: &[u8]| [format!("{:x}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat();
+            body = body.chunks(bytes).flat_map(chunk).chain(*b"0\r\n\r\n").collect();
+        } else if self.body.is_some() && !self.says_length() {
+            lines.push(format!("Content-Length: {}", body.len()));
         }
-        let body = self.body.as_deref().unwrap_or_default();
-        let body = match self.chunk_bytes {
-            Some(bytes) => {
-                head += "Transfer-Encoding: chunked\r\n";
-                let chunk = |text: &[u8]| {
-                    [format!("{:x}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
-                };
-                let chunks: Vec<u8> = body.chunks(bytes).flat_map(chunk).collect();
-                [&chunks, &b"0\r\n\r\n"[..]].concat()
-            }
-            None => {
-                let says = self.fields.iter().any(|field| field.0 == "Content-Length");
-                if self.body.is_some() && !says {
-                    head += &format!("Content-Length: {}\r\n", body.len());
-                }
-                body.to_vec()
-            }
-        };
-        [(head + "\r\n").into_bytes(), body]
+        [(lines.join("\r\n") + "\r\n\r\n").into_bytes(), body]
+    }
+
+    fn says_length(&self) -> bool {
+        self.fields.iter().any(|field| field.0 == "Content-Length")
     }
 }

@@ -67,11 +67,6 @@ impl Stage {
         self.told.recv_timeout(PATIENCE).expect("a handler that tells")
     }
 
-    /// Whether no handler has told the test anything that it has not heard.
-    pub(crate) fn is_untold(&self) -> bool {
-        self.told.try_recv().is_err()
-    }
-
     /// Adds a tool that does nothing, which whoever listens hears of.
     pub(crate) fn grow(&self, name: &str) {
         let name = name.to_owned();

@@ -146,6 +146,12 @@ impl Streams {
         Ok(number)
     }
 
+    /// Gives up the number that the next stream of a request would have got: something goes by it
+    /// already.
+    pub(super) const fn pass_over(&mut self) {
+        self.opened = self.upcoming();
+    }
+
     /// Has `exchange` carry stream 0 and gives the number after which it is to be replayed: that of
     /// the last event which some exchange before was given.
     pub(super) fn listen(&mut self, exchange: ExchangeAddress) -> Result<u32, Refusal> {

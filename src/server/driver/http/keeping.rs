@@ -105,6 +105,8 @@ impl ShardDriver {
             self.http.sessions.begin_request(key);
         }
         let Ok(stream) = self.http.sessions.open(key, from) else {
+            // Their answers must not come on the stream of another request.
+            self.http.sessions.pass_over(key);
             return self.tell(from, Utterance::Bare(Status::UNAVAILABLE));
         };
         if awaited != 1

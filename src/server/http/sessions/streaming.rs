@@ -26,6 +26,11 @@ impl<S> Sessions<S> {
         self.attach(key, |streams| streams.open(exchange, bounds))
     }
 
+    /// Gives up the number that [`Sessions::next_stream`] told: what goes by it is for nobody.
+    pub(in crate::server) fn pass_over(&mut self, key: Key) {
+        self.change(key, Streams::pass_over);
+    }
+
     /// Has `exchange` carry stream 0, for which a client asked by GET, and gives the number after
     /// which it is to be replayed.
     ///
