@@ -214,6 +214,7 @@ impl ShardDriver {
         self.drain_sessions();
         self.fail_waiting_tasks(ring, now);
         for key in self.open_keys() {
+            self.end_listening(key);
             self.conclude_streams(key);
             self.link.finish(ring, key, Ending::Drain, now);
         }

@@ -101,6 +101,8 @@ fn a_question_that_a_drain_leaves_open_fails_its_call_in_time() {
         client.primed();
         client.heard();
         stage.drain();
+        let (_, withdrawn) = client.heard();
+        assert_eq!(withdrawn["method"], "notifications/cancelled", "{withdrawn}");
         let (_, answer) = client.heard();
         assert_eq!(answer["id"], 1, "{answer}");
         client.expect_end_of_stream();

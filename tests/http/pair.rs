@@ -21,7 +21,7 @@ impl Pair {
     /// Opens the stream and makes the handshake, each message over a connection of its own.
     fn begin(stage: &Stage) -> Self {
         let mut stream = stage.connect().speaking(FIRST);
-        stream.ask_stream(&Request::new("GET", "/sse").field("Accept", "text/event-stream"));
+        stream.ask_stream(&Request::new("GET", "/sse"));
         let event = stream.event().expect("an endpoint");
         assert_eq!((event.kind.as_deref(), event.id), (Some("endpoint"), None));
         let endpoint = event.data.expect("a URI");

@@ -7,7 +7,7 @@ use corelane::server::Options;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
-use crate::messages::{bare, call, echo, initialize, notification, text, with_progress};
+use crate::messages::{bare, call, cancelled, echo, initialize, notification, text, with_progress};
 use crate::request::Request;
 use crate::stage::{Stage, on_one_shard_and_two};
 
@@ -96,6 +96,33 @@ fn an_answer_is_one_json_text_whatever_its_handler_says_and_however_long_it_take
             assert_eq!(text(&answer.message()), "took 3 steps of 5 ms");
             expect_fields(&answer, Some(&id));
             client.expect_alive();
+        }
+        stage.close();
+    });
+}
+
+#[test]
+fn what_is_cancelled_or_deleted_is_answered_without_a_body() {
+    on_one_shard_and_two(|options| {
+        let stage = Stage::open(strict(options));
+        for _ in 0..8 {
+            let id = begin(&stage);
+            let asking = with_progress(call(1, "until-cancelled", json!({})));
+            let (mut first, mut second) = (connect(&stage), connect(&stage));
+            let in_session = |message: &Value| post(message).field("Mcp-Session-Id", &id);
+            first.send(&in_session(&asking));
+            assert_eq!(stage.told(), "begun");
+            connect(&stage).ask(&in_session(&cancelled(1))).expect_bare(202);
+            assert_eq!(stage.told(), "cancelled");
+            first.answer().expect_bare(202);
+            first.expect_alive();
+            second.send(&in_session(&asking));
+            assert_eq!(stage.told(), "begun");
+            let end = Request::new("DELETE", "/mcp").field("MCP-Protocol-Version", PINNED);
+            connect(&stage).ask(&end.field("Mcp-Session-Id", &id)).expect_bare(204);
+            assert_eq!(stage.told(), "cancelled");
+            second.answer().expect_bare(202);
+            second.expect_alive();
         }
         stage.close();
     });

@@ -160,7 +160,8 @@ impl Exchange {
         write: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
         let is_last = said.is_answer();
-        if is_last && !self.is_streaming && event.is_none() {
+        let is_alone = event.is_none() || !self.manner.may_stream;
+        if is_last && !self.is_streaming && is_alone {
             let status = match said {
                 Said::Refusal(kind) => self.manner.status_of(kind),
                 _ => Status::OK,

@@ -43,7 +43,8 @@ impl ShardDriver {
         if bearer != Bearer::Connection {
             connection.standing.owed += 1;
         }
-        let due = self.http.due(&exchange);
+        // It may begin to stream at any time, and has to be heard of again then.
+        let due = self.http.due(&exchange).min(now.after(self.http.patience.silence_max));
         session.exchange = Some(Box::new(exchange));
         self.http.open += 1;
         let connections = &self.link.connections;
@@ -141,6 +142,21 @@ impl ShardDriver {
         }
     }
 
+    /// The server drains: a stream of a session that waits for nothing ends, wherever its session
+    /// lives.
+    pub(in crate::server::driver) fn end_listening(&mut self, key: Key) {
+        let connection = self.link.connections.get(key);
+        if connection.is_none_or(|it| !it.standing.listens || it.standing.owed > 0) {
+            return;
+        }
+        self.over_exchange(key, |exchange, out| {
+            if exchange.bearer != Bearer::Connection && exchange.is_streaming {
+                exchange.end(out, None);
+                exchange.is_over = true;
+            }
+        });
+    }
+
     /// The client of an exchange has gone. A modern request is cancelled by that, and the link ends
     /// its connection; a legacy session goes on, and its client may come back for the answer.
     ///
@@ -196,6 +212,8 @@ impl ShardDriver {
                 self.weigh_or_end(ring, key, now);
                 let next = self.link.release(key);
                 self.follow(ring, next, now);
+                // One that is to end may have waited for that.
+                self.link.advance(ring, key, now);
             }
         }
     }
@@ -213,12 +231,12 @@ impl ShardDriver {
                 continue;
             }
             let due = self.http.due(exchange);
+            let next = now.after(self.http.patience.silence_max);
             if due > now {
-                self.http.wheel.insert(due, (key, serial));
+                self.http.wheel.insert(due.min(next), (key, serial));
                 continue;
             }
             self.break_silence(key, now);
-            let next = now.after(self.http.patience.silence_max);
             self.http.wheel.insert(next, (key, serial));
         }
     }

@@ -6,6 +6,7 @@ use crate::server::driver::ShardDriver;
 use crate::server::http::{ExchangeAddress, HttpLetter, Utterance};
 use crate::server::letter::Letter;
 use crate::transport::http::ladder::Step;
+use crate::transport::http::status::Status;
 
 impl ShardDriver {
     /// Says something over an exchange, wherever it is.
@@ -31,7 +32,11 @@ impl ShardDriver {
             }
             Utterance::Event { id, text, .. } if text.is_empty() => {
                 let retry_ms = self.http.patience.retry_ms;
-                self.over_exchange(key, |exchange, out| exchange.prime(out, id, retry_ms, &date));
+                self.over_exchange(key, |exchange, out| {
+                    if exchange.manner.may_stream {
+                        exchange.prime(out, id, retry_ms, &date);
+                    }
+                });
             }
             Utterance::Event { id, said, text } => {
                 self.say_over(key, (said, Some(id)), |out| out.extend_from_slice(&text));
@@ -42,8 +47,12 @@ impl ShardDriver {
             }),
             Utterance::Refused(step) => self.hear_refusal(to, step),
             Utterance::End { retry_ms } => self.over_exchange(key, |exchange, out| {
-                exchange.stream(out, &date);
-                exchange.end(out, retry_ms);
+                if exchange.manner.may_stream {
+                    exchange.stream(out, &date);
+                    exchange.end(out, retry_ms);
+                } else {
+                    exchange.answer_bare(out, Status::ACCEPTED, &date);
+                }
                 exchange.is_over = true;
             }),
             Utterance::Endpoint(uri) => self.over_exchange(key, |exchange, out| {

@@ -12,7 +12,9 @@ use super::sessions::in_session;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::server::driver::ShardDriver;
-use crate::server::http::{Bearer, LISTENING, RETRY_AFTER_SECONDS, SessionId, Utterance, Wish};
+use crate::server::http::{
+    Bearer, LISTENING, Manner, RETRY_AFTER_SECONDS, SessionId, Utterance, Wish,
+};
 use crate::server::party::Said;
 use crate::server::session::Member;
 use crate::transport::http::fields::Fields;
@@ -23,7 +25,8 @@ use crate::transport::http::status::Status;
 impl ShardDriver {
     /// The endpoint of 2024-11-05: a stream that begins a session, and says where to post.
     pub(super) fn begin_pair(&mut self, incoming: &Incoming<'_>) {
-        let manner = in_session(incoming.manner);
+        // Whoever asks for this path takes a stream, whatever its `Accept` says.
+        let manner = Manner { may_stream: true, ..in_session(incoming.manner) };
         let incoming = &Incoming { manner, ..*incoming };
         let member = Member { is_pair: true, ..Member::new() };
         let Ok(begun) = self.http.sessions.begin(member, incoming.now) else {

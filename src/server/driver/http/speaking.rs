@@ -82,7 +82,8 @@ impl ShardDriver {
     /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
     pub(in crate::server::driver) fn interrupt(&mut self, outlet: Outlet) {
         let (Party::Session(key), stream) = (outlet.party, outlet.stream) else { return };
-        if stream == LISTENING {
+        // In the strict profile nobody could come back.
+        if stream == LISTENING || self.http.profile.strict.is_some() {
             return;
         }
         if !self.http.sessions.has_events(key, stream) {
