@@ -145,7 +145,10 @@ impl Book {
             known.request = request;
         }
         if request.is_some() && stream != GENERAL && known.request != request {
-            return Err(format!("stream {stream} is that of {:?}, not of {request:?}", known.request));
+            return Err(format!(
+                "stream {stream} is that of {:?}, not of {request:?}",
+                known.request
+            ));
         }
         let before = known.seen.insert(number, event.data.clone());
         match before {
@@ -236,7 +239,8 @@ impl Book {
     pub(crate) fn must_be_open(&self, stream: u32, now: Moment) -> bool {
         let request = self.streams.get(&stream).and_then(|stream| stream.request);
         let request = request.and_then(|id| self.requests.get(&id));
-        request.is_some_and(|it| !it.is_cancelled && !it.is_answered && now < it.said.after(it.least))
+        request
+            .is_some_and(|it| !it.is_cancelled && !it.is_answered && now < it.said.after(it.least))
     }
 }
 

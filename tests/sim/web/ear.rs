@@ -155,7 +155,8 @@ impl Guest {
             (Kind::Resume(stream), 400) => self.lose(asked, stream, now),
             _ => false,
         };
-        if asked.kind == Kind::Delete && status == 204
+        if asked.kind == Kind::Delete
+            && status == 204
             && let Some(session) = asked.session
         {
             self.books[session].gone.get_or_insert(now);
@@ -196,18 +197,13 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_event(
-        &mut self,
-        asked: &mut Asked,
-        event: &Event,
-        now: Moment,
-    ) -> Result<(), String> {
+    fn hear_event(&mut self, asked: &mut Asked, event: &Event, now: Moment) -> Result<(), String> {
         asked.is_put_off |= event.retry.is_some() && event.id.is_none();
         let message = match asked.session {
-            Some(session) => {
-                self.books[session].hear_event(&mut asked.carried, event, asked.id)?
+            Some(session) => self.books[session].hear_event(&mut asked.carried, event, asked.id)?,
+            None if event.id.is_some() => {
+                return Err(format!("{event:?} can be asked for by no one"));
             }
-            None if event.id.is_some() => return Err(format!("{event:?} can be asked for by no one")),
             None => event.data.as_deref().map(book::read).transpose()?,
         };
         // What was said once is said again to whoever asks for it.
@@ -267,9 +263,14 @@ impl Guest {
         self.tally.frames += 1;
         if message["method"] == "notifications/progress" {
             let progress = message["params"]["progress"].as_u64();
-            let progress = progress.or_else(|| Some(message["params"]["progress"].as_f64()? as u64));
-            let is_next = progress == Some(asked.progress + 1);
-            asked.progress += 1;
+            let progress =
+                progress.or_else(|| Some(message["params"]["progress"].as_f64()? as u64));
+            // Who does not read along misses some of it.
+            let is_next = match progress {
+                Some(progress) if self.is_narrow => progress > asked.progress,
+                progress => progress == Some(asked.progress + 1),
+            };
+            asked.progress = progress.unwrap_or_default();
             if message["params"].get("progressToken") != id.as_ref() || !is_next {
                 return Err(format!("{message} is said of {asked:?}"));
             }
@@ -318,10 +319,8 @@ impl Guest {
         if is_plain {
             return Ok(());
         }
-        let wants_none = matches!(
-            asked.kind,
-            Kind::Notice | Kind::Confirm | Kind::Delete | Kind::Plain(_)
-        );
+        let wants_none =
+            matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete | Kind::Plain(_));
         if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
             return Ok(());
         }

@@ -81,9 +81,9 @@ impl<'a> Evening<'a> {
         let server = Server::new(offer::catalog()?).options(plan.options.clone());
         let (seeds, handle) = server.origin(origin).seeds(plan.shards)?;
         let places = Places::default();
-        let lanes = seeds.into_iter().map(|seed| {
-            Lane::listen_for(Transport::Http, &world, seed, address(), &places)
-        });
+        let lanes = seeds
+            .into_iter()
+            .map(|seed| Lane::listen_for(Transport::Http, &world, seed, address(), &places));
         let lanes = lanes.collect::<Result<_, _>>()?;
         let visits = plan.visits.iter().enumerate();
         let mut arrivals: Vec<_> = visits.map(|(index, visit)| (visit.0, index)).collect();

@@ -51,6 +51,8 @@ pub(crate) struct Guest {
     /// Questions that it was asked, with the session.
     pub(super) questions: Vec<(usize, Value)>,
     pub(super) is_slow: bool,
+    /// Whether little may wait for it to read.
+    pub(super) is_narrow: bool,
     /// Whether it once did not read.
     pub(super) was_deaf: bool,
     pub(super) tally: Tally,
@@ -80,6 +82,7 @@ impl Guest {
             lines: Vec::new(),
             questions: Vec::new(),
             is_slow,
+            is_narrow: false,
             was_deaf: false,
             tally: Tally::default(),
             digest: 0,
@@ -136,6 +139,7 @@ impl Guest {
         if self.is_over() {
             return Ok(());
         }
+        self.is_narrow = facts.is_narrow;
         self.hear_all(now, facts).map_err(|what| format!("{what}; {}", self.describe()))?;
         if let Some(session) = self.unconfirmed.take() {
             self.notify(Deed::Begin, session, world, now);
@@ -178,9 +182,11 @@ impl Guest {
         if self.lines.iter().any(Line::waits) {
             return false;
         }
-        let mut lost = self.books.iter().enumerate().filter(|(_, book)| {
-            book.gone.is_none() && !book.is_deleted && !facts.drains
-        });
+        let mut lost = self
+            .books
+            .iter()
+            .enumerate()
+            .filter(|(_, book)| book.gone.is_none() && !book.is_deleted && !facts.drains);
         let lost = lost.find_map(|(session, book)| Some((session, *book.unfinished().first()?)));
         let Some((session, last)) = lost else { return true };
         self.resume(session, last, world, now);
@@ -310,8 +316,7 @@ impl Guest {
     }
 
     fn listen(&mut self, session: usize, world: &World, now: Moment) {
-        let text =
-            speech::of_session("GET", self.books[session].name(), None, Style::default());
+        let text = speech::of_session("GET", self.books[session].name(), None, Style::default());
         self.books[session].listens += 1;
         self.say(Asked::new(Kind::Listen, None, Some(session), now), &text, world, now);
     }
@@ -357,8 +362,7 @@ impl Guest {
         let params = json!({"notifications": {
             "toolsListChanged": true, "resourceSubscriptions": [super::offer::note(self.number)],
         }});
-        let message =
-            phrase::request(id, "subscriptions/listen", params, Revision::LATEST);
+        let message = phrase::request(id, "subscriptions/listen", params, Revision::LATEST);
         let text = speech::post(&message, None, Style::default());
         self.say(Asked::new(Kind::Subscribe, Some(id), None, now), &text, world, now);
     }
@@ -382,10 +386,9 @@ impl Guest {
                 Kind::Bare(200),
                 speech::request(("HEAD", "/healthz"), &[], None, Style::default()),
             ),
-            7 => (
-                Kind::Bare(204),
-                speech::request(("OPTIONS", "/mcp"), &[], None, Style::default()),
-            ),
+            7 => {
+                (Kind::Bare(204), speech::request(("OPTIONS", "/mcp"), &[], None, Style::default()))
+            }
             _ => {
                 let fields = [("Mcp-Session-Id", "12345678-1234-4123-8123-123456789abc")];
                 let text = speech::request(("DELETE", "/mcp"), &fields, None, Style::default());

@@ -118,7 +118,8 @@ impl Reader {
             return self.head(is_bare);
         }
         for line in lines {
-            let (name, value) = line.split_once(": ").ok_or_else(|| format!("{line} is no field"))?;
+            let (name, value) =
+                line.split_once(": ").ok_or_else(|| format!("{line} is no field"))?;
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => {
                     let length = value.trim().parse().map_err(|_| format!("length {value}"))?;
