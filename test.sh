@@ -14,9 +14,6 @@ if [ -z "${MCP_SCHEMA_DIR:-}" ] && [ -d "$schemas" ]; then
   export MCP_SCHEMA_DIR="$schemas"
 fi
 tests/interop/install.sh
-<<<<<<< HEAD
 tests/conformance/install.sh
-=======
 tests/page/install.sh
->>>>>>> road
 exec cargo test --workspace --locked "$@"

@@ -1,6 +1,7 @@
-//! A server in thirty lines: two tools over TCP, until a signal ends it.
+//! A server in thirty lines: two tools over TCP and HTTP, until a signal ends it.
 //!
-//! `cargo run --release --example server`, then send it lines of JSON-RPC on 127.0.0.1:8888.
+//! `cargo run --release --example server`, then send it lines of JSON-RPC on 127.0.0.1:8888, or
+//! point a client at <http://127.0.0.1:8080/mcp>.
 
 use std::time::Duration;
 

@@ -195,8 +195,8 @@ impl Client {
         Ok(())
     }
 
-    /// Has every connection use a session of the shard that is not its own. Connections of one shard
-    /// may share a session, so their calls are numbered apart.
+    /// Has every connection use a session of the shard that is not its own. Connections of one
+    /// shard may share a session, so their calls are numbered apart.
     fn hop(&mut self) -> io::Result<()> {
         let own: Vec<_> = self.lanes.iter().filter_map(|lane| lane.session).collect();
         let foreign = hop::exchange(&own)?;

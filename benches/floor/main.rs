@@ -7,14 +7,13 @@
 //! ```
 //!
 //! Each server is a process of its own on core 0 and is driven over loopback from core 1 by a
-//! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight; with `--http` by
-//! posts over connections that are kept, with every field of the revision, within a session where
-//! there are sessions. The bare ring says back the very bytes of the calls, over HTTP a fixed
+//! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight; with `--http`
+//! by posts over connections that are kept, with every field of the revision, within a session
+//! where there are sessions. The bare ring says back the very bytes of the calls, over HTTP a fixed
 //! response of the same size as a right answer, and is what the ratios refer to. `corelane hop` has
-//! two shards on its core, and no session is used where it lives. The load core is
-//! nearly saturated by the floors, so CPU per request is the honest figure (nanosecond counters of
-//! the scheduler); a machine drifts, so only ratios within one run count. What this bench
-//! saturates is the two cores.
+//! two shards on its core, and no session is used where it lives. The load core is nearly saturated
+//! by the floors, so CPU per request is the honest figure (nanosecond counters of the scheduler); a
+//! machine drifts, so only ratios within one run count. What this bench saturates is the two cores.
 
 mod contender;
 mod dialogue;

@@ -84,12 +84,11 @@ fn main() -> io::Result<()> {
 
 fn measure_sessions(sessions: usize, shards: usize, http: bool) -> io::Result<()> {
     let (door, target) = if http {
-        ("--http 0.0.0.0:0 --tcp off".to_owned(), HTTP_TARGET_BYTES)
+        ("--http 0.0.0.0:0 --tcp off --http-connections-max", HTTP_TARGET_BYTES)
     } else {
-        let door = format!("--tcp 0.0.0.0:0 --http off --tcp-connections-max {sessions}");
-        (door, LINES_TARGET_BYTES)
+        ("--tcp 0.0.0.0:0 --http off --tcp-connections-max", LINES_TARGET_BYTES)
     };
-    let line = format!("{CORELANE} serve {door} --shards {shards}");
+    let line = format!("{CORELANE} serve {door} {sessions} --shards {shards}");
     let server = Server::start(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
     let port = server.address()?.port();
     let before = server.resident_bytes()?;

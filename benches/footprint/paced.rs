@@ -2,8 +2,8 @@
 //!
 //! A request is due at its own moment. Its time runs from there, so one that finds every
 //! connection busy, or that is sent late, counts with all that it waited. The loop never sleeps:
-//! a timer of the kernel would come some 50 µs late. Each second has a histogram of its own, because
-//! whatever else the machine does in one of them is in the tail of all.
+//! a timer of the kernel would come some 50 µs late. Each second has a histogram of its own,
+//! because whatever else the machine does in one of them is in the tail of all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +21,7 @@ use crate::requests::{FIRST_ID, Template};
 use crate::responses::{Model, Response};
 
 /// Connections that take turns.
-const CONNECTIONS: usize = 64;
+pub(crate) const CONNECTIONS: u32 = 64;
 /// Answers are not waited for any longer than this.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LATENCY_NANOSECONDS_MAX: u64 = 60_000_000_000;
@@ -88,29 +88,26 @@ pub(crate) fn run(host: SocketAddr, clock: Clock, pace: Pace) -> io::Result<Vec<
 
 impl Client {
     fn connect(host: SocketAddr, clock: Clock, pace: Pace) -> io::Result<Self> {
-        let options = RingOptions {
-            sockets_max: u32::try_from(CONNECTIONS).map_err(io::Error::other)?,
-            ..RingOptions::default()
-        };
+        let options = RingOptions { sockets_max: CONNECTIONS, ..RingOptions::default() };
         let histogram = || Histogram::new_with_bounds(1, LATENCY_NANOSECONDS_MAX, 3);
         let seconds: Result<_, _> = (0..pace.seconds).map(|_| histogram()).collect();
         let mut client = Self {
             ring: UringRing::new(&options, clock)?,
             clock,
             template: Template::list_post(host),
-            lanes: Vec::with_capacity(CONNECTIONS),
+            lanes: Vec::new(),
             places: Vec::new(),
-            idle: VecDeque::with_capacity(CONNECTIONS),
+            idle: VecDeque::new(),
             model: None,
             answered: 0,
             pace,
             seconds: seconds.map_err(io::Error::other)?,
         };
-        for token in 0..CONNECTIONS as u64 {
+        for token in 0..u64::from(CONNECTIONS) {
             client.ring.submit(Operation::Connect { address: host, token });
         }
         let deadline = clock.now().after(PATIENCE);
-        while client.lanes.len() < CONNECTIONS {
+        while client.lanes.len() < CONNECTIONS as usize {
             client.turn()?;
             if clock.now() > deadline {
                 return Err(io::Error::other("the connections of the open loop did not open"));

@@ -6,11 +6,11 @@
 
 use toml::de::{DeTable, DeValue};
 
-use crate::config::names;
 use crate::config::problem::{Problem, Refusal, Source};
 use crate::config::suggest::nearest;
 use crate::config::table::{self, Row};
 use crate::config::unit::Unit;
+use crate::config::value;
 
 /// One option with the text that somebody gave it.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ fn text_of(value: &DeValue<'_>, row: &Row) -> Result<String, Refusal> {
             let names: Option<Vec<&str>> =
                 items.iter().map(|item| item.get_ref().as_str()).collect();
             match names.ok_or_else(refused)?.join(",") {
-                text if items.is_empty() => Ok(text + names::DEFAULT),
+                text if items.is_empty() => Ok(text + value::DEFAULT),
                 text => Ok(text),
             }
         }

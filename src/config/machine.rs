@@ -241,7 +241,8 @@ mod tests {
         let (_, refusal) = machine.warnings(&options).remove(0);
         assert_eq!(
             refusal.what,
-            "the limit of 1000 open files for the process leaves 936, 2000 connections are asked for"
+            "the limit of 1000 open files for the process leaves 936, \
+             2000 connections are asked for"
         );
     }
 

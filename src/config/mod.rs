@@ -21,8 +21,6 @@ pub mod unit;
 
 pub mod value;
 
-pub mod names;
-
 pub mod table;
 
 pub mod file;

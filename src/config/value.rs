@@ -4,6 +4,8 @@
 //! a refused text leaves the value as it was and says what was expected. It does not know which
 //! option it reads for, nor where the text came from.
 
+mod names;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use crate::config::options::{Executor, LogLevel, Profile, RingBackend};
 use crate::config::problem::Refusal;
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
+
+pub use self::names::DEFAULT;
 
 /// A typed field of the options that a text can set.
 pub trait Value {

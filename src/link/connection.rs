@@ -76,7 +76,7 @@ impl Reader {
     fn of(framing: Framing) -> Self {
         match framing {
             Framing::Lines => Self::Lines(LineReader::new()),
-            Framing::Requests => Self::Requests(Box::new(RequestReader::new())),
+            Framing::Requests => Self::Requests(Box::default()),
         }
     }
 

@@ -403,9 +403,9 @@ impl Handle {
     }
 
     /// Keeps to the limits of `options` from now on: connections, sessions, times, sizes. Nothing
-    /// that is open is cut for it, and what waits already waits as long as it was to. What was fixed
-    /// at start (addresses, hosts and origins, profiles of HTTP, shards, rings, threads) stays as it
-    /// is; more connections than the server was started for find no slots in its rings.
+    /// that is open is cut for it, and what waits already waits as long as it was to. What was
+    /// fixed at start (addresses, hosts and origins, the profile of HTTP, shards, rings, threads)
+    /// stays as it is; more connections than it was started for find no slots in the rings.
     pub fn keep_to(&self, options: &Options) {
         self.circular.tell(&self.limits(options));
     }

@@ -2,9 +2,9 @@
 # Installs the official conformance suite for tests/conformance.
 #
 # It goes below cargo's target folder and stays there: a run that finds what the lock file asks for
-# does nothing. The suite needs a newer Node.js than many systems have, so that Node.js 24 comes with
-# it: as the packages `node-linux-*`, which is what the package `node` fetches by a script of its
-# own, past the lock file. Needs npm, with whatever Node.js it runs on.
+# does nothing. The suite needs a newer Node.js than many systems have, so that Node.js 24 comes
+# with it: as the packages `node-linux-*`, which is what the package `node` fetches by a script of
+# its own, past the lock file. Needs npm, with whatever Node.js it runs on.
 
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

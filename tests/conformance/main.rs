@@ -1,10 +1,10 @@
 //! The official conformance suite against `corelane serve` over Streamable HTTP.
 //!
-//! The suite plays a client of one revision and judges every answer, each message against that
-//! revision's schema too. It scores some of its scenarios and only runs the others (tasks, headers,
-//! the life of a session, polling, schemas); here all of them must pass, and without a warning, for
-//! the suite warns where a SHOULD of the specification is not met. What may fail nevertheless stands
-//! in `expected-failures.yml`: nothing.
+//! The suite plays a client of one revision and judges every answer, each message against the
+//! schema of that revision too. It scores some of its scenarios and only runs the others (tasks,
+//! headers, the life of a session, polling, schemas); here all of them must pass, and without a
+//! warning, for the suite warns where a SHOULD of the specification is not met. What may fail
+//! nevertheless stands in `expected-failures.yml`: nothing.
 //!
 //! `install.sh` puts the suite below the target folder before the tests; where it is missing a test
 //! fails and says so. Whatever is started here ends with its test.
@@ -48,7 +48,7 @@ fn every_scenario_that_applies_to_2025_03_26_passes() {
 /// goes missing unnoticed.
 fn expect_passes(selection: Selection, count: usize) {
     let server = Serving::start(&[]);
-    let run = suite::run(selection, &server.url());
+    let run = suite::run(selection, &server.url("/mcp"));
     for scenario in &run.scenarios {
         eprintln!("{scenario}");
     }

@@ -1,7 +1,7 @@
 //! Runs the suite as a child process and reads what it left.
 //!
-//! It plays its scenarios one after the other, some fifty in two seconds; what runs side by side are
-//! the tests of the revisions.
+//! It plays its scenarios one after the other; what runs side by side are the tests of the
+//! revisions. Fifty scenarios take eleven seconds, nine of which the suite waits for its tasks.
 
 use std::io::{self, PipeReader, Read};
 use std::path::{Path, PathBuf};

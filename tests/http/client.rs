@@ -150,7 +150,7 @@ impl Client {
         if head.field("Content-Type") != Some("text/event-stream") {
             return (Vec::new(), self.body_of(head).message());
         }
-        self.stream = Some(head.ending());
+        self.follow(&head);
         let mut messages = self.rest_of_stream();
         let last = messages.pop().expect("a stream with an answer");
         (messages, last)
@@ -194,7 +194,10 @@ impl Client {
         }
         if head.field("Content-Type") == Some("application/json") {
             let message: Value = serde_json::from_slice(&body).expect("JSON");
-            if message.get("jsonrpc").is_some() || message.is_array() {
+            if head.status >= 400 && message.get("id").is_none() {
+                // Of no message, so of no revision: as the newest has it.
+                fits(MODERN, &message, None);
+            } else if message.get("jsonrpc").is_some() || message.is_array() {
                 self.judge(&message);
             }
         }
@@ -204,9 +207,14 @@ impl Client {
     /// The head of a stream.
     pub(crate) fn begin_stream(&mut self) -> Head {
         let head = self.head();
+        self.follow(&head);
+        head
+    }
+
+    /// Reads the stream behind a head.
+    pub(crate) fn follow(&mut self, head: &Head) {
         assert_eq!(head.field("Content-Type"), Some("text/event-stream"), "{head:?}");
         self.stream = Some(head.ending());
-        head
     }
 
     /// The next event of a stream; `None` where that was the last.
@@ -323,7 +331,14 @@ impl Client {
             .iter()
             .position(|(id, _)| message.get("method").is_none() && Some(id) == message.get("id"));
         let method = place.map(|place| self.asked.swap_remove(place).1);
-        judge(self.revision, message, method.as_deref())
-            .unwrap_or_else(|reason| panic!("{reason}"));
+        fits(self.revision, message, method.as_deref());
+    }
+}
+
+/// Judges a message, unless its like was found to fit before.
+fn fits(revision: &'static str, message: &Value, method: Option<&str>) {
+    let said = (revision, method.map(str::to_owned), message.to_string());
+    if JUDGED.with_borrow_mut(|judged| judged.insert(said)) {
+        judge(revision, message, method).unwrap_or_else(|reason| panic!("{reason}"));
     }
 }

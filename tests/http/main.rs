@@ -12,17 +12,23 @@
 //! something, it asks until the answer shows it. What depends on how bytes and connections move
 //! runs over both rings, and what depends on who owns a session on one shard and on two.
 
+mod abuse;
 mod client;
+mod drains;
 mod guard;
 mod keeping;
+mod listening;
 mod messages;
 mod modern;
+mod pair;
 mod request;
+mod resuming;
 mod rungs;
 mod session;
 mod sessions;
 mod stage;
 mod streams;
+mod strict;
 mod wire;
 
 #[path = "../support/judge.rs"]

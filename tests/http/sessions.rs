@@ -212,6 +212,24 @@ fn sessions_that_never_were_are_not_found_and_requests_without_one_are_refused()
 }
 
 #[test]
+fn a_revision_that_nobody_speaks_is_refused_in_a_session_as_well() {
+    on_one_shard_and_two(|options| {
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), LEGACY);
+        let mut client = session.connect();
+        for asking in [session.post(&echo(1, "hi")), session.listen(), session.end()] {
+            let asking = asking.field("MCP-Protocol-Version", "1999-01-01");
+            client.ask(&asking).expect_error(400, -32022, None);
+        }
+        // The first revision with sessions does not know the field.
+        let asking = session.post(&echo(1, "hi")).without("MCP-Protocol-Version");
+        assert_eq!(text(&client.ask(&asking).message()), "hi");
+        drop(client);
+        stage.close();
+    });
+}
+
+#[test]
 fn ten_thousand_guesses_find_no_session_and_cost_nothing() {
     on_one_shard_and_two(|options| {
         let stage = Stage::open(options);
@@ -470,6 +488,36 @@ fn batches_belong_to_sessions_of_2025_03_26() {
     });
 }
 
+#[test]
+fn a_batch_that_cancels_a_request_is_answered_for_the_others() {
+    on_one_shard_and_two(|options| {
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), BATCHED);
+        for _ in 0..8 {
+            let mut first = session.connect();
+            first.send(&session.post(&call("first", "until-cancelled", json!({}))));
+            assert_eq!(stage.told(), "begun");
+            let mut second = session.connect();
+            let slow = |id| call(id, "slow", json!({"steps": 1, "step_ms": 1}));
+            let batch = json!([slow("second"), cancelled("first")]);
+            let (before, answer) = second.ask_through(&session.post(&batch));
+            assert_eq!((before.len(), &answer["id"]), (0, &json!("second")), "{answer}");
+            assert_eq!(stage.told(), "cancelled");
+            first.begin_stream();
+            first.expect_end_of_stream();
+            // Taken back before it could begin to be waited for.
+            let batch = json!([slow("third"), slow("fourth"), cancelled("third")]);
+            let (before, answer) = second.ask_through(&session.post(&batch));
+            assert_eq!((before.len(), &answer["id"]), (0, &json!("fourth")), "{answer}");
+            let batch = json!([slow("fifth"), cancelled("fifth")]);
+            second.ask_stream(&session.post(&batch));
+            second.expect_end_of_stream();
+            second.expect_alive();
+        }
+        stage.close();
+    });
+}
+
 fn ids(answers: &Value) -> Vec<i64> {
     let answers = answers.as_array().unwrap_or_else(|| panic!("{answers}"));
     answers.iter().filter_map(|answer| answer["id"].as_i64()).collect()
@@ -507,9 +555,10 @@ fn requests_of_a_batch_that_take_their_time_are_all_answered_on_its_stream() {
 #[test]
 fn a_session_that_was_idle_for_too_long_is_gone() {
     over_each_ring(|mut options| {
-        options.http.session_idle_max = Duration::from_millis(20);
-        let stage = Stage::open(options);
+        let stage = Stage::open(options.clone());
         let session = Session::begin(stage.address(), LEGACY);
+        options.http.session_idle_max = Duration::from_millis(1);
+        stage.handle().keep_to(&options);
         stage.until(|status| status["sessions"] == 0);
         let mut client = session.connect();
         client.ask(&session.post(&echo(1, "late"))).expect_error(404, -32600, None);
@@ -521,8 +570,7 @@ fn a_session_that_was_idle_for_too_long_is_gone() {
 #[test]
 fn whoever_waits_or_listens_is_not_idle() {
     on_one_shard_and_two(|mut options| {
-        options.http.session_idle_max = Duration::from_millis(100);
-        let stage = Stage::open(options);
+        let stage = Stage::open(options.clone());
         let listening = Session::begin(stage.address(), LEGACY);
         let mut listener = listening.attend();
         let waiting = Session::begin(stage.address(), LEGACY);
@@ -532,16 +580,13 @@ fn whoever_waits_or_listens_is_not_idle() {
         // Another that is neither shows that the time has come.
         let idle = Session::begin(stage.address(), LEGACY);
         let mut client = idle.connect();
-        for _ in 0..2 {
-            // A slow call takes the time, and the session that asks is not idle meanwhile.
-            let asking = call(1, "slow", json!({"steps": 1, "step_ms": 300}));
-            let answer = waiting.connect().ask(&waiting.post(&{
-                let mut asking = asking.clone();
-                asking["id"] = json!("slow");
-                asking
-            }));
-            assert_eq!(answer.status(), 200);
-        }
+        options.http.session_idle_max = Duration::from_millis(1);
+        stage.handle().keep_to(&options);
+        // A slow call takes the time, and the session that asks is not idle meanwhile.
+        let mut asking = call(1, "slow", json!({"steps": 1, "step_ms": 300}));
+        asking["id"] = json!("slow");
+        let answer = waiting.connect().ask(&waiting.post(&asking));
+        assert_eq!(answer.status(), 200);
         client.ask(&idle.post(&echo(1, "late"))).expect_error(404, -32600, None);
         stage.open_gate();
         assert_eq!(text(&waiter.answer().message()), "held");

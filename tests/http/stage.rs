@@ -57,6 +57,11 @@ impl Stage {
         self.gate.store(true, Ordering::Relaxed);
     }
 
+    /// Has it wait again.
+    pub(crate) fn close_gate(&self) {
+        self.gate.store(false, Ordering::Relaxed);
+    }
+
     /// The next thing that a handler tells the test.
     pub(crate) fn told(&self) -> &'static str {
         self.told.recv_timeout(PATIENCE).expect("a handler that tells")

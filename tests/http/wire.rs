@@ -1,6 +1,6 @@
 //! What a server says, held against RFC 9112 and the standard of event streams byte by byte.
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 
 /// The head of an answer.
 #[derive(Debug)]

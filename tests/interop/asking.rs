@@ -46,7 +46,7 @@ fn expect_reports(sdk: Sdk) {
     assert_eq!(counted, [questions.as_str(), ""], "a client that answers and one that cannot");
 }
 
-fn expect_answers(summary: &Value, era: Era) {
+pub(crate) fn expect_answers(summary: &Value, era: Era) {
     for (call, said, asked) in [
         ("sampling", "LLM response: Paris", &[SAMPLING][..]),
         ("roots", "Roots: file:///project", &[ROOTS]),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, Sdk, run, text};
+use crate::stage::{Era, Sdk, Transport, run, text};
 
 #[test]
 fn python_hears_of_lists_and_of_the_resource_that_it_subscribed_to() {
@@ -36,14 +36,18 @@ fn typescript_listens_to_a_stream_of_changes() {
 
 fn expect_changes(sdk: Sdk, era: Era) {
     for &transport in sdk.transports() {
-        let folder = tempfile::tempdir().expect("a folder for a moment");
-        // A name that is not its own URI.
-        std::fs::write(folder.path().join("a note.txt"), "before").expect("the folder is writable");
-        let path = folder.path().to_str().expect("a folder with a name in UTF-8");
-        let summary = run(sdk, "changes", era.mode(), transport, &["--resources", path]);
-        expect_heard(&summary, era);
-        expect_files(&summary);
+        expect_changes_over(transport, sdk, era);
     }
+}
+
+pub(crate) fn expect_changes_over(transport: Transport, sdk: Sdk, era: Era) {
+    let folder = tempfile::tempdir().expect("a folder for a moment");
+    // A name that is not its own URI.
+    std::fs::write(folder.path().join("a note.txt"), "before").expect("the folder is writable");
+    let path = folder.path().to_str().expect("a folder with a name in UTF-8");
+    let summary = run(sdk, "changes", era.mode(), transport, &["--resources", path]);
+    expect_heard(&summary, era);
+    expect_files(&summary);
 }
 
 fn expect_heard(summary: &Value, era: Era) {

@@ -56,7 +56,7 @@ fn typescript_speaks_a_pinned_modern_era() {
 }
 
 /// Everything that a session of the demo services must show.
-fn expect_session(summary: &Value, revision: &str) {
+pub(crate) fn expect_session(summary: &Value, revision: &str) {
     expect_revision(summary, revision);
     assert_eq!(summary["server"], "corelane");
     assert_eq!(summary["has_tools"], true);

@@ -45,6 +45,8 @@ pub(crate) enum Transport {
     Pipes,
     /// Streamable HTTP.
     Http,
+    /// HTTP with SSE, the two endpoints of 2024-11-05.
+    Pair,
 }
 
 impl Sdk {
@@ -158,7 +160,12 @@ fn watched(
         }
         Transport::Http => {
             let serving = Serving::start(options);
-            client.arg(serving.url());
+            client.arg(serving.url("/mcp"));
+            Some(serving)
+        }
+        Transport::Pair => {
+            let serving = Serving::start(&[&["--http-sse-pair", "true"], options].concat());
+            client.arg(serving.url("/sse"));
             Some(serving)
         }
     };

@@ -63,9 +63,9 @@ impl Serving {
         serving
     }
 
-    /// Where it speaks MCP.
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}/mcp", self.address)
+    /// The URL of one of its paths: `/mcp` is where it speaks MCP.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
     }
 }
 

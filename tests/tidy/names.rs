@@ -48,7 +48,8 @@ pub(crate) fn check(file: &Source) -> Vec<Finding> {
         if file.word(index) != "fn" {
             continue;
         }
-        if name.starts_with("get_") && name != "get_mut" && !file.in_test(index) {
+        let is_getter = name.starts_with("get_") && name != "get_mut";
+        if is_getter && !file.in_test(index) && !is_given(file, index) {
             let message = format!("`{name}`: a getter is named after what it gives");
             findings.push(Finding::new(&file.path, line, message));
         }
@@ -60,6 +61,17 @@ pub(crate) fn check(file: &Source) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether the trait that is implemented around the function at `index` has named it.
+fn is_given(file: &Source, index: usize) -> bool {
+    (0..index).filter(|&at| file.word(at) == "impl").any(|at| {
+        let body = (at..index).find(|&next| file.word(next) == "{");
+        body.is_some_and(|body| {
+            let names_trait = (at..body).any(|next| file.word(next) == "for");
+            names_trait && file.closing(body) > index
+        })
+    })
 }
 
 /// Finds files and folders whose name says nothing.
@@ -124,6 +136,8 @@ mod tests {
     #[test]
     fn a_getter_with_its_verb_is_found() {
         assert_eq!(findings("fn get_length() {}").len(), 1);
+        assert_eq!(findings("impl A for B {} impl B { fn get_length() {} }").len(), 1);
+        assert!(findings("impl A for B { fn get_length() {} }").is_empty());
     }
 
     #[test]

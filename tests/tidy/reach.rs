@@ -32,6 +32,8 @@ pub(crate) fn check_dead(files: &[&Source]) -> Vec<Finding> {
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
+        // A package of its own that a test runs.
+        ["tests", _, _, "src", "main.rs"] => true,
         ["src" | "benches" | "examples" | "tests", inner @ ..] => matches!(
             (parts[0], inner),
             ("src", ["lib.rs" | "main.rs"] | ["bin", _])
@@ -183,6 +185,8 @@ mod tests {
             ("tests/support/judge.rs", ""),
             ("benches/floor/main.rs", ""),
             ("loadtest/src/main.rs", ""),
+            ("tests/interop/rust/src/main.rs", "mod host;"),
+            ("tests/interop/rust/src/host.rs", ""),
         ]);
         assert_eq!(found, ["tests/support/judge.rs"]);
     }

@@ -50,8 +50,8 @@ pub(super) static TCP: Section = Section {
             key: "tcp.idle_ms_max",
             short: None,
             unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
-            about: "A connection, of HTTP too, that is silent for this long with nothing in flight is \
-                    closed.",
+            about: "A connection, of HTTP too, that is silent for this long with nothing in flight \
+                    is closed.",
             cost: "a longer time keeps the sockets of peers that have vanished",
             source: "transport contract, section 2",
             field: |options| &mut options.tcp.idle_max,

@@ -4,11 +4,10 @@
 //! environment variable follow from its key, so that whoever knows one knows all three. Defaults
 //! are not repeated here: they are read from [`Options`].
 
-use crate::config::names;
 use crate::config::options::Options;
 use crate::config::problem::Refusal;
 use crate::config::unit::Unit;
-use crate::config::value::Value;
+use crate::config::value::{self, Value};
 
 mod engine;
 mod http;
@@ -97,7 +96,7 @@ impl Row {
     /// quotes.
     pub fn show_toml(&self, options: &Options) -> String {
         let text = self.show(options);
-        if self.unit.is_names() && text != names::DEFAULT {
+        if self.unit.is_names() && text != value::DEFAULT {
             let names = text.split(',').map(|name| toml::Value::String(name.to_owned()));
             return toml::Value::Array(names.collect()).to_string();
         }

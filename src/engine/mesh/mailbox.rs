@@ -4,6 +4,8 @@
 //! direction; the lanes take turns in being read first, so that one busy neighbour cannot starve
 //! the others; a letter never overtakes one of the same lane that waits in the outbox.
 
+use std::thread::yield_now;
+
 use super::outbox::Outbox;
 use super::reading::Order;
 use super::{Door, Refusal, Seat, ShardId, Tenure};
@@ -197,6 +199,8 @@ impl<L: Send> Mailbox<L> {
     pub fn prepare_park(&mut self) -> bool {
         self.wake_targets(Waker::wake);
         if self.waiting() > 0 {
+            // Whoever has no room may share this core: it needs it to make some.
+            yield_now();
             return false;
         }
         self.door().parking.announce();

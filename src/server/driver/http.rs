@@ -11,11 +11,12 @@
 mod exchanges;
 mod hearing;
 mod keeping;
-mod pair;
 mod plain;
 mod posting;
 mod sessions;
 mod speaking;
+
+mod pair;
 
 use super::ShardDriver;
 use crate::base::slab::Key;
@@ -23,7 +24,8 @@ use crate::base::time::Moment;
 use crate::guard::origin::Blocked;
 use crate::protocol::error::{Error, Kind as Fault};
 use crate::protocol::message;
-use crate::server::http::Manner;
+use crate::protocol::revision::Revision;
+use crate::server::http::{Manner, RETRY_AFTER_SECONDS};
 use crate::transport::http::fields::{Allowed, Fields};
 use crate::transport::http::head::{Field, Head};
 use crate::transport::http::ladder::{self, Kind, Refusal, Step};
@@ -31,9 +33,6 @@ use crate::transport::http::limits;
 use crate::transport::http::reader::{Assembled, Next};
 use crate::transport::http::response::{self, Body, CONTINUE, Response};
 use crate::transport::http::status::Status;
-
-/// What a client is told to wait that found no room.
-const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// One request with the bytes of its head.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +47,12 @@ struct Incoming<'a> {
 impl<'a> Incoming<'a> {
     fn origin(&self) -> Option<&'a [u8]> {
         self.head.field(self.bytes, Field::Origin)
+    }
+
+    /// The fields that every answer to it has.
+    fn fields(&self) -> Fields<'a> {
+        let origin = self.origin().map(Allowed::Origin);
+        Fields { version: self.manner.version, origin, ..Fields::NONE }
     }
 }
 
@@ -125,9 +130,8 @@ impl ShardDriver {
             closes: !head.keeps_alive || head.minor_version == 0,
             may_stream: strict.is_none() && head.accept.event_stream,
             is_modern: true,
-            is_for_all: false,
             session: None,
-            version: strict.map(|revision| revision.as_str()),
+            version: strict.map(Revision::as_str),
         }
     }
 
@@ -149,17 +153,19 @@ impl ShardDriver {
     /// and a client that waits for a word before it sends the body hears it.
     fn foresee(&mut self, key: Key, now: Moment) {
         let Some((head, bytes)) = self.link.announced(key) else { return };
-        let (head, bytes) = (head.clone(), bytes.to_vec());
-        let manner = Manner { closes: true, ..self.manner(&head) };
-        let incoming = Incoming { key, head: &head, bytes: &bytes, manner, now };
-        match self.admit(&incoming) {
-            Ok(_) if head.expects_continue => {
+        let manner = Manner { closes: true, ..self.manner(head) };
+        match self.admit(&Incoming { key, head, bytes, manner, now }) {
+            Ok(_) if !head.expects_continue => {}
+            Ok(_) => {
                 if let Some(out) = self.link.outgoing(key) {
                     out.extend_from_slice(CONTINUE);
                 }
             }
-            Ok(_) => {}
-            Err(refusal) => self.refuse(&incoming, &refusal),
+            Err(refusal) => {
+                let (head, bytes) = (head.clone(), bytes.to_vec());
+                let incoming = Incoming { key, head: &head, bytes: &bytes, manner, now };
+                self.refuse(&incoming, &refusal);
+            }
         }
     }
 
@@ -169,7 +175,8 @@ impl ShardDriver {
         let Refusal { status, allow, error, step } = refusal;
         // A page of another origin is not told that this server is there.
         let origin = incoming.origin().filter(|_| *step != Step::Origin && *step != Step::Host);
-        let fields = Fields { allow: *allow, ..self.fields(incoming, origin) };
+        let origin = origin.map(Allowed::Origin);
+        let fields = Fields { allow: *allow, origin, ..incoming.fields() };
         self.answer_error(incoming, (*status, fields), error);
     }
 
@@ -239,12 +246,6 @@ impl ShardDriver {
             response::whole(out, &response, date, text);
         }
         self.close_after(incoming);
-    }
-
-    /// The fields that every answer to a request has.
-    fn fields<'f>(&self, incoming: &Incoming<'_>, origin: Option<&'f [u8]>) -> Fields<'f> {
-        let origin = origin.map(Allowed::Origin);
-        Fields { version: incoming.manner.version, origin, ..Fields::NONE }
     }
 
     /// Reads nothing more of a connection: it ends with the turn, when its answer is sent.

@@ -61,12 +61,18 @@ impl ShardDriver {
         for key in ready {
             press.say_session(list, key);
         }
-        // Those over HTTP hear it where they listen; it is nothing to keep for them.
         let members = self.http.sessions.iter_mut();
         let ready = members.filter(|(_, member)| is_ready(&member.session));
         let ready: Vec<Key> = ready.map(|(key, _)| key).collect();
-        let listening = |key: &Key| self.http.sessions.is_listening(*key);
-        self.told_sessions.extend(ready.into_iter().filter(listening).map(|key| (key, None)));
+        for key in ready {
+            if self.http.sessions.is_listening(key) {
+                self.told_sessions.push((key, None));
+            } else if let Some(member) = self.http.sessions.session(key) {
+                // Told when it listens: once, however often the list has changed.
+                let is_news = member.session.subscriber.miss(list);
+                self.road.counters.subscriptions.frames_withheld += u64::from(is_news);
+            }
+        }
         self.tell_told_sessions(&list.change());
         self.weigh_told(ring, now);
     }
@@ -228,6 +234,18 @@ impl ShardDriver {
     pub(super) fn forget_streams(&mut self, subscriber: &mut Subscriber) {
         let Road { subscriptions, counters, .. } = &mut self.road;
         subscriptions.end_all(subscriber, |_| counters.subscriptions.ended += 1);
+    }
+
+    /// A legacy session listens over HTTP: it is told of the lists that have changed meanwhile.
+    pub(super) fn tell_missed_lists(&mut self, key: Key) {
+        while let Some(member) = self.http.sessions.session(key)
+            && let Some(list) = member.session.subscriber.take_missed()
+        {
+            self.publication.begin();
+            self.told_sessions.push((key, None));
+            self.road.counters.subscriptions.frames_caught_up += 1;
+            self.tell_told_sessions(&list.change());
+        }
     }
 
     /// Tells the legacy sessions over HTTP that are to hear of `change`.

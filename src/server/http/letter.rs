@@ -39,6 +39,13 @@ pub(in crate::server) enum HttpLetter {
         /// Whether the client has got everything.
         is_sent: bool,
     },
+    /// The exchange has waited long: its stream is to begin.
+    Waits {
+        /// Which session it belongs to.
+        session: SessionId,
+        /// Which exchange.
+        exchange: ExchangeAddress,
+    },
     /// What is to be said.
     Told {
         /// To whom.
@@ -57,6 +64,8 @@ pub(in crate::server) enum Wish {
         text: Vec<u8>,
         /// Its length.
         length: usize,
+        /// Whether it came to the endpoint for clients of 2024-11-05.
+        is_pair: bool,
     },
     /// End.
     End,

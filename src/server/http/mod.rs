@@ -11,7 +11,7 @@
 //! sessions of a shard. This room is a state machine: it runs no handler, writes to no connection
 //! and reads no clock.
 //!
-//! Modern requests have no session and never come here.
+//! Modern requests have no session: their connection answers them.
 //!
 //! Source: 2025-03-26 to 2025-11-25, basic/transports, "Streamable HTTP".
 
@@ -29,7 +29,7 @@ mod letter;
 
 mod page;
 
-pub(super) use self::exchange::{Bearer, Exchange, Manner};
+pub(super) use self::exchange::{Bearer, Exchange, Manner, RETRY_AFTER_SECONDS};
 pub(super) use self::identity::{SessionId, SessionIds};
 pub(super) use self::letter::{HttpLetter, Utterance, Wish};
 pub(super) use self::log::LogBounds;

@@ -202,9 +202,10 @@ impl Threads {
         let granted = self.crew.descriptions();
         let ring = granted.first().and_then(|granted| granted.split(' ').next()).unwrap_or("poll");
         let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
-        let (connections_max, bound) = match is_piped {
-            true => (1, "standard input and output"),
-            false => capacity(options, shards, ring == "io_uring", descriptors_max()),
+        let (connections_max, bound) = if is_piped {
+            (1, "standard input and output")
+        } else {
+            capacity(options, shards, ring == "io_uring", descriptors_max())
         };
         let spots = (0..shards).map(|shard| placement.spot(ShardId(shard)));
         let cpus: Vec<String> = spots.clone().flatten().map(|spot| spot.cpu.to_string()).collect();

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 
 # Longer than any healthy step, shorter than the patience of whoever waits for the test.
 STEP_SECONDS_MAX = 30
@@ -18,7 +19,8 @@ ANSWERS = json.loads((Path(__file__).parent.parent / "answers.json").read_text()
 class Server:
     """Where a server is, and the mode in which to speak to it.
 
-    It is a URL, or a command with its arguments that serves over stdio.
+    It is a URL, of Streamable HTTP or with `/sse` at its end of HTTP with SSE, or a command with
+    its arguments that serves over stdio.
     """
 
     place: list
@@ -40,7 +42,7 @@ class Server:
     def transport(self):
         first, *others = self.place
         if first.startswith("http:"):
-            return first
+            return sse_client(first) if first.endswith("/sse") else first
         return StdioServerParameters(command=first, args=others)
 
 

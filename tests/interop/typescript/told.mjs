@@ -6,7 +6,9 @@ import { pathToFileURL } from "node:url";
 
 // The packages stand in the folder that the test command installed them into, not beside this file.
 const installed = createRequire(pathToFileURL(`${process.env.INTEROP_PACKAGES}/`));
-const { Client, StreamableHTTPClientTransport } = installed("@modelcontextprotocol/client");
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = installed(
+  "@modelcontextprotocol/client",
+);
 const { StdioClientTransport } = installed("@modelcontextprotocol/client/stdio");
 
 // Longer than any healthy step, shorter than the patience of whoever waits for the test.
@@ -16,8 +18,8 @@ export const STEP_MS_MAX = 30_000;
 export const ANSWERS = JSON.parse(readFileSync(new URL("../answers.json", import.meta.url)));
 
 /**
- * Where a server is, and the mode in which to speak to it: a URL, or a command with its arguments
- * that serves over stdio.
+ * Where a server is, and the mode in which to speak to it: a URL, of Streamable HTTP or with `/sse`
+ * at its end of HTTP with SSE, or a command with its arguments that serves over stdio.
  */
 export class Server {
   #place;
@@ -46,9 +48,11 @@ export class Server {
   /** A way to the server; `options` are those of its HTTP transport. */
   transport(options = {}) {
     const [first, ...args] = this.#place;
-    return first.startsWith("http:")
-      ? new StreamableHTTPClientTransport(new URL(first), options)
-      : new StdioClientTransport({ command: first, args });
+    if (!first.startsWith("http:")) {
+      return new StdioClientTransport({ command: first, args });
+    }
+    const Transport = first.endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;
+    return new Transport(new URL(first), options);
   }
 }
 

@@ -213,17 +213,40 @@ impl ShardDriver {
                 continue;
             }
             let due = self.http.due(exchange);
-            if due <= now {
-                let date = *self.http.date();
-                self.over_exchange(key, |exchange, out| {
-                    exchange.keep_alive(out, &date);
-                    exchange.spoke = now;
-                });
+            if due > now {
+                self.http.wheel.insert(due, (key, serial));
+                continue;
             }
-            let silence_max = self.http.patience.silence_max;
-            self.http
-                .wheel
-                .insert(if due <= now { now.after(silence_max) } else { due }, (key, serial));
+            self.break_silence(key, now);
+            let next = now.after(self.http.patience.silence_max);
+            self.http.wheel.insert(next, (key, serial));
         }
+    }
+
+    /// Shows the client of an exchange that it lives. Where its session has said nothing yet, that
+    /// says it: its stream begins with an event to come back to.
+    fn break_silence(&mut self, key: Key, now: Moment) {
+        let Some(connection) = self.link.connections.get(key) else { return };
+        let Some(exchange) = &connection.session.exchange else { return };
+        let (bearer, serial) = (exchange.bearer, exchange.serial);
+        let Bearer::Session(session) = bearer else { return self.say_nothing(key, now) };
+        if exchange.is_streaming {
+            return self.say_nothing(key, now);
+        }
+        let exchange = ExchangeAddress { shard: self.shard, connection: key, serial };
+        let owner = session.owner(self.road.shards);
+        if owner == self.shard {
+            return self.begin_to_speak(session, exchange);
+        }
+        let waits = HttpLetter::Waits { session, exchange };
+        self.road.letters.push((owner, Letter::Http(Box::new(waits))));
+    }
+
+    fn say_nothing(&mut self, key: Key, now: Moment) {
+        let date = *self.http.date();
+        self.over_exchange(key, |exchange, out| {
+            exchange.keep_alive(out, &date);
+            exchange.spoke = now;
+        });
     }
 }

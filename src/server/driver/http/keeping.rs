@@ -32,6 +32,7 @@ impl ShardDriver {
                 self.exchange_left(session, exchange, is_sent);
             }
             HttpLetter::Told { to, utterance } => self.hear(to, utterance),
+            HttpLetter::Waits { session, exchange } => self.begin_to_speak(session, exchange),
         }
     }
 
@@ -43,11 +44,19 @@ impl ShardDriver {
         wish: Wish,
         now: Moment,
     ) {
-        let Some(key) = self.http.sessions.find(id) else {
+        // A session is reached by the endpoint that it began at, and by no other.
+        let is_pair = matches!(wish, Wish::Carry { is_pair: true, .. });
+        let found = self.http.sessions.find(id).filter(|key| self.is_pair(*key) == is_pair);
+        let Some(key) = found else {
             return self.tell(from, Utterance::Refused(Step::SessionOpen));
         };
         match wish {
-            Wish::Carry { text, length } => self.carry_for(key, from, (text, length), now),
+            Wish::Carry { mut text, length, is_pair: true } => {
+                text.resize(length + json::PADDING_BYTES, 0);
+                self.carry_for_pair(key, (&mut text, length), now);
+                self.tell(from, Utterance::Bare(Status::ACCEPTED));
+            }
+            Wish::Carry { text, length, .. } => self.carry_for(key, from, (text, length), now),
             Wish::End => {
                 // Told before its streams end: its own exchange is none of them.
                 if let Some(gone) = self.http.sessions.remove(key) {
@@ -131,6 +140,9 @@ impl ShardDriver {
         for (number, text) in events {
             let id = EventId { stream, number };
             self.tell(from, Utterance::Event { id, said: Said::Word, text });
+        }
+        if stream == LISTENING {
+            self.tell_missed_lists(key);
         }
         if is_finished {
             self.tell(from, Utterance::End { retry_ms: None });
@@ -226,7 +238,7 @@ pub(super) fn carry(
     now: Moment,
 ) -> Carried {
     let Member { session, standing, .. } = member;
-    let before = standing.owed;
+    let (before, unanswered) = (standing.owed, road.unanswered.len());
     let mut peer = Peer { session, standing, outgoing };
     let said = match parser.parse(text, length) {
         Ok(document) => {
@@ -236,8 +248,14 @@ pub(super) fn carry(
         }
         Err(error) => road.refuse(&mut peer, None, &error.into()),
     };
-    // A cancellation among them takes one back that was owed before.
-    Carried { said, awaited: standing.owed.saturating_sub(before) }
+    // What a cancellation takes back was owed before, or was among these: then its stream is ended
+    // with the turn.
+    let taken_back = road.unanswered.len() - unanswered;
+    let owed = standing.owed as usize + taken_back;
+    Carried {
+        said,
+        awaited: u32::try_from(owed.saturating_sub(before as usize)).unwrap_or(u32::MAX),
+    }
 }
 
 fn step_of(refusal: Refusal) -> Step {

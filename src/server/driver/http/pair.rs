@@ -6,12 +6,13 @@
 //!
 //! Source: 2024-11-05 `basic/transports`, "HTTP with SSE".
 
+use super::Incoming;
 use super::keeping::carry;
-use super::{Incoming, RETRY_AFTER_SECONDS};
+use super::sessions::in_session;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::server::driver::ShardDriver;
-use crate::server::http::{Bearer, LISTENING, SessionId, Utterance, Wish};
+use crate::server::http::{Bearer, LISTENING, RETRY_AFTER_SECONDS, SessionId, Utterance, Wish};
 use crate::server::party::Said;
 use crate::server::session::Member;
 use crate::transport::http::fields::Fields;
@@ -22,14 +23,12 @@ use crate::transport::http::status::Status;
 impl ShardDriver {
     /// The endpoint of 2024-11-05: a stream that begins a session, and says where to post.
     pub(super) fn begin_pair(&mut self, incoming: &Incoming<'_>) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         let member = Member { is_pair: true, ..Member::new() };
         let Ok(begun) = self.http.sessions.begin(member, incoming.now) else {
-            let fields = Fields {
-                retry_after_seconds: Some(RETRY_AFTER_SECONDS),
-                ..self.fields(incoming, incoming.origin())
-            };
+            let fields =
+                Fields { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..incoming.fields() };
             let answer = (Status::UNAVAILABLE, Body::Nothing, fields);
             return self.answer(incoming, answer, &[]);
         };
@@ -54,25 +53,30 @@ impl ShardDriver {
         session: &[u8],
         (text, length): (&mut [u8], usize),
     ) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
-        let id = SessionId::parse(session);
-        let found = id.filter(|id| id.owner(self.road.shards) == self.shard);
-        let Some(key) = found.and_then(|id| self.http.sessions.find(id)) else {
-            return match id {
-                Some(id) if id.owner(self.road.shards) != self.shard => {
-                    let padded = text[..length].to_vec();
-                    self.wish_of(incoming, id, Wish::Carry { text: padded, length });
-                }
-                _ => self.refuse_session(incoming),
-            };
+        let Some(id) = SessionId::parse(session) else {
+            return self.refuse_session(incoming);
+        };
+        if id.owner(self.road.shards) != self.shard {
+            let text = text[..length].to_vec();
+            return self.wish_of(incoming, id, Wish::Carry { text, length, is_pair: true });
+        }
+        let Some(key) = self.http.sessions.find(id).filter(|key| self.is_pair(*key)) else {
+            return self.refuse_session(incoming);
         };
         self.carry_for_pair(key, (text, length), incoming.now);
-        let fields = self.fields(incoming, incoming.origin());
+        let fields = incoming.fields();
         self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
     }
 
-    fn carry_for_pair(&mut self, key: Key, text: (&mut [u8], usize), now: Moment) {
+    /// Whether a session is that of a client of 2024-11-05.
+    pub(super) fn is_pair(&mut self, key: Key) -> bool {
+        self.http.sessions.session(key).is_some_and(|member| member.is_pair)
+    }
+
+    /// Carries a message of such a client; whatever is said to it is said on its stream.
+    pub(super) fn carry_for_pair(&mut self, key: Key, text: (&mut [u8], usize), now: Moment) {
         let Self { parser, road, http, .. } = self;
         let Some(member) = http.sessions.session(key) else { return };
         let mut out = Vec::new();

@@ -12,7 +12,7 @@ use crate::transport::http::status::Status;
 impl ShardDriver {
     /// Answers a request that brings no message.
     pub(super) fn answer_plain(&mut self, incoming: &Incoming<'_>, kind: Kind<'_>) {
-        let fields = self.fields(incoming, incoming.origin());
+        let fields = incoming.fields();
         match kind {
             Kind::Preflight { allow } => {
                 let headers =

@@ -31,8 +31,6 @@ enum Posted {
     Accepted,
     /// Its answer comes later; what was said meanwhile, where something was.
     Awaited(Option<Vec<u8>>),
-    /// It begins a legacy session, or would have.
-    Began,
     /// It is refused.
     Refused(Refusal),
 }
@@ -47,12 +45,15 @@ impl ShardDriver {
         (text, length): (&mut [u8], usize),
     ) {
         if let Some(session) = session {
-            return self.post_to_session(incoming, session, (text, length));
+            return match ladder::era(version, false, &self.http.profile) {
+                Ok(_) => self.post_to_session(incoming, session, (text, length)),
+                Err(refusal) => self.refuse(incoming, &refusal),
+            };
         }
         match self.post_alone(incoming, version, (text, length)) {
             Posted::Answered => self.close_after(incoming),
             Posted::Accepted => {
-                let fields = self.fields(incoming, incoming.origin());
+                let fields = incoming.fields();
                 self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
             }
             Posted::Awaited(said) => {
@@ -63,7 +64,6 @@ impl ShardDriver {
                     });
                 }
             }
-            Posted::Began => self.close_after(incoming),
             Posted::Refused(refusal) => self.refuse(incoming, &refusal),
         }
     }
@@ -194,12 +194,9 @@ impl Alone<'_> {
     /// `initialize`: a legacy session begins with its answer.
     fn begin(self, asked: &Asked<'_>) -> Posted {
         let Incoming { manner, now, .. } = *self.incoming;
-        let begun = match self.http.sessions.begin(Member::new(), now) {
-            Ok(begun) => begun,
-            Err(_) => {
-                let error = Error::connection_limit();
-                return self.refuse(Some(asked.id), (Status::UNAVAILABLE, &error));
-            }
+        let Ok(begun) = self.http.sessions.begin(Member::new(), now) else {
+            let error = Error::connection_limit();
+            return self.refuse(Some(asked.id), (Status::UNAVAILABLE, &error));
         };
         let date = *self.http.date();
         if let Some(evicted) = begun.evicted {
@@ -218,7 +215,7 @@ impl Alone<'_> {
         if said == Said::Answer {
             response::end(outgoing, mark);
             self.http.sessions.touch(begun.key, now);
-            return Posted::Began;
+            return Posted::Answered;
         }
         // There is no session where nothing was agreed.
         self.http.sessions.remove(begun.key);

@@ -33,7 +33,7 @@ impl ShardDriver {
         session: &[u8],
         (text, length): (&mut [u8], usize),
     ) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         let Some(id) = SessionId::parse(session) else {
             return self.refuse_session(incoming);
@@ -44,7 +44,7 @@ impl ShardDriver {
                 self.open_exchange(incoming, self.manner_of(manner, id), Bearer::Session(id));
             // The parser reads in whole vectors: the padding travels along.
             let padded = text.len().min(length + json::PADDING_BYTES);
-            let wish = Wish::Carry { text: text[..padded].to_vec(), length };
+            let wish = Wish::Carry { text: text[..padded].to_vec(), length, is_pair: false };
             let asked = HttpLetter::Asked { session: id, from, wish };
             self.road.letters.push((owner, Letter::Http(Box::new(asked))));
             return;
@@ -87,7 +87,9 @@ impl ShardDriver {
             }
             (Said::Nothing, 0) => {
                 outgoing.truncate(mark.head());
-                let fields = Fields { session: None, ..self.fields(incoming, origin) };
+                let id = manner.session.map(SessionId::text);
+                let session = id.as_ref().map(|text| &text[..]);
+                let fields = Fields { session, ..incoming.fields() };
                 return self.answer(incoming, (Status::ACCEPTED, Body::Nothing, fields), &[]);
             }
             (said, awaited) => {
@@ -108,7 +110,7 @@ impl ShardDriver {
         session: &[u8],
         last_event: Option<&[u8]>,
     ) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         let Some(id) = SessionId::parse(session) else {
             return self.refuse_session(incoming);
@@ -133,7 +135,7 @@ impl ShardDriver {
 
     /// The end of a session, by DELETE.
     pub(super) fn end_of_session(&mut self, incoming: &Incoming<'_>, session: &[u8]) {
-        let manner = self.manner_in_session(incoming.manner);
+        let manner = in_session(incoming.manner);
         let incoming = &Incoming { manner, ..*incoming };
         match SessionId::parse(session) {
             Some(id) => self.wish_of(incoming, id, Wish::End),
@@ -152,10 +154,6 @@ impl ShardDriver {
         self.road.letters.push((owner, Letter::Http(Box::new(asked))));
     }
 
-    pub(super) const fn manner_in_session(&self, manner: Manner) -> Manner {
-        Manner { is_modern: false, ..manner }
-    }
-
     /// In the strict profile every answer names its session (seed 003).
     fn manner_of(&self, manner: Manner, id: SessionId) -> Manner {
         let session = self.http.profile.strict.map(|_| id);
@@ -166,4 +164,9 @@ impl ShardDriver {
         let refusal = Step::SessionOpen.refuse(refusal_of(Step::SessionOpen));
         self.refuse(incoming, &refusal);
     }
+}
+
+/// How requests of sessions are answered: errors have the status of the legacy era.
+pub(super) const fn in_session(manner: Manner) -> Manner {
+    Manner { is_modern: false, ..manner }
 }

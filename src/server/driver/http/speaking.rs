@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::base::slab::Key;
 use crate::server::driver::ShardDriver;
-use crate::server::http::{LISTENING, Utterance};
+use crate::server::http::{ExchangeAddress, LISTENING, SessionId, Utterance};
 use crate::server::party::{Outlet, Party, Said};
 use crate::transport::http::sse::EventId;
 
@@ -57,6 +57,15 @@ impl ShardDriver {
             let now = self.http.now();
             self.http.sessions.detach(key, stream, to, true, now);
             self.tell(to, Utterance::End { retry_ms: None });
+        }
+    }
+
+    /// The client of an exchange has waited long for a word of its session.
+    pub(super) fn begin_to_speak(&mut self, session: SessionId, exchange: ExchangeAddress) {
+        let Some(key) = self.http.sessions.find(session) else { return };
+        let stream = self.http.sessions.carried_by(key, exchange);
+        if let Some(stream) = stream.filter(|stream| !self.http.sessions.has_events(key, *stream)) {
+            self.push_event(key, stream, Said::Word, Bytes::new());
         }
     }
 

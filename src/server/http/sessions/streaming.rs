@@ -99,10 +99,14 @@ impl<S> Sessions<S> {
         is_sent: bool,
         now: Moment,
     ) {
-        let held = self.slab.get(key);
-        if let Some(number) = held.and_then(|held| held.streams.carried_by(exchange)) {
+        if let Some(number) = self.carried_by(key, exchange) {
             self.detach(key, number, exchange, is_sent, now);
         }
+    }
+
+    /// The stream that an exchange carries.
+    pub(in crate::server) fn carried_by(&self, key: Key, exchange: ExchangeAddress) -> Option<u32> {
+        self.slab.get(key)?.streams.carried_by(exchange)
     }
 
     /// The number that the next stream of a request will get.

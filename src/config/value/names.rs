@@ -3,9 +3,9 @@
 //! What it keeps true: a list is held against the guard that will use it ([`OriginGuard`]), and
 //! refused in its words, before anything starts; what is refused leaves the value as it was.
 
+use super::{Choice, Value};
 use crate::config::problem::Refusal;
 use crate::config::unit::Unit;
-use crate::config::value::{Choice, Value};
 use crate::guard::origin::{OriginGuard, OriginOptions};
 use crate::protocol::revision::Revision;
 
