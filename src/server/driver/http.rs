@@ -130,7 +130,6 @@ impl ShardDriver {
             closes: !head.keeps_alive || head.minor_version == 0,
             may_stream: strict.is_none() && head.accept.event_stream,
             is_modern: true,
-            is_for_all: false,
             session: None,
             version: strict.map(Revision::as_str),
         }

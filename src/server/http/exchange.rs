@@ -37,8 +37,6 @@ pub(in crate::server) struct Manner {
     pub(in crate::server) may_stream: bool,
     /// Whether errors have the status of the modern era.
     pub(in crate::server) is_modern: bool,
-    /// Every origin may read the answer.
-    pub(in crate::server) is_for_all: bool,
     /// What `Mcp-Session-Id` says.
     pub(in crate::server) session: Option<SessionId>,
     /// What `MCP-Protocol-Version` says.
@@ -93,8 +91,7 @@ impl Manner {
     ) -> T {
         let session = self.session.map(SessionId::text);
         let session = session.as_ref().map(|text| &text[..]);
-        let allowed =
-            if self.is_for_all { Some(Allowed::Any) } else { origin.map(Allowed::Origin) };
+        let allowed = origin.map(Allowed::Origin);
         let is_full = status == Status::UNAVAILABLE;
         let retry_after_seconds = is_full.then_some(RETRY_AFTER_SECONDS);
         let version = self.version;

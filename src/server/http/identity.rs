@@ -31,8 +31,8 @@ impl SessionId {
     /// groups of 8, 4, 4, 4 and 12, with the version and the variant of a random UUID.
     pub(in crate::server) fn parse(text: &[u8]) -> Option<Self> {
         let text: &[u8; Self::TEXT_BYTES] = text.try_into().ok()?;
-        // Digits are looked up and judged together at the end: a branch on each, of bits that chance
-        // has drawn, would be guessed wrong half the time.
+        // Digits are looked up, and judged together at the end: a branch on each, of bits that
+        // chance has drawn, would be guessed wrong half the time.
         let mut halves = [0u64; 2];
         let mut seen = 0;
         for (half, places) in halves.iter_mut().zip(DIGITS_AT.as_chunks::<16>().0) {

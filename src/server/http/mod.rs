@@ -11,7 +11,7 @@
 //! sessions of a shard. This room is a state machine: it runs no handler, writes to no connection
 //! and reads no clock.
 //!
-//! Modern requests have no session and never come here.
+//! Modern requests have no session: their connection answers them.
 //!
 //! Source: 2025-03-26 to 2025-11-25, basic/transports, "Streamable HTTP".
 

@@ -6,7 +6,9 @@ import { pathToFileURL } from "node:url";
 
 // The packages stand in the folder that the test command installed them into, not beside this file.
 const installed = createRequire(pathToFileURL(`${process.env.INTEROP_PACKAGES}/`));
-const { Client, SSEClientTransport, StreamableHTTPClientTransport } = installed("@modelcontextprotocol/client");
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = installed(
+  "@modelcontextprotocol/client",
+);
 const { StdioClientTransport } = installed("@modelcontextprotocol/client/stdio");
 
 // Longer than any healthy step, shorter than the patience of whoever waits for the test.

@@ -265,8 +265,12 @@ impl Guest {
             let progress = message["params"]["progress"].as_u64();
             let progress =
                 progress.or_else(|| Some(message["params"]["progress"].as_f64()? as u64));
-            let is_next = progress == Some(asked.progress + 1);
-            asked.progress += 1;
+            // Who does not read along misses some of it.
+            let is_next = match progress {
+                Some(progress) if self.is_narrow => progress > asked.progress,
+                progress => progress == Some(asked.progress + 1),
+            };
+            asked.progress = progress.unwrap_or_default();
             if message["params"].get("progressToken") != id.as_ref() || !is_next {
                 return Err(format!("{message} is said of {asked:?}"));
             }

@@ -51,6 +51,8 @@ pub(crate) struct Guest {
     /// Questions that it was asked, with the session.
     pub(super) questions: Vec<(usize, Value)>,
     pub(super) is_slow: bool,
+    /// Whether little may wait for it to read.
+    pub(super) is_narrow: bool,
     /// Whether it once did not read.
     pub(super) was_deaf: bool,
     pub(super) tally: Tally,
@@ -80,6 +82,7 @@ impl Guest {
             lines: Vec::new(),
             questions: Vec::new(),
             is_slow,
+            is_narrow: false,
             was_deaf: false,
             tally: Tally::default(),
             digest: 0,
@@ -136,6 +139,7 @@ impl Guest {
         if self.is_over() {
             return Ok(());
         }
+        self.is_narrow = facts.is_narrow;
         self.hear_all(now, facts).map_err(|what| format!("{what}; {}", self.describe()))?;
         if let Some(session) = self.unconfirmed.take() {
             self.notify(Deed::Begin, session, world, now);
