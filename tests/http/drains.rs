@@ -87,7 +87,11 @@ fn what_takes_longer_than_a_drain_may_is_cut() {
         legacy_one.send(&session.post(&call(1, "until-cancelled", json!({}))));
         assert_eq!(stage.told(), "begun");
         stage.close();
-        assert!(modern_one.rest().is_empty() && legacy_one.rest().is_empty());
+        for client in [&mut modern_one, &mut legacy_one] {
+            // A stream may have ended before its connection was cut, and nothing was said on it.
+            let rest = String::from_utf8_lossy(&client.rest()).into_owned();
+            assert!(!rest.contains("jsonrpc"), "{rest}");
+        }
     });
 }
 

@@ -1,6 +1,7 @@
 //! Streams that broke and are gone on with: what is kept, for whom, and how much of it.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -286,6 +287,54 @@ fn what_waits_for_a_client_that_is_away_is_bounded_in_bytes() {
         let messages: Vec<Value> = client.rest_of_stream();
         assert!(messages.last().is_some_and(|last| last.get("result").is_some()), "{messages:?}");
         drop(client);
+        stage.close();
+    });
+}
+
+#[test]
+fn an_answer_that_takes_long_becomes_a_stream_that_can_be_resumed() {
+    on_one_shard_and_two(|mut options| {
+        options.http.answer_max = Duration::from_millis(5);
+        options.http.silence_max = Duration::from_millis(5);
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), LEGACY);
+        for round in 0..8 {
+            let mut client = session.connect();
+            client.ask_stream(&session.post(&call(round, "hold", json!({}))));
+            assert_eq!(stage.told(), "begun");
+            let first = client.primed();
+            assert!(client.event().expect("a comment").is_comment);
+            drop(client);
+            let mut client = session.connect();
+            client.ask_stream(&session.resume(&first));
+            assert!(client.event().expect("a comment").is_comment);
+            stage.open_gate();
+            let answers = client.rest_of_stream();
+            assert_eq!((answers.len(), text(&answers[0])), (1, "held"));
+            stage.close_gate();
+        }
+        stage.close();
+    });
+}
+
+#[test]
+fn a_handler_that_sends_its_client_away_is_heard_when_that_comes_back() {
+    on_one_shard_and_two(|options| {
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), LEGACY);
+        for round in 0..4 {
+            let mut client = session.connect();
+            client.ask_stream(&session.post(&call(round, "test_reconnection", json!({}))));
+            let first = client.primed();
+            let event = client.event().expect("when to come back");
+            assert_eq!((event.retry_ms, event.data), (Some(1_000), None));
+            client.expect_end_of_stream();
+            client.expect_alive();
+            client.ask_stream(&session.resume(&first));
+            let (_, answer) = client.heard();
+            assert_eq!(answer["id"], round, "{answer}");
+            client.expect_end_of_stream();
+        }
         stage.close();
     });
 }
