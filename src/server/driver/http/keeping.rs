@@ -101,12 +101,12 @@ impl ShardDriver {
         awaited: u32,
         (said, text): (Said, Vec<u8>),
     ) {
-        for _ in 0..awaited {
-            self.http.sessions.begin_request(key);
-        }
         let Ok(stream) = self.http.sessions.open(key, from) else {
             return self.tell(from, Utterance::Bare(Status::UNAVAILABLE));
         };
+        for _ in 0..awaited {
+            self.http.sessions.begin_request(key);
+        }
         if awaited != 1
             && let Some(member) = self.http.sessions.session(key)
         {
