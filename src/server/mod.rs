@@ -39,6 +39,8 @@ mod shard;
 
 pub mod files;
 
+pub mod fuzz;
+
 mod launch;
 
 pub use self::driver::ShardDriver;

@@ -225,7 +225,10 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
             sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
             ttl: options.http.session_idle_max,
             streams: StreamBounds {
-                streams_max: options.limits.requests_in_flight_max as usize,
+                // One for each request that waits, and for each connection that has yet to take
+                // the end of one.
+                streams_max: (options.limits.requests_in_flight_max as usize)
+                    .saturating_add(options.http.connections_max as usize),
                 streams_kept_max: STREAMS_KEPT_MAX,
                 log: LogBounds {
                     events_max: options.http.events_max as usize,

@@ -27,7 +27,7 @@ use crate::protocol::message;
 use crate::protocol::revision::Revision;
 use crate::server::http::{Manner, RETRY_AFTER_SECONDS};
 use crate::transport::http::fields::{Allowed, Fields};
-use crate::transport::http::head::{Field, Head};
+use crate::transport::http::head::{Field, Head, Verb};
 use crate::transport::http::ladder::{self, Kind, Refusal, Step};
 use crate::transport::http::limits;
 use crate::transport::http::reader::{Assembled, Next};
@@ -231,19 +231,25 @@ impl ShardDriver {
         self.text = text;
     }
 
-    /// Answers a request whole.
+    /// Answers a request whole, or without the body where it is a HEAD.
     fn answer(
         &mut self,
         incoming: &Incoming<'_>,
         (status, body, fields): (Status, Body, Fields<'_>),
         text: &[u8],
     ) {
-        let Incoming { key, manner, .. } = *incoming;
+        let Incoming { key, head, manner, .. } = *incoming;
         let date = self.http.date();
         let Manner { closes, is_chunked, .. } = manner;
         let response = Response { status, body, closes, is_chunked, fields };
         if let Some(out) = self.link.outgoing(key) {
-            response::whole(out, &response, date, text);
+            let mark = response::begin(out, &response, date);
+            out.extend_from_slice(text);
+            if head.verb == Verb::Head {
+                response::end_without_body(out, mark);
+            } else {
+                response::end(out, mark);
+            }
         }
         self.close_after(incoming);
     }

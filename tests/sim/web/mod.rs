@@ -22,6 +22,8 @@ mod ear;
 
 mod evening;
 
+mod damage;
+
 pub(crate) mod seeds;
 
 pub(crate) use self::evening::run;

@@ -101,14 +101,14 @@ impl ShardDriver {
         awaited: u32,
         (said, text): (Said, Vec<u8>),
     ) {
-        for _ in 0..awaited {
-            self.http.sessions.begin_request(key);
-        }
         let Ok(stream) = self.http.sessions.open(key, from) else {
             // Their answers must not come on the stream of another request.
             self.http.sessions.pass_over(key);
             return self.tell(from, Utterance::Bare(Status::UNAVAILABLE));
         };
+        for _ in 0..awaited {
+            self.http.sessions.begin_request(key);
+        }
         if awaited != 1
             && let Some(member) = self.http.sessions.session(key)
         {

@@ -4,9 +4,9 @@ use super::Incoming;
 use crate::server::driver::{ShardDriver, Stage};
 use crate::server::http::{CONTENT_SECURITY_POLICY, PAGE};
 use crate::transport::http::fields::{Fields, Preflight};
-use crate::transport::http::head::{Field, Verb};
+use crate::transport::http::head::Field;
 use crate::transport::http::ladder::Kind;
-use crate::transport::http::response::{self, Body, Response};
+use crate::transport::http::response::Body;
 use crate::transport::http::status::Status;
 
 impl ShardDriver {
@@ -27,47 +27,26 @@ impl ShardDriver {
             }
             Kind::Ready if self.stage != Stage::Serving => {
                 let answer = (Status::UNAVAILABLE, Body::Text("text/plain"), fields);
-                self.show(incoming, answer, b"draining\n");
+                self.answer(incoming, answer, b"draining\n");
             }
             Kind::Health | Kind::Ready => {
                 let answer = (Status::OK, Body::Text("text/plain"), fields);
-                self.show(incoming, answer, b"ok\n");
+                self.answer(incoming, answer, b"ok\n");
             }
             Kind::Status => {
                 let text = self.status_text();
-                self.show(incoming, (Status::OK, Body::Json, fields), text.as_bytes());
+                self.answer(incoming, (Status::OK, Body::Json, fields), text.as_bytes());
             }
             Kind::Page => {
                 let fields = Fields { policy: Some(CONTENT_SECURITY_POLICY), ..fields };
                 let answer = (Status::OK, Body::Text("text/html; charset=utf-8"), fields);
-                self.show(incoming, answer, PAGE);
+                self.answer(incoming, answer, PAGE);
             }
             _ => {
                 let answer = (Status::NOT_FOUND, Body::Text("text/plain"), fields);
-                self.show(incoming, answer, b"nothing is here\n");
+                self.answer(incoming, answer, b"nothing is here\n");
             }
         }
-    }
-
-    /// Answers a GET, or a HEAD without the body.
-    fn show(
-        &mut self,
-        incoming: &Incoming<'_>,
-        (status, body, fields): (Status, Body, Fields<'_>),
-        text: &[u8],
-    ) {
-        if incoming.head.verb != Verb::Head {
-            return self.answer(incoming, (status, body, fields), text);
-        }
-        let date = *self.http.date();
-        let closes = incoming.manner.closes;
-        let response = Response { status, body, closes, is_chunked: true, fields };
-        if let Some(out) = self.link.outgoing(incoming.key) {
-            let mark = response::begin(out, &response, &date);
-            out.extend_from_slice(text);
-            response::end_without_body(out, mark);
-        }
-        self.close_after(incoming);
     }
 
     /// What the page shows of this server as it is: the connections of all shards, and the sessions
