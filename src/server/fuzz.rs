@@ -140,7 +140,9 @@ fn judge(asked: &[Said], heard: &Heard) -> Outcome {
     let (mut rest, mut answers, mut is_last) = (&heard.bytes[..], 0, false);
     while !rest.is_empty() {
         assert!(!is_last, "words after the last: {}", rest.escape_ascii());
-        let is_bare = matches!(asked.get(answers), Some(Said::Request(_, head, _)) if head.verb == Verb::Head);
+        let is_head =
+            |said: &Said| matches!(said, Said::Request(_, head, _) if head.verb == Verb::Head);
+        let is_bare = asked.get(answers).is_some_and(is_head);
         let Some(answer) = Answer::read(rest, is_bare) else {
             panic!("no answer: {}", rest.escape_ascii())
         };
@@ -158,7 +160,8 @@ fn judge(asked: &[Said], heard: &Heard) -> Outcome {
     let is_complete = answers >= asked.len() || is_last || heard.has_ended;
     assert!(is_complete, "{answers} answers to {} requests", asked.len());
     let is_refused = matches!(asked.last(), Some(Said::Refused(_)));
-    assert!(!is_refused || is_last, "what is no request does not end the connection");
+    let is_over = is_last || heard.has_ended;
+    assert!(!is_refused || is_over, "no request, and no end: {}", heard.bytes.escape_ascii());
     Outcome { requests: asked.len(), answers }
 }
 
