@@ -24,6 +24,10 @@ mod evening;
 
 mod damage;
 
+mod canaries;
+
+mod scenes;
+
 pub(crate) mod seeds;
 
 pub(crate) use self::evening::run;
