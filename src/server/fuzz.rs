@@ -137,10 +137,12 @@ impl House {
 
 /// Holds what was heard against what was asked.
 fn judge(asked: &[Said], heard: &Heard) -> Outcome {
-    let (mut rest, mut answers, mut is_last) = (&heard.bytes[..], 0, false);
+    let (mut rest, mut answers, mut ends) = (&heard.bytes[..], 0, false);
     while !rest.is_empty() {
-        assert!(!is_last, "words after the last: {}", rest.escape_ascii());
-        let is_bare = matches!(asked.get(answers), Some(Said::Request(_, head, _)) if head.verb == Verb::Head);
+        assert!(!ends, "words after the last: {}", rest.escape_ascii());
+        let wants_head =
+            |said: &Said| matches!(said, Said::Request(_, asking, _) if asking.verb == Verb::Head);
+        let is_bare = asked.get(answers).is_some_and(wants_head);
         let Some(answer) = Answer::read(rest, is_bare) else {
             panic!("no answer: {}", rest.escape_ascii())
         };
@@ -149,16 +151,17 @@ fn judge(asked: &[Said], heard: &Heard) -> Outcome {
             continue;
         }
         answers += 1;
-        is_last = answer.closes || !answer.is_whole;
+        ends = answer.closes || !answer.is_whole;
         let is_known = matches!(answer.status, 200 | 202 | 204 | 400..=599);
         assert!(is_known, "status {} answers nothing", answer.status);
     }
     // The head of a request that never came in full may have been refused.
     assert!(answers <= asked.len() + 1, "{answers} answers to {} requests", asked.len());
-    let is_complete = answers >= asked.len() || is_last || heard.has_ended;
+    let is_complete = answers >= asked.len() || ends || heard.has_ended;
     assert!(is_complete, "{answers} answers to {} requests", asked.len());
     let is_refused = matches!(asked.last(), Some(Said::Refused(_)));
-    assert!(!is_refused || is_last, "what is no request does not end the connection");
+    let is_over = ends || heard.has_ended;
+    assert!(!is_refused || is_over, "no request, and no end: {}", heard.bytes.escape_ascii());
     Outcome { requests: asked.len(), answers }
 }
 

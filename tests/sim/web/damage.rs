@@ -106,7 +106,7 @@ fn damage(random: &mut Random, request: &mut Vec<u8>) {
 #[test]
 fn damaged_requests_over_http_are_answered_or_ended_and_leave_nothing() {
     let corpus = corpus();
-    let seeds = crate::seeds::named_seeds().unwrap_or(0..400);
+    let seeds = crate::seeds::named_seeds().unwrap_or(0..600);
     let (mut requests, mut answers) = (0, 0);
     for seed in seeds {
         let (stream, lengths) = draw(&mut Random::seeded(seed), &corpus);

@@ -147,9 +147,12 @@ impl<'a> Evening<'a> {
         let alone = *self.alone.get_or_insert(now);
         let options = &self.plan.options;
         let left_max = options.http.session_idle_max + options.limits.request_max + GOODBYE_MAX;
+        if self.has_to_drain {
+            return Ok(());
+        }
         if self.street.holdings() == 0 {
             self.rested.get_or_insert(now);
-        } else if now > alone.after(left_max) && !self.has_to_drain {
+        } else if now > alone.after(left_max) {
             return Err(self.describe("something is left behind"));
         }
         Ok(())

@@ -187,9 +187,9 @@ impl Guest {
             .iter()
             .enumerate()
             .filter(|(_, book)| book.gone.is_none() && !book.is_deleted && !facts.drains);
-        let lost = lost.find_map(|(session, book)| Some((session, *book.unfinished().first()?)));
-        let Some((session, last)) = lost else { return true };
-        self.resume(session, last, world, now);
+        let lost = lost.find_map(|(place, book)| Some((place, *book.unfinished().first()?)));
+        let Some((session, seen)) = lost else { return true };
+        self.resume(session, seen, world, now);
         false
     }
 
@@ -215,8 +215,8 @@ impl Guest {
             }
             (Deed::Listen, Some(session)) => self.listen(session, world, now),
             (Deed::Resume, Some(session)) => {
-                let known = &self.books[session].streams;
-                let known = known.iter().filter(|(_, stream)| !stream.is_lost && stream.last() > 0);
+                let known = self.books[session].streams.iter();
+                let known = known.filter(|(_, stream)| !stream.is_lost && stream.last() > 0);
                 let known: Vec<_> = known.map(|(number, it)| (*number, it.last())).collect();
                 if !known.is_empty() {
                     let last = known[self.random.below(known.len())];

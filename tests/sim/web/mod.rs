@@ -4,6 +4,14 @@
 //! `line` one connection, `guest` one client with all its connections, `offer` what the server
 //! offers them, `evening` a run, `seeds` which are run.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is drawn or counted here is small"
+)]
+#![expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#![expect(clippy::match_same_arms, reason = "each row of a table has a reason of its own")]
+
 mod offer;
 
 mod speech;
@@ -23,6 +31,10 @@ mod ear;
 mod evening;
 
 mod damage;
+
+mod canaries;
+
+mod scenes;
 
 pub(crate) mod seeds;
 

@@ -97,7 +97,7 @@ impl Reader {
                 self.place = Place::Over;
                 if self.bytes.is_empty() { Ok(None) } else { Err("words after the last".into()) }
             }
-            Place::Inside(head) if !head.is_stream => self.body(head),
+            Place::Inside(head) if !head.is_stream => Ok(self.body(head)),
             Place::Inside(head) if head.is_chunked => self.chunk(head),
             Place::Inside(head) => self.plain_event(head, is_over),
         }
@@ -145,14 +145,14 @@ impl Reader {
         Ok(Some(Piece::Head(head)))
     }
 
-    fn body(&mut self, head: Head) -> Result<Option<Piece>, String> {
+    fn body(&mut self, head: Head) -> Option<Piece> {
         let length = head.length.unwrap_or_default();
         if self.bytes.len() < length {
             self.place = Place::Inside(head);
-            return Ok(None);
+            return None;
         }
         self.place = if head.closes { Place::Over } else { Place::Between };
-        Ok(Some(Piece::Body(self.bytes.drain(..length).collect())))
+        Some(Piece::Body(self.bytes.drain(..length).collect()))
     }
 
     fn chunk(&mut self, head: Head) -> Result<Option<Piece>, String> {

@@ -45,7 +45,7 @@ pub(crate) fn request(
     let mut text = format!("{verb} {path} {version}\r\nHost: localhost\r\n");
     text.push_str("Accept: application/json, text/event-stream\r\n");
     for (name, value) in fields {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        text = format!("{text}{name}: {value}\r\n");
     }
     if style.closes {
         text.push_str("Connection: close\r\n");
@@ -59,8 +59,7 @@ pub(crate) fn request(
         let (one, other) = body.split_at(body.len() / 3);
         let (first, second) = (one.len(), other.len());
         text.push_str("Transfer-Encoding: chunked\r\n\r\n");
-        text.push_str(&format!("{first:x}\r\n{one}\r\n{second:x}\r\n{other}\r\n0\r\n\r\n"));
-        return text.into();
+        return format!("{text}{first:x}\r\n{one}\r\n{second:x}\r\n{other}\r\n0\r\n\r\n").into();
     }
     format!("{text}Content-Length: {}\r\n\r\n{body}", body.len()).into()
 }
