@@ -236,9 +236,10 @@ impl ShardDriver {
     fn take_letter<R: Ring>(&mut self, ring: &mut R, letter: Letter, now: Moment) {
         match letter {
             Letter::Notice(Notice::Drain) => self.drain(ring, now),
-            Letter::Notice(Notice::Catalog { catalog, changes }) => {
-                self.offer(ring, catalog, changes, now);
+            Letter::Notice(Notice::Catalog { catalog, changes, offered }) => {
+                self.offer(ring, catalog, (changes, &offered), now);
             }
+            Letter::Notice(Notice::Changed(changes)) => self.tell_lists(ring, changes, now),
             Letter::Notice(Notice::Updated(uri)) => {
                 self.publish(ring, &Change::Resource { uri: &uri }, now);
             }

@@ -6,6 +6,8 @@
 
 mod threads;
 
+pub mod fuzz;
+
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

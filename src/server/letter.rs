@@ -16,7 +16,7 @@ use super::questions::Asker;
 use super::subscriptions::{Bounds, Lists};
 use super::tasks::{self, TaskLetter};
 use crate::base::slab::Key;
-use crate::engine::mesh::{Outbox, Post, ShardId};
+use crate::engine::mesh::{Outbox, Post, ShardId, Tally};
 use crate::link::LinkOptions;
 use crate::protocol::era::LogLevel;
 use crate::service::{Catalog, CatalogError, Client, Edit, HandlerError, WorkerHost, Yield};
@@ -65,18 +65,30 @@ pub(super) trait Reach: fmt::Debug + Send + Sync {
 pub(super) enum Notice {
     /// Serve what is in flight, accept nothing more, end.
     Drain,
-    /// Offer this from now on; calls in flight end with what they began with.
+    /// Offer this from now on; calls in flight end with what they began with. The last shard to do
+    /// so has all of them tell who listens: whoever hears of an edition finds it on every shard.
     Catalog {
         /// The next edition.
         catalog: Arc<Catalog>,
         /// What those who listen are told about it.
         changes: Lists,
+        /// The shards that offer it.
+        offered: Arc<Tally>,
     },
+    /// Every shard offers an edition that differs in this from the one before.
+    Changed(Lists),
     /// Keep to these limits from now on. Shared, because an inbox holds many letters, and the
     /// largest one makes the size of all.
     Limits(Arc<Limits>),
     /// The resource with this URI has changed.
     Updated(Arc<str>),
+}
+
+impl Notice {
+    /// The next edition of the catalog.
+    pub(super) fn edition(catalog: &Arc<Catalog>, changes: Lists) -> Self {
+        Self::Catalog { catalog: Arc::clone(catalog), changes, offered: Arc::default() }
+    }
 }
 
 /// The limits that can change while a shard runs.

@@ -25,6 +25,11 @@ impl Tally {
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
+    /// Takes a place, however many are taken, and tells how many are then.
+    pub fn take(&self) -> usize {
+        self.taken.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
     /// Gives a place back that [`Tally::try_take`] took.
     pub fn give(&self) {
         let before = self.taken.fetch_sub(1, Ordering::Relaxed);

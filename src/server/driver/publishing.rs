@@ -1,9 +1,9 @@
 //! What has happened, on its way to those who listen: catalogs, resources, the end of streams.
 //!
-//! What it keeps true: a shard offers an edition before it tells of it; a frame is encoded once and
-//! goes to every stream that asked for it, behind the acknowledgement of that stream; a peer that
-//! does not read costs no queue: past `outgoing_bytes_max` it misses frames and is told once, when
-//! half of that has drained, that there was something.
+//! What it keeps true: every shard offers an edition before any tells of it; a frame is encoded
+//! once and goes to every stream that asked for it, behind the acknowledgement of that stream; a
+//! peer that does not read costs no queue: past `outgoing_bytes_max` it misses frames and is told
+//! once, when half of that has drained, that there was something.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::ShardDriver;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
+use crate::engine::mesh::Tally;
 use crate::engine::ring::{Ring, Socket};
 use crate::link::{Framing, Link};
 use crate::observe::counters::Counters;
@@ -31,15 +32,27 @@ use crate::transport::http::date::Date;
 use crate::transport::ndjson;
 
 impl ShardDriver {
-    /// Offers the next edition of the catalog, then tells who listens what is new in it.
+    /// Offers the next edition of the catalog. When every shard does, all tell who listens what is
+    /// new in it: a client may ask any shard for what it was told by one.
     pub(super) fn offer<R: Ring>(
         &mut self,
         ring: &mut R,
         catalog: Arc<Catalog>,
-        changes: Lists,
+        (changes, offered): (Lists, &Tally),
         now: Moment,
     ) {
         self.road.catalog = catalog;
+        if offered.take() < usize::from(self.road.shards) {
+            return;
+        }
+        for neighbour in self.mailbox.neighbours() {
+            self.mailbox.send(neighbour, Letter::Notice(Notice::Changed(changes)));
+        }
+        self.tell_lists(ring, changes, now);
+    }
+
+    /// Tells who listens that lists have changed.
+    pub(super) fn tell_lists<R: Ring>(&mut self, ring: &mut R, changes: Lists, now: Moment) {
         for list in List::ALL.into_iter().filter(|list| changes.has(*list)) {
             self.publish(ring, &list.change(), now);
             if self.road.tells(list) {

@@ -51,7 +51,7 @@ impl Editor {
         let mut present = self.present();
         let next = Arc::new(edit(present.edit()).build()?);
         let changes = Lists::from(next.changes_from(&present));
-        self.circular.tell(&Notice::Catalog { catalog: Arc::clone(&next), changes });
+        self.circular.tell(&Notice::edition(&next, changes));
         *present = next;
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Editor {
                 Ok(next) => {
                     let changes = Lists::from(next.changes_from(&present));
                     *present = Arc::new(next);
-                    Some(Notice::Catalog { catalog: Arc::clone(&present), changes })
+                    Some(Notice::edition(&present, changes))
                 }
                 Err(error) => {
                     made = Err(error);
@@ -94,7 +94,7 @@ impl Editor {
     pub(super) fn offer(&self, catalog: Arc<Catalog>) {
         let mut present = self.present();
         let changes = Lists::from(catalog.changes_from(&present));
-        self.circular.tell(&Notice::Catalog { catalog: Arc::clone(&catalog), changes });
+        self.circular.tell(&Notice::edition(&catalog, changes));
         *present = catalog;
     }
 
@@ -106,7 +106,7 @@ impl Editor {
     pub(super) fn try_offer(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
         let mut present = self.try_present()?;
         let changes = Lists::from(catalog.changes_from(&present));
-        self.circular.try_tell(&Notice::Catalog { catalog: Arc::clone(catalog), changes })?;
+        self.circular.try_tell(&Notice::edition(catalog, changes))?;
         present.clone_from(catalog);
         Ok(())
     }
@@ -176,7 +176,7 @@ mod tests {
         let mut letters = Vec::new();
         mailbox.receive(&mut letters, usize::MAX);
         let editions = letters.into_iter().map(|letter| match letter {
-            Letter::Notice(Notice::Catalog { catalog, changes }) => {
+            Letter::Notice(Notice::Catalog { catalog, changes, .. }) => {
                 (catalog.tools().len(), changes.has(List::Tools))
             }
             other => panic!("nobody said {other:?}"),
