@@ -39,12 +39,11 @@ mod shard;
 
 pub mod files;
 
-pub mod fuzz;
-
 mod launch;
 
 pub use self::driver::ShardDriver;
 pub use self::editor::PendingEdit;
+pub use self::http::fuzz;
 pub use self::launch::{Handle, Running, Server, StartError};
 pub use self::letter::Busy;
 pub use self::options::Options;

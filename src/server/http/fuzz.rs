@@ -2,19 +2,19 @@
 //! the answers.
 //!
 //! It panics when the server breaks a promise, which no input may bring about. A fuzzer calls it
-//! with bytes of its own; the tests call it with seeded damage. The ring is simulated, and time with
-//! it. It is not part of the road.
+//! with bytes of its own; the tests call it with seeded damage. The ring is simulated, and time
+//! with it. It is not part of the road.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Handle, Inlet, Options, Origin, Server, ShardDriver};
 use crate::engine::host::{Host, Native};
 use crate::engine::ring::sim::{SimRing, World};
 use crate::engine::ring::{Patience, Ring, RingOptions};
 use crate::engine::shard::{Shard, Turn};
 use crate::observe::label::Transport;
+use crate::server::{Handle, Inlet, Options, Origin, Server, ShardDriver};
 use crate::service::Catalog;
 use crate::transport::http::fuzz::{self, Said};
 use crate::transport::http::head::Verb;
