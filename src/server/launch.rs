@@ -6,8 +6,6 @@
 
 mod threads;
 
-pub mod fuzz;
-
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

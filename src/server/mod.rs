@@ -43,7 +43,7 @@ mod launch;
 
 pub use self::driver::ShardDriver;
 pub use self::editor::PendingEdit;
-pub use self::launch::fuzz;
+pub use self::http::fuzz;
 pub use self::launch::{Handle, Running, Server, StartError};
 pub use self::letter::Busy;
 pub use self::options::Options;

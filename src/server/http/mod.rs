@@ -29,6 +29,8 @@ mod letter;
 
 mod page;
 
+pub mod fuzz;
+
 pub(super) use self::exchange::{Bearer, Exchange, Manner, RETRY_AFTER_SECONDS};
 pub(super) use self::identity::{SessionId, SessionIds};
 pub(super) use self::letter::{HttpLetter, Utterance, Wish};

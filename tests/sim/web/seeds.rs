@@ -14,10 +14,10 @@ const FAILED: [u64; 5] = [
     21,
     // A connection that was paused and then opened an exchange was never received from again.
     10,
-    // What a client had come back for was more than may wait for it, and cut it off again and again.
+    // What a client had come back for was more than may wait for it, and cut it off each time.
     68, // A stream of HTTP/1.0 that ended without another byte was never over.
     81,
-    // A session had as many streams as it may: a request was answered on the stream of the next.
+    // A session had as many streams as it may: one request was answered on the stream of the next.
     1661,
 ];
 

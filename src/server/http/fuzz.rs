@@ -2,8 +2,8 @@
 //! the answers.
 //!
 //! It panics when the server breaks a promise, which no input may bring about. A fuzzer calls it
-//! with bytes of its own; the tests call it with seeded damage. The ring is simulated, and time with
-//! it. It is not part of the road.
+//! with bytes of its own; the tests call it with seeded damage. The ring is simulated, and time
+//! with it. It is not part of the road.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
