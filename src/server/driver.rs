@@ -412,9 +412,12 @@ impl<R: Ring> Driver<R> for ShardDriver {
         let ends = self.stage != Stage::Serving || self.ends_with_input;
         // What runs as a task has the time of a drain, though nobody is there to ask for it. With
         // the one client of a process (stdio) that has said its last, it is let go at once.
-        // So has what another shard's connection waits for: a session ends when there is none.
+        // So has what another shard's connection waits for: a session ends when there is none. So
+        // has a handler whose change is being made.
         let waits = matches!(self.stage, Stage::Draining(_))
-            && (self.road.tasks.running() > 0 || self.http.sessions.len() > 0);
+            && (self.road.tasks.running() > 0
+                || self.http.sessions.len() > 0
+                || self.road.drafts.are_awaited());
         let is_left = !self.link.connections.is_empty() || self.mailbox.waiting() > 0;
         ends && !waits && !self.ends_sessions && !is_left
     }

@@ -43,9 +43,11 @@ fn a_stream_begins_with_what_was_granted_and_goes_on_with_what_happens() {
             assert_eq!(granted["toolsListChanged"], true, "{granted}");
         }
         stage.grow("more");
-        stage.handle().updated("test://one");
         for (client, _) in &mut clients {
             hear(client, TOOLS, "s");
+        }
+        stage.handle().updated("test://one");
+        for (client, _) in &mut clients {
             hear(client, UPDATED, "s");
         }
         drop(clients);

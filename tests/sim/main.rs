@@ -95,7 +95,7 @@ fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
 
 #[test]
 fn clients_that_vanish_in_the_middle_of_everything_leave_nothing_behind() {
-    survey_gatherings(0..160);
+    survey_gatherings(0..240);
 }
 
 #[test]

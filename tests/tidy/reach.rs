@@ -33,13 +33,12 @@ fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
         // A package of its own that a test runs.
-        ["tests", _, _, "src", "main.rs"] => true,
+        ["tests", _, _, "src", "main.rs"] | ["build.rs"] | ["fuzz", "fuzz_targets", _] => true,
         ["src" | "benches" | "examples" | "tests", inner @ ..] => matches!(
             (parts[0], inner),
             ("src", ["lib.rs" | "main.rs"] | ["bin", _])
                 | ("benches" | "examples" | "tests", [_] | [_, "main.rs"])
         ),
-        ["build.rs"] | ["fuzz", "fuzz_targets", _] => true,
         [_, inner @ ..] if inner.first() == Some(&"src") => is_root(&inner.join("/")),
         _ => false,
     }

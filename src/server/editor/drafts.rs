@@ -72,6 +72,11 @@ impl Drafts {
         }
     }
 
+    /// Whether changes are awaited that have not been made.
+    pub(in crate::server) const fn are_awaited(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
     /// Takes the letter of a change that was made.
     pub(in crate::server) fn settle(&mut self, key: Key, made: Made) {
         if let Some(draft) = self.awaited.remove(key) {
