@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 use crate::protocol::revision::Revision;
+use crate::transport::http::limits::Limits as RequestLimits;
 
 /// Every option of the server, with its default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -304,6 +305,15 @@ impl Options {
         match profile {
             Profile::Standard => Self::default(),
             Profile::Tiny => Self::tiny(),
+        }
+    }
+
+    /// What one request of HTTP may take.
+    pub fn request_limits(&self) -> RequestLimits {
+        RequestLimits {
+            head_bytes_max: self.http.head_bytes_max,
+            body_bytes_max: self.limits.message_bytes_max,
+            ..RequestLimits::default()
         }
     }
 

@@ -37,7 +37,6 @@ use crate::observe::label::Transport;
 use crate::protocol::json::{self, Parser};
 use crate::service::Catalog;
 use crate::transport::http::ladder::Profile;
-use crate::transport::http::limits;
 
 /// Connections beyond the limit that may be told so at the same time, on each shard.
 pub(super) const REFUSALS_MAX: u32 = 64;
@@ -218,7 +217,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         link,
         connections_max: options.tcp.connections_max as usize,
         http_connections_max: options.http.connections_max as usize,
-        http: http_limits(options),
+        http: options.request_limits(),
         patience: patience(&options.http),
         sessions: http::Bounds {
             // Each shard may begin one, whichever shard a client comes to.
@@ -255,15 +254,6 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
             name_bytes_max: options.limits.subscription_uri_bytes_max,
             held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
         },
-    }
-}
-
-/// What one request of HTTP may take.
-fn http_limits(options: &Options) -> limits::Limits {
-    limits::Limits {
-        head_bytes_max: options.http.head_bytes_max,
-        body_bytes_max: options.limits.message_bytes_max,
-        ..limits::Limits::default()
     }
 }
 

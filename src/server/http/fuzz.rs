@@ -18,7 +18,6 @@ use crate::server::{Handle, Inlet, Options, Origin, Server, ShardDriver};
 use crate::service::Catalog;
 use crate::transport::http::fuzz::{self, Said};
 use crate::transport::http::head::Verb;
-use crate::transport::http::limits::Limits;
 
 /// What became of one stream of requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -38,11 +37,7 @@ pub struct Outcome {
 /// request, an answer that is none, anything that is left behind.
 pub fn http(catalog: Catalog, stream: &[u8], lengths: &[usize]) -> Outcome {
     let options = options();
-    let limits = Limits {
-        head_bytes_max: options.http.head_bytes_max,
-        body_bytes_max: options.limits.message_bytes_max,
-        ..Limits::default()
-    };
+    let limits = options.request_limits();
     let asked = fuzz::stream(stream, &[stream.len().max(1)], &limits);
     let mut house = House::open(catalog, options);
     let heard = house.send(stream, lengths);

@@ -58,12 +58,10 @@ pub(in crate::server) enum HttpLetter {
 /// What a request wants of a session.
 #[derive(Debug)]
 pub(in crate::server) enum Wish {
-    /// Carry this text; zeros follow the message, which ends at `length`.
+    /// Carry this message.
     Carry {
-        /// The text.
+        /// Its text, in a buffer with room for what the parser needs behind it.
         text: Vec<u8>,
-        /// Its length.
-        length: usize,
         /// Whether it came to the endpoint for clients of 2024-11-05.
         is_pair: bool,
     },

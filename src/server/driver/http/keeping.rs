@@ -51,12 +51,12 @@ impl ShardDriver {
             return self.tell(from, Utterance::Refused(Step::SessionOpen));
         };
         match wish {
-            Wish::Carry { mut text, length, is_pair: true } => {
-                text.resize(length + json::PADDING_BYTES, 0);
+            Wish::Carry { mut text, is_pair: true } => {
+                let length = pad(&mut text);
                 self.carry_for_pair(key, (&mut text, length), now);
                 self.tell(from, Utterance::Bare(Status::ACCEPTED));
             }
-            Wish::Carry { text, length, .. } => self.carry_for(key, from, (text, length), now),
+            Wish::Carry { text, .. } => self.carry_for(key, from, text, now),
             Wish::End => {
                 // Told before its streams end: its own exchange is none of them.
                 if let Some(gone) = self.http.sessions.remove(key) {
@@ -69,18 +69,12 @@ impl ShardDriver {
     }
 
     /// Carries a message that came by another shard.
-    fn carry_for(
-        &mut self,
-        key: Key,
-        from: ExchangeAddress,
-        (mut text, length): (Vec<u8>, usize),
-        now: Moment,
-    ) {
+    fn carry_for(&mut self, key: Key, from: ExchangeAddress, mut text: Vec<u8>, now: Moment) {
         self.http.sessions.touch(key, now);
         let stream = self.http.sessions.next_stream(key);
         let Self { parser, road, http, .. } = self;
         let Some(member) = http.sessions.session(key) else { return };
-        text.resize(length + json::PADDING_BYTES, 0);
+        let length = pad(&mut text);
         let mut out = Vec::new();
         let text = (&mut text[..], length);
         let carried = carry((parser, road), member, (key, stream), &mut out, text, now);
@@ -101,14 +95,15 @@ impl ShardDriver {
         awaited: u32,
         (said, text): (Said, Vec<u8>),
     ) {
+        // Their handlers run whether there is room for a stream or not, and end as others do.
+        for _ in 0..awaited {
+            self.http.sessions.begin_request(key);
+        }
         let Ok(stream) = self.http.sessions.open(key, from) else {
             // Their answers must not come on the stream of another request.
             self.http.sessions.pass_over(key);
             return self.tell(from, Utterance::Bare(Status::UNAVAILABLE));
         };
-        for _ in 0..awaited {
-            self.http.sessions.begin_request(key);
-        }
         if awaited != 1
             && let Some(member) = self.http.sessions.session(key)
         {
@@ -220,6 +215,13 @@ impl ShardDriver {
             }
         }
     }
+}
+
+/// Puts behind a message what its parser needs there; the length of the message.
+fn pad(text: &mut Vec<u8>) -> usize {
+    let length = text.len();
+    text.resize(length + json::PADDING_BYTES, 0);
+    length
 }
 
 /// What has become of a text of a session.

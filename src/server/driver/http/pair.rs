@@ -8,7 +8,7 @@
 
 use super::Incoming;
 use super::keeping::carry;
-use super::sessions::in_session;
+use super::sessions::{carried, in_session};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::server::driver::ShardDriver;
@@ -62,8 +62,8 @@ impl ShardDriver {
             return self.refuse_session(incoming);
         };
         if id.owner(self.road.shards) != self.shard {
-            let text = text[..length].to_vec();
-            return self.wish_of(incoming, id, Wish::Carry { text, length, is_pair: true });
+            let text = carried(text, length);
+            return self.wish_of(incoming, id, Wish::Carry { text, is_pair: true });
         }
         let Some(key) = self.http.sessions.find(id).filter(|key| self.is_pair(*key)) else {
             return self.refuse_session(incoming);

@@ -38,16 +38,9 @@ impl ShardDriver {
         let Some(id) = SessionId::parse(session) else {
             return self.refuse_session(incoming);
         };
-        let owner = id.owner(self.road.shards);
-        if owner != self.shard {
-            let from =
-                self.open_exchange(incoming, self.manner_of(manner, id), Bearer::Session(id));
-            // The parser reads in whole vectors: the padding travels along.
-            let padded = text.len().min(length + json::PADDING_BYTES);
-            let wish = Wish::Carry { text: text[..padded].to_vec(), length, is_pair: false };
-            let asked = HttpLetter::Asked { session: id, from, wish };
-            self.road.letters.push((owner, Letter::Http(Box::new(asked))));
-            return;
+        if id.owner(self.road.shards) != self.shard {
+            let text = carried(text, length);
+            return self.wish_of(incoming, id, Wish::Carry { text, is_pair: false });
         }
         let Some(key) = self.http.sessions.find(id) else {
             return self.refuse_session(incoming);
@@ -164,6 +157,13 @@ impl ShardDriver {
         let refusal = Step::SessionOpen.refuse(refusal_of(Step::SessionOpen));
         self.refuse(incoming, &refusal);
     }
+}
+
+/// A message as it goes to another shard, with room for the padding that its parser needs there.
+pub(super) fn carried(text: &[u8], length: usize) -> Vec<u8> {
+    let mut carried = Vec::with_capacity(length + json::PADDING_BYTES);
+    carried.extend_from_slice(&text[..length]);
+    carried
 }
 
 /// How requests of sessions are answered: errors have the status of the legacy era.
