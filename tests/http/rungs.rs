@@ -66,6 +66,7 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             None,
         ),
         Step::ContentType => (To::Usual, asking.field("Content-Type", "text/json"), None),
+        Step::ContentCoding => (To::Usual, asking.field("Content-Encoding", "gzip"), None),
         Step::AcceptBoth => (To::Usual, asking.field("Accept", "application/json"), None),
         Step::AcceptJson => (To::Strict, asking.field("Accept", "text/event-stream"), None),
         Step::AcceptStream => {
@@ -166,6 +167,8 @@ fn of_two_rungs_that_are_broken_the_lower_is_told() {
     client.ask(&request).expect_error(400, -32700, None);
     request = request.field("Accept", "text/html");
     client.ask(&request).expect_error(406, -32600, None);
+    request = request.field("Content-Encoding", "gzip");
+    client.ask(&request).expect_error(415, -32600, None);
     request = request.field("Content-Type", "text/html");
     client.ask(&request).expect_error(415, -32600, None);
     request = request.verb("PUT");
@@ -179,6 +182,29 @@ fn of_two_rungs_that_are_broken_the_lower_is_told() {
 }
 
 #[test]
+fn only_a_body_that_is_encoded_is_told_which_encoding_is_taken() {
+    let stage = Stage::open(options());
+    let mut client = stage.connect();
+    let good = Request::modern(&modern(echo(1, "hi")));
+    for coding in ["gzip", "br, identity", "X-Gzip"] {
+        // The first bytes of what gzip writes: no JSON, and not looked at.
+        let body = b"\x1f\x8b\x08\0\0\0\0\0";
+        let answer = client.ask(&good.clone().field("Content-Encoding", coding).body(body));
+        answer.expect_error(415, -32600, None);
+        assert_eq!(answer.head.field("Accept-Encoding"), Some("identity"), "{coding}");
+    }
+    // RFC 9110, section 12.5.3: else the client could take one reason for the other.
+    let answer = client.ask(&good.clone().field("Content-Type", "text/html"));
+    answer.expect_error(415, -32600, None);
+    assert_eq!(answer.head.field("Accept-Encoding"), None);
+    let answer = client.ask(&good.field("Content-Encoding", "identity"));
+    assert_eq!(answer.status(), 200, "{answer:?}");
+    client.expect_alive();
+    drop(client);
+    stage.close();
+}
+
+#[test]
 fn what_a_head_refuses_is_refused_before_its_body_comes() {
     let stage = Stage::open(options());
     let good = Request::modern(&modern(echo(1, "hi")));
@@ -187,6 +213,7 @@ fn what_a_head_refuses_is_refused_before_its_body_comes() {
         (good.clone().target("/else"), 404),
         (good.clone().verb("PUT"), 405),
         (good.clone().field("Content-Type", "text/plain"), 415),
+        (good.clone().field("Content-Encoding", "deflate"), 415),
         (good.clone().field("Accept", "text/plain"), 406),
         (good.clone().field("Content-Length", 1_u64 << 40), 413),
     ] {

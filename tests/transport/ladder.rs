@@ -10,7 +10,7 @@ use corelane::transport::http::ladder::{
 use corelane::transport::http::limits::Limits;
 
 /// (step, status, code): the table said once more.
-const EXPECTED: [(Step, u16, i32); 31] = [
+const EXPECTED: [(Step, u16, i32); 32] = [
     (Step::Frame, 400, -32600),
     (Step::Size, 413, -32012),
     (Step::Host, 403, -32600),
@@ -19,6 +19,7 @@ const EXPECTED: [(Step, u16, i32); 31] = [
     (Step::Verb, 405, -32600),
     (Step::ContentTypeNamed, 400, -32600),
     (Step::ContentType, 415, -32600),
+    (Step::ContentCoding, 415, -32600),
     (Step::AcceptBoth, 406, -32600),
     (Step::AcceptJson, 406, -32600),
     (Step::AcceptStream, 406, -32600),
@@ -56,6 +57,7 @@ struct Request {
     verb: &'static str,
     target: &'static str,
     content_type: Option<&'static str>,
+    coding: Option<&'static str>,
     accept: Option<&'static str>,
     version: Option<&'static str>,
     session: Option<&'static str>,
@@ -65,6 +67,7 @@ const POST: Request = Request {
     verb: "POST",
     target: "/mcp",
     content_type: Some("application/json"),
+    coding: None,
     accept: Some("application/json, text/event-stream"),
     version: None,
     session: None,
@@ -73,6 +76,7 @@ const GET: Request = Request {
     verb: "GET",
     target: "/mcp",
     content_type: None,
+    coding: None,
     accept: Some("text/event-stream"),
     version: Some("2025-11-25"),
     session: Some("5e55"),
@@ -82,14 +86,22 @@ const PINNED: Request = Request { version: Some("2025-06-18"), ..POST };
 
 /// The ways up: for whom, a request that is admitted, the rungs that it passes.
 const WAYS: [(Profile, Request, &[Step]); 5] = [
-    (USUAL, POST, &[Step::Path, Step::Verb, Step::ContentType, Step::AcceptBoth]),
+    (
+        USUAL,
+        POST,
+        &[Step::Path, Step::Verb, Step::ContentType, Step::ContentCoding, Step::AcceptBoth],
+    ),
     (USUAL, GET, &[Step::Path, Step::Verb, Step::AcceptStream, Step::VersionOfStream]),
     (
         USUAL,
         Request { verb: "DELETE", accept: None, ..GET },
         &[Step::Path, Step::Verb, Step::VersionOfStream],
     ),
-    (PAIR, MESSAGE, &[Step::Path, Step::Verb, Step::ContentType, Step::SessionInQuery]),
+    (
+        PAIR,
+        MESSAGE,
+        &[Step::Path, Step::Verb, Step::ContentType, Step::ContentCoding, Step::SessionInQuery],
+    ),
     (
         STRICT,
         PINNED,
@@ -98,6 +110,7 @@ const WAYS: [(Profile, Request, &[Step]); 5] = [
             Step::Verb,
             Step::ContentTypeNamed,
             Step::ContentType,
+            Step::ContentCoding,
             Step::AcceptJson,
             Step::VersionPinned,
         ],
@@ -116,6 +129,7 @@ impl Request {
             Step::ContentTypeNamed => self.content_type = None,
             // What names nothing breaks the rung below.
             Step::ContentType => self.content_type = self.content_type.and(Some("text/plain")),
+            Step::ContentCoding => self.coding = Some("gzip"),
             Step::AcceptBoth | Step::AcceptStream => self.accept = Some("application/json"),
             Step::AcceptJson => self.accept = Some("text/event-stream"),
             Step::VersionPinned => self.version = Some("2025-11-25"),
@@ -132,6 +146,7 @@ impl Request {
     fn text(&self) -> String {
         let fields = [
             ("Content-Type", self.content_type),
+            ("Content-Encoding", self.coding),
             ("Accept", self.accept),
             ("MCP-Protocol-Version", self.version),
             ("Mcp-Session-Id", self.session),
@@ -237,6 +252,26 @@ fn both_types_of_an_answer_are_accepted_by_name_or_by_range() {
     let half = ["application/json", "text/event-stream", "text/html", "*/*, application/json;q=0"];
     for accept in half.map(Some).into_iter().chain([None]) {
         assert_eq!(accepting(accept).unwrap_err().step, Step::AcceptBoth, "{accept:?}");
+    }
+}
+
+#[test]
+fn a_body_to_which_something_was_done_is_refused_however_that_is_written() {
+    let lines = ["POST /mcp HTTP/1.1", "Content-Type: application/json", "Accept: */*"];
+    let coded = |coding: &[&str]| {
+        let lines: Vec<&str> = lines.iter().chain(coding).copied().collect();
+        climb_lines(&lines, USUAL, |_| ()).map_err(|refusal| refusal.step)
+    };
+    for coding in [&["Content-Encoding: identity"][..], &["content-encoding:"], &[]] {
+        assert_eq!(coded(coding), Ok(()), "{coding:?}");
+    }
+    for coding in [
+        &["Content-Encoding: gzip"][..],
+        &["CONTENT-ENCODING: Identity, GZIP"],
+        &["Content-Encoding: zstd", "Content-Encoding: identity"],
+        &["Content-Encoding: identity", "Content-Encoding: br"],
+    ] {
+        assert_eq!(coded(coding), Err(Step::ContentCoding), "{coding:?}");
     }
 }
 

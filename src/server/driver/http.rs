@@ -176,7 +176,8 @@ impl ShardDriver {
         // A page of another origin is not told that this server is there.
         let origin = incoming.origin().filter(|_| *step != Step::Origin && *step != Step::Host);
         let origin = origin.map(Allowed::Origin);
-        let fields = Fields { allow: *allow, origin, ..incoming.fields() };
+        let takes_identity = *step == Step::ContentCoding;
+        let fields = Fields { allow: *allow, takes_identity, origin, ..incoming.fields() };
         self.answer_error(incoming, (*status, fields), error);
     }
 

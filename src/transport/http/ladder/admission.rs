@@ -7,7 +7,7 @@ use super::profile::Profile;
 use super::rungs::{Refusal, Step};
 use crate::protocol::error::Error;
 use crate::protocol::revision::Revision;
-use crate::transport::http::head::{ContentType, Field, Head, Verb};
+use crate::transport::http::head::{ContentCoding, ContentType, Field, Head, Verb};
 
 /// Climbs the rungs from [`Step::Path`] up to the last that needs no body, and says what the
 /// request is. `bytes` are those that `head` was read from; nothing is copied, and nothing
@@ -44,7 +44,7 @@ pub fn admit_head<'b>(
 /// A message to the MCP endpoint.
 #[inline]
 fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
-    admit_content_type(head, profile.strict.is_some())?;
+    admit_content(head, profile.strict.is_some())?;
     let accept = head.accept;
     if let Some(pinned) = profile.strict {
         if accept.is_present && !accept.json {
@@ -86,7 +86,7 @@ fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Ki
 /// A message of a client of 2024-11-05. Its `Accept` says nothing: the answer is 202, and what is
 /// to be said comes on the stream.
 fn admit_message<'b>(head: &Head, bytes: &'b [u8]) -> Result<Kind<'b>, Refusal> {
-    admit_content_type(head, false)?;
+    admit_content(head, false)?;
     let target = head.target.of(bytes);
     let query = target.get(head.path(bytes).len() + 1..).unwrap_or_default();
     let mut parameters = query.split(|byte| *byte == b'&');
@@ -105,14 +105,18 @@ fn admit_options(head: &Head, bytes: &[u8], allow: &'static str) -> Kind<'static
     if is_preflight { Kind::Preflight { allow } } else { Kind::Options { allow } }
 }
 
+/// What the body of a message is.
 #[inline]
-fn admit_content_type(head: &Head, is_strict: bool) -> Result<(), Refusal> {
-    match head.content_type {
-        ContentType::Json => Ok(()),
-        ContentType::Missing if is_strict => {
+fn admit_content(head: &Head, is_strict: bool) -> Result<(), Refusal> {
+    match (head.content_type, head.content_coding) {
+        (ContentType::Json, ContentCoding::Identity) => Ok(()),
+        (ContentType::Json, ContentCoding::Other) => {
+            Err(Step::ContentCoding.refuse("no Content-Encoding is taken; send the body as it is"))
+        }
+        (ContentType::Missing, _) if is_strict => {
             Err(Step::ContentTypeNamed.refuse("Content-Type is missing"))
         }
-        ContentType::Missing | ContentType::Other => {
+        (ContentType::Missing | ContentType::Other, _) => {
             Err(Step::ContentType.refuse("Content-Type must be application/json"))
         }
     }

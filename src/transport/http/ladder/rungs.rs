@@ -108,6 +108,10 @@ rungs! {
     ContentTypeNamed    Head    Strict  BAD_REQUEST             InvalidRequest,
     /// The `Content-Type` of a message is `application/json`.
     ContentType         Head    All     UNSUPPORTED_MEDIA_TYPE  InvalidRequest,
+    /// Nothing was done to the body of a message: none is decompressed, so that no small one can
+    /// become a large one. (RFC 9110, section 15.5.16; the answer says `Accept-Encoding: identity`,
+    /// by which it differs from that of the rung below: section 12.5.3.)
+    ContentCoding       Head    All     UNSUPPORTED_MEDIA_TYPE  InvalidRequest,
     /// `Accept` takes both `application/json` and `text/event-stream`, by name or by a range such
     /// as `*/*`: which of them an answer becomes is decided when it is given. Every revision has
     /// clients list both, and the official SDKs answer 406 to those that do not, or that send no
