@@ -9,15 +9,19 @@
 //! the instructions, divided by the difference of the messages, is what one message costs, free of
 //! start and end. Counts repeat to the last digit or nearly so, which wall time does not.
 //!
-//! A second table holds requests whose answers are framed beforehand against the call of the same
+//! A second table has the same call as a post over HTTP, of the legacy era in a session.
+//!
+//! A third holds requests whose answers are framed beforehand against the call of the same
 //! era: as far as the answer, and in turns of sixteen in a real shard.
 
 mod memory;
+mod post;
 mod question;
 #[expect(dead_code, reason = "whole processes are asked for more")]
 #[path = "../rig/requests.rs"]
 mod requests;
 mod road;
+mod stage;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -29,15 +33,19 @@ use self::road::Stop;
 
 const CHILD: &str = "--child";
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
-/// Both are multiples of what travels together.
-const FEW: u64 = 1_600;
-const MANY: u64 = 11_600;
+/// Both are multiples of whatever travels together.
+const FEW: u64 = 2_000;
+const MANY: u64 = 12_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [word, stop, place, messages] = arguments.as_slice()
         && word == CHILD
     {
+        if let Some(stop) = post::Stop::ALL.into_iter().find(|known| known.name() == stop) {
+            let era = ERAS.get(place.parse::<usize>()?).ok_or("there is no such era")?;
+            return post::run(stop, *era, messages.parse()?);
+        }
         let stop = Stop::ALL.into_iter().find(|known| known.name() == stop);
         let stop = stop.ok_or("there is no such stop")?;
         let question = questions().nth(place.parse()?).ok_or("there is no such question")?;
@@ -45,6 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut out = io::stdout().lock();
     let calls = write_stops(&mut out)?;
+    write_posts(&mut out)?;
     write_constants(&mut out, calls)
 }
 
@@ -61,7 +70,7 @@ fn write_stops(out: &mut impl Write) -> Result<[[u64; 2]; 2], Box<dyn Error>> {
     let mut before = [0_u64; 2];
     let mut calls = [[0_u64; 2]; 2];
     for stop in Stop::ALL {
-        let each = [per_message(stop, 0)?, per_message(stop, 1)?];
+        let each = [per_message(stop.name(), 0)?, per_message(stop.name(), 1)?];
         let here = |era: usize| match stop {
             // The same road once more, in a shard.
             Stop::Turn | Stop::TurnOfSixteen => "–".to_owned(),
@@ -82,6 +91,18 @@ fn write_stops(out: &mut impl Write) -> Result<[[u64; 2]; 2], Box<dyn Error>> {
     Ok(calls)
 }
 
+/// What a call as a post over HTTP costs as far as each stop.
+fn write_posts(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    writeln!(out, "| over HTTP | in a session | modern |")?;
+    writeln!(out, "| --- | --- | --- |")?;
+    for name in post::Stop::ALL.map(post::Stop::name) {
+        let [legacy, modern] = [per_message(name, 0)?, per_message(name, 1)?];
+        writeln!(out, "| {name} | {legacy} | {modern} |")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
 /// What constant answers cost, and that as a multiple of the call of the same era.
 fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box<dyn Error>> {
     writeln!(out, "| request | answer bytes | road | of a call | turn of 16 | of a call |")?;
@@ -95,7 +116,7 @@ fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box
                 write!(out, " – | – |")?;
                 continue;
             }
-            let each = per_message(stop, place)?;
+            let each = per_message(stop.name(), place)?;
             let hundredths = each * 100 / call.max(1);
             write!(out, " {each} | {}.{:02} |", hundredths / 100, hundredths % 100)?;
         }
@@ -105,24 +126,24 @@ fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box
 }
 
 /// What one message of question `place` costs as far as `stop`.
-fn per_message(stop: Stop, place: usize) -> Result<u64, Box<dyn Error>> {
+fn per_message(stop: &str, place: usize) -> Result<u64, Box<dyn Error>> {
     let few = instructions(stop, place, FEW)?;
     let many = instructions(stop, place, MANY)?;
     Ok(many.saturating_sub(few) / (MANY - FEW))
 }
 
 /// What a whole run costs, counted by callgrind.
-fn instructions(stop: Stop, place: usize, messages: u64) -> Result<u64, Box<dyn Error>> {
+fn instructions(stop: &str, place: usize, messages: u64) -> Result<u64, Box<dyn Error>> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(std::env::current_exe()?)
-        .args([CHILD, stop.name(), &place.to_string(), &messages.to_string()])
+        .args([CHILD, stop, &place.to_string(), &messages.to_string()])
         .output()
         .map_err(|error| format!("valgrind: {error}; it must be installed for this bench"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     let counted = said.lines().find_map(|line| line.split("Collected :").nth(1));
     match counted {
         Some(counted) if output.status.success() => Ok(counted.trim().parse()?),
-        _ => Err(format!("{} failed under callgrind: {said}", stop.name()).into()),
+        _ => Err(format!("{stop} failed under callgrind: {said}").into()),
     }
 }

@@ -4,11 +4,8 @@
 
 use std::error::Error;
 use std::hint::black_box;
-use std::rc::Rc;
 
 use corelane::engine::buffer::PADDING;
-use corelane::engine::host::native::Native;
-use corelane::engine::ring::Ring;
 use corelane::observe::label::Transport;
 use corelane::protocol::era::{Initialize, Lifecycle, Method};
 use corelane::protocol::json::{Limits, Parser, Value};
@@ -16,13 +13,12 @@ use corelane::protocol::message;
 use corelane::protocol::params::{CallParams, List};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::{Envelope, Id};
-use corelane::server::{Inlet, Options, Server};
 use corelane::service::{Call, Catalog, Reply};
 use corelane::transport::ndjson::{self, Line, LineReader};
 
-use crate::memory::{LISTENER, MemoryRing};
 use crate::question::{self, Question};
 use crate::requests::{INITIALIZE, INITIALIZED};
+use crate::stage::Stage;
 
 type Failure = Box<dyn Error>;
 
@@ -241,32 +237,9 @@ fn answer(
     Ok(())
 }
 
-/// A real shard over a ring in memory, whose one peer asks `together` times a turn.
+/// A real shard whose one peer asks `together` times a turn.
 fn turn(question: Question, messages: u64, together: u64) -> Result<(), Failure> {
-    let catalog = question::catalog()?;
-    let mut options = Options::default();
-    options.engine.blocking_threads = 1;
-    let (seeds, _handle) = Server::new(catalog).options(options).seeds(1)?;
-    let seed = seeds.into_iter().next().ok_or("no seed")?;
-    let ring = MemoryRing::new();
-    let host = Rc::new(Native::new(ring.waker()));
-    let inlet = Inlet::Listener { listener: LISTENER, transport: Transport::Tcp };
-    let mut shard = seed.build(ring, host, &[inlet])?;
-    let mut say = |script: &[u8], times: u64| {
-        shard.ring_mut().say(script, times);
-        let before = shard.ring().sent_bytes;
-        // One turn more, for what was sent in the last one to come back.
-        for _ in 0..=times {
-            shard.turn(corelane::engine::ring::Patience::None);
-        }
-        shard.ring().sent_bytes - before
-    };
-    say(&[INITIALIZE, INITIALIZED].concat().into_bytes(), 1);
-    let line = question.line();
-    let answer = say(&line, 1);
-    let sent = say(&line.repeat(usize::try_from(together)?), messages / together);
-    if answer == 0 || sent != messages / together * together * answer {
-        return Err(format!("{messages} requests got {sent} bytes of {answer} each").into());
-    }
-    Ok(())
+    let mut stage = Stage::open(Transport::Tcp, 1)?;
+    stage.say(&[INITIALIZE, INITIALIZED].concat().into_bytes(), 1);
+    stage.ask(&question.line(), messages, together)
 }
