@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::hint::black_box;
 
-use corelane::guard::origin::{OriginGuard, OriginOptions};
+use corelane::guard::origin::{OriginGuard, OriginOptions, RememberingGuard};
 use corelane::observe::label::Transport;
 use corelane::transport::http::head::Field;
 use corelane::transport::http::ladder::{Profile, admit_head};
@@ -63,7 +63,7 @@ pub(crate) fn run(stop: Stop, era: Era, messages: u64) -> Result<(), Failure> {
 fn admit(stop: Stop, era: Era, messages: u64) -> Result<(), Failure> {
     let request = Template::echo_post(era, MESSAGE_BYTES, HOST.parse()?).repeat(1);
     let options = OriginOptions { is_loopback: true, ..OriginOptions::default() };
-    let guard = OriginGuard::new(&options)?;
+    let mut guard = RememberingGuard::new(OriginGuard::new(&options)?);
     let (profile, limits) = (Profile::default(), Limits::default());
     let mut reader = RequestReader::new();
     let mut arrival = vec![0; request.len()];

@@ -25,7 +25,8 @@ use crate::guard::origin::Blocked;
 use crate::protocol::error::{Error, Kind as Fault};
 use crate::protocol::message;
 use crate::protocol::revision::Revision;
-use crate::server::http::{Manner, RETRY_AFTER_SECONDS};
+use crate::server::http::{Http, Manner, RETRY_AFTER_SECONDS};
+use crate::server::session::Member;
 use crate::transport::http::fields::{Allowed, Fields};
 use crate::transport::http::head::{Field, Head, Verb};
 use crate::transport::http::ladder::{self, Kind, Refusal, Step};
@@ -101,8 +102,8 @@ impl ShardDriver {
         (text, length): (&mut [u8], usize),
         now: Moment,
     ) {
-        let incoming = Incoming { key, head, bytes, manner: self.manner(head), now };
-        let kind = match self.admit(&incoming) {
+        let incoming = Incoming { key, head, bytes, manner: manner(&self.http, head), now };
+        let kind = match admit(&mut self.http, &incoming) {
             Ok(kind) => kind,
             Err(refusal) => return self.refuse(&incoming, &refusal),
         };
@@ -122,39 +123,12 @@ impl ShardDriver {
         }
     }
 
-    /// How the answers to a request are to be written, as far as its head tells.
-    fn manner(&self, head: &Head) -> Manner {
-        let strict = self.http.profile.strict;
-        Manner {
-            is_chunked: head.minor_version > 0,
-            closes: !head.keeps_alive || head.minor_version == 0,
-            may_stream: strict.is_none() && head.accept.event_stream,
-            is_modern: true,
-            session: None,
-            version: strict.map(Revision::as_str),
-        }
-    }
-
-    /// Asks the guard and the ladder.
-    fn admit<'a>(&self, incoming: &Incoming<'a>) -> Result<Kind<'a>, Refusal> {
-        let Incoming { head, bytes, .. } = *incoming;
-        let origin = incoming.origin();
-        if let Err(blocked) = self.http.origin.admit(head.field(bytes, Field::Host), origin) {
-            let step = match blocked {
-                Blocked::Host => Step::Host,
-                Blocked::Origin => Step::Origin,
-            };
-            return Err(step.refuse(blocked.message()));
-        }
-        ladder::admit_head(head, bytes, &self.http.profile)
-    }
-
     /// A head whose body is still to come: a request that is refused by its head is refused now,
     /// and a client that waits for a word before it sends the body hears it.
     fn foresee(&mut self, key: Key, now: Moment) {
         let Some((head, bytes)) = self.link.announced(key) else { return };
-        let manner = Manner { closes: true, ..self.manner(head) };
-        match self.admit(&Incoming { key, head, bytes, manner, now }) {
+        let manner = Manner { closes: true, ..manner(&self.http, head) };
+        match admit(&mut self.http, &Incoming { key, head, bytes, manner, now }) {
             Ok(_) if !head.expects_continue => {}
             Ok(_) => {
                 if let Some(out) = self.link.outgoing(key) {
@@ -270,4 +244,31 @@ impl ShardDriver {
             self.end_after_answer(incoming.key);
         }
     }
+}
+
+/// How the answers to a request are to be written, as far as its head tells.
+fn manner(http: &Http<Member>, head: &Head) -> Manner {
+    let strict = http.profile.strict;
+    Manner {
+        is_chunked: head.minor_version > 0,
+        closes: !head.keeps_alive || head.minor_version == 0,
+        may_stream: strict.is_none() && head.accept.event_stream,
+        is_modern: true,
+        session: None,
+        version: strict.map(Revision::as_str),
+    }
+}
+
+/// Asks the guard and the ladder.
+fn admit<'a>(http: &mut Http<Member>, incoming: &Incoming<'a>) -> Result<Kind<'a>, Refusal> {
+    let Incoming { head, bytes, .. } = *incoming;
+    let origin = incoming.origin();
+    if let Err(blocked) = http.origin.admit(head.field(bytes, Field::Host), origin) {
+        let step = match blocked {
+            Blocked::Host => Step::Host,
+            Blocked::Origin => Step::Origin,
+        };
+        return Err(step.refuse(blocked.message()));
+    }
+    ladder::admit_head(head, bytes, &http.profile)
 }

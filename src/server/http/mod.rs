@@ -49,7 +49,7 @@ use std::time::Duration;
 use crate::base::slab::Key;
 use crate::base::time::{Calendar, Moment};
 use crate::engine::timer::Wheel;
-use crate::guard::origin::OriginGuard;
+use crate::guard::origin::{OriginGuard, RememberingGuard};
 use crate::transport::http::date::Date;
 use crate::transport::http::ladder::Profile;
 use crate::transport::http::limits::Limits;
@@ -60,7 +60,7 @@ pub(super) struct Http<S> {
     /// Which ways of HTTP are open.
     pub(super) profile: Profile,
     /// Who may use them.
-    pub(super) origin: OriginGuard,
+    pub(super) origin: RememberingGuard,
     /// What one request may take.
     pub(super) limits: Limits,
     /// How long answers may take.
@@ -103,7 +103,7 @@ impl<S> Http<S> {
         let (touched, wheel, date) = (Vec::new(), Wheel::new(), Date::new(0));
         Self {
             profile,
-            origin,
+            origin: RememberingGuard::new(origin),
             limits,
             patience,
             sessions,
