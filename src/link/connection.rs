@@ -69,14 +69,14 @@ pub(super) enum Reader {
     /// Lines of JSON.
     Lines(LineReader),
     /// Requests of HTTP.
-    Requests(Box<RequestReader>),
+    Requests(RequestReader),
 }
 
 impl Reader {
     fn of(framing: Framing) -> Self {
         match framing {
             Framing::Lines => Self::Lines(LineReader::new()),
-            Framing::Requests => Self::Requests(Box::default()),
+            Framing::Requests => Self::Requests(RequestReader::new()),
         }
     }
 

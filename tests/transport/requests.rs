@@ -254,7 +254,7 @@ fn a_length_that_is_only_said_takes_little_memory() {
 
 #[test]
 fn an_idle_reader_is_small() {
-    assert!(size_of::<RequestReader>() <= 240, "{}", size_of::<RequestReader>());
+    assert!(size_of::<RequestReader>() <= 16, "{}", size_of::<RequestReader>());
 }
 
 #[test]
