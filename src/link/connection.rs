@@ -1,8 +1,10 @@
 //! The state of one connection.
 
+use std::mem::replace;
 use std::net::SocketAddr;
 
 use super::Stream;
+use crate::base::pool::BufferPool;
 use crate::base::time::Moment;
 use crate::engine::ring::Socket;
 use crate::transport::http::reader::RequestReader;
@@ -16,30 +18,13 @@ use crate::transport::ndjson::LineReader;
 ///  Open ───────────────────────▶ Draining ───────────────▶ Lingering ──────────────────▶ Closing
 ///    └──────────────────── failure, silence, close ────────────────────────────────────────▲
 /// ```
+///
+/// In this order: what each arrival, each flush and the end of each send look at stands in front
+/// and together. With a thousand connections every line of memory that is looked at is fetched
+/// anew.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "six independent facts")]
+#[repr(C)]
 pub struct Connection<S> {
-    /// The driver's own state of this connection.
-    pub session: S,
-    /// Corked bytes: whole texts with their terminators, to be sent at the end of the turn.
-    pub outgoing: Vec<u8>,
-    /// What the peer waits for.
-    pub standing: Standing,
-    /// The other end, where it is known.
-    pub peer: Option<SocketAddr>,
-    pub(super) receive: Socket,
-    pub(super) send: Socket,
-    pub(super) reader: Reader,
-    /// Bytes that arrived while the connection was not to be read, from `stash_from` on.
-    pub(super) stash: Vec<u8>,
-    pub(super) stash_from: usize,
-    /// Bytes with the ring.
-    pub(super) sending_bytes: usize,
-    /// The last complete message, answer, progress of a send or goodbye; until there is one, the
-    /// opening.
-    pub(super) active: Moment,
-    /// What this connection last weighed, see [`super::Link::weigh`].
-    pub(super) weight: usize,
     pub(super) phase: Phase,
     pub(super) corked: bool,
     pub(super) paused: bool,
@@ -47,10 +32,31 @@ pub struct Connection<S> {
     pub(super) held: bool,
     /// The peer will send nothing more.
     pub(super) input_ended: bool,
-    /// Why it ends, from the moment that this is known.
-    pub(super) ending: Option<Ending>,
     /// A complete message has come.
     pub(super) spoke: bool,
+    /// Why it ends, from the moment that this is known.
+    pub(super) ending: Option<Ending>,
+    pub(super) receive: Socket,
+    pub(super) send: Socket,
+    /// Bytes with the ring.
+    pub(super) sending_bytes: usize,
+    /// Corked bytes: whole texts with their terminators, to be sent at the end of the turn.
+    pub outgoing: Vec<u8>,
+    /// What this connection last weighed, see [`super::Link::weigh`].
+    pub(super) weight: usize,
+    /// The last complete message, answer, progress of a send or goodbye; until there is one, the
+    /// opening.
+    pub(super) active: Moment,
+    /// Bytes that arrived while the connection was not to be read, from `stash_from` on.
+    pub(super) stash: Vec<u8>,
+    pub(super) reader: Reader,
+    pub(super) stash_from: usize,
+    /// What the peer waits for.
+    pub standing: Standing,
+    /// The driver's own state of this connection.
+    pub session: S,
+    /// The other end, where it is known.
+    pub peer: Option<SocketAddr>,
 }
 
 /// What the bytes of a connection are.
@@ -184,6 +190,23 @@ impl<S> Connection<S> {
     /// Bytes held for this connection: half a message, what waits to be read, what waits to go.
     pub(super) const fn held_bytes(&self) -> usize {
         self.reader.held_bytes() + self.stash.len() + self.queued_bytes()
+    }
+
+    /// A whole text has come: its answer will be written in this turn.
+    #[inline]
+    pub(super) fn hear(&mut self, now: Moment, pool: &mut BufferPool) {
+        self.active = now;
+        self.spoke = true;
+        if self.outgoing.capacity() == 0 {
+            self.outgoing = pool.take();
+        }
+    }
+
+    /// Marks it as one that has something to send when the turn ends; `false` where it was marked
+    /// before.
+    #[inline]
+    pub(super) const fn cork(&mut self) -> bool {
+        !replace(&mut self.corked, true)
     }
 
     /// Whether lines of this connection are carried down the road at present.

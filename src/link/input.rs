@@ -34,24 +34,12 @@ impl<S> Link<S> {
         };
         let line = reader.next(arrival, from, bound, || pool.take());
         if line != Line::NeedMore {
-            self.heard(key, now);
+            connection.hear(now, pool);
+            if connection.cork() {
+                self.corked.push(key);
+            }
         }
         line
-    }
-
-    /// A whole text has come: its answer will be written in this turn.
-    #[inline]
-    pub(super) fn heard(&mut self, key: Key, now: Moment) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.active = now;
-        connection.spoke = true;
-        if connection.outgoing.capacity() == 0 {
-            connection.outgoing = self.pool.take();
-        }
-        if !connection.corked {
-            connection.corked = true;
-            self.corked.push(key);
-        }
     }
 
     /// The line announced by [`Line::Assembled`], with padding, and its length. Give the buffer

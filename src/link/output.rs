@@ -19,8 +19,7 @@ impl<S> Link<S> {
         if connection.outgoing.capacity() == 0 {
             connection.outgoing = self.pool.take();
         }
-        if !connection.corked {
-            connection.corked = true;
+        if connection.cork() {
             self.corked.push(key);
         }
         Some(&mut connection.outgoing)
@@ -32,8 +31,11 @@ impl<S> Link<S> {
         for key in corked.drain(..) {
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.corked = false;
+                let ends = connection.is_discarding();
                 self.depart(ring, key);
-                self.advance(ring, key, now);
+                if ends {
+                    self.advance(ring, key, now);
+                }
             }
         }
         self.corked = corked;
@@ -94,11 +96,15 @@ impl<S> Link<S> {
         connection.sending_bytes = 0;
         connection.active = now;
         self.pool.give(buffer);
-        if !connection.outgoing.is_empty() && !connection.corked {
-            connection.corked = true;
+        if !connection.outgoing.is_empty() && connection.cork() {
             self.corked.push(key);
         }
+        let is_usual = connection.is_read() && connection.stash.is_empty();
         self.weigh(key);
+        if is_usual {
+            // It neither ends nor waits to be read again.
+            return Next::Nothing;
+        }
         self.advance(ring, key, now);
         self.try_resume(key)
     }

@@ -43,14 +43,14 @@ impl<S> Link<S> {
         let was_inside = requests.is_inside_request();
         let pool = &mut self.pool;
         let next = requests.next(arrival, from, limits, || pool.take());
-        match next {
-            reader::Next::NeedMore => {
-                if !was_inside && requests.is_inside_request() {
-                    // From here on it has to be complete within the lease.
-                    connection.active = now;
-                }
+        if !matches!(next, reader::Next::NeedMore) {
+            connection.hear(now, pool);
+            if connection.cork() {
+                self.corked.push(key);
             }
-            _ => self.heard(key, now),
+        } else if !was_inside && requests.is_inside_request() {
+            // From here on it has to be complete within the lease.
+            connection.active = now;
         }
         next
     }
