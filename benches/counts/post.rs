@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::hint::black_box;
 
-use corelane::guard::origin::{OriginGuard, OriginOptions, RememberingGuard};
+use corelane::guard::origin::{Blocked, OriginGuard, OriginOptions, RememberingGuard};
 use corelane::observe::label::Transport;
 use corelane::transport::http::head::Field;
 use corelane::transport::http::ladder::{Profile, admit_head};
@@ -77,7 +77,7 @@ fn admit(stop: Stop, era: Era, messages: u64) -> Result<(), Failure> {
             continue;
         }
         let [host, origin] = [Field::Host, Field::Origin].map(|field| head.field(&arrival, field));
-        guard.admit(host, origin).map_err(|blocked| blocked.message())?;
+        guard.admit(host, origin).map_err(Blocked::message)?;
         let kind = admit_head(&head, &arrival, &profile);
         black_box(kind).map_err(|refusal| refusal.error.message)?;
     }

@@ -91,6 +91,9 @@ impl ShardDriver {
                 Next::NeedMore => return from,
             }
             self.link.balance(key);
+            if from == length {
+                return length;
+            }
         }
     }
 

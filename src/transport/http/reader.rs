@@ -110,10 +110,12 @@ impl RequestReader {
         limits: &Limits,
         spare: impl FnOnce() -> Vec<u8>,
     ) -> Next {
-        if self.stage == Stage::Idle {
-            return self.begin(arrival, from, limits, spare);
+        if self.stage != Stage::Idle
+            && let Some(next) = self.go_on(arrival, from, limits)
+        {
+            return next;
         }
-        self.go_on(arrival, from, limits, spare)
+        self.begin(arrival, from, limits, spare)
     }
 
     /// The request announced by [`Next::Assembled`]. Give its memory back to the pool.
@@ -203,26 +205,21 @@ impl RequestReader {
         begun.begin_body(head, arrival, from, limits).unwrap_or_else(|refusal| self.refuse(refusal))
     }
 
-    /// Goes on with a request that has begun in an earlier arrival.
+    /// Goes on with a request that has begun in an earlier arrival. Nothing, where one that was
+    /// given up is over: another may begin.
     #[inline(never)]
-    fn go_on(
-        &mut self,
-        arrival: &[u8],
-        from: &mut usize,
-        limits: &Limits,
-        spare: impl FnOnce() -> Vec<u8>,
-    ) -> Next {
+    fn go_on(&mut self, arrival: &[u8], from: &mut usize, limits: &Limits) -> Option<Next> {
         let Some(begun) = self.begun.as_mut().filter(|_| self.stage == Stage::Begun) else {
             *from = arrival.len();
-            return Next::NeedMore;
+            return Some(Next::NeedMore);
         };
         match begun.go_on(arrival, from, limits) {
-            Ok(Some(next)) => next,
+            Ok(Some(next)) => Some(next),
             Ok(None) => {
                 self.stage = Stage::Idle;
-                self.begin(arrival, from, limits, spare)
+                None
             }
-            Err(refusal) => self.refuse(refusal),
+            Err(refusal) => Some(self.refuse(refusal)),
         }
     }
 

@@ -110,7 +110,7 @@ fn read(bytes: &[u8], length: usize, request: &Request<'_, '_>) -> Result<Head, 
     let mut reading = Reading::default();
     for line in &*request.headers {
         let start = offset(bytes, line.name.as_bytes());
-        is_strict &= start >= 2 && bytes[start - 2] == b'\r';
+        is_strict &= bytes.get(start.wrapping_sub(2)) == Some(&b'\r');
         reading.take(bytes, line.name.as_bytes(), line.value)?;
     }
     if !is_strict {
