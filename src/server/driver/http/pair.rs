@@ -35,7 +35,8 @@ impl ShardDriver {
             let answer = (Status::UNAVAILABLE, Body::Nothing, fields);
             return self.answer(incoming, answer, &[]);
         };
-        self.http.evicted.extend(begun.evicted);
+        let evicted = self.http.sessions.make_room(begun.key);
+        self.http.evicted.extend(evicted);
         let from = self.open_exchange(incoming, manner, Bearer::Session(begun.id));
         if let Some(connection) = self.link.connections.get_mut(incoming.key) {
             connection.standing.repay();
