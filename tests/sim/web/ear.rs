@@ -137,17 +137,12 @@ impl Guest {
             None => false,
         };
         let is_fine = match (asked.kind, status) {
-            // The session of nobody may be looked for on another shard, and for long.
-            (Kind::Plain(404), 200) => head.is_stream,
             (Kind::Plain(expected) | Kind::Bare(expected), _) => status == expected,
             (_, 503) => facts.drains || facts.ttl.is_none() || facts.is_crowded,
             (Kind::Begin | Kind::Modern | Kind::Subscribe, 200) => true,
             (Kind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
-            // It waited for long on the way to the shard of its session.
-            (Kind::Notice | Kind::Confirm | Kind::Delete, 200) => head.is_stream,
-            // It is refused in the stream.
-            _ if must_be_gone => head.is_stream,
+            _ if must_be_gone => false,
             (Kind::Request | Kind::Listen | Kind::Resume(_), 200) => true,
             (Kind::Notice | Kind::Confirm, 202) | (Kind::Delete, 204) => true,
             (Kind::Listen, 409) => self.listens(asked) > 1,
@@ -161,7 +156,7 @@ impl Guest {
         {
             self.books[session].gone.get_or_insert(now);
         }
-        if asked.kind == Kind::Confirm && matches!(status, 200 | 202) {
+        if asked.kind == Kind::Confirm && status == 202 {
             self.session = asked.session;
         }
         if asked.kind == Kind::Begin && status == 200 {
@@ -178,7 +173,7 @@ impl Guest {
     fn lose(&mut self, asked: &Asked, stream: u32, now: Moment) -> bool {
         let Some(session) = asked.session else { return false };
         let book = &mut self.books[session];
-        if book.must_be_open(stream, now) {
+        if book.must_be_open(stream, now) || book.must_be_kept(stream, now) {
             return false;
         }
         book.streams.entry(stream).or_default().is_lost = true;
@@ -226,19 +221,6 @@ impl Guest {
             if message["method"] == "elicitation/create" {
                 self.tally.asked += 1;
                 self.questions.push((session, message.clone()));
-            }
-            if message.get("id").is_none() && message.get("error").is_some() {
-                // It waited for long on the way to the shard of its session, and is refused there.
-                asked.is_answered = true;
-                return match asked.kind {
-                    Kind::Resume(stream) if self.lose(asked, stream, now) => Ok(()),
-                    Kind::Listen => Ok(()),
-                    Kind::Resume(_) => Err(format!("{message} answers {asked:?}")),
-                    _ => {
-                        self.books[session].gone.get_or_insert(now);
-                        Ok(())
-                    }
-                };
             }
             if self.books[session].gone.is_some_and(|gone| gone <= asked.said) {
                 return Err(format!("{message} is said in a session that has gone"));
@@ -319,9 +301,7 @@ impl Guest {
         if is_plain {
             return Ok(());
         }
-        let wants_none =
-            matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete | Kind::Plain(_));
-        if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
+        if asked.is_answered || asked.is_put_off || facts.drains {
             return Ok(());
         }
         let Some(session) = asked.session else {
