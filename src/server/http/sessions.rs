@@ -298,7 +298,7 @@ impl<S> Sessions<S> {
         assert_eq!(event_bytes, self.event_bytes);
         assert!(event_bytes <= self.bounds.event_bytes_max);
         assert!(self.lingering.len() <= self.bounds.lingering_max);
-        assert!(self.lingering.is_sorted_by_key(|(since, ..)| *since));
+        assert!(self.lingering.iter().is_sorted_by_key(|(since, ..)| *since));
         let (mut before, mut key, mut since) = (None, self.idle_first, Moment::ORIGIN);
         while let Some(held) = key.and_then(|key| self.slab.get(key)) {
             assert!(held.is_in_line && held.before == before && held.since >= since);
