@@ -142,7 +142,8 @@ fn a_handshake_that_fails_costs_nobody_a_session() {
         client.ask(&session.post(&bare(3, "ping"))).expect_error(404, -32600, None);
         assert_eq!(client.ask(&next.post(&bare(4, "ping"))).status(), 200);
         drop(client);
-        stage.close();
+        let counted = stage.close().sessions;
+        assert_eq!((counted.begun, counted.evicted), (2, 1), "{counted:?}");
     });
 }
 

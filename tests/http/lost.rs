@@ -56,7 +56,29 @@ fn an_end_that_was_sent_and_not_received_is_sent_again() {
             assert_eq!(text(&client.heard().1), "held");
             client.reset();
         }
-        stage.close();
+        let counters = stage.close();
+        assert_eq!(counters.sessions.resumed, 3, "{counters}");
+    });
+}
+
+#[test]
+fn an_answer_that_finds_no_room_to_wait_is_lost_and_counted() {
+    on_one_shard_and_two(|mut options| {
+        options.http.event_bytes_max = LONG_BYTES;
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), LEGACY);
+        let (client, seen) = begin(&stage, &session, "long");
+        drop(client);
+        stage.until_connections(0);
+        stage.open_gate();
+        session.until_answered("long");
+        let mut client = session.connect();
+        client.ask_stream(&session.resume(&seen));
+        client.expect_end_of_stream();
+        client.expect_alive();
+        drop(client);
+        let counters = stage.close();
+        assert_eq!(counters.sessions.events_lost, 1, "{counters}");
     });
 }
 
@@ -84,6 +106,7 @@ fn streams_that_were_sent_are_kept_for_a_while_and_only_the_newest() {
             client.expect_end_of_stream();
         }
         drop(client);
-        stage.close();
+        let counted = stage.close().sessions;
+        assert_eq!((counted.resumed, counted.not_resumed), (16, 4), "{counted:?}");
     });
 }

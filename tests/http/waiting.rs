@@ -110,7 +110,9 @@ fn of_two_that_wait_to_listen_one_is_told_that_it_may_not() {
         let stage = Stage::open(options);
         let mut stalled = Stalled::begin(&stage);
         let mut asked = [(); 2].map(|()| stalled.free.pop().expect("a connection"));
-        asked.iter_mut().for_each(|client| client.send(&stalled.session.listen()));
+        for client in &mut asked {
+            client.send(&stalled.session.listen());
+        }
         stalled.until_late(&stage);
         stage.open_gate();
         let mut heads = asked.each_mut().map(Client::head);
@@ -162,7 +164,9 @@ fn a_call_for_whose_answer_there_is_no_room_does_not_begin() {
             assert_eq!(stage.told(), "begun");
             slow
         });
-        ["a", "b"].iter().for_each(|id| session.until_answered(id));
+        for id in ["a", "b"] {
+            session.until_answered(id);
+        }
         stage.close_gate();
         options.limits.requests_in_flight_max = 1;
         options.http.connections_max = 1;

@@ -57,7 +57,9 @@ mod tests {
         shards[2].tell(Population { sessions: 0, streams: 11 });
         shards[2].tell(Population { sessions: 0, streams: 11 });
         assert_eq!(shards[0].all(), Population { sessions: 3, streams: 31 });
-        shards.iter_mut().for_each(|shard| shard.tell(Population::default()));
+        for shard in &mut shards {
+            shard.tell(Population::default());
+        }
         assert_eq!(census.all(), Population::default());
     }
 }

@@ -255,7 +255,7 @@ pub(crate) fn read(text: &str) -> Result<Value, String> {
 }
 
 /// How long a stream is kept at least when it is over, and how many.
-const KEPT_MIN: Duration = Duration::from_secs(60);
+const KEPT_MIN: Duration = Duration::from_mins(1);
 const STREAMS_KEPT_MIN: usize = 16;
 /// How late anything may be: naps, delays, the way between shards.
 const LATE_MAX: Duration = Duration::from_millis(25);

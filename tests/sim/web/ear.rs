@@ -110,8 +110,8 @@ impl Guest {
                 asked.head = Some(head);
                 Ok(false)
             }
-            Piece::Event(event) => self.hear_event(asked, &event, now).map(|()| false),
-            Piece::Body(body) => self.hear_body(asked, &body, now, facts).map(|()| true),
+            Piece::Event(event) => self.hear_event(asked, &event).map(|()| false),
+            Piece::Body(body) => self.hear_body(asked, &body, facts).map(|()| true),
             Piece::End => self.hear_end(asked, facts).map(|()| true),
         }
     }
@@ -192,7 +192,7 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_event(&mut self, asked: &mut Asked, event: &Event, now: Moment) -> Result<(), String> {
+    fn hear_event(&mut self, asked: &mut Asked, event: &Event) -> Result<(), String> {
         asked.is_put_off |= event.retry.is_some() && event.id.is_none();
         let message = match asked.session {
             Some(session) => self.books[session].hear_event(&mut asked.carried, event, asked.id)?,
@@ -206,17 +206,12 @@ impl Guest {
         let was_answered = event.data.as_ref().is_some_and(is_answer);
         asked.is_answered |= was_answered && asked.id.is_some();
         match message {
-            Some(message) => self.hear_message(asked, &message, now),
+            Some(message) => self.hear_message(asked, &message),
             None => Ok(()),
         }
     }
 
-    fn hear_message(
-        &mut self,
-        asked: &mut Asked,
-        message: &Value,
-        now: Moment,
-    ) -> Result<(), String> {
+    fn hear_message(&mut self, asked: &mut Asked, message: &Value) -> Result<(), String> {
         if let Some(session) = asked.session {
             if message["method"] == "elicitation/create" {
                 self.tally.asked += 1;
@@ -260,13 +255,7 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_body(
-        &mut self,
-        asked: &mut Asked,
-        body: &[u8],
-        now: Moment,
-        facts: Facts,
-    ) -> Result<(), String> {
+    fn hear_body(&mut self, asked: &mut Asked, body: &[u8], facts: Facts) -> Result<(), String> {
         let status = asked.head.as_ref().map_or(0, |head| head.status);
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
         let is_call = matches!(asked.kind, Kind::Begin | Kind::Request | Kind::Modern);
@@ -279,7 +268,7 @@ impl Guest {
         }
         asked.is_answered = true;
         if asked.kind != Kind::Begin {
-            return self.hear_message(asked, &message, now);
+            return self.hear_message(asked, &message);
         }
         self.tally.answers += 1;
         let agreed = message["result"]["protocolVersion"].as_str().and_then(Revision::parse);

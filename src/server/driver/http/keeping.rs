@@ -122,6 +122,9 @@ impl ShardDriver {
                 resumed.map(|it| (stream, number, it.replaced, it.is_finished))
             }
         };
+        let counts = &mut self.road.counters.sessions;
+        counts.resumed += u64::from(after.is_some() && begun.is_ok());
+        counts.not_resumed += u64::from(after.is_some() && begun.is_err());
         let (stream, after, replaced, is_finished) = match begun {
             Ok(begun) => begun,
             Err(refusal) => return self.tell(from, Utterance::Refused(step_of(refusal))),

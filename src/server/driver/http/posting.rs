@@ -214,6 +214,9 @@ impl Alone<'_> {
             self.http.sessions.touch(begun.key, now);
             // A handshake that fails costs nobody a session.
             let evicted = self.http.sessions.make_room(begun.key);
+            let counts = &mut self.road.counters.sessions;
+            counts.begun += 1;
+            counts.evicted += u64::from(evicted.is_some());
             self.http.evicted.extend(evicted);
             return Posted::Answered;
         }

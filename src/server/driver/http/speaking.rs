@@ -85,6 +85,8 @@ impl ShardDriver {
 
     fn push_event(&mut self, key: Key, stream: u32, said: Said, text: Bytes) {
         let Some(pushed) = self.http.sessions.push(key, stream, text.clone()) else { return };
+        let is_lost = pushed.exchange.is_none() && !pushed.is_kept;
+        self.road.counters.sessions.events_lost += u64::from(is_lost);
         if let Some(to) = pushed.exchange {
             let id = EventId { stream, number: pushed.number };
             self.tell(to, Utterance::Event { id, said, text });
