@@ -165,6 +165,22 @@ group! {
 }
 
 group! {
+    /// Legacy sessions over HTTP, and their streams that clients come back for.
+    Sessions {
+        /// Sessions that began.
+        begun,
+        /// Sessions that made room for others.
+        evicted,
+        /// Streams that a client came back for.
+        resumed,
+        /// Streams that a client came back for in vain: forgotten, or never there.
+        not_resumed,
+        /// Events that came while their client was away, and found no room to wait for it.
+        events_lost,
+    }
+}
+
+group! {
     /// What was wrong on the wire, before there was a message.
     Faults {
         /// Not a frame: bytes that no message can begin with or end in.
@@ -222,6 +238,8 @@ pub struct Counters {
     pub errors: ErrorTable,
     /// Streams of notifications.
     pub subscriptions: Subscriptions,
+    /// Legacy sessions over HTTP.
+    pub sessions: Sessions,
     /// Broken input below JSON-RPC.
     pub faults: Faults,
     /// The shard itself.
@@ -237,6 +255,7 @@ impl Counters {
         self.questions.add(&other.questions);
         self.errors.add(&other.errors);
         self.subscriptions.add(&other.subscriptions);
+        self.sessions.add(&other.sessions);
         self.faults.add(&other.faults);
         self.shard.add(&other.shard);
     }
@@ -250,6 +269,7 @@ impl Counters {
         self.questions.each(&mut |name, value| see("questions", name, value));
         see("errors", "sent", self.errors.total());
         self.subscriptions.each(&mut |name, value| see("subscriptions", name, value));
+        self.sessions.each(&mut |name, value| see("sessions", name, value));
         self.faults.each(&mut |name, value| see("faults", name, value));
         self.shard.each(&mut |name, value| see("shard", name, value));
     }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::desk::Note;
-use super::http::Http;
+use super::http::{Census, Http};
 use super::letter::{Letter, Limits, Notice};
 use super::pipeline::Road;
 use super::session::{Member, Session};
@@ -55,6 +55,8 @@ pub struct ShardDriver {
     pub(super) http: Http<Member>,
     /// Connections over HTTP served by all shards together.
     pub(super) served_http: Arc<Tally>,
+    /// Sessions and streams of all shards together.
+    pub(super) census: Census,
     pub(super) stage: Stage,
     /// The shard ends with its connections: there will be no other (stdio).
     pub(super) ends_with_input: bool,
@@ -99,6 +101,7 @@ pub(super) struct Parts {
     pub(super) mailbox: Mailbox<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) served_http: Arc<Tally>,
+    pub(super) census: Census,
     pub(super) http: Http<Member>,
     pub(super) limits: Limits,
 }
@@ -106,7 +109,8 @@ pub(super) struct Parts {
 impl ShardDriver {
     /// A driver without connections.
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { link, parser, road, mailbox, served, served_http, http, limits } = parts;
+        let Parts { link, parser, road, mailbox, served, served_http, census, http, limits } =
+            parts;
         Self {
             shard: road.shard,
             link,
@@ -117,6 +121,7 @@ impl ShardDriver {
             served,
             http,
             served_http,
+            census,
             limits,
             stage: Stage::Serving,
             ends_with_input: false,
@@ -385,6 +390,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.tell_changed_tasks(ring, now);
         self.end_unanswered();
         self.settle_exchanges(ring, now);
+        self.be_counted();
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));

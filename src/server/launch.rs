@@ -20,6 +20,7 @@ pub use self::threads::StartError;
 use self::threads::{Sources, Threads};
 use super::editor::{Editor, Makers, PendingEdit};
 use super::files::{Files, Publisher, Watch};
+use super::http::Census;
 use super::letter::{Busy, Circular, Notice};
 use super::options::{HttpOptions, Options};
 use super::questions::rounds::ROUNDS_REMEMBERED_MAX;
@@ -253,6 +254,7 @@ impl Server {
             Some(edits) => Makers::Receiver(edits.clone()),
             None => Makers::Pool(Arc::clone(&blocking)),
         };
+        let census = Census::default();
         let seed = |seat| ShardSeed {
             origin,
             spent: Arc::clone(&spent),
@@ -263,6 +265,7 @@ impl Server {
             guard: guard.clone(),
             served: Arc::clone(&served),
             served_http: Arc::clone(&served_http),
+            census: census.clone(),
             blocking: Arc::clone(&blocking),
             makers: makers.clone(),
             editor: Arc::clone(&editor),

@@ -8,12 +8,13 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
 use super::editor::{Drafts, Editor, Makers};
-use super::http::{self, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
+use super::http::{self, Census, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
 use super::letter::{Letter, Limits};
 use super::options::{HttpOptions, Options};
 use super::pipeline::Road;
@@ -41,8 +42,16 @@ use crate::transport::http::ladder::Profile;
 /// Connections beyond the limit that may be told so at the same time, on each shard.
 pub(super) const REFUSALS_MAX: u32 = 64;
 
-/// Streams of one session that have ended and were not sent to their end.
+/// Streams of one session that have ended and that its client may come back for.
 const STREAMS_KEPT_MAX: usize = 16;
+
+/// How long a stream that was sent to its end can be resumed: twice as long as a client waits for
+/// the next comment before it knows that its connection is dead.
+const STREAM_LINGER: Duration = Duration::from_mins(1);
+
+/// How many such streams a shard has at once: below 1 MiB besides their events, which have a bound
+/// of their own.
+const STREAMS_LINGERING_MAX: usize = 4_096;
 
 /// Whose draws the names of sessions are: behind those of every shard's tasks.
 const SESSION_DRAWS: u32 = 1 << 16 | 1;
@@ -59,6 +68,7 @@ pub struct ShardSeed {
     pub(super) post: Post<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) served_http: Arc<Tally>,
+    pub(super) census: Census,
     pub(super) blocking: Arc<BlockingPool>,
     pub(super) makers: Makers,
     pub(super) editor: Arc<Editor>,
@@ -189,6 +199,7 @@ impl ShardSeed {
             mailbox: self.seat.open(ring.waker()),
             served: self.served,
             served_http: self.served_http,
+            census: self.census,
             http,
             limits,
         })
@@ -235,6 +246,8 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
                 },
             },
             event_bytes_max: options.http.event_bytes_max / shards.max(1),
+            linger: STREAM_LINGER,
+            lingering_max: STREAMS_LINGERING_MAX,
         },
         requests_in_flight_max: options.limits.requests_in_flight_max as usize,
         request_max: options.limits.request_max,

@@ -2,7 +2,7 @@
 //! which outlive the connections that their requests come through.
 //!
 //! `exchange` is one request and the answer to it, `letter` what shards write to each other about
-//! it, `page` what people see.
+//! it, `page` what people see, `census` what all shards have together.
 //!
 //! A session (2025-03-26 to 2025-11-25) is begun by `initialize` and belongs to the shard that
 //! answered it. Its name tells which shard that is (`identity`), so a request that arrives
@@ -29,8 +29,11 @@ mod letter;
 
 mod page;
 
+mod census;
+
 pub mod fuzz;
 
+pub(super) use self::census::{Census, Population};
 pub(super) use self::exchange::{Bearer, Exchange, Manner, RETRY_AFTER_SECONDS};
 pub(super) use self::identity::{SessionId, SessionIds};
 pub(super) use self::letter::{HttpLetter, Utterance, Wish};

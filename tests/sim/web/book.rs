@@ -116,11 +116,6 @@ impl Book {
     ) -> Result<Option<Value>, String> {
         let Some((stream, number)) = event.id else {
             return match &event.data {
-                // It waited for long, and nothing was said before its answer or refusal: it cannot
-                // be asked for.
-                Some(data) if carried.stream.is_none() || data.contains("\"error\"") => {
-                    read(data).map(Some)
-                }
                 Some(data) => Err(format!("an event has no name: {data}")),
                 None => Ok(None),
             };
@@ -242,6 +237,16 @@ impl Book {
         request
             .is_some_and(|it| !it.is_cancelled && !it.is_answered && now < it.said.after(it.least))
     }
+
+    /// Whether a stream that is over must still be there: its client has not heard its answer, and
+    /// has not had so many that there are newer ones enough.
+    pub(crate) fn must_be_kept(&self, stream: u32, now: Moment) -> bool {
+        let request = self.streams.get(&stream).and_then(|stream| stream.request);
+        let request = request.and_then(|id| self.requests.get(&id));
+        let is_missed = request
+            .is_some_and(|it| !it.is_cancelled && !it.is_answered && now < it.said.after(KEPT_MIN));
+        is_missed && self.requests.len() <= STREAMS_KEPT_MIN && !self.forgets
+    }
 }
 
 /// Reads a message.
@@ -249,5 +254,8 @@ pub(crate) fn read(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("{text} is no JSON: {error}"))
 }
 
+/// How long a stream is kept at least when it is over, and how many.
+const KEPT_MIN: Duration = Duration::from_mins(1);
+const STREAMS_KEPT_MIN: usize = 16;
 /// How late anything may be: naps, delays, the way between shards.
 const LATE_MAX: Duration = Duration::from_millis(25);

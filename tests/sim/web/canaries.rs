@@ -118,7 +118,11 @@ fn a_session_that_goes_too_early_and_a_request_that_is_given_up_are_noticed() {
     assert!(last_heard(&mut book, &mut Carried::default(), &[(1, 1)]));
     assert!(book.must_be_open(1, Moment::ORIGIN.after(Duration::from_millis(9))));
     assert!(!book.must_be_open(1, soon));
+    assert!(book.must_be_kept(1, soon), "its answer was not heard");
     assert_eq!(book.unfinished(), [(1, 1)]);
+    let result = json!({"jsonrpc": "2.0", "id": 7, "result": {}});
+    assert_eq!(book.hear(&result, Some(7)), Ok(true));
+    assert!(!book.must_be_kept(1, soon));
 }
 
 #[test]

@@ -110,8 +110,8 @@ impl Guest {
                 asked.head = Some(head);
                 Ok(false)
             }
-            Piece::Event(event) => self.hear_event(asked, &event, now).map(|()| false),
-            Piece::Body(body) => self.hear_body(asked, &body, now, facts).map(|()| true),
+            Piece::Event(event) => self.hear_event(asked, &event).map(|()| false),
+            Piece::Body(body) => self.hear_body(asked, &body, facts).map(|()| true),
             Piece::End => self.hear_end(asked, facts).map(|()| true),
         }
     }
@@ -137,17 +137,12 @@ impl Guest {
             None => false,
         };
         let is_fine = match (asked.kind, status) {
-            // The session of nobody may be looked for on another shard, and for long.
-            (Kind::Plain(404), 200) => head.is_stream,
             (Kind::Plain(expected) | Kind::Bare(expected), _) => status == expected,
             (_, 503) => facts.drains || facts.ttl.is_none() || facts.is_crowded,
             (Kind::Begin | Kind::Modern | Kind::Subscribe, 200) => true,
             (Kind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
-            // It waited for long on the way to the shard of its session.
-            (Kind::Notice | Kind::Confirm | Kind::Delete, 200) => head.is_stream,
-            // It is refused in the stream.
-            _ if must_be_gone => head.is_stream,
+            _ if must_be_gone => false,
             (Kind::Request | Kind::Listen | Kind::Resume(_), 200) => true,
             (Kind::Notice | Kind::Confirm, 202) | (Kind::Delete, 204) => true,
             (Kind::Listen, 409) => self.listens(asked) > 1,
@@ -161,7 +156,7 @@ impl Guest {
         {
             self.books[session].gone.get_or_insert(now);
         }
-        if asked.kind == Kind::Confirm && matches!(status, 200 | 202) {
+        if asked.kind == Kind::Confirm && status == 202 {
             self.session = asked.session;
         }
         if asked.kind == Kind::Begin && status == 200 {
@@ -178,7 +173,7 @@ impl Guest {
     fn lose(&mut self, asked: &Asked, stream: u32, now: Moment) -> bool {
         let Some(session) = asked.session else { return false };
         let book = &mut self.books[session];
-        if book.must_be_open(stream, now) {
+        if book.must_be_open(stream, now) || book.must_be_kept(stream, now) {
             return false;
         }
         book.streams.entry(stream).or_default().is_lost = true;
@@ -197,7 +192,7 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_event(&mut self, asked: &mut Asked, event: &Event, now: Moment) -> Result<(), String> {
+    fn hear_event(&mut self, asked: &mut Asked, event: &Event) -> Result<(), String> {
         asked.is_put_off |= event.retry.is_some() && event.id.is_none();
         let message = match asked.session {
             Some(session) => self.books[session].hear_event(&mut asked.carried, event, asked.id)?,
@@ -211,34 +206,16 @@ impl Guest {
         let was_answered = event.data.as_ref().is_some_and(is_answer);
         asked.is_answered |= was_answered && asked.id.is_some();
         match message {
-            Some(message) => self.hear_message(asked, &message, now),
+            Some(message) => self.hear_message(asked, &message),
             None => Ok(()),
         }
     }
 
-    fn hear_message(
-        &mut self,
-        asked: &mut Asked,
-        message: &Value,
-        now: Moment,
-    ) -> Result<(), String> {
+    fn hear_message(&mut self, asked: &mut Asked, message: &Value) -> Result<(), String> {
         if let Some(session) = asked.session {
             if message["method"] == "elicitation/create" {
                 self.tally.asked += 1;
                 self.questions.push((session, message.clone()));
-            }
-            if message.get("id").is_none() && message.get("error").is_some() {
-                // It waited for long on the way to the shard of its session, and is refused there.
-                asked.is_answered = true;
-                return match asked.kind {
-                    Kind::Resume(stream) if self.lose(asked, stream, now) => Ok(()),
-                    Kind::Listen => Ok(()),
-                    Kind::Resume(_) => Err(format!("{message} answers {asked:?}")),
-                    _ => {
-                        self.books[session].gone.get_or_insert(now);
-                        Ok(())
-                    }
-                };
             }
             if self.books[session].gone.is_some_and(|gone| gone <= asked.said) {
                 return Err(format!("{message} is said in a session that has gone"));
@@ -278,13 +255,7 @@ impl Guest {
         Ok(())
     }
 
-    fn hear_body(
-        &mut self,
-        asked: &mut Asked,
-        body: &[u8],
-        now: Moment,
-        facts: Facts,
-    ) -> Result<(), String> {
+    fn hear_body(&mut self, asked: &mut Asked, body: &[u8], facts: Facts) -> Result<(), String> {
         let status = asked.head.as_ref().map_or(0, |head| head.status);
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
         let is_call = matches!(asked.kind, Kind::Begin | Kind::Request | Kind::Modern);
@@ -297,7 +268,7 @@ impl Guest {
         }
         asked.is_answered = true;
         if asked.kind != Kind::Begin {
-            return self.hear_message(asked, &message, now);
+            return self.hear_message(asked, &message);
         }
         self.tally.answers += 1;
         let agreed = message["result"]["protocolVersion"].as_str().and_then(Revision::parse);
@@ -319,9 +290,7 @@ impl Guest {
         if is_plain {
             return Ok(());
         }
-        let wants_none =
-            matches!(asked.kind, Kind::Notice | Kind::Confirm | Kind::Delete | Kind::Plain(_));
-        if asked.is_answered || asked.is_put_off || facts.drains || wants_none {
+        if asked.is_answered || asked.is_put_off || facts.drains {
             return Ok(());
         }
         let Some(session) = asked.session else {

@@ -198,9 +198,6 @@ impl Alone<'_> {
             return self.refuse(Some(asked.id), (Status::UNAVAILABLE, &error));
         };
         let date = *self.http.date();
-        if let Some(evicted) = begun.evicted {
-            self.http.evicted.push(evicted);
-        }
         let Some(member) = self.http.sessions.session(begun.key) else { return Posted::Answered };
         let Member { session, standing, .. } = member;
         let outgoing = &mut self.connection.outgoing;
@@ -214,6 +211,12 @@ impl Alone<'_> {
         if said == Said::Answer {
             response::end(outgoing, mark);
             self.http.sessions.touch(begun.key, now);
+            // A handshake that fails costs nobody a session.
+            let evicted = self.http.sessions.make_room(begun.key);
+            let counts = &mut self.road.counters.sessions;
+            counts.begun += 1;
+            counts.evicted += u64::from(evicted.is_some());
+            self.http.evicted.extend(evicted);
             return Posted::Answered;
         }
         // There is no session where nothing was agreed.
