@@ -11,7 +11,7 @@ use corelane::service::demo;
 use serde_json::json;
 
 use super::speech::{self, Style};
-use crate::phrase;
+use crate::meeting::phrase;
 
 /// Requests of every kind, whole.
 fn corpus() -> Vec<Vec<u8>> {

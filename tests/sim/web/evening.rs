@@ -17,11 +17,11 @@ use corelane::server::{Origin, Server};
 use super::guest::{Facts, Guest};
 use super::offer;
 use super::plan::Plan;
-use crate::lane::Lane;
-use crate::notices::{Notice, Notices};
-use crate::street::{Street, address};
 use crate::tally::Tally;
-use crate::watched::Places;
+use crate::world::lane::Lane;
+use crate::world::notices::{Notice, Notices};
+use crate::world::street::{Street, address};
+use crate::world::watched::Places;
 
 /// How a run went.
 #[derive(Clone, Debug, Eq, PartialEq)]

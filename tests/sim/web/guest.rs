@@ -17,10 +17,10 @@ use super::line::{Asked, Kind, Line};
 use super::offer::GUESTS_MAX;
 use super::plan::Deed;
 use super::speech::{self, Style, Work};
-use crate::phrase::{self, Manner};
-use crate::street::address;
+use crate::meeting::phrase::{self, Manner};
 use crate::tally::Tally;
-use crate::wire::Wire;
+use crate::world::street::address;
+use crate::world::wire::Wire;
 
 /// What a client has to know of the run.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use corelane::base::time::Moment;
 
 use super::book::Carried;
 use super::reading::{Head, Reader};
-use crate::wire::Wire;
+use crate::world::wire::Wire;
 
 /// What a request is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -14,7 +14,7 @@ use corelane::engine::ring::sim::{Faults, SimRing, World};
 use corelane::engine::ring::{Completion, Patience, Ring, RingOptions};
 use corelane::engine::shard::{Driver, Shard, Turn};
 
-use crate::correspondence::{Correspondence, Parcel};
+use crate::mesh::correspondence::{Correspondence, Parcel};
 use crate::tally::Tally;
 
 type Books = Rc<RefCell<Correspondence>>;

@@ -8,12 +8,12 @@ use corelane::base::time::Moment;
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
-use crate::commons::Commons;
-use crate::deed::{Deed, Whose};
-use crate::errand::Errand;
-use crate::ledger::{Heard, Ledger};
-use crate::phrase::{self, Manner};
-use crate::wire::Wire;
+use crate::meeting::commons::Commons;
+use crate::meeting::deed::{Deed, Whose};
+use crate::meeting::errand::Errand;
+use crate::meeting::ledger::{Heard, Ledger};
+use crate::meeting::phrase::{self, Manner};
+use crate::world::wire::Wire;
 
 /// Who a visitor is.
 #[derive(Clone, Copy, Debug)]

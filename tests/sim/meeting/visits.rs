@@ -5,9 +5,9 @@ use std::time::Duration;
 use corelane::engine::ring::sim::Faults;
 use corelane::protocol::revision::Revision;
 
-use crate::deed::{Deed, Whose};
-use crate::gathering::{self, Outing, Plan};
-use crate::phrase::Manner;
+use crate::meeting::deed::{Deed, Whose};
+use crate::meeting::gathering::{self, Outing, Plan};
+use crate::meeting::phrase::Manner;
 
 /// Clients that come one after the other, a millisecond apart, to two shards.
 fn play(visits: &[(Revision, &[Deed])]) -> Outing {

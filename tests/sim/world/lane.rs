@@ -14,10 +14,9 @@ use corelane::engine::shard::{Driver, Shard, Turn};
 use corelane::observe::label::Transport;
 use corelane::server::{Inlet, ShardDriver, ShardSeed};
 
-use crate::scenario::NAP_MAX;
 use crate::tally::Tally;
-use crate::watched::{Places, Watched};
-use crate::wire::Wire;
+use crate::world::watched::{Places, Watched};
+use crate::world::wire::Wire;
 
 /// A shard, until it has drained.
 pub(crate) struct Lane {
@@ -199,3 +198,6 @@ impl Lane {
         })
     }
 }
+
+/// The longest nap of a shard.
+pub(crate) const NAP_MAX: Duration = Duration::from_millis(2);

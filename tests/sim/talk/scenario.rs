@@ -8,8 +8,9 @@ use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::Options;
 
-use crate::dialogue::{Act, Dialogue};
-use crate::speaker::Facts;
+use crate::talk::dialogue::{Act, Dialogue};
+use crate::talk::speaker::Facts;
+use crate::world::lane::NAP_MAX;
 
 /// A kind of run; each has seeds of its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -100,9 +101,6 @@ pub(crate) struct Scenario {
     /// One turn of a shard in so many comes late.
     pub(crate) naps: Option<usize>,
 }
-
-/// The longest nap of a shard.
-pub(crate) const NAP_MAX: Duration = Duration::from_millis(2);
 
 impl Scenario {
     /// The run of this seed.

@@ -1,7 +1,7 @@
 //! The texts that simulated clients write.
 //!
 //! A text is complete but for its terminator. What it will be answered with is the business of
-//! [`crate::conversation`].
+//! [`crate::talk::conversation`].
 
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};

@@ -19,16 +19,16 @@ use corelane::engine::ring::sim::{Fault, Faults, World};
 use corelane::protocol::revision::Revision;
 use corelane::server::{Options, Origin, Server};
 
-use crate::commons::Commons;
-use crate::deed::{self, Deed};
-use crate::editions::{self, Editions};
-use crate::lane::Lane;
-use crate::notices::{Notice, Notices};
-use crate::street::{Street, address};
+use crate::meeting::commons::Commons;
+use crate::meeting::deed::{self, Deed};
+use crate::meeting::editions::{self, Editions};
+use crate::meeting::visitor::{Person, Visitor};
 use crate::tally::Tally;
-use crate::visitor::{Person, Visitor};
-use crate::watched::Places;
-use crate::wire::Wire;
+use crate::world::lane::Lane;
+use crate::world::notices::{Notice, Notices};
+use crate::world::street::{Street, address};
+use crate::world::watched::Places;
+use crate::world::wire::Wire;
 
 /// What is to happen in one run.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@ use std::time::Duration;
 use corelane::base::random::Random;
 use corelane::base::time::Moment;
 
-use crate::conversation::{Conversation, Standing};
-use crate::dialogue::Act;
-use crate::scenario::NAP_MAX;
+use crate::talk::conversation::{Conversation, Standing};
+use crate::talk::dialogue::Act;
 use crate::tally::Tally;
-use crate::wire::Wire;
+use crate::world::lane::NAP_MAX;
+use crate::world::wire::Wire;
 
 /// What decides whether a connection may end without its client.
 #[derive(Clone, Copy, Debug)]

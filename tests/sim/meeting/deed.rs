@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 
-use crate::phrase::Manner;
+use crate::meeting::phrase::Manner;
 
 /// One thing that a client does; what its era does not know, it passes over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,9 +9,9 @@ use corelane::base::random::Random;
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
-use crate::answer::{self, Answer};
-use crate::conversation::{Deferred, Ending, Note, Owed};
-use crate::message;
+use crate::talk::answer::{self, Answer};
+use crate::talk::conversation::{Deferred, Ending, Note, Owed};
+use crate::talk::message;
 
 /// What a client has to know of the server.
 #[derive(Clone, Copy, Debug)]

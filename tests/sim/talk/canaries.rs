@@ -8,13 +8,13 @@ use corelane::server::Server;
 use corelane::service::demo;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
-use crate::conversation::{Conversation, Deferred, Ending, Note, Owed};
-use crate::correspondence::Correspondence;
-use crate::dialogue::Act;
-use crate::notices::{Notice, Notices};
-use crate::scenario::{Chapter, Scenario};
-use crate::stage;
+use crate::mesh::correspondence::Correspondence;
+use crate::talk::answer::Answer;
+use crate::talk::conversation::{Conversation, Deferred, Ending, Note, Owed};
+use crate::talk::dialogue::Act;
+use crate::talk::scenario::{Chapter, Scenario};
+use crate::talk::stage;
+use crate::world::notices::{Notice, Notices};
 
 /// A connection on which these messages were said.
 fn conversation(notes: Vec<Note>) -> Conversation {

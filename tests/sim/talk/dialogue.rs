@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 
-use crate::conversation::Note;
-use crate::speaker::{Facts, Said, Speaker};
+use crate::talk::conversation::Note;
+use crate::talk::speaker::{Facts, Said, Speaker};
 
 /// One thing that a client does.
 #[derive(Clone, Debug)]

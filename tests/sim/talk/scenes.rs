@@ -9,12 +9,12 @@ use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use serde_json::json;
 
-use crate::answer::{self, Answer};
-use crate::conversation::{Deferred, Ending, Note, Owed};
-use crate::dialogue::Act;
-use crate::message;
-use crate::scenario::Scenario;
-use crate::stage::{self, Report};
+use crate::talk::answer::{self, Answer};
+use crate::talk::conversation::{Deferred, Ending, Note, Owed};
+use crate::talk::dialogue::Act;
+use crate::talk::message;
+use crate::talk::scenario::Scenario;
+use crate::talk::stage::{self, Report};
 
 /// How much later than its time something may be: a tick, a turn, the way there and back.
 const LATE_MAX: Duration = Duration::from_millis(3);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::commons::{Commons, Span, Why};
+use crate::meeting::commons::{Commons, Span, Why};
 
 /// What a request was about.
 #[derive(Clone, Debug)]

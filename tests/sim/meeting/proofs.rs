@@ -7,9 +7,9 @@ use corelane::base::time::Moment;
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
-use crate::commons::{Commons, Span, Why};
-use crate::editions::Shelf;
-use crate::ledger::Ledger;
+use crate::meeting::commons::{Commons, Span, Why};
+use crate::meeting::editions::Shelf;
+use crate::meeting::ledger::Ledger;
 
 const fn at(milliseconds: u64) -> Moment {
     Moment::ORIGIN.after(Duration::from_millis(milliseconds))

@@ -20,7 +20,7 @@ use corelane::base::time::Moment;
 use corelane::engine::timer::TICK;
 use serde_json::Value;
 
-use crate::answer::{Answer, CONNECTION_LIMIT, INTERNAL, INVALID_REQUEST, TOO_LARGE};
+use crate::talk::answer::{Answer, CONNECTION_LIMIT, INTERNAL, INVALID_REQUEST, TOO_LARGE};
 use crate::tally::Tally;
 
 /// What follows from one message, known before it is said.

@@ -18,14 +18,14 @@ use corelane::service::{Catalog, CatalogError, Live, NoArguments, Outcome, Tool,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::client::{Client, Climate, Habits};
-use crate::lane::Lane;
-use crate::notices::{Notice, Notices};
-use crate::scenario::Scenario;
-use crate::street::{Street, address};
+use crate::talk::client::{Client, Climate, Habits};
+use crate::talk::scenario::Scenario;
 use crate::tally::Tally;
-use crate::watched::Places;
-use crate::wire::Wire;
+use crate::world::lane::Lane;
+use crate::world::notices::{Notice, Notices};
+use crate::world::street::{Street, address};
+use crate::world::watched::Places;
+use crate::world::wire::Wire;
 
 /// How a run went.
 #[derive(Clone, Debug, Eq, PartialEq)]

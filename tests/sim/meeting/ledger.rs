@@ -3,7 +3,7 @@
 //! What it checks: each request is answered once, and not after its cancellation was read; a stream
 //! is acknowledged before anything is said on it, hears of what was granted and of nothing after
 //! its end; a session hears of what it subscribed to; questions come while something can ask them,
-//! and are taken back once. What answers say is looked at elsewhere ([`crate::commons`]).
+//! and are taken back once. What answers say is looked at elsewhere ([`crate::meeting::commons`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use corelane::base::time::Moment;
 use corelane::protocol::revision::Revision;
 use serde_json::Value;
 
-use crate::commons::Span;
-use crate::editions::Shelf;
+use crate::meeting::commons::Span;
+use crate::meeting::editions::Shelf;
 use crate::tally::Tally;
 
 /// The books of one connection.

@@ -11,9 +11,9 @@ use corelane::base::time::Moment;
 use corelane::engine::ring::sim::{SimRing, World};
 use corelane::engine::ring::{Patience, Ring, RingOptions};
 
-use crate::lane::Lane;
 use crate::tally::Tally;
-use crate::watched::Places;
+use crate::world::lane::Lane;
+use crate::world::watched::Places;
 
 /// The shards of one server in their world.
 pub(crate) struct Street {
