@@ -5,6 +5,10 @@
 //! `CORELANE_SEED=0..9000` as many as there is time for.
 //! The mesh, whose lanes carry more than a server says today, has runs of its own.
 
+#[expect(dead_code, reason = "others count allocations")]
+#[path = "../alloc/counting.rs"]
+mod counting;
+
 mod tally;
 
 mod world;

@@ -32,6 +32,8 @@ mod evening;
 
 mod damage;
 
+mod crowds;
+
 mod canaries;
 
 mod scenes;

@@ -11,6 +11,7 @@ use corelane::engine::host::{Host, Native};
 use corelane::engine::ring::sim::{SimRing, World};
 use corelane::engine::ring::{Patience, Ring};
 use corelane::engine::shard::{Driver, Shard, Turn};
+use corelane::observe::counters::Counters;
 use corelane::observe::label::Transport;
 use corelane::server::{Inlet, ShardDriver, ShardSeed};
 
@@ -117,6 +118,16 @@ impl Lane {
             let others = driver.connections_open() + driver.calls_open() + leases_out;
             told + others + self.host.alive()
         })
+    }
+
+    /// What it has counted so far; nothing once it has drained.
+    pub(crate) fn counters(&self) -> Counters {
+        self.shard.as_ref().map_or_else(Counters::default, |shard| shard.driver().counters())
+    }
+
+    /// Streams of notifications that are open.
+    pub(crate) fn streams(&self) -> usize {
+        self.shard.as_ref().map_or(0, |shard| shard.driver().streams_open())
     }
 
     /// Whether it has drained.
