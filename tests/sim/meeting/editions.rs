@@ -88,11 +88,8 @@ impl Shelf {
         message: &Value,
         claimed: &mut BTreeSet<u64>,
     ) -> Result<(), String> {
-        let result = &message["result"];
         let is_change = method == "tools/call";
-        let text = if is_change { &result["content"][0]["text"] } else { &result["instructions"] };
-        let number = text.as_str().and_then(|text| text.strip_prefix(EDITION));
-        let Some(number) = number.and_then(|number| number.parse().ok()) else { return Ok(()) };
+        let Some(number) = number(method, message) else { return Ok(()) };
         if is_change && !claimed.insert(number) {
             return Err(format!("two changes made edition {number}"));
         }
@@ -102,6 +99,14 @@ impl Shelf {
         self.newest = self.newest.max(number);
         Ok(())
     }
+}
+
+/// The edition that an answer to a request by `method` names.
+pub(crate) fn number(method: &str, message: &Value) -> Option<u64> {
+    let result = &message["result"];
+    let is_change = method == "tools/call";
+    let text = if is_change { &result["content"][0]["text"] } else { &result["instructions"] };
+    text.as_str()?.strip_prefix(EDITION)?.parse().ok()
 }
 
 /// The fixture, what says that a resource has changed, what changes the catalog, and a tool that
@@ -115,8 +120,14 @@ pub(crate) fn catalog(made: &Arc<AtomicU64>) -> Result<Catalog, CatalogError> {
         live.updated(&uri);
         Ok(Outcome::text("touched"))
     });
+    let builder = fixture::offer(Catalog::builder(ServerInfo::new("sim", "1"))).tool(touch);
+    offer(builder, made).build()
+}
+
+/// Adds what changes the catalog: each call makes an edition and is answered with its number.
+pub(crate) fn offer(builder: CatalogBuilder, made: &Arc<AtomicU64>) -> CatalogBuilder {
     let made = Arc::clone(made);
-    let vary = Tool::new("vary").local(move |_: Touch, live: Live| {
+    let vary = Tool::new("vary").local(move |_: Anything, live: Live| {
         let made = Arc::clone(&made);
         async move {
             let number = Arc::<AtomicU64>::default();
@@ -129,9 +140,7 @@ pub(crate) fn catalog(made: &Arc<AtomicU64>) -> Result<Catalog, CatalogError> {
             Ok(Outcome::text(format!("{EDITION}{}", number.load(Ordering::Relaxed))))
         }
     });
-    let builder = Catalog::builder(ServerInfo::new("sim", "1"));
-    let builder = fixture::offer(builder).tool(touch).tool(vary);
-    builder.instructions(format!("{EDITION}0")).build()
+    builder.tool(vary).instructions(format!("{EDITION}0"))
 }
 
 /// The edition of this number, out of the one before it.
@@ -150,6 +159,9 @@ fn follow(catalog: CatalogBuilder, number: u64) -> CatalogBuilder {
 struct Touch {
     uri: String,
 }
+
+#[derive(Deserialize, JsonSchema)]
+struct Anything {}
 
 /// What stands before the number of an edition.
 const EDITION: &str = "edition ";

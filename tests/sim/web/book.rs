@@ -4,7 +4,7 @@
 //! always means the same event; a stream belongs to one request; a request is answered once, and
 //! whatever is heard is for this client. A session that has gone does not come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use corelane::base::time::Moment;
@@ -35,6 +35,14 @@ pub(crate) struct Book {
     pub(crate) listens: u32,
     /// Whether old events may be forgotten before they were seen.
     pub(crate) forgets: bool,
+    /// Requests that were said in one array: how many, by the first of them.
+    groups: BTreeMap<u64, u64>,
+    /// When it began, and how often it was told that a list has changed since.
+    pub(crate) begun_at: Moment,
+    pub(crate) lists_told: u64,
+    /// Tasks that began in it, and those that it was told of.
+    pub(crate) begun: BTreeSet<String>,
+    pub(crate) told: BTreeSet<String>,
 }
 
 /// One stream.
@@ -87,6 +95,11 @@ impl Book {
             busy: now,
             listens: 0,
             forgets: false,
+            groups: BTreeMap::new(),
+            begun_at: now,
+            lists_told: 0,
+            begun: BTreeSet::new(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -100,6 +113,45 @@ impl Book {
         let (is_answered, is_cancelled, progress) = (false, false, 0);
         let request = Request { said: now, least, is_answered, is_cancelled, progress };
         self.requests.insert(id, request);
+    }
+
+    /// Whether its client is of 2024-11-05: whatever is said comes on one stream.
+    pub(crate) fn is_pair(&self) -> bool {
+        self.revision == Revision::V2024_11_05
+    }
+
+    /// Since when its oldest request waits that is to be answered.
+    pub(crate) fn waits_since(&self) -> Option<Moment> {
+        let open = self.requests.values().filter(|it| !it.is_answered && !it.is_cancelled);
+        open.map(|request| request.said).min()
+    }
+
+    /// So many requests were said in one array, this one first.
+    pub(crate) fn group(&mut self, first: u64, count: u64) {
+        self.groups.insert(first, count);
+    }
+
+    /// Whether a request was said with this one, or is it.
+    fn is_of(&self, id: Option<u64>, first: Option<u64>) -> bool {
+        let count = first.and_then(|first| self.groups.get(&first)).copied().unwrap_or(1);
+        let range = first.map(|first| first..first + count);
+        id.is_some_and(|id| range.is_some_and(|range| range.contains(&id)))
+    }
+
+    /// Requests that were said with this one, itself among them.
+    fn group_of(&self, first: u64) -> impl Iterator<Item = &Request> {
+        let count = self.groups.get(&first).copied().unwrap_or(1);
+        self.requests.range(first..first + count).map(|(_, request)| request)
+    }
+
+    /// Whether nothing of a request, or of what was said with it, is to be answered.
+    pub(crate) fn is_settled(&self, first: u64) -> bool {
+        self.group_of(first).all(|request| request.is_answered || request.is_cancelled)
+    }
+
+    /// Whether some of several requests that were said together wait for their answers.
+    pub(crate) fn is_part(&self, first: u64) -> bool {
+        self.groups.contains_key(&first) && !self.is_settled(first)
     }
 
     /// An event was heard in a response that is about `request`, or about none; its message, where
@@ -167,7 +219,9 @@ impl Book {
     ///
     /// What is for nobody here, or comes twice.
     pub(crate) fn hear(&mut self, message: &Value, request: Option<u64>) -> Result<bool, String> {
-        if !speech::is_for(message, self.guest) {
+        // Progress has no text in 2024-11-05: whose it is, its token tells.
+        let is_plain = self.is_pair() && message["params"].get("progress").is_some();
+        if !is_plain && !speech::is_for(message, self.guest) {
             return Err(format!("{message} is not for {}", self.guest));
         }
         let is_answer = message.get("method").is_none();
@@ -176,7 +230,7 @@ impl Book {
         }
         if message["method"] == "notifications/progress" {
             let id = message["params"]["progressToken"].as_u64();
-            if id.is_none() || id != request {
+            if !self.is_of(id, request) {
                 return Err(format!("{message} is said of {request:?}"));
             }
             let request = id.and_then(|id| self.requests.get_mut(&id));
@@ -197,7 +251,7 @@ impl Book {
 
     fn answer(&mut self, message: &Value, request: Option<u64>) -> Result<(), String> {
         let id = message["id"].as_u64();
-        if id.is_none() || id != request {
+        if !self.is_of(id, request) {
             return Err(format!("{message} answers {request:?}"));
         }
         let asked = id.and_then(|id| self.requests.get_mut(&id));
@@ -228,8 +282,7 @@ impl Book {
     /// Requests that are not answered and whose streams can be asked for: stream and last event.
     pub(crate) fn unfinished(&self) -> Vec<(u32, u32)> {
         let is_open = |stream: &Stream| {
-            let request = stream.request.and_then(|id| self.requests.get(&id));
-            !stream.is_lost && request.is_some_and(|it| !it.is_answered && !it.is_cancelled)
+            !stream.is_lost && stream.request.is_some_and(|first| !self.is_settled(first))
         };
         let open = self.streams.iter().filter(|(_, stream)| is_open(stream));
         open.map(|(number, stream)| (*number, stream.last())).collect()
@@ -238,9 +291,9 @@ impl Book {
     /// Whether a stream cannot be over yet: its request is not cancelled, and works on.
     pub(crate) fn must_be_open(&self, stream: u32, now: Moment) -> bool {
         let request = self.streams.get(&stream).and_then(|stream| stream.request);
-        let request = request.and_then(|id| self.requests.get(&id));
-        request
-            .is_some_and(|it| !it.is_cancelled && !it.is_answered && now < it.said.after(it.least))
+        let is_open =
+            |it: &Request| !it.is_cancelled && !it.is_answered && now < it.said.after(it.least);
+        request.is_some_and(|first| self.group_of(first).any(is_open))
     }
 }
 

@@ -22,7 +22,7 @@ fn book() -> Book {
 }
 
 fn event(id: (u32, u32), data: &Value) -> Event {
-    Event { id: Some(id), data: Some(data.to_string()), retry: None }
+    Event { id: Some(id), data: Some(data.to_string()), ..Event::default() }
 }
 
 fn progress(id: u64, progress: u64) -> Value {

@@ -3,6 +3,8 @@
 //! What it checks: nobody finds a session by guessing; each guess is counted, and a crowd holds no
 //! more memory at its end than near its beginning; whoever has a session is served meanwhile.
 
+use std::sync::Arc;
+
 use corelane::base::random::Random;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Faults, World};
@@ -43,7 +45,8 @@ impl Square {
     fn open(shards: usize) -> Self {
         let world = World::with_faults(1, Faults::NONE);
         let origin = Origin { secret: [7; 32], unix_ms: 1_800_000_000_000 };
-        let server = Server::new(offer::catalog().expect("a catalog")).options(roomy());
+        let server =
+            Server::new(offer::catalog(&Arc::default()).expect("a catalog")).options(roomy());
         let (seeds, handle) = server.origin(origin).seeds(shards).expect("seeds");
         let places = Places::default();
         let lanes = seeds.into_iter().map(|seed| {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::book::{self, Book};
 use super::guest::{Facts, Guest};
 use super::line::{Asked, Kind, Line};
+use super::pairs;
 use super::reading::{Event, Head, Piece};
 use super::speech;
 
@@ -29,6 +30,7 @@ impl Guest {
             let is_over = line.wire.has_ended() || line.wire.is_reset();
             if is_over {
                 line.wire.close();
+                self.give_up(line);
             }
             !is_over
         });
@@ -38,9 +40,10 @@ impl Guest {
 
     fn hear_line(&mut self, line: &mut Line, now: Moment, facts: Facts) -> Result<(), String> {
         let heard = line.wire.heard();
+        let heard = self.relay.borrow_mut().pass(line.wire.address(), &mut line.frames, heard);
         let is_over = line.wire.has_ended();
         if heard.is_empty() && !is_over && !line.wire.is_reset() {
-            return Ok(());
+            return self.must_have_heard(line, now, facts);
         }
         if !heard.is_empty() {
             for byte in now.nanoseconds().to_le_bytes().iter().chain(&heard) {
@@ -58,6 +61,9 @@ impl Guest {
                 line.since = now;
             }
             let is_done = self.hear_piece(&mut asked, piece, now, facts)?;
+            if let Some(edition) = self.seen.take() {
+                line.see(edition)?;
+            }
             let closes = asked.head.as_ref().is_some_and(|head| head.closes);
             line.is_ending |= closes;
             if !is_done {
@@ -89,6 +95,18 @@ impl Guest {
         Err("the connection ends before the answer".into())
     }
 
+    /// Whoever listens and reads has been told of the editions that were made since.
+    fn must_have_heard(&self, line: &Line, now: Moment, facts: Facts) -> Result<(), String> {
+        let is_slow = self.is_slow || self.was_deaf || facts.is_narrow || line.is_finished;
+        let open = line.asked.front().filter(|asked| asked.is_endless() && !is_slow);
+        // A session of 2024-11-05 is told only when its handshake is over.
+        let open = open.filter(|asked| asked.kind != Kind::Pair);
+        let Some((asked, since)) = open.and_then(|asked| Some((asked, asked.opened?))) else {
+            return Ok(());
+        };
+        self.chronicle.borrow().must_have_told(since, asked.told, now)
+    }
+
     /// Whether the answer is complete with that.
     fn hear_piece(
         &mut self,
@@ -107,6 +125,7 @@ impl Guest {
         match piece {
             Piece::Head(head) => {
                 self.hear_head(asked, &head, now, facts)?;
+                asked.opened = Some(now);
                 asked.head = Some(head);
                 Ok(false)
             }
@@ -141,7 +160,10 @@ impl Guest {
             (Kind::Plain(404), 200) => head.is_stream,
             (Kind::Plain(expected) | Kind::Bare(expected), _) => status == expected,
             (_, 503) => facts.drains || facts.ttl.is_none() || facts.is_crowded,
-            (Kind::Begin | Kind::Modern | Kind::Subscribe, 200) => true,
+            (Kind::Begin | Kind::Modern | Kind::Pair | Kind::Subscribe, 200) => true,
+            // More messages at once than may be in flight.
+            (Kind::Request, 400) => facts.is_crowded && self.is_batch(asked),
+            (Kind::Request, 202) => facts.strict.is_some() && self.is_taken_back(asked, facts),
             (Kind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
             // It waited for long on the way to the shard of its session.
@@ -167,7 +189,35 @@ impl Guest {
         if asked.kind == Kind::Begin && status == 200 {
             self.begin_session(head, now, facts)?;
         }
+        if let Some(strict) = facts.strict {
+            self.hear_strict_head(asked, head, strict)?;
+        }
         if is_fine { Ok(()) } else { Err(format!("status {status} answers {asked:?}")) }
+    }
+
+    /// Every answer of a strict server is whole, and names the revision and the session.
+    fn hear_strict_head(&self, asked: &Asked, head: &Head, strict: Revision) -> Result<(), String> {
+        let session = asked.session.map(|session| &self.books[session].id);
+        let is_named = head.session.as_ref() == session || asked.session.is_none();
+        let is_named = is_named || !matches!(head.status, 200..=204);
+        if head.is_stream || head.version.as_deref() != Some(strict.as_str()) || !is_named {
+            return Err(format!("{head:?} is not strict, to {asked:?}"));
+        }
+        Ok(())
+    }
+
+    fn is_batch(&self, asked: &Asked) -> bool {
+        let session = asked.session.map(|session| &self.books[session]);
+        session.zip(asked.id).is_some_and(|(book, id)| book.is_part(id))
+    }
+
+    /// Whether nothing is to be answered because a client or the server takes its leave.
+    fn is_taken_back(&self, asked: &Asked, facts: Facts) -> bool {
+        let session = asked.session.map(|session| &self.books[session]);
+        let is_over = |(book, id): (&Book, u64)| {
+            book.is_settled(id) || book.is_deleted || book.gone.is_some()
+        };
+        facts.drains || session.zip(asked.id).is_some_and(is_over)
     }
 
     fn listens(&self, asked: &Asked) -> u32 {
@@ -187,17 +237,19 @@ impl Guest {
 
     fn begin_session(&mut self, head: &Head, now: Moment, facts: Facts) -> Result<(), String> {
         let id = head.session.clone().ok_or("a session begins without a name")?;
-        if self.books.iter().any(|book| book.id == id) {
-            return Err(format!("two sessions are called {id}"));
-        }
+        self.chronicle.borrow_mut().begin(&id)?;
         let revision = Revision::LATEST_LEGACY;
-        let book = Book { forgets: facts.forgets, ..Book::new(self.number, id, revision, now) };
+        let mut book = Book::new(self.number, id, revision, now);
+        book.forgets = facts.forgets;
         self.books.push(book);
         self.tally.sessions += 1;
         Ok(())
     }
 
     fn hear_event(&mut self, asked: &mut Asked, event: &Event, now: Moment) -> Result<(), String> {
+        if event.is_endpoint {
+            return self.begin_to_post(asked, event.data.as_deref().unwrap_or_default(), now);
+        }
         asked.is_put_off |= event.retry.is_some() && event.id.is_none();
         let message = match asked.session {
             Some(session) => self.books[session].hear_event(&mut asked.carried, event, asked.id)?,
@@ -209,8 +261,13 @@ impl Guest {
         // What was said once is said again to whoever asks for it.
         let is_answer = |data: &String| data.contains("\"result\"") || data.contains("\"error\"");
         let was_answered = event.data.as_ref().is_some_and(is_answer);
-        asked.is_answered |= was_answered && asked.id.is_some();
+        let is_part = |book: &Book| asked.id.is_some_and(|id| book.is_part(id));
+        let waits = asked.session.is_some_and(|session| is_part(&self.books[session]));
+        asked.is_answered |= was_answered && asked.id.is_some() && !waits;
         match message {
+            Some(Value::Array(messages)) if asked.session.is_some() => {
+                messages.iter().try_for_each(|message| self.hear_message(asked, message, now))
+            }
             Some(message) => self.hear_message(asked, &message, now),
             None => Ok(()),
         }
@@ -243,10 +300,18 @@ impl Guest {
             if self.books[session].gone.is_some_and(|gone| gone <= asked.said) {
                 return Err(format!("{message} is said in a session that has gone"));
             }
-            let is_answer = self.books[session].hear(message, asked.id)?;
+            let book = &mut self.books[session];
+            let about = if book.is_pair() { pairs::request_of(message) } else { asked.id };
+            let is_answer = book.hear(message, about)?;
+            if is_answer && message["result"]["protocolVersion"] == "2024-11-05" {
+                self.unconfirmed = Some(session);
+            }
             self.tally.answers += u64::from(is_answer);
             self.tally.frames += u64::from(!is_answer);
-            return Ok(());
+            if is_answer {
+                return self.conclude(message, Some(session), now);
+            }
+            return self.notice(asked, message, now);
         }
         if !speech::is_for(message, self.number) {
             return Err(format!("{message} is not for {}", self.number));
@@ -254,13 +319,13 @@ impl Guest {
         let id = asked.id.map(Value::from);
         if message.get("method").is_none() {
             self.tally.answers += 1;
-            return if message.get("id") == id.as_ref() {
-                Ok(())
-            } else {
-                Err(format!("{message} answers {asked:?}"))
-            };
+            if message.get("id") != id.as_ref() {
+                return Err(format!("{message} answers {asked:?}"));
+            }
+            return self.conclude(message, None, now);
         }
         self.tally.frames += 1;
+        self.notice(asked, message, now)?;
         if message["method"] == "notifications/progress" {
             let progress = message["params"]["progress"].as_u64();
             let progress =
@@ -296,6 +361,11 @@ impl Guest {
             return Err(format!("{message} is no stream"));
         }
         asked.is_answered = true;
+        if let (Value::Array(messages), Some(session)) = (&message, asked.session) {
+            messages.iter().try_for_each(|message| self.hear_message(asked, message, now))?;
+            let is_whole = asked.id.is_some_and(|id| self.books[session].is_settled(id));
+            return if is_whole { Ok(()) } else { Err(format!("{message} is not all")) };
+        }
         if asked.kind != Kind::Begin {
             return self.hear_message(asked, &message, now);
         }
@@ -328,8 +398,7 @@ impl Guest {
             return Err(format!("the stream of {asked:?} ends"));
         };
         let book = &mut self.books[session];
-        let request = asked.id.and_then(|id| book.requests.get(&id));
-        let is_cancelled = request.is_some_and(|it| it.is_cancelled || it.is_answered);
+        let is_cancelled = asked.id.is_some_and(|id| book.is_settled(id));
         let stream = asked.carried.stream.and_then(|stream| book.streams.get(&stream));
         let was_resumed = stream.is_some_and(|stream| stream.resumes > 0);
         if book.gone.is_some() || book.is_deleted || is_cancelled || was_resumed {

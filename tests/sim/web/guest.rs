@@ -3,7 +3,9 @@
 //! What it hears is judged in `ear`. It gives each connection up that the server has ended, and
 //! asks again for the streams that it has lost when it settles.
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::time::Duration;
 
 use corelane::base::random::Random;
@@ -13,9 +15,12 @@ use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use super::book::{Book, GENERAL};
+use super::chores::Chore;
+use super::chronicle::Chronicle;
 use super::line::{Asked, Kind, Line};
 use super::offer::GUESTS_MAX;
 use super::plan::Deed;
+use super::relay::Relay;
 use super::speech::{self, Style, Work};
 use crate::meeting::phrase::{self, Manner};
 use crate::tally::Tally;
@@ -37,6 +42,8 @@ pub(crate) struct Facts {
     pub(crate) may_break: bool,
     /// Whether the server drains.
     pub(crate) drains: bool,
+    /// The one revision of a strict server.
+    pub(crate) strict: Option<Revision>,
 }
 
 /// One client.
@@ -59,9 +66,19 @@ pub(crate) struct Guest {
     pub(super) digest: u64,
     /// A session whose handshake is to be ended.
     pub(super) unconfirmed: Option<usize>,
+    pub(super) chronicle: Rc<RefCell<Chronicle>>,
+    pub(super) relay: Rc<RefCell<Relay>>,
+    /// A session of 2024-11-05 whose handshake is to be begun.
+    pub(super) unposted: Option<usize>,
+    /// The one revision of a strict server.
+    strict: Option<Revision>,
+    /// Requests whose answers are looked into.
+    pub(super) chores: BTreeMap<u64, Chore>,
+    /// The edition of the catalog that was seen last.
+    pub(super) seen: Option<u64>,
+    pub(super) ids: u64,
     deeds: VecDeque<Deed>,
     next: Moment,
-    ids: u64,
     is_settling: bool,
     ended: Option<Moment>,
 }
@@ -72,6 +89,7 @@ impl Guest {
         deeds: Vec<Deed>,
         is_slow: bool,
         random: Random,
+        (chronicle, relay): (Rc<RefCell<Chronicle>>, Rc<RefCell<Relay>>),
         now: Moment,
     ) -> Self {
         Self {
@@ -87,6 +105,12 @@ impl Guest {
             tally: Tally::default(),
             digest: 0,
             unconfirmed: None,
+            chronicle,
+            relay,
+            unposted: None,
+            strict: None,
+            chores: BTreeMap::new(),
+            seen: None,
             deeds: deeds.into(),
             next: now,
             ids: 1_000 * u64::from(number),
@@ -98,6 +122,11 @@ impl Guest {
     /// Whether it has gone.
     pub(crate) const fn is_over(&self) -> bool {
         self.ended.is_some()
+    }
+
+    /// The books of its sessions.
+    pub(crate) fn books(&self) -> impl Iterator<Item = &Book> {
+        self.books.iter()
     }
 
     /// What happened to it.
@@ -127,7 +156,9 @@ impl Guest {
         let waits = self.lines.iter().filter(|line| line.waits() && !line.is_deaf);
         let limit = waits.map(|line| line.since.after(ANSWER_MAX)).min();
         let deed = (!self.is_settling).then_some(self.next);
-        [limit, deed].into_iter().flatten().min().filter(|_| !self.is_over())
+        let pair = self.waits_for_pair().map(|since| since.after(ANSWER_MAX));
+        let pair = pair.filter(|_| self.is_settling && !self.is_slow && !self.was_deaf);
+        [limit, deed, pair].into_iter().flatten().min().filter(|_| !self.is_over())
     }
 
     /// Hears what has come, then does what is due.
@@ -139,10 +170,13 @@ impl Guest {
         if self.is_over() {
             return Ok(());
         }
-        self.is_narrow = facts.is_narrow;
+        (self.is_narrow, self.strict) = (facts.is_narrow, facts.strict);
         self.hear_all(now, facts).map_err(|what| format!("{what}; {}", self.describe()))?;
         if let Some(session) = self.unconfirmed.take() {
             self.notify(Deed::Begin, session, world, now);
+        }
+        if let Some(session) = self.unposted.take() {
+            self.shake_hands(session, world, now);
         }
         while !self.is_over() && self.next <= now {
             let Some(deed) = self.deeds.pop_front() else {
@@ -156,6 +190,9 @@ impl Guest {
             }
             self.is_settling = false;
             self.act(deed, world, now);
+        }
+        if self.is_pair_late(now, facts, ANSWER_MAX) {
+            return Err(format!("a posted request has no answer; {}", self.describe()));
         }
         let late = self.lines.iter().find(|line| {
             line.waits() && !line.is_deaf && !self.is_slow && now >= line.since.after(ANSWER_MAX)
@@ -182,6 +219,12 @@ impl Guest {
         if self.lines.iter().any(Line::waits) {
             return false;
         }
+        // What a slow client misses, or one that has said its end, is not waited for.
+        let is_heard = !facts.drains && !self.is_slow && !self.was_deaf && !facts.forgets;
+        let is_heard = is_heard && self.lines.iter().all(|line| !line.is_finished);
+        if is_heard && self.waits_for_pair().is_some() {
+            return false;
+        }
         let mut lost = self
             .books
             .iter()
@@ -195,13 +238,20 @@ impl Guest {
 
     fn act(&mut self, deed: Deed, world: &World, now: Moment) {
         let session = self.session;
+        let is_pair = session.is_some_and(|session| self.books[session].is_pair());
         match (deed, session) {
+            (Deed::Listen | Deed::Resume | Deed::Delete, _) if is_pair => {}
+            (Deed::Pair, _) => self.begin_pair(world, now),
             (Deed::Wait(span), _) => self.next = now.after(span),
             (Deed::Begin, _) => self.begin(world, now),
             (Deed::Modern, _) => self.ask_modern(world, now),
             (Deed::Subscribe, _) => self.subscribe(world, now),
             (Deed::Plain, _) => self.ask_plainly(world, now),
             (Deed::Burst, _) => self.burst(world, now),
+            (Deed::Look, _) => self.look(world, now),
+            (Deed::Tasks, session) => self.keep_tasks(session, world, now),
+            (Deed::Vary, session) => self.vary(session, world, now),
+            (Deed::Batch, Some(session)) => self.batch(session, world, now),
             (Deed::Cut, _) => self.cut(),
             (Deed::Finish | Deed::Deafen | Deed::Hear, _) => self.treat(deed, now),
             (Deed::Work, Some(session)) => self.work(session, world, now),
@@ -245,6 +295,7 @@ impl Guest {
         let id = self.new_id();
         let revision = [Revision::LATEST_LEGACY, Revision::ALL[1], Revision::ALL[2]];
         let revision = revision[self.random.below(revision.len())];
+        let revision = self.strict.unwrap_or(revision);
         let style = Style::draw(&mut self.random);
         let text = speech::post(&phrase::initialize(id, revision), None, style);
         let asked = Asked::new(Kind::Begin, Some(id), None, now);
@@ -252,8 +303,10 @@ impl Guest {
     }
 
     fn work(&mut self, session: usize, world: &World, now: Moment) {
-        let order = self.order();
-        let least = Duration::from_micros(u64::from((order.words + 1) * order.pause_us));
+        let mut order = self.order();
+        // Nobody could be asked, and nothing ends for its client to come back.
+        order.leaves = order.leaves.filter(|_| self.strict.is_none());
+        let least = order.least();
         let mut params = speech::work(self.number, order);
         if self.random.chance(4, 5) {
             params["_meta"] = json!({"progressToken": self.ids + 1});
@@ -261,7 +314,7 @@ impl Guest {
         self.request(session, "tools/call", params, least, world, now);
     }
 
-    fn order(&mut self) -> Work {
+    pub(super) fn order(&mut self) -> Work {
         let words = self.random.below(6) as u32;
         let pause_us = [0, 300, 2_000, 20_000][self.random.below(4)];
         let leaves = (words > 0 && self.random.chance(1, 4))
@@ -269,7 +322,7 @@ impl Guest {
         Work { words, pause_us, asks: self.random.chance(1, 6), leaves }
     }
 
-    fn request(
+    pub(super) fn request(
         &mut self,
         session: usize,
         method: &str,
@@ -279,11 +332,16 @@ impl Guest {
         now: Moment,
     ) {
         let id = self.new_id();
-        let (name, revision) = self.books[session].name();
+        let book = &self.books[session];
+        let (name, revision) = book.name();
         let style = Style::draw(&mut self.random);
         let message = phrase::request(id, method, params, revision);
         let text = speech::post(&message, Some((name, revision)), style);
-        let asked = Asked::new(Kind::Request, Some(id), Some(session), now);
+        let mut asked = Asked::new(Kind::Request, Some(id), Some(session), now);
+        if book.is_pair() {
+            // Its answer comes elsewhere.
+            asked = Asked::new(Kind::Notice, None, Some(session), now);
+        }
         self.say(Asked { is_last: style.is_last(), ..asked }, &text, world, now);
         self.books[session].ask(id, least, now);
     }
@@ -357,16 +415,6 @@ impl Guest {
         self.say(Asked { is_last: style.is_last(), ..asked }, &text, world, now);
     }
 
-    fn subscribe(&mut self, world: &World, now: Moment) {
-        let id = self.new_id();
-        let params = json!({"notifications": {
-            "toolsListChanged": true, "resourceSubscriptions": [super::offer::note(self.number)],
-        }});
-        let message = phrase::request(id, "subscriptions/listen", params, Revision::LATEST);
-        let text = speech::post(&message, None, Style::default());
-        self.say(Asked::new(Kind::Subscribe, Some(id), None, now), &text, world, now);
-    }
-
     fn ask_plainly(&mut self, world: &World, now: Moment) {
         let (asked, text) = self.plain(now);
         self.say(asked, &text, world, now);
@@ -411,15 +459,19 @@ impl Guest {
             let id = self.new_id();
             let message = phrase::request(id, "ping", json!({}), Revision::LATEST_LEGACY);
             let text = speech::post(&message, Some(self.books[session].name()), Style::default());
-            let asked = Asked::new(Kind::Request, Some(id), Some(session), now);
+            let mut asked = Asked::new(Kind::Request, Some(id), Some(session), now);
+            if self.books[session].is_pair() {
+                asked = Asked::new(Kind::Notice, None, Some(session), now);
+            }
             self.lines[place].ask(asked, &text, now);
             self.books[session].ask(id, Duration::ZERO, now);
         }
     }
 
-    fn say(&mut self, asked: Asked, text: &[u8], world: &World, now: Moment) {
+    pub(super) fn say(&mut self, asked: Asked, text: &[u8], world: &World, now: Moment) {
         let place = self.line(world, now);
-        self.lines[place].ask(asked, text, now);
+        let text = self.relay.borrow().ask(text.to_vec());
+        self.lines[place].ask(asked, &text, now);
     }
 
     /// A connection to speak on: one that there is, or another.
@@ -429,6 +481,11 @@ impl Guest {
         if !open.is_empty() && (self.random.chance(1, 2) || self.lines.len() > LINES_MAX) {
             return open[self.random.below(open.len())];
         }
+        self.connect(world, now)
+    }
+
+    /// Another connection.
+    pub(super) fn connect(&mut self, world: &World, now: Moment) -> usize {
         let wire = Wire::stream(world.connect(address()));
         if self.is_slow {
             let bytes = 64 + self.random.below(2_000);
@@ -447,6 +504,7 @@ impl Guest {
         }
         let line = self.lines.swap_remove(self.random.below(self.lines.len()));
         self.tally.cuts += u64::from(!line.asked.is_empty());
+        self.give_up(&line);
         if self.random.chance(1, 2) { line.wire.reset() } else { line.wire.close() }
     }
 
@@ -478,7 +536,7 @@ impl Guest {
         }
     }
 
-    const fn new_id(&mut self) -> u64 {
+    pub(super) const fn new_id(&mut self) -> u64 {
         self.ids += 1;
         self.ids
     }

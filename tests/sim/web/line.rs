@@ -7,6 +7,7 @@ use corelane::base::time::Moment;
 
 use super::book::Carried;
 use super::reading::{Head, Reader};
+use super::relay::Frames;
 use crate::world::wire::Wire;
 
 /// What a request is.
@@ -28,6 +29,8 @@ pub(crate) enum Kind {
     Delete,
     /// A modern request.
     Modern,
+    /// The stream of a client of 2024-11-05.
+    Pair,
     /// A modern stream of notifications.
     Subscribe,
     /// What is answered with this status, whoever asks.
@@ -53,6 +56,13 @@ pub(crate) struct Asked {
     /// The server said when to come back.
     pub(crate) is_put_off: bool,
     pub(crate) progress: u64,
+    /// A task that its stream is to tell of.
+    pub(crate) task: Option<String>,
+    /// Since when it is heard by the server, where it is a stream.
+    pub(crate) opened: Option<Moment>,
+    /// How often it was told that a list has changed, and when last.
+    pub(crate) lists_told: u64,
+    pub(crate) told: Option<Moment>,
 }
 
 impl Asked {
@@ -68,12 +78,16 @@ impl Asked {
             is_answered: false,
             is_put_off: false,
             progress: 0,
+            task: None,
+            opened: None,
+            lists_told: 0,
+            told: None,
         }
     }
 
     /// Whether its answer has no end of its own.
     pub(crate) const fn is_endless(&self) -> bool {
-        matches!(self.kind, Kind::Listen | Kind::Subscribe)
+        matches!(self.kind, Kind::Listen | Kind::Pair | Kind::Subscribe)
     }
 }
 
@@ -81,6 +95,8 @@ impl Asked {
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) wire: Wire,
+    /// Where it goes through whatever breaks answers.
+    pub(crate) frames: Frames,
     pub(crate) reader: Reader,
     pub(crate) asked: VecDeque<Asked>,
     /// Since when the first of those is waited for, with nothing in the way.
@@ -91,11 +107,13 @@ pub(crate) struct Line {
     pub(crate) is_finished: bool,
     /// The server will end it, or may.
     pub(crate) is_ending: bool,
+    /// The newest edition of the catalog that was seen on it.
+    newest: u64,
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wire, reader, asked, since, is_deaf, is_finished, is_ending } = self;
+        let Self { wire, reader, asked, since, is_deaf, is_finished, is_ending, .. } = self;
         let address = wire.address();
         write!(formatter, "{address} since {since:?} (deaf {is_deaf}, finished {is_finished}, ")?;
         write!(formatter, "ending {is_ending}) {}", reader.describe())?;
@@ -107,13 +125,28 @@ impl Line {
     pub(crate) fn new(wire: Wire, now: Moment) -> Self {
         Self {
             wire,
+            frames: Frames::default(),
             reader: Reader::default(),
             asked: VecDeque::new(),
             since: now,
             is_deaf: false,
             is_finished: false,
             is_ending: false,
+            newest: 0,
         }
+    }
+
+    /// An edition of the catalog was seen on it.
+    ///
+    /// # Errors
+    ///
+    /// Where a newer one was seen before.
+    pub(crate) fn see(&mut self, edition: u64) -> Result<(), String> {
+        if edition < self.newest {
+            return Err(format!("edition {edition} is seen after edition {}", self.newest));
+        }
+        self.newest = edition;
+        Ok(())
     }
 
     /// Whether something more can be asked on it and will be answered.

@@ -1,7 +1,8 @@
 //! The server over HTTP: sessions, streams and connections that are cut at any moment.
 //!
 //! `speech` is what clients say, `reading` how they read answers, `book` what one session may hear,
-//! `line` one connection, `guest` one client with all its connections, `offer` what the server
+//! `chronicle` what all know together, `line` one connection, `guest` one client with all its
+//! connections, `chores` what it asks for besides work, `ear` what it hears, `offer` what the server
 //! offers them, `evening` a run, `seeds` which are run.
 
 #![expect(
@@ -20,11 +21,19 @@ mod reading;
 
 mod book;
 
+mod chronicle;
+
+mod relay;
+
 mod line;
 
 mod plan;
 
 mod guest;
+
+mod pairs;
+
+mod chores;
 
 mod ear;
 
@@ -35,6 +44,8 @@ mod damage;
 mod crowds;
 
 mod canaries;
+
+mod breaks;
 
 mod scenes;
 

@@ -28,6 +28,7 @@ impl Piece {
 pub(crate) struct Head {
     pub(crate) status: u16,
     pub(crate) session: Option<String>,
+    pub(crate) version: Option<String>,
     pub(crate) is_stream: bool,
     /// The connection ends with this response.
     pub(crate) closes: bool,
@@ -48,6 +49,8 @@ pub(crate) struct Event {
     /// Its stream, and its number there.
     pub(crate) id: Option<(u32, u32)>,
     pub(crate) data: Option<String>,
+    /// What it says is where to post.
+    pub(crate) is_endpoint: bool,
     /// When to come back, in milliseconds.
     pub(crate) retry: Option<u32>,
 }
@@ -128,6 +131,7 @@ impl Reader {
                 "transfer-encoding" => head.is_chunked = value == "chunked",
                 "content-type" => head.is_stream = value == "text/event-stream",
                 "connection" => head.closes = value == "close",
+                "mcp-protocol-version" => head.version = Some(value.to_owned()),
                 "mcp-session-id" => head.session = Some(value.to_owned()),
                 _ => {}
             }
@@ -214,6 +218,7 @@ fn event(text: &[u8]) -> Result<Piece, String> {
             "retry" => event.retry = value.parse().ok(),
             "data" => event.data = Some(value.to_owned()).filter(|data| !data.is_empty()),
             "event" if value == "message" => {}
+            "event" if value == "endpoint" => event.is_endpoint = true,
             _ => return Err(format!("{line} is unknown")),
         }
     }

@@ -1,5 +1,7 @@
 //! What clients say over HTTP.
 
+use std::time::Duration;
+
 use corelane::base::random::Random;
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
@@ -68,20 +70,30 @@ pub(crate) fn request(
 pub(crate) fn post(message: &Value, session: Option<(&str, Revision)>, style: Style) -> Vec<u8> {
     let body = message.to_string();
     let method = message["method"].as_str().unwrap_or_default();
-    let name = message["params"]["name"].as_str().unwrap_or_default();
+    let params = &message["params"];
+    let name = params["name"].as_str().or_else(|| params["taskId"].as_str());
     let fields: Vec<(&str, &str)> = match session {
         Some((session, revision)) => {
             vec![("Mcp-Session-Id", session), ("MCP-Protocol-Version", revision.as_str())]
         }
-        None if method == "initialize" => Vec::new(),
+        None if method == "initialize" => {
+            let version = params["protocolVersion"].as_str().unwrap_or_default();
+            vec![("MCP-Protocol-Version", version)]
+        }
         None => {
             let version = ("MCP-Protocol-Version", Revision::LATEST.as_str());
             let mut fields = vec![version, ("Mcp-Method", method)];
-            fields.extend((method == "tools/call").then_some(("Mcp-Name", name)));
+            fields.extend(name.map(|name| ("Mcp-Name", name)));
             fields
         }
     };
-    request(("POST", "/mcp"), &fields, Some(&body), style)
+    match session {
+        Some((session, Revision::V2024_11_05)) => {
+            let path = format!("/messages?sessionId={session}");
+            request(("POST", &path), &[], Some(&body), style)
+        }
+        _ => request(("POST", "/mcp"), &fields, Some(&body), style),
+    }
 }
 
 /// A GET or DELETE of a session.
@@ -117,6 +129,13 @@ pub(crate) struct Work {
     pub(crate) leaves: Option<u32>,
 }
 
+impl Work {
+    /// How long it takes at least.
+    pub(crate) fn least(self) -> Duration {
+        Duration::from_micros(u64::from((self.words + 1) * self.pause_us))
+    }
+}
+
 /// A call that tells everybody who listens to the resource of a client.
 pub(crate) fn touch(guest: u32) -> Value {
     json!({"name": "touch", "arguments": {"guest": guest}})
@@ -127,17 +146,23 @@ pub(crate) fn subscribe(guest: u32) -> Value {
     json!({"uri": note(guest)})
 }
 
-/// Whether a message names this client and no other: every word of the server's does.
+/// Whether a message names this client and no other: every word of the server's does, but those
+/// about tasks, which name the task.
 pub(crate) fn is_for(message: &Value, guest: u32) -> bool {
     let params = &message["params"];
     match message["method"].as_str() {
         Some("notifications/progress") => params["message"] == mark(guest),
         Some("notifications/message") => params["data"] == mark(guest),
         Some("notifications/resources/updated") => params["uri"] == note(guest),
-        Some("elicitation/create") => params["message"] == mark(guest),
+        Some("elicitation/create") if params["_meta"].get(RELATED_TASK).is_none() => {
+            params["message"] == mark(guest)
+        }
         _ => {
             let text = message["result"]["content"][0]["text"].as_str().unwrap_or_default();
             !text.starts_with("guest ") || text.starts_with(&format!("{} ", mark(guest)))
         }
     }
 }
+
+/// Where a question names the task that asks it.
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
