@@ -19,14 +19,14 @@ use corelane::engine::ring::sim::{Fault, World};
 use corelane::observe::label::Transport;
 use corelane::server::{Origin, Server};
 
-use super::book::Book;
-use super::chronicle::Chronicle;
-use super::guest::{Facts, Guest};
 use super::offer;
 use super::plan::Plan;
-use super::relay::Relay;
 use crate::meeting::editions::Editions;
 use crate::tally::Tally;
+use crate::web::checks::book::Book;
+use crate::web::checks::chronicle::Chronicle;
+use crate::web::client::guest::{Facts, Guest};
+use crate::web::hostile::relay::Relay;
 use crate::world::lane::Lane;
 use crate::world::notices::{Notice, Notices};
 use crate::world::street::{Street, address};

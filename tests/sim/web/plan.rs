@@ -10,7 +10,7 @@ use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 
 use super::offer::GUESTS_MAX;
-use super::relay::Break;
+use crate::web::hostile::relay::Break;
 
 /// One run.
 #[derive(Clone, Debug)]

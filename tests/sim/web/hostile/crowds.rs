@@ -13,12 +13,12 @@ use corelane::protocol::revision::Revision;
 use corelane::server::{Options, Origin, Server};
 use serde_json::{Value, json};
 
-use super::offer;
-use super::plan;
-use super::reading::{Piece, Reader};
-use super::speech::{self, Style};
 use crate::counting::peak_bytes;
 use crate::meeting::phrase;
+use crate::web::checks::reading::{Piece, Reader};
+use crate::web::client::speech::{self, Style};
+use crate::web::offer;
+use crate::web::plan;
 use crate::world::lane::Lane;
 use crate::world::notices::{Notice, Notices};
 use crate::world::street::{Street, address};

@@ -10,11 +10,11 @@ use corelane::engine::ring::sim::World;
 use corelane::protocol::revision::Revision;
 use serde_json::Value;
 
-use super::book::Book;
 use super::guest::{Facts, Guest};
 use super::line::{Asked, Kind, Line};
 use super::speech::{self, Style};
 use crate::meeting::phrase;
+use crate::web::checks::book::Book;
 
 impl Guest {
     /// Opens the stream on a connection of its own.

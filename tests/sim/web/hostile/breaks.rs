@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use corelane::engine::ring::sim::Faults;
 
-use super::evening;
-use super::plan::{self, Deed, Plan};
 use super::relay::Break;
+use crate::web::evening;
+use crate::web::plan::{self, Deed, Plan};
 
 /// Clients that have sessions, lose connections and come back, and some that have none.
 fn plan(seed: u64, breaks: Option<Break>) -> Plan {

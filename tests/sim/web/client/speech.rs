@@ -6,7 +6,7 @@ use corelane::base::random::Random;
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
-use super::offer::{mark, note};
+use crate::web::offer::{mark, note};
 
 /// How a request is put.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -10,8 +10,8 @@ use corelane::server::fuzz;
 use corelane::service::demo;
 use serde_json::json;
 
-use super::speech::{self, Style};
 use crate::meeting::phrase;
+use crate::web::client::speech::{self, Style};
 
 /// Requests of every kind, whole.
 fn corpus() -> Vec<Vec<u8>> {

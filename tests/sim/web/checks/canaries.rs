@@ -7,9 +7,9 @@ use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use super::book::{Book, Carried};
-use super::offer::{mark, note};
 use super::reading::{Event, Piece, Reader};
-use super::speech;
+use crate::web::client::speech;
+use crate::web::offer::{mark, note};
 
 const GUEST: u32 = 3;
 

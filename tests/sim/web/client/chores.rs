@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::guest::Guest;
 use super::line::{Asked, Kind};
-use super::offer::note;
 use super::speech::{self, Style};
 use crate::meeting::commons::Span;
 use crate::meeting::deed::JOBS;
 use crate::meeting::editions;
 use crate::meeting::errand::Errand;
 use crate::meeting::phrase;
+use crate::web::offer::note;
 
 /// A request whose answer is looked into.
 #[derive(Clone, Debug)]

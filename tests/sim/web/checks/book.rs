@@ -12,7 +12,7 @@ use corelane::protocol::revision::Revision;
 use serde_json::Value;
 
 use super::reading::Event;
-use super::speech;
+use crate::web::client::speech;
 
 /// The stream that belongs to no request.
 pub(crate) const GENERAL: u32 = 0;

@@ -5,9 +5,9 @@ use std::fmt;
 
 use corelane::base::time::Moment;
 
-use super::book::Carried;
-use super::reading::{Head, Reader};
-use super::relay::Frames;
+use crate::web::checks::book::Carried;
+use crate::web::checks::reading::{Head, Reader};
+use crate::web::hostile::relay::Frames;
 use crate::world::wire::Wire;
 
 /// What a request is.
