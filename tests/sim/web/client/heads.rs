@@ -33,11 +33,13 @@ impl Guest {
             // The session of nobody may be looked for on another shard, and for long.
             (Kind::Plain(404), 200) => head.is_stream,
             (Kind::Plain(expected) | Kind::Bare(expected), _) => status == expected,
-            (_, 503) => facts.drains || facts.ttl.is_none() || facts.is_crowded,
+            (_, 503) if facts.drains || facts.ttl.is_none() || facts.is_crowded => true,
             (Kind::Begin | Kind::Modern | Kind::Pair | Kind::Subscribe, 200) => true,
             // More messages at once than may be in flight.
             (Kind::Request, 400) => facts.is_crowded && self.is_batch(asked),
             (Kind::Request, 202) => facts.strict.is_some() && self.is_taken_back(asked, facts),
+            // The shard that keeps a task is slow.
+            (Kind::Modern, 503) => asked.id.is_some_and(|id| self.chores.contains_key(&id)),
             (Kind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
             // It waited for long on the way to the shard of its session.
