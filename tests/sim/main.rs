@@ -9,6 +9,9 @@
 #[path = "../alloc/counting.rs"]
 mod counting;
 
+#[path = "../support/damage.rs"]
+mod damage;
+
 mod tally;
 
 mod world;

@@ -6,6 +6,9 @@
 #[path = "../alloc/counting.rs"]
 mod counting;
 
+#[path = "../support/damage.rs"]
+mod damage;
+
 mod cuts;
 mod refusals;
 mod requests;

@@ -1,7 +1,7 @@
 //! The server over HTTP: sessions, streams and connections that are cut at any moment.
 //!
-//! `offer` is what the server offers, `plan` what is to happen, `client` who comes and `checks` what
-//! must hold; `evening` is a run, `seeds` which are run. `hostile` is what breaks on purpose,
+//! `offer` is what the server offers, `plan` what is to happen, `client` who comes and `checks`
+//! what must hold; `evening` is a run, `seeds` which are run. `hostile` is what breaks on purpose,
 //! `scenes` are written by hand.
 
 #![expect(

@@ -1,6 +1,6 @@
-//! What the server offers over HTTP: a tool whose every word names whom it is for, and a resource for each
-//! client. Besides, all that the meetings have: tools that run as tasks and one that changes
-//! the catalog.
+//! What the server offers over HTTP: a tool whose every word names whom it is for, and a resource
+//! for each client. Besides, all that the meetings have: tools that run as tasks and one that
+//! changes the catalog.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

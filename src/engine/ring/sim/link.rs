@@ -198,8 +198,8 @@ impl Visitor {
     }
 }
 
-/// Moves the first `count` bytes of a queue, or all there are, in as few copies as it takes: most of
-/// what a test without optimizations does is move bytes.
+/// Moves the first `count` bytes of a queue, or all there are, in as few copies as it takes: most
+/// of what a test without optimizations does is move bytes.
 pub(super) fn shift(queue: &mut VecDeque<u8>, count: usize, to: &mut Vec<u8>) {
     let count = count.min(queue.len());
     let (front, back) = queue.as_slices();

@@ -1,7 +1,8 @@
 //! What all clients over HTTP know together: tasks, and which editions of the catalog were made.
 //!
-//! What it checks: no session has the name of another; whoever asks after a change was answered sees its edition or a newer one; a list
-//! is told at most once for each edition; whoever listens is told of an edition before long.
+//! What it checks: no session has the name of another; whoever asks after a change was answered
+//! sees its edition or a newer one; a list is told at most once for each edition; whoever listens
+//! is told of an edition before long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -193,17 +193,13 @@ impl Guest {
             "notifications/tools/list_changed" if asked.is_endless() => {
                 asked.told = Some(now);
                 self.tally.notices += 1;
-                match asked.session {
-                    Some(session) => {
-                        let book = &mut self.books[session];
-                        book.lists_told += 1;
-                        chronicle.tell(book.lists_told, book.begun_at)
-                    }
-                    None => {
-                        asked.lists_told += 1;
-                        chronicle.tell(asked.lists_told, asked.said)
-                    }
+                if let Some(session) = asked.session {
+                    let book = &mut self.books[session];
+                    book.lists_told += 1;
+                    return chronicle.tell(book.lists_told, book.begun_at);
                 }
+                asked.lists_told += 1;
+                chronicle.tell(asked.lists_told, asked.said)
             }
             "notifications/tasks" if asked.kind == Kind::Subscribe => {
                 if params["taskId"].as_str() != asked.task.as_deref() {

@@ -12,7 +12,7 @@ use super::guest::{Facts, Guest};
 use super::line::{Asked, Kind, Line};
 use super::pairs;
 use super::speech;
-use crate::web::checks::book::{self, Book};
+use crate::web::checks::book::{self, Book, GENERAL};
 use crate::web::checks::reading::{Event, Head, Piece};
 
 impl Guest {
@@ -53,7 +53,9 @@ impl Guest {
         line.reader.hear(&heard);
         loop {
             let is_bare = matches!(line.asked.front().map(|it| it.kind), Some(Kind::Bare(_)));
-            let Some(piece) = line.reader.next(is_bare, is_over)? else { break };
+            // A session whose client reads too slowly is cut off in the middle of anything.
+            let may_be_cut = facts.is_narrow && line.asked.iter().any(|it| it.session.is_some());
+            let Some(piece) = line.reader.next(is_bare, is_over && !may_be_cut)? else { break };
             let Some(mut asked) = line.asked.pop_front() else {
                 return hear_unasked(&piece, facts);
             };
@@ -115,10 +117,11 @@ impl Guest {
         now: Moment,
         facts: Facts,
     ) -> Result<bool, String> {
-        let is_missing = |head: &Head| head.status == 404;
+        // What is refused keeps no session alive.
+        let is_refused = |head: &Head| head.status >= 400;
         let session = asked.session.map(|session| &mut self.books[session]);
         if let Some(book) = session
-            && asked.head.as_ref().is_some_and(|head| !is_missing(head))
+            && asked.head.as_ref().is_some_and(|head| !is_refused(head))
         {
             book.busy = now;
         }
@@ -273,7 +276,9 @@ impl Guest {
         };
         let book = &mut self.books[session];
         let is_cancelled = asked.id.is_some_and(|id| book.is_settled(id));
-        let stream = asked.carried.stream.and_then(|stream| book.streams.get(&stream));
+        let general = (asked.kind == Kind::Listen).then_some(GENERAL);
+        let stream = asked.carried.stream.or(general);
+        let stream = stream.and_then(|stream| book.streams.get(&stream));
         let was_resumed = stream.is_some_and(|stream| stream.resumes > 0);
         if book.gone.is_some() || book.is_deleted || is_cancelled || was_resumed {
             return Ok(());

@@ -12,14 +12,13 @@ use corelane::base::random::Random;
 use corelane::base::time::Moment;
 use corelane::engine::ring::sim::World;
 use corelane::protocol::revision::Revision;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::chores::Chore;
 use super::line::{Asked, Kind, Line};
-use super::speech::{self, Style, Work};
-use crate::meeting::phrase::{self, Manner};
+use super::speech::{self, Style};
 use crate::tally::Tally;
-use crate::web::checks::book::{Book, GENERAL};
+use crate::web::checks::book::Book;
 use crate::web::checks::chronicle::Chronicle;
 use crate::web::hostile::relay::Relay;
 use crate::web::offer::GUESTS_MAX;
@@ -44,6 +43,13 @@ pub(crate) struct Facts {
     pub(crate) drains: bool,
     /// The one revision of a strict server.
     pub(crate) strict: Option<Revision>,
+}
+
+impl Facts {
+    /// Whether what was said to the server, or by it, may be lost on its way for good.
+    pub(super) const fn may_lose(&self) -> bool {
+        self.drains || self.forgets || self.may_break
+    }
 }
 
 /// One client.
@@ -71,7 +77,7 @@ pub(crate) struct Guest {
     /// A session of 2024-11-05 whose handshake is to be begun.
     pub(super) unposted: Option<usize>,
     /// The one revision of a strict server.
-    strict: Option<Revision>,
+    pub(super) strict: Option<Revision>,
     /// Requests whose answers are looked into.
     pub(super) chores: BTreeMap<u64, Chore>,
     /// The edition of the catalog that was seen last.
@@ -220,7 +226,7 @@ impl Guest {
             return false;
         }
         // What a slow client misses, or one that has said its end, is not waited for.
-        let is_heard = !facts.drains && !self.is_slow && !self.was_deaf && !facts.forgets;
+        let is_heard = !self.is_slow && !self.was_deaf && !facts.may_lose();
         let is_heard = is_heard && self.lines.iter().all(|line| !line.is_finished);
         if is_heard && self.waits_for_pair().is_some() {
             return false;
@@ -298,7 +304,7 @@ impl Guest {
     }
 
     /// A connection to speak on: one that there is, or another.
-    fn line(&mut self, world: &World, now: Moment) -> usize {
+    pub(super) fn line(&mut self, world: &World, now: Moment) -> usize {
         let open = self.lines.iter().enumerate().filter(|(_, line)| line.is_open());
         let open: Vec<usize> = open.map(|(place, _)| place).collect();
         if !open.is_empty() && (self.random.chance(1, 2) || self.lines.len() > LINES_MAX) {

@@ -31,11 +31,13 @@ impl Guest {
         };
         let is_fine = match (asked.kind, status) {
             (Kind::Plain(expected) | Kind::Bare(expected), _) => status == expected,
-            (_, 503) => facts.drains || facts.ttl.is_none() || facts.is_crowded,
+            (_, 503) if facts.drains || facts.ttl.is_none() || facts.is_crowded => true,
             (Kind::Begin | Kind::Modern | Kind::Pair | Kind::Subscribe, 200) => true,
             // More messages at once than may be in flight.
             (Kind::Request, 400) => facts.is_crowded && self.is_batch(asked),
             (Kind::Request, 202) => facts.strict.is_some() && self.is_taken_back(asked, facts),
+            // The shard that keeps a task is slow.
+            (Kind::Modern, 503) => asked.id.is_some_and(|id| self.chores.contains_key(&id)),
             (Kind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
             _ if must_be_gone => false,

@@ -1,4 +1,5 @@
-//! A client of 2024-11-05: a stream that begins its session, and messages that are posted elsewhere.
+//! A client of 2024-11-05: a stream that begins its session, and messages that are posted
+//! elsewhere.
 //!
 //! What it checks: each message is taken with a bare 202, whatever is said to it comes on the one
 //! stream, and every request is answered there while that stands.
@@ -72,7 +73,7 @@ impl Guest {
 
     /// Whether one of those waits for too long.
     pub(super) fn is_pair_late(&self, now: Moment, facts: Facts, span: Duration) -> bool {
-        let is_excused = self.is_slow || self.was_deaf || facts.drains || facts.forgets;
+        let is_excused = self.is_slow || self.was_deaf || facts.may_lose();
         let is_late = self.waits_for_pair().is_some_and(|since| now >= since.after(span));
         is_late && !is_excused && self.lines.iter().all(|line| !line.is_finished)
     }

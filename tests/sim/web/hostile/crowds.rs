@@ -1,4 +1,5 @@
-//! What comes by the thousand: names of sessions that are guessed, streams that are opened and left.
+//! What comes by the thousand: names of sessions that are guessed, streams that are opened and
+//! left.
 //!
 //! What it checks: nobody finds a session by guessing; each guess is counted, and a crowd holds no
 //! more memory at its end than near its beginning; whoever has a session is served meanwhile.
@@ -209,16 +210,18 @@ impl Guesser {
 
 /// Guesses so many names and returns how many were counted as refused. An honest client is served
 /// meanwhile; nothing more is held for later guesses than for the first.
-fn guess(shards: usize, guesses: usize) -> u64 {
+fn guess_all(shards: usize, count: usize) -> u64 {
     let mut square = Square::open(shards);
     let mut honest = Honest::come(&mut square);
     let before = square.refused();
     let mut guessers: Vec<Guesser> =
         (0..GUESSERS).map(|_| Guesser::new(square.connect())).collect();
     let mut random = Random::seeded(2);
-    let mut breathe = |square: &mut Square, breaths: usize| {
-        for _ in 0..breaths {
-            guessers.iter_mut().for_each(|guesser| guesser.guess(&mut random));
+    let mut breathe = |square: &mut Square, rounds: usize| {
+        for _ in 0..rounds {
+            for guesser in &mut guessers {
+                guesser.guess(&mut random);
+            }
             square.until(|_| {
                 guessers.iter_mut().for_each(Guesser::hear);
                 guessers.iter().all(|guesser| guesser.awaited == 0)
@@ -226,12 +229,14 @@ fn guess(shards: usize, guesses: usize) -> u64 {
             honest.expect_served(square);
         }
     };
-    let breaths = guesses / GUESSERS / BREATH;
-    let ((), early) = peak_bytes(|| breathe(&mut square, breaths / 4));
-    let ((), later) = peak_bytes(|| breathe(&mut square, breaths - breaths / 4));
+    let rounds = count / GUESSERS / BREATH;
+    let ((), early) = peak_bytes(|| breathe(&mut square, rounds / 4));
+    let ((), later) = peak_bytes(|| breathe(&mut square, rounds - rounds / 4));
     assert!(later <= early, "{later} bytes more are held after {early}");
     let counted = square.refused() - before;
-    guessers.iter().for_each(|guesser| guesser.wire.close());
+    for guesser in &guessers {
+        guesser.wire.close();
+    }
     honest.leave();
     square.close();
     counted
@@ -239,12 +244,12 @@ fn guess(shards: usize, guesses: usize) -> u64 {
 
 #[test]
 fn a_million_guessed_names_find_no_session_and_hold_no_memory() {
-    assert_eq!(guess(1, 1_000_000), 1_000_000);
+    assert_eq!(guess_all(1, 1_000_000), 1_000_000);
 }
 
 #[test]
 fn names_that_are_looked_for_on_another_shard_find_no_session_either() {
-    assert_eq!(guess(2, 40_000), 40_000);
+    assert_eq!(guess_all(2, 40_000), 40_000);
 }
 
 #[test]
@@ -259,7 +264,9 @@ fn ten_thousand_streams_that_are_opened_and_left_hold_nothing() {
     let mut open_and_leave = |square: &mut Square, rounds: usize| {
         for round in 0..rounds {
             let wires: Vec<Wire> = (0..STREAMS_AT_ONCE).map(|_| square.connect()).collect();
-            wires.iter().for_each(|wire| wire.write(&listen));
+            for wire in &wires {
+                wire.write(&listen);
+            }
             let mut begun = 0;
             square.until(|square| {
                 let heard = wires.iter().filter(|wire| wire.heard().starts_with(b"HTTP/1.1 200"));

@@ -10,6 +10,7 @@ use corelane::server::fuzz;
 use corelane::service::demo;
 use serde_json::json;
 
+use crate::damage::damage;
 use crate::meeting::phrase;
 use crate::web::client::speech::{self, Style};
 
@@ -76,31 +77,13 @@ fn draw(random: &mut Random, corpus: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
     for _ in 0..=random.below(5) {
         let mut request = corpus[random.below(corpus.len())].clone();
         if random.chance(1, 3) {
-            damage(random, &mut request);
+            damage(random, &mut request, PIECES);
         }
         stream.extend(request);
     }
     let widest = 1 + random.below(600);
     let lengths = (0..8).map(|_| 1 + random.below(widest)).chain([64]).collect();
     (stream, lengths)
-}
-
-fn damage(random: &mut Random, request: &mut Vec<u8>) {
-    for _ in 0..=random.below(3) {
-        let at = random.below(request.len());
-        match random.below(4) {
-            0 => request.truncate(at + 1),
-            1 => request[at] = request[at].wrapping_add(1 << random.below(8)),
-            2 => drop(request.remove(at)),
-            _ => {
-                let piece = PIECES[random.below(PIECES.len())];
-                request.splice(at..at, piece.iter().copied());
-            }
-        }
-        if request.is_empty() {
-            return;
-        }
-    }
 }
 
 #[test]
