@@ -61,8 +61,9 @@ impl Head {
     pub(crate) fn closes(&self) -> bool {
         match self.field("Connection") {
             None => false,
+            Some("Upgrade") => false,
             Some(value) => {
-                assert_eq!(value, "close", "{self:?}");
+                assert!(matches!(value, "close" | "close, Upgrade"), "{self:?}");
                 true
             }
         }
