@@ -1,5 +1,5 @@
-//! A link, its ring and the least driver that there can be: it hears lines, requests or messages and
-//! says what the test tells it to. Whoever asks it for anything over HTTP is upgraded.
+//! A link, its ring and the least driver that there can be: it hears lines, requests or messages
+//! and says what the test tells it to. Whoever asks it for anything over HTTP is upgraded.
 
 use std::io;
 use std::time::Duration;
