@@ -155,7 +155,7 @@ impl ShardSeed {
                 strict: options.strict,
                 legacy: options.legacy,
                 sse_pair: options.sse_pair,
-                websocket: None,
+                websocket: self.options.websocket.path.as_deref().map(Rc::from),
             },
             self.guard,
             limits.http,

@@ -62,8 +62,8 @@ pub const SESSION_PARAMETER: &str = "sessionId";
 
 /// Whether a path is one of the server's own, in any profile: nothing else may stand there.
 pub fn is_taken(path: &[u8]) -> bool {
-    let all = Profile { strict: None, legacy: true, sse_pair: true };
-    Place::find(path, all).is_some()
+    let all = Profile { sse_pair: true, ..Profile::default() };
+    Place::find(path, &all).is_some()
 }
 
 /// What stands at a path.
