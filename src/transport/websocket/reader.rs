@@ -70,6 +70,8 @@ pub struct FrameReader {
     is_deflating: bool,
     /// Whether a message has begun that is not over.
     is_inside: bool,
+    /// Whether messages are thrown away as they come.
+    is_discarding: bool,
     kind: Kind,
 }
 
@@ -175,6 +177,16 @@ impl FrameReader {
     pub fn give_up(&mut self) -> Vec<u8> {
         self.state = State::Over;
         self.is_inside = false;
+        let mut message = take(&mut self.message);
+        message.clear();
+        message
+    }
+
+    /// Throws messages away from here on: those that come are still announced, and one in pieces is
+    /// empty. Control frames and faults are told as ever. Hands back the memory of the message that
+    /// has begun.
+    pub fn discard(&mut self) -> Vec<u8> {
+        self.is_discarding = true;
         let mut message = take(&mut self.message);
         message.clear();
         message
@@ -303,15 +315,9 @@ impl FrameReader {
         if count > 0 {
             let piece = &mut arrival[*from..*from + count];
             *from += count;
-            mask::apply(piece, key);
-            if !self.kind.is_binary && !self.kind.is_compressed && !self.text.push(piece) {
+            if !self.is_discarding && !self.keep(piece, key, remaining, buffer) {
                 return Step::Say(self.fail(Fault::NOT_UTF8));
             }
-            if self.message.capacity() == 0 {
-                self.message = buffer();
-            }
-            self.message.reserve(remaining.min(RESERVED_BYTES_MAX).max(count) + PADDING);
-            self.message.extend_from_slice(piece);
         }
         let remaining = remaining - count;
         if remaining > 0 {
@@ -322,12 +328,33 @@ impl FrameReader {
             self.state = State::Between;
             return Step::On;
         }
-        if !self.text.is_whole() {
+        if !self.is_discarding && !self.text.is_whole() {
             return Step::Say(self.fail(Fault::NOT_UTF8));
         }
         self.is_inside = false;
         self.state = State::Whole;
         Step::On
+    }
+
+    /// Keeps a piece of a message, and takes memory for the `remaining` bytes of its frame; `false`
+    /// where it is no text and should be.
+    fn keep(
+        &mut self,
+        piece: &mut [u8],
+        key: Key,
+        remaining: usize,
+        buffer: &mut dyn FnMut() -> Vec<u8>,
+    ) -> bool {
+        mask::apply(piece, key);
+        if !self.kind.is_binary && !self.kind.is_compressed && !self.text.push(piece) {
+            return false;
+        }
+        if self.message.capacity() == 0 {
+            self.message = buffer();
+        }
+        self.message.reserve(remaining.min(RESERVED_BYTES_MAX).max(piece.len()) + PADDING);
+        self.message.extend_from_slice(piece);
+        true
     }
 
     /// Goes on with the payload of a control frame.
