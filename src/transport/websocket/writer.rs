@@ -8,8 +8,8 @@
 use super::code::CloseCode;
 use super::deflate::Deflater;
 use super::frame::{
-    BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG, TEXT,
-    short,
+    BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG,
+    TEXT, short,
 };
 
 /// Where a frame that has begun stands in its buffer. Valid as long as nothing before or inside the
