@@ -12,8 +12,7 @@ fn a_peer_that_closes_is_answered_with_its_own_code() {
         let stage = Stage::open(options);
         let codes = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 3000, 4999];
         for code in codes {
-            let mut peer = Peer::open(stage.address());
-            peer.close(code);
+            Peer::open(stage.address()).close(code);
         }
         let mut peer = Peer::open(stage.address());
         let reason = [&1000_u16.to_be_bytes()[..], "genug für heute".as_bytes()].concat();

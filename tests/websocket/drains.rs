@@ -19,7 +19,7 @@ fn what_is_in_flight_is_answered_before_the_close_frame() {
         }
         stage.drain();
         stage.open_gate();
-        for peer in &mut peers {
+        for mut peer in peers {
             assert_eq!(text(&peer.heard()), "held");
             peer.expect_close(1001);
         }
@@ -33,7 +33,7 @@ fn what_is_in_flight_is_answered_before_the_close_frame() {
 fn connections_that_wait_for_nothing_are_closed_at_once() {
     on_one_shard_and_two(|options| {
         let stage = Stage::open(options);
-        let mut idle = Peer::begin(stage.address(), LEGACY);
+        let idle = Peer::begin(stage.address(), LEGACY);
         let mut halfway = Peer::begin(stage.address(), LEGACY);
         halfway.send_bytes(&frame(TEXT, b"{"));
         halfway.expect_alive();

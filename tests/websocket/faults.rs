@@ -140,14 +140,17 @@ fn a_server_short_of_memory_says_so_and_closes() {
         options.limits.memory_bytes_max = 100_000;
         options.limits.message_bytes_max = 90_000;
         let stage = Stage::open(options);
-        let mut peers: Vec<Peer> = (0..2).map(|_| Peer::open(stage.address())).collect();
-        for peer in &mut peers {
-            peer.send(TEXT, &[b' '; 60_000]);
-        }
+        let peers = (0..2).map(|_| Peer::open(stage.address()));
+        let peers: Vec<Peer> = peers
+            .map(|mut peer| {
+                peer.send(TEXT, &[b' '; 60_000]);
+                peer
+            })
+            .collect();
         // One of them is told.
         let told: Vec<bool> = peers
-            .iter_mut()
-            .map(|peer| {
+            .into_iter()
+            .map(|mut peer| {
                 peer.try_send_bytes(&frame(FINAL | PING, b"")).ok();
                 let frame = peer.frame().expect("a frame");
                 if frame.payload().is_empty() {
@@ -160,7 +163,6 @@ fn a_server_short_of_memory_says_so_and_closes() {
             })
             .collect();
         assert_eq!(told.iter().filter(|it| **it).count(), 1, "{told:?}");
-        drop(peers);
         let counters = stage.close();
         assert_eq!(counters.faults.memory, 1, "{counters}");
         assert_eq!(counters.websockets.closed_internal, 1, "{counters}");

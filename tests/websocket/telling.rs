@@ -62,7 +62,7 @@ fn legacy_sessions_hear_of_changes_without_asking_and_of_resources_when_they_ask
             assert_eq!(peer.heard()["method"], "notifications/tools/list_changed");
         }
         stage.handle().updated("test://one");
-        for peer in &mut peers {
+        for mut peer in peers {
             let told = peer.heard();
             assert_eq!(told["method"], "notifications/resources/updated", "{told}");
             assert_eq!(told["params"]["uri"], "test://one", "{told}");
