@@ -3,7 +3,7 @@
 
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
-use corelane::transport::http::ladder::{RUNGS, Step};
+use corelane::transport::http::ladder::{Looker, RUNGS, Step};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -108,6 +108,7 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             let message = modern(call(1, "test_missing_capability", json!({})));
             (To::Usual, Request::modern(&message), one)
         }
+        step => panic!("{step:?} is no rung of a message"),
     };
     (to, request, id)
 }
@@ -140,7 +141,8 @@ fn whoever_breaks_a_rung_is_told_by_its_status_and_code_and_keeps_the_connection
             };
             // Whoever listens takes the stream that others then find taken.
             let listener = (to == To::Usual).then(|| session.attend());
-            let steps = RUNGS.iter().map(|rung| (rung.step, broken(rung.step, &session)));
+            let rungs = RUNGS.iter().filter(|rung| rung.by != Looker::Handshake);
+            let steps = rungs.map(|rung| (rung.step, broken(rung.step, &session)));
             let mut refused = 0;
             for (step, (_, request, id)) in steps.filter(|(_, broken)| broken.0 == to) {
                 let revision = if to == To::Usual { MODERN } else { LEGACY };
