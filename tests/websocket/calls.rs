@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::messages::{
-    BATCHED, LEGACY, WITH_SESSIONS, bare, call, cancelled, echo, expect_error, modern, request, text,
+    BATCHED, LEGACY, WITH_SESSIONS, bare, call, cancelled, echo, expect_error, modern, request,
+    text,
 };
 use crate::peer::{FINAL, Peer, TEXT, handshake, text_frame};
 use crate::stage::{Stage, on_one_shard_and_two, options, over_each_ring};

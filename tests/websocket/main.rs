@@ -35,8 +35,8 @@ mod messages;
 #[expect(dead_code, reason = "the tests of HTTP ask for more")]
 #[path = "../http/request.rs"]
 mod request;
+#[expect(dead_code, reason = "the tests of HTTP ask for more")]
 #[path = "../http/stage.rs"]
 mod stage;
-#[expect(dead_code, reason = "the tests of HTTP ask for more")]
 #[path = "../http/wire.rs"]
 mod wire;
