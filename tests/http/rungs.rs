@@ -3,7 +3,7 @@
 
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
-use corelane::transport::http::ladder::{Looker, RUNGS, Step};
+use corelane::transport::http::ladder::{RUNGS, Step};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -41,6 +41,15 @@ impl To {
 /// A session of another life.
 const UNKNOWN: &str = "6f0d5c1e-2b3a-4c4d-8e5f-60718293a4b5";
 
+/// A handshake of WebSocket that breaks none.
+fn upgrade() -> Request {
+    Request::new("GET", "/mcp/ws")
+        .field("Upgrade", "websocket")
+        .field("Connection", "Upgrade")
+        .field("Sec-WebSocket-Version", 13)
+        .field("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+}
+
 /// The request that breaks a rung, and the id that its refusal names.
 fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
     let good = modern(echo(1, "hi"));
@@ -77,6 +86,11 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             (To::Usual, session.listen().field("MCP-Protocol-Version", "1999-01-01"), None)
         }
         Step::SessionInQuery => (To::Pair, asking.target("/messages?other=1"), None),
+        Step::UpgradeAsked => (To::Usual, upgrade().without("Upgrade"), None),
+        Step::UpgradeAlone => (To::Usual, upgrade().body("{}"), None),
+        Step::UpgradeVersion => (To::Usual, upgrade().field("Sec-WebSocket-Version", 8), None),
+        Step::UpgradeKey => (To::Usual, upgrade().field("Sec-WebSocket-Key", "short"), None),
+        Step::UpgradeProtocol => (To::Usual, upgrade().field("Sec-WebSocket-Protocol", "x"), None),
         Step::Parse => (To::Usual, asking.body("{\"jsonrpc\":"), None),
         Step::Message => (To::Usual, asking.body("[]"), None),
         Step::VersionNamed => (To::ModernOnly, old, one),
@@ -109,7 +123,6 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             let message = modern(call(1, "test_missing_capability", json!({})));
             (To::Usual, Request::modern(&message), one)
         }
-        step => panic!("{step:?} is no rung of a message"),
     };
     (to, request, id)
 }
@@ -142,8 +155,7 @@ fn whoever_breaks_a_rung_is_told_by_its_status_and_code_and_keeps_the_connection
             };
             // Whoever listens takes the stream that others then find taken.
             let listener = (to == To::Usual).then(|| session.attend());
-            let rungs = RUNGS.iter().filter(|rung| rung.by != Looker::Handshake);
-            let steps = rungs.map(|rung| (rung.step, broken(rung.step, &session)));
+            let steps = RUNGS.iter().map(|rung| (rung.step, broken(rung.step, &session)));
             let mut refused = 0;
             for (step, (_, request, id)) in steps.filter(|(_, broken)| broken.0 == to) {
                 let revision = if to == To::Usual { MODERN } else { LEGACY };
