@@ -32,6 +32,8 @@ mod responses;
 mod service;
 mod sessions;
 mod streams;
+#[path = "../rig/wording.rs"]
+mod wording;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
