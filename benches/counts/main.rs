@@ -7,22 +7,34 @@
 //! One process, one thread, bytes in memory, under `valgrind --tool=callgrind` (which must be
 //! installed). The road is run as far as each stop with two numbers of messages; the difference of
 //! the instructions, divided by the difference of the messages, is what one message costs, free of
-//! start and end. Counts repeat to the last digit or nearly so, which wall time does not.
+//! start and end. Counts repeat to the last digit or nearly so, which wall time does not. That is
+//! done over lines of TCP and over frames of WebSocket.
 //!
-//! A second table holds requests whose answers are framed beforehand against the call of the same
+//! A last table holds requests whose answers are framed beforehand against the call of the same
 //! era: as far as the answer, and in turns of sixteen in a real shard.
 
+#[expect(dead_code, reason = "whole processes are asked for more")]
+#[path = "../rig/frames.rs"]
+mod frames;
 mod memory;
+mod over;
 mod question;
 #[expect(dead_code, reason = "whole processes are asked for more")]
 #[path = "../rig/requests.rs"]
 mod requests;
+#[expect(dead_code, reason = "whole processes are asked for more")]
+#[path = "../rig/responses.rs"]
+mod responses;
 mod road;
+mod shard;
+#[path = "../rig/wording.rs"]
+mod wording;
 
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 
+use self::over::Over;
 use self::question::Question;
 use self::requests::Era;
 use self::road::Stop;
@@ -35,16 +47,19 @@ const MANY: u64 = 11_600;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, stop, place, messages] = arguments.as_slice()
+    if let [word, over, stop, place, messages] = arguments.as_slice()
         && word == CHILD
     {
+        let over = Over::ALL.into_iter().find(|known| known.name() == over);
+        let over = over.ok_or("nothing travels over this")?;
         let stop = Stop::ALL.into_iter().find(|known| known.name() == stop);
         let stop = stop.ok_or("there is no such stop")?;
         let question = questions().nth(place.parse()?).ok_or("there is no such question")?;
-        return road::run(stop, question, messages.parse()?);
+        return road::run(over, stop, question, messages.parse()?);
     }
     let mut out = io::stdout().lock();
-    let calls = write_stops(&mut out)?;
+    let calls = write_stops(&mut out, Over::Lines)?;
+    write_stops(&mut out, Over::Frames)?;
     write_constants(&mut out, calls)
 }
 
@@ -55,13 +70,17 @@ fn questions() -> impl Iterator<Item = Question> {
 
 /// What a call costs as far as each stop; the last two are handed back, by era: as far as its
 /// answer, and in a turn of sixteen.
-fn write_stops(out: &mut impl Write) -> Result<[[u64; 2]; 2], Box<dyn Error>> {
-    writeln!(out, "| stop | legacy: instructions | of them here | modern | of them here |")?;
+fn write_stops(out: &mut impl Write, over: Over) -> Result<[[u64; 2]; 2], Box<dyn Error>> {
+    let name = over.name();
+    writeln!(
+        out,
+        "| stop over {name} | legacy: instructions | of them here | modern | of them here |"
+    )?;
     writeln!(out, "| --- | --- | --- | --- | --- |")?;
     let mut before = [0_u64; 2];
     let mut calls = [[0_u64; 2]; 2];
     for stop in Stop::ALL {
-        let each = [per_message(stop, 0)?, per_message(stop, 1)?];
+        let each = [per_message(over, stop, 0)?, per_message(over, stop, 1)?];
         let here = |era: usize| match stop {
             // The same road once more, in a shard.
             Stop::Turn | Stop::TurnOfSixteen => "–".to_owned(),
@@ -95,7 +114,7 @@ fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box
                 write!(out, " – | – |")?;
                 continue;
             }
-            let each = per_message(stop, place)?;
+            let each = per_message(Over::Lines, stop, place)?;
             let hundredths = each * 100 / call.max(1);
             write!(out, " {each} | {}.{:02} |", hundredths / 100, hundredths % 100)?;
         }
@@ -105,24 +124,32 @@ fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box
 }
 
 /// What one message of question `place` costs as far as `stop`.
-fn per_message(stop: Stop, place: usize) -> Result<u64, Box<dyn Error>> {
-    let few = instructions(stop, place, FEW)?;
-    let many = instructions(stop, place, MANY)?;
+fn per_message(over: Over, stop: Stop, place: usize) -> Result<u64, Box<dyn Error>> {
+    let few = instructions(over, stop, place, FEW)?;
+    let many = instructions(over, stop, place, MANY)?;
     Ok(many.saturating_sub(few) / (MANY - FEW))
 }
 
 /// What a whole run costs, counted by callgrind.
-fn instructions(stop: Stop, place: usize, messages: u64) -> Result<u64, Box<dyn Error>> {
+fn instructions(
+    over: Over,
+    stop: Stop,
+    place: usize,
+    messages: u64,
+) -> Result<u64, Box<dyn Error>> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(std::env::current_exe()?)
-        .args([CHILD, stop.name(), &place.to_string(), &messages.to_string()])
+        .args([CHILD, over.name(), stop.name(), &place.to_string(), &messages.to_string()])
         .output()
         .map_err(|error| format!("valgrind: {error}; it must be installed for this bench"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     let counted = said.lines().find_map(|line| line.split("Collected :").nth(1));
     match counted {
         Some(counted) if output.status.success() => Ok(counted.trim().parse()?),
-        _ => Err(format!("{} failed under callgrind: {said}", stop.name()).into()),
+        _ => {
+            Err(format!("{} over {} failed under callgrind: {said}", stop.name(), over.name())
+                .into())
+        }
     }
 }

@@ -51,8 +51,8 @@ pub(crate) fn is_upgraded(said: &[u8]) -> io::Result<bool> {
 }
 
 /// A client's frame of text. A newline behind the text is none of it.
-pub(crate) fn masked(text: &str) -> Vec<u8> {
-    let text = text.trim_ascii_end().as_bytes();
+pub(crate) fn masked(text: impl AsRef<[u8]>) -> Vec<u8> {
+    let text = text.as_ref().trim_ascii_end();
     let mut frame = client_head(text.len());
     frame.extend(text.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
     frame
