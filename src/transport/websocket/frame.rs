@@ -15,7 +15,7 @@ const RESERVED: u8 = 0x70;
 const OPCODE: u8 = 0x0f;
 /// Opcodes from here on are those of control frames.
 const CONTROL: u8 = 0x08;
-const MASKED: u8 = 0x80;
+pub(super) const MASKED: u8 = 0x80;
 
 /// Opcodes.
 pub(super) const CONTINUATION: u8 = 0x0;

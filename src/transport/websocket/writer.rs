@@ -7,7 +7,10 @@
 
 use super::code::CloseCode;
 use super::deflate::Deflater;
-use super::frame::{BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, PING, PONG, TEXT, short};
+use super::frame::{
+    BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG, TEXT,
+    short,
+};
 
 /// Where a frame that has begun stands in its buffer. Valid as long as nothing before or inside the
 /// frame is moved.
@@ -68,6 +71,30 @@ pub fn end_compressed(out: &mut Vec<u8>, mark: Mark, deflater: &mut Deflater) {
 #[expect(clippy::needless_pass_by_value, reason = "the frame that it stands for is gone")]
 pub fn cancel(out: &mut Vec<u8>, mark: Mark) {
     out.truncate(mark.0);
+}
+
+/// The header of a text message of `length` bytes as a client writes it, with a key that changes
+/// nothing, and how many of its bytes count: what has been unmasked already can so be read again.
+pub fn client_header(length: usize) -> ([u8; HEADER_BYTES_MAX], usize) {
+    let mut header = [0; HEADER_BYTES_MAX];
+    header[0] = FINAL | TEXT;
+    let key = match u16::try_from(length) {
+        Ok(_) if length < 126 => {
+            header[1] = MASKED | short(length);
+            2
+        }
+        Ok(length) => {
+            header[1] = MASKED | 126;
+            header[2..4].copy_from_slice(&length.to_be_bytes());
+            4
+        }
+        Err(_) => {
+            header[1] = MASKED | 127;
+            header[2..10].copy_from_slice(&(length as u64).to_be_bytes());
+            10
+        }
+    };
+    (header, key + 4)
 }
 
 /// Asks the peer for a sign of life. Of `payload` the first 125 bytes are sent.
