@@ -13,7 +13,7 @@ use crate::words::Words;
 
 /// The server that has to reach the targets.
 pub(crate) const CORELANE_NAME: &str = "corelane";
-/// The server that it has to be ahead of over WebSocket.
+/// What it has to be ahead of over WebSocket: the names of these servers begin with it.
 pub(crate) const TUNGSTENITE_NAME: &str = "tokio-tungstenite";
 const SERVER_CORE: usize = 0;
 /// More than any load opens.
@@ -108,6 +108,8 @@ pub(crate) fn contenders(over: Over, variants: &[String]) -> Vec<Contender> {
     let mut contenders = vec![bare("ring"), bare("poll"), bare("tokio")];
     if over == Over::WebSocket {
         contenders.push(Contender::new(Kind::Echo, TUNGSTENITE_NAME, "tungstenite"));
+        let (name, line) = (format!("{TUNGSTENITE_NAME} 4 KiB"), "tungstenite 4096");
+        contenders.push(Contender::new(Kind::Echo, &name, line));
     }
     let corelane = |kind: Kind, name: &str, flags: &str| {
         Contender::new(kind, name, &format!("become {CORELANE} serve {doors} {flags}"))
@@ -140,13 +142,16 @@ fn over_stdio() -> Vec<Contender> {
     ]
 }
 
-/// The child's life: `floor NAME WORDS` is a floor that says these [`Words`], `tungstenite` is one
-/// on tokio-tungstenite, `become PROGRAM …` is another program.
+/// The child's life: `floor NAME WORDS` is a floor that says these [`Words`], `tungstenite BYTES` is
+/// one on tokio-tungstenite, `become PROGRAM …` is another program.
 pub(crate) fn be_child(arguments: &[String]) -> io::Result<()> {
     process::settle(&[SERVER_CORE])?;
     match arguments {
         [word, name, words @ ..] if word == "floor" => echo::serve(name, Words::read(words)?),
-        [word] if word == "tungstenite" => tungstenite::serve(),
+        [word] if word == "tungstenite" => tungstenite::serve(None),
+        [word, bytes] if word == "tungstenite" => {
+            tungstenite::serve(Some(bytes.parse().map_err(io::Error::other)?))
+        }
         [word, program, rest @ ..] if word == "become" => {
             Err(process::become_program(program, rest))
         }

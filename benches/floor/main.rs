@@ -13,7 +13,8 @@
 //! bytes of the calls, over HTTP a fixed response of the same size as a right answer, over
 //! WebSocket the unmasked text, and is what the ratios refer to. `corelane hop` has two shards on
 //! its core, and no session is used where it lives. Over WebSocket tokio-tungstenite is another
-//! echo, and what Corelane has to reach is said below each table.
+//! echo, as it comes and with a read buffer that fits, and what Corelane has to reach is said below
+//! each table.
 //!
 //! The load core is nearly saturated by the floors, so CPU per request is the honest figure
 //! (nanosecond counters of the scheduler); a machine drifts, so only ratios within one run count.

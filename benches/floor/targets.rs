@@ -30,9 +30,10 @@ pub(crate) fn print(load: Load, rows: &[Row]) -> io::Result<()> {
         let (ratio, verdict) = (own / floor, verdict(own <= floor * OF_FLOOR_MAX));
         writeln!(out, "{verdict}: {ratio:.2} of the floor, {OF_FLOOR_MAX:.2} at most")?;
     }
-    if let Some(other) = cpu_us(TUNGSTENITE_NAME) {
+    for other in rows.iter().filter(|row| row.name.starts_with(TUNGSTENITE_NAME)) {
+        let (name, other) = (&other.name, other.cpu_us());
         let (ratio, verdict) = (own / other, verdict(own < other));
-        writeln!(out, "{verdict}: {ratio:.2} of {TUNGSTENITE_NAME}, ahead of it")?;
+        writeln!(out, "{verdict}: {ratio:.2} of {name}, ahead of it")?;
     }
     if (load.connections, load.depth) == (CONNECTIONS, TOGETHER) {
         let verdict = verdict(own <= TOGETHER_US_MAX);
