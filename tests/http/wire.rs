@@ -60,8 +60,7 @@ impl Head {
     /// Whether the connection ends with the answer.
     pub(crate) fn closes(&self) -> bool {
         match self.field("Connection") {
-            None => false,
-            Some("Upgrade") => false,
+            None | Some("Upgrade") => false,
             Some(value) => {
                 assert!(matches!(value, "close" | "close, Upgrade"), "{self:?}");
                 true
