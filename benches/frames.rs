@@ -11,8 +11,9 @@
 //! leaves its UTF-8 to the parser of JSON, with `codec and UTF-8` it looks itself; tungstenite
 //! reads from a stream in memory, hands out a checked message and is given the same one to send,
 //! which costs it no copy of its own. Its buffer for reading is as large as it is by default
-//! (128 KiB, which it clears for a read) and, in a row of its own, 4 KiB. Messages arrive one by one or sixteen at once; they take
-//! turns, three rounds each, so that a machine that changes its pace shows it.
+//! (128 KiB, which it clears for a read) and, in a row of its own, 4 KiB. Messages arrive one by
+//! one or sixteen at once; they take turns, three rounds each, so that a machine that changes its
+//! pace shows it.
 
 use std::hint::black_box;
 use std::io::{self, Read, Write};
