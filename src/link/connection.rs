@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
-use super::Stream;
+use super::frames::Frames;
+use super::{LinkOptions, Stream};
 use crate::base::time::Moment;
 use crate::engine::ring::Socket;
 use crate::transport::http::reader::RequestReader;
 use crate::transport::ndjson::LineReader;
+use crate::transport::websocket::reader::FrameReader;
 
 /// One connection: two directions, the line being read, the bytes being sent, and the driver's
 /// session.
@@ -16,6 +18,9 @@ use crate::transport::ndjson::LineReader;
 ///  Open ───────────────────────▶ Draining ───────────────▶ Lingering ──────────────────▶ Closing
 ///    └──────────────────── failure, silence, close ────────────────────────────────────────▲
 /// ```
+///
+/// Where its bytes are frames, Parting stands between Draining and Lingering: a close frame has been
+/// queued. A peer that closes, a fault or silence lead there at once.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "six independent facts")]
 pub struct Connection<S> {
@@ -61,6 +66,8 @@ pub enum Framing {
     Lines,
     /// Requests of HTTP.
     Requests,
+    /// Frames of WebSocket; what a connection of requests becomes by [`super::Link::adopt`].
+    Frames,
 }
 
 /// What cuts the bytes of a connection into texts.
@@ -70,13 +77,16 @@ pub(super) enum Reader {
     Lines(LineReader),
     /// Requests of HTTP.
     Requests(Box<RequestReader>),
+    /// Frames of WebSocket.
+    Frames(Box<Frames>),
 }
 
 impl Reader {
-    fn of(framing: Framing) -> Self {
+    fn of(framing: Framing, now: Moment) -> Self {
         match framing {
             Framing::Lines => Self::Lines(LineReader::new()),
             Framing::Requests => Self::Requests(Box::default()),
+            Framing::Frames => Self::Frames(Box::new(Frames::new(FrameReader::new(), now))),
         }
     }
 
@@ -84,6 +94,7 @@ impl Reader {
         match self {
             Self::Lines(reader) => reader.held_bytes(),
             Self::Requests(reader) => reader.held_bytes(),
+            Self::Frames(frames) => frames.reader.held_bytes(),
         }
     }
 
@@ -92,6 +103,7 @@ impl Reader {
         match self {
             Self::Lines(reader) => reader.skip().unwrap_or_default(),
             Self::Requests(reader) => reader.give_up(),
+            Self::Frames(frames) => frames.reader.discard(),
         }
     }
 }
@@ -139,6 +151,8 @@ pub(super) enum Phase {
     Open,
     /// Not read any more; ends when everything owed has been sent.
     Draining,
+    /// Not read any more, and nothing more is said: its close frame has been queued.
+    Parting,
     /// Half closed; what still arrives is thrown away.
     Lingering,
     /// The ring has been told to close.
@@ -154,7 +168,7 @@ impl<S> Connection<S> {
             peer: stream.peer,
             receive: stream.receive,
             send: stream.send,
-            reader: Reader::of(stream.framing),
+            reader: Reader::of(stream.framing, now),
             stash: Vec::new(),
             stash_from: 0,
             sending_bytes: 0,
@@ -181,6 +195,20 @@ impl<S> Connection<S> {
         self.outgoing.len() + self.sending_bytes
     }
 
+    /// Bytes that may wait for its peer; past it the peer is not read, and advice is not given.
+    #[inline]
+    pub const fn queue_bytes_max(&self, options: &LinkOptions) -> usize {
+        match self.reader {
+            Reader::Lines(_) | Reader::Requests(_) => options.outgoing_bytes_max,
+            Reader::Frames(_) => options.frames.buffer_bytes_max,
+        }
+    }
+
+    /// Whether so little waits for its peer that it may be read again.
+    pub(super) const fn is_drained(&self, options: &LinkOptions) -> bool {
+        self.queued_bytes() <= self.queue_bytes_max(options) / 2
+    }
+
     /// Bytes held for this connection: half a message, what waits to be read, what waits to go.
     pub(super) const fn held_bytes(&self) -> usize {
         self.reader.held_bytes() + self.stash.len() + self.queued_bytes()
@@ -202,10 +230,14 @@ impl<S> Connection<S> {
         self.standing.owed > 0 || self.queued_bytes() > 0
     }
 
-    /// Gives up what was to be read.
-    pub(super) fn release_input(&mut self) -> [Vec<u8>; 2] {
-        self.stash_from = 0;
-        [std::mem::take(&mut self.stash), self.reader.give_up()]
+    /// Gives up what was to be read. Whether the peer has closed in it, and the memory.
+    pub(super) fn release_input(&mut self) -> (bool, [Vec<u8>; 2]) {
+        let begun = self.reader.give_up();
+        let mut stash = std::mem::take(&mut self.stash);
+        let from = std::mem::take(&mut self.stash_from);
+        // What is thrown away is frames all the same: the next ones begin where these end.
+        let has_left = self.frames().is_some_and(|frames| frames.is_left(&mut stash[from..]));
+        (has_left, [stash, begun])
     }
 
     /// Whether its bytes are lines.
@@ -213,10 +245,28 @@ impl<S> Connection<S> {
         matches!(self.reader, Reader::Lines(_))
     }
 
+    /// Whether its bytes are frames.
+    pub(super) const fn is_frames(&self) -> bool {
+        matches!(self.reader, Reader::Frames(_))
+    }
+
+    /// Whether the peer has closed as well, after a close frame of ours.
+    pub(super) const fn is_answered(&self) -> bool {
+        matches!(&self.reader, Reader::Frames(frames) if frames.is_answered)
+    }
+
+    /// What a connection of frames has beyond the others.
+    pub(super) fn frames(&mut self) -> Option<&mut Frames> {
+        match &mut self.reader {
+            Reader::Frames(frames) => Some(frames),
+            Reader::Lines(_) | Reader::Requests(_) => None,
+        }
+    }
+
     /// Whether a request of HTTP has begun to arrive and is to be complete soon.
     pub(super) const fn is_inside_request(&self) -> bool {
         match &self.reader {
-            Reader::Lines(_) => false,
+            Reader::Lines(_) | Reader::Frames(_) => false,
             Reader::Requests(reader) => reader.is_inside_request(),
         }
     }

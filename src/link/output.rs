@@ -13,7 +13,7 @@ impl<S> Link<S> {
     /// the end of the turn. `None` when nobody listens any more.
     pub fn outgoing(&mut self, key: Key) -> Option<&mut Vec<u8>> {
         let connection = self.connections.get_mut(key)?;
-        if matches!(connection.phase, Phase::Lingering | Phase::Closing) {
+        if matches!(connection.phase, Phase::Parting | Phase::Lingering | Phase::Closing) {
             return None;
         }
         if connection.outgoing.capacity() == 0 {
@@ -26,13 +26,22 @@ impl<S> Link<S> {
         Some(&mut connection.outgoing)
     }
 
+    /// Looks at a connection at the end of the turn.
+    pub(super) fn cork(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if !connection.corked {
+            connection.corked = true;
+            self.corked.push(key);
+        }
+    }
+
     /// Sends what was corked in this turn: one send a connection.
     pub fn flush<R: Ring>(&mut self, ring: &mut R, now: Moment) {
         let mut corked = std::mem::take(&mut self.corked);
         for key in corked.drain(..) {
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.corked = false;
-                self.depart(ring, key);
+                self.depart(ring, key, now);
                 self.advance(ring, key, now);
             }
         }
@@ -40,9 +49,12 @@ impl<S> Link<S> {
     }
 
     /// Hands the corked bytes of one connection to the ring, unless a send is under way.
-    fn depart<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    pub(super) fn depart<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.sending_bytes > 0 || connection.phase == Phase::Closing {
+            if connection.is_frames() {
+                self.strain_behind(ring, key, now);
+            }
             return;
         }
         let buffer = std::mem::take(&mut connection.outgoing);
@@ -53,6 +65,17 @@ impl<S> Link<S> {
         connection.sending_bytes = buffer.len();
         self.statistics.sends += 1;
         ring.submit(Operation::Send { socket: connection.send, buffer, from: 0 });
+    }
+
+    /// A peer whose answers come later may be too slow for them without saying another word. What
+    /// counts here is what waits behind the send under way: that one may be as long as it likes.
+    fn strain_behind<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
+        let bytes_max = self.options.frames.buffer_bytes_max;
+        let Some(connection) = self.connections.get(key) else { return };
+        if connection.is_read() && connection.outgoing.len() > bytes_max {
+            self.strain(key, now);
+            self.pause(ring, key);
+        }
     }
 
     /// A send is over: its buffer comes back, and what was corked behind it goes next.

@@ -134,7 +134,7 @@ impl ShardDriver {
     /// What this shard has counted so far.
     pub fn counters(&self) -> Counters {
         let mut counters = self.road.counters.clone();
-        let Statistics { paused, sends, bytes_in, bytes_out } = self.link.statistics;
+        let Statistics { paused, sends, bytes_in, bytes_out, .. } = self.link.statistics;
         let traffic = &mut counters.traffic;
         (traffic.bytes_in, traffic.bytes_out) = (bytes_in, bytes_out);
         (traffic.sends, traffic.pauses) = (sends, paused);

@@ -151,7 +151,12 @@ impl ShardSeed {
         let ids = SessionIds::new(shard, shards, draws);
         let options = &self.options.http;
         let http = Http::new(
-            Profile { strict: options.strict, legacy: options.legacy, sse_pair: options.sse_pair },
+            Profile {
+                strict: options.strict,
+                legacy: options.legacy,
+                sse_pair: options.sse_pair,
+                websocket: None,
+            },
             self.guard,
             limits.http,
             limits.patience,

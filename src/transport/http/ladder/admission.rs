@@ -22,7 +22,6 @@ pub fn admit_head<'b>(
     bytes: &'b [u8],
     profile: &Profile,
 ) -> Result<Kind<'b>, Refusal> {
-    let profile = *profile;
     let Some(place) = Place::find(head.path(bytes), profile) else {
         return Err(Step::Path.refuse("nothing is at this path; MCP is at /mcp"));
     };
@@ -37,13 +36,14 @@ pub fn admit_head<'b>(
         (Place::Page, Verb::Get | Verb::Head) => Ok(Kind::Page),
         (Place::Ready, Verb::Get | Verb::Head) => Ok(Kind::Ready),
         (Place::Status, Verb::Get | Verb::Head) => Ok(Kind::Status),
+        (Place::WebSocket, Verb::Get) => Ok(Kind::Upgrade),
         (place, _) => Err(refuse_verb(place.allow(profile))),
     }
 }
 
 /// A message to the MCP endpoint.
 #[inline]
-fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
     admit_content_type(head, profile.strict.is_some())?;
     let accept = head.accept;
     if let Some(pinned) = profile.strict {
@@ -64,7 +64,7 @@ fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind
 }
 
 /// The end of a legacy session.
-fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
     let session = admit_session(head, bytes, profile.has_sessions(), profile)?;
     match profile.strict {
         Some(pinned) => admit_pinned(head, bytes, pinned)?,
@@ -74,7 +74,7 @@ fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<
 }
 
 /// The stream of a legacy session.
-fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
     let session = admit_session(head, bytes, profile.has_streams(), profile)?;
     if !head.accept.event_stream {
         return Err(Step::AcceptStream.refuse("Accept must list text/event-stream"));
@@ -123,7 +123,7 @@ fn admit_session<'b>(
     head: &Head,
     bytes: &'b [u8],
     is_known: bool,
-    profile: Profile,
+    profile: &Profile,
 ) -> Result<&'b [u8], Refusal> {
     if !is_known {
         return Err(refuse_verb(Place::Mcp.allow(profile)));
@@ -133,7 +133,7 @@ fn admit_session<'b>(
     // Without a session the answer is that of a server which has none.
     session
         .filter(|_| !version.is_some_and(Revision::is_modern))
-        .ok_or_else(|| refuse_verb(Place::Mcp.allow(MODERN_ONLY)))
+        .ok_or_else(|| refuse_verb(Place::Mcp.allow(&MODERN_ONLY)))
 }
 
 /// The header that every request of the strict profile has. Where the server is pinned to a modern
@@ -147,7 +147,7 @@ fn admit_pinned(head: &Head, bytes: &[u8], pinned: Revision) -> Result<(), Refus
 }
 
 /// The header of a GET or DELETE, which clients up to 2025-03-26 do not send.
-fn admit_version_of_stream(head: &Head, bytes: &[u8], profile: Profile) -> Result<(), Refusal> {
+fn admit_version_of_stream(head: &Head, bytes: &[u8], profile: &Profile) -> Result<(), Refusal> {
     match head.field(bytes, Field::McpProtocolVersion) {
         Some(version) if revision(version).is_none() => {
             let requested = String::from_utf8_lossy(version);
@@ -170,4 +170,5 @@ pub(super) fn revision(version: &[u8]) -> Option<Revision> {
 }
 
 /// What a server is to a client that brings no session.
-const MODERN_ONLY: Profile = Profile { strict: None, legacy: false, sse_pair: false };
+const MODERN_ONLY: Profile =
+    Profile { strict: None, legacy: false, sse_pair: false, websocket: None };

@@ -22,6 +22,8 @@ pub enum Looker {
     Guard,
     /// [`super::admit_head`], before a byte of the body is parsed.
     Head,
+    /// [`handshake`](crate::transport::websocket::handshake), which makes a request a WebSocket.
+    Handshake,
     /// [`super::era()`], once the body is JSON.
     Era,
     /// [`mirror`](crate::transport::http::mirror), which holds headers against the body.
@@ -123,6 +125,17 @@ rungs! {
     VersionOfStream     Head    Legacy  BAD_REQUEST             UnsupportedVersion,
     /// A message to the endpoint of 2024-11-05 names its session in the query.
     SessionInQuery      Head    Legacy  BAD_REQUEST             InvalidRequest,
+    /// A request to the path of the WebSocket asks for one: `Upgrade` lists `websocket`,
+    /// `Connection` lists `upgrade`, in HTTP/1.1. (The answer says what to upgrade to.)
+    UpgradeAsked        Handshake All   UPGRADE_REQUIRED        InvalidRequest,
+    /// It has no body: what follows its head is a frame.
+    UpgradeAlone        Handshake All   BAD_REQUEST             InvalidRequest,
+    /// `Sec-WebSocket-Version` is 13, once. (The answer says so.)
+    UpgradeVersion      Handshake All   UPGRADE_REQUIRED        InvalidRequest,
+    /// `Sec-WebSocket-Key` is 16 bytes in base64, once.
+    UpgradeKey          Handshake All   BAD_REQUEST             InvalidRequest,
+    /// `Sec-WebSocket-Protocol`, where it is there, offers a subprotocol of ours.
+    UpgradeProtocol     Handshake All   BAD_REQUEST             InvalidRequest,
     /// The body is JSON.
     Parse               Road    All     BAD_REQUEST             Parse,
     /// It is one message of JSON-RPC; an array of them only in a session of 2025-03-26.
