@@ -10,6 +10,7 @@ mod publishing;
 mod saying;
 mod settle;
 mod tasking;
+mod websocket;
 
 use std::fmt;
 use std::rc::Rc;
@@ -21,6 +22,7 @@ use super::letter::{Letter, Limits, Notice};
 use super::pipeline::Road;
 use super::session::{Member, Session};
 use super::subscriptions::Publication;
+use super::websocket::WebSockets;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::mesh::{Mailbox, ShardId, Tally};
@@ -53,7 +55,9 @@ pub struct ShardDriver {
     pub(super) limits: Limits,
     /// What is kept for HTTP.
     pub(super) http: Http<Member>,
-    /// Connections over HTTP served by all shards together.
+    /// What is kept for WebSocket.
+    pub(super) websockets: WebSockets,
+    /// Connections over HTTP, upgraded ones among them, served by all shards together.
     pub(super) served_http: Arc<Tally>,
     pub(super) stage: Stage,
     /// The shard ends with its connections: there will be no other (stdio).
@@ -100,13 +104,15 @@ pub(super) struct Parts {
     pub(super) served: Arc<Tally>,
     pub(super) served_http: Arc<Tally>,
     pub(super) http: Http<Member>,
+    pub(super) websockets: WebSockets,
     pub(super) limits: Limits,
 }
 
 impl ShardDriver {
     /// A driver without connections.
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { link, parser, road, mailbox, served, served_http, http, limits } = parts;
+        let Parts { link, parser, road, mailbox, served, served_http, http, websockets, limits } =
+            parts;
         Self {
             shard: road.shard,
             link,
@@ -116,6 +122,7 @@ impl ShardDriver {
             doors: Vec::new(),
             served,
             http,
+            websockets,
             served_http,
             limits,
             stage: Stage::Serving,
@@ -134,10 +141,11 @@ impl ShardDriver {
     /// What this shard has counted so far.
     pub fn counters(&self) -> Counters {
         let mut counters = self.road.counters.clone();
-        let Statistics { paused, sends, bytes_in, bytes_out, .. } = self.link.statistics;
+        let Statistics { paused, sends, bytes_in, bytes_out, frames } = self.link.statistics;
         let traffic = &mut counters.traffic;
         (traffic.bytes_in, traffic.bytes_out) = (bytes_in, bytes_out);
         (traffic.sends, traffic.pauses) = (sends, paused);
+        counters.websockets = self.websockets.count(&frames);
         let letters = self.mailbox.counts();
         let shard = &mut counters.shard;
         (shard.letters_in, shard.letters_out) = (letters.received, letters.sent);
@@ -198,6 +206,7 @@ impl ShardDriver {
         self.http.sessions.bounds = limits.sessions;
         self.http.limits = limits.http;
         self.http.patience = limits.patience;
+        self.websockets.rules = limits.websocket;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.

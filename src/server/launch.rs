@@ -144,7 +144,11 @@ impl Server {
         let sources = listeners.into_iter().map(Sources::Listeners).collect();
         let (threads, handle) = self.launch(&placement, sources)?;
         for (transport, address) in &addresses {
-            Event::Listening { transport: *transport, address: *address }.emit();
+            Event::Listening { transport: *transport, address: *address, path: "" }.emit();
+            if let (Transport::Http, Some(path)) = (transport, &self.options.websocket.path) {
+                let transport = Transport::WebSocket;
+                Event::Listening { transport, address: *address, path }.emit();
+            }
         }
         let watch = self.watch(&handle);
         Ok(Running { addresses, handle, threads, watch })

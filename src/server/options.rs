@@ -5,10 +5,13 @@
 
 mod tiny;
 
+mod websocket;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 use crate::protocol::revision::Revision;
@@ -21,8 +24,10 @@ pub struct Options {
     pub profile: Profile,
     /// Lines of JSON over TCP.
     pub tcp: TcpOptions,
-    /// HTTP and WebSocket.
+    /// HTTP.
     pub http: HttpOptions,
+    /// WebSocket, through the door of HTTP.
+    pub websocket: WebSocketOptions,
     /// Lines of JSON over standard input and output.
     pub stdio: StdioOptions,
     /// What one message, one request and one connection may take.

@@ -15,13 +15,14 @@ use super::driver::{Door, Parts, ShardDriver};
 use super::editor::{Drafts, Editor, Makers};
 use super::http::{self, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
 use super::letter::{Letter, Limits};
-use super::options::{HttpOptions, Options};
+use super::options::{HttpOptions, Options, WebSocketOptions};
 use super::pipeline::Road;
 use super::questions::Questions;
 use super::questions::rounds::Rounds;
 use super::session::Session;
 use super::subscriptions::{Bounds, Subscriptions};
 use super::tasks::{self, Names, Tasks};
+use super::websocket::{Rules, WebSockets};
 use crate::base::time::Calendar;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
@@ -31,12 +32,13 @@ use crate::engine::ring::{Listener, Operation, Ring, Socket};
 use crate::engine::shard::Shard;
 use crate::guard::draws::Draws;
 use crate::guard::origin::OriginGuard;
-use crate::link::{Framing, Link, LinkOptions, Stream};
+use crate::link::{FrameOptions, Framing, Link, LinkOptions, Stream};
 use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
 use crate::protocol::json::{self, Parser};
 use crate::service::Catalog;
 use crate::transport::http::ladder::Profile;
+use crate::transport::websocket::handshake::Accepts;
 
 /// Connections beyond the limit that may be told so at the same time, on each shard.
 pub(super) const REFUSALS_MAX: u32 = 64;
@@ -155,7 +157,7 @@ impl ShardSeed {
                 strict: options.strict,
                 legacy: options.legacy,
                 sse_pair: options.sse_pair,
-                websocket: None,
+                websocket: self.options.websocket.path.as_deref().map(Rc::from),
             },
             self.guard,
             limits.http,
@@ -186,6 +188,7 @@ impl ShardSeed {
             letters_waiting_max: self.options.engine.mesh.lane_letters_max as usize,
             counters: Counters::default(),
         };
+        let accepts = Accepts { deflate: self.options.websocket.deflate };
         let nesting_max = self.options.limits.nesting_max;
         ShardDriver::new(Parts {
             link: Link::new(link),
@@ -195,6 +198,7 @@ impl ShardSeed {
             served: self.served,
             served_http: self.served_http,
             http,
+            websockets: WebSockets::new(limits.websocket, accepts),
             limits,
         })
     }
@@ -216,6 +220,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
         held_bytes_max: options.limits.memory_bytes_max / shards.max(1),
+        frames: frames(&options.websocket),
         ..LinkOptions::default()
     };
     Limits {
@@ -224,6 +229,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         http_connections_max: options.http.connections_max as usize,
         http: options.request_limits(),
         patience: patience(&options.http),
+        websocket: Rules::of(options),
         sessions: http::Bounds {
             // Each shard may begin one, whichever shard a client comes to.
             sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
@@ -259,6 +265,17 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
             name_bytes_max: options.limits.subscription_uri_bytes_max,
             held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
         },
+    }
+}
+
+/// How long and how much connections of WebSocket may wait.
+const fn frames(options: &WebSocketOptions) -> FrameOptions {
+    FrameOptions {
+        buffer_bytes_max: options.frame_buffer_bytes_max,
+        drain_max: options.drain_max,
+        fragment_max: options.fragment_max,
+        idle_max: options.idle_max,
+        ping_max: options.ping,
     }
 }
 

@@ -15,6 +15,7 @@ mod plain;
 mod posting;
 mod sessions;
 mod speaking;
+mod upgrading;
 
 mod pair;
 
@@ -114,6 +115,7 @@ impl ShardDriver {
                 self.listen_to(&incoming, session, last_event);
             }
             Kind::End { session } => self.end_of_session(&incoming, session),
+            Kind::Upgrade => self.upgrade(&incoming),
             Kind::Events => self.begin_pair(&incoming),
             Kind::Message { session } => {
                 self.post_to_pair(&incoming, session, (text, length));

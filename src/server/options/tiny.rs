@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, LogOptions, Options, Profile,
-    ServiceOptions, StdioOptions, TcpOptions, loopback,
+    ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -38,6 +38,14 @@ impl Options {
                 silence_max: Duration::from_millis(100),
                 retry: Duration::from_millis(10),
                 ..HttpOptions::default()
+            },
+            websocket: WebSocketOptions {
+                ping: Duration::from_millis(50),
+                idle_max: Duration::from_millis(200),
+                fragment_max: Duration::from_millis(100),
+                frame_buffer_bytes_max: 4096,
+                drain_max: Duration::from_millis(100),
+                ..WebSocketOptions::default()
             },
             stdio: StdioOptions { buffer_bytes: 512 },
             limits: LimitOptions {

@@ -1,13 +1,16 @@
 //! Frames of a server: not masked, a message in one frame (RFC 6455, section 5).
 //!
-//! A text is written straight into the buffer that is sent: [`begin`] leaves a place for the header,
-//! the caller appends the text, [`end`] puts the header in. What it keeps true: the header is the
-//! shortest for its length (section 5.2); a text of 126 to 65,535 bytes is not moved, a shorter one
-//! by two bytes; nothing is allocated but the growth of the buffer.
+//! A text is written straight into the buffer that is sent: [`begin`] leaves a place for the
+//! header, the caller appends the text, [`end`] puts the header in. What it keeps true: the header
+//! is the shortest for its length (section 5.2); a text of 126 to 65,535 bytes is not moved, a
+//! shorter one by two bytes; nothing is allocated but the growth of the buffer.
 
 use super::code::CloseCode;
 use super::deflate::Deflater;
-use super::frame::{BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, PING, PONG, TEXT, short};
+use super::frame::{
+    BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG,
+    TEXT, short,
+};
 
 /// Where a frame that has begun stands in its buffer. Valid as long as nothing before or inside the
 /// frame is moved.
@@ -68,6 +71,30 @@ pub fn end_compressed(out: &mut Vec<u8>, mark: Mark, deflater: &mut Deflater) {
 #[expect(clippy::needless_pass_by_value, reason = "the frame that it stands for is gone")]
 pub fn cancel(out: &mut Vec<u8>, mark: Mark) {
     out.truncate(mark.0);
+}
+
+/// The header of a text message of `length` bytes as a client writes it, with a key that changes
+/// nothing, and how many of its bytes count: what has been unmasked already can so be read again.
+pub fn client_header(length: usize) -> ([u8; HEADER_BYTES_MAX], usize) {
+    let mut header = [0; HEADER_BYTES_MAX];
+    header[0] = FINAL | TEXT;
+    let key = match u16::try_from(length) {
+        Ok(_) if length < 126 => {
+            header[1] = MASKED | short(length);
+            2
+        }
+        Ok(length) => {
+            header[1] = MASKED | 126;
+            header[2..4].copy_from_slice(&length.to_be_bytes());
+            4
+        }
+        Err(_) => {
+            header[1] = MASKED | 127;
+            header[2..10].copy_from_slice(&(length as u64).to_be_bytes());
+            10
+        }
+    };
+    (header, key + 4)
 }
 
 /// Asks the peer for a sign of life. Of `payload` the first 125 bytes are sent.

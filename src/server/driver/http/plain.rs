@@ -60,8 +60,12 @@ impl ShardDriver {
         let info = self.road.catalog.info();
         let name = serde_json::to_string(&info.name).unwrap_or_default();
         let version = serde_json::to_string(&info.version).unwrap_or_default();
+        let websocket = match &self.http.profile.websocket {
+            Some(path) => format!("\"websocket\":\"{path}\","),
+            None => String::new(),
+        };
         format!(
-            "{{\"name\":{name},\"version\":{version},\"connections\":{connections},\
+            "{{\"name\":{name},\"version\":{version},{websocket}\"connections\":{connections},\
              \"sessions\":{sessions},\"streams\":{streams},\"shards\":{shards}}}"
         )
     }

@@ -60,6 +60,12 @@ pub enum Kind<'b> {
 /// URI of the `endpoint` event names it so; the SDK for TypeScript has the same.
 pub const SESSION_PARAMETER: &str = "sessionId";
 
+/// Whether a path is one of the server's own, in any profile: nothing else may stand there.
+pub fn is_taken(path: &[u8]) -> bool {
+    let all = Profile { sse_pair: true, ..Profile::default() };
+    Place::find(path, &all).is_some()
+}
+
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Place {

@@ -22,6 +22,6 @@ mod era;
 
 pub use admission::admit_head;
 pub use era::{Era, era};
-pub use kind::{Kind, SESSION_PARAMETER};
+pub use kind::{Kind, SESSION_PARAMETER, is_taken};
 pub use profile::Profile;
 pub use rungs::{Among, Looker, RUNGS, Refusal, Rung, Step};
