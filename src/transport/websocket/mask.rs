@@ -34,3 +34,34 @@ pub(super) const fn turned(key: Key, count: usize) -> Key {
         _ => [d, a, b, c],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_single_bytes_are_masked_alike_at_every_length_and_turn() {
+        let key = [0x37, 0xfa, 0x21, 0x3d];
+        let bytes: Vec<u8> = (0..=255).collect();
+        for length in 0..100 {
+            for start in 0..5 {
+                let plain = &bytes[start..start + length];
+                let key = turned(key, start);
+                let mut masked = plain.to_vec();
+                apply(&mut masked, key);
+                let expected = plain.iter().enumerate().map(|(at, byte)| byte ^ key[at % 4]);
+                assert!(masked.iter().copied().eq(expected), "{length} from {start}");
+                apply(&mut masked, key);
+                assert_eq!(masked, plain);
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_turned_to_the_byte_that_comes_next() {
+        let key = [1, 2, 3, 4];
+        for count in 0..9 {
+            assert_eq!(turned(key, count), std::array::from_fn(|at| key[(at + count) % 4]));
+        }
+    }
+}
