@@ -60,9 +60,8 @@ impl Head {
     /// Whether the connection ends with the answer.
     pub(crate) fn closes(&self) -> bool {
         match self.field("Connection") {
-            None => false,
             // It becomes something else, or could.
-            Some("Upgrade") if matches!(self.status, 101 | 426) => false,
+            None | Some("Upgrade") => false,
             Some(value) => {
                 assert!(matches!(value, "close" | "close, Upgrade"), "{self:?}");
                 true

@@ -10,15 +10,18 @@ pub(super) type Key = [u8; 4];
 /// Combines `bytes`, of which the first belongs to the first byte of `key`, with the key.
 #[inline]
 pub(super) fn apply(bytes: &mut [u8], key: Key) {
-    let wide = u128::from_ne_bytes([
-        key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3], key[0], key[1], key[2],
-        key[3], key[0], key[1], key[2], key[3],
-    ]);
+    let [a, b, c, d] = key;
+    let wide = u128::from_ne_bytes([a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d]);
     let (words, rest) = bytes.as_chunks_mut::<16>();
     for word in words {
         *word = (u128::from_ne_bytes(*word) ^ wide).to_ne_bytes();
     }
-    for (byte, key) in rest.iter_mut().zip(key.iter().cycle()) {
+    let narrow = u32::from_ne_bytes(key);
+    let (words, rest) = rest.as_chunks_mut::<4>();
+    for word in words {
+        *word = (u32::from_ne_bytes(*word) ^ narrow).to_ne_bytes();
+    }
+    for (byte, key) in rest.iter_mut().zip(key) {
         *byte ^= key;
     }
 }
