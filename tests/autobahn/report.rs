@@ -28,7 +28,7 @@ impl Case {
         let of_agents = agents.filter_map(|(_, cases)| cases.as_object());
         let mut cases: Vec<Self> =
             of_agents.flatten().map(|(id, facts)| Self::read(id, facts, folder)).collect();
-        cases.sort_by_key(|case| case.number());
+        cases.sort_by_key(Self::number);
         cases
     }
 

@@ -1,9 +1,12 @@
 //! Runs the suite's fuzzing client as a child process.
 //!
 //! It plays its cases one after the other, each over a connection of its own, and bounds each by
-//! itself; what bounds them all is the patience of a test.
+//! itself; what bounds them all is the patience of a test. What it says of its progress goes to a
+//! file: writing to a pipe that its test has left behind would keep it from noticing that there is
+//! no server any more, and from ending.
 
-use std::io::{self, PipeReader, Read};
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -37,38 +40,36 @@ pub(crate) fn run(patterns: &[&str], address: SocketAddr) -> Run {
         "exclude-cases": [],
         "exclude-agent-cases": {},
     });
-    let plan_file = folder.path().join("plan.json");
+    let (plan_file, progress_file) = (folder.path().join("plan"), folder.path().join("progress"));
     std::fs::write(&plan_file, plan.to_string()).expect("the folder is writable");
 
-    let (reader, writer) = io::pipe().expect("a pipe");
     let mut command = command();
     command.args(["--mode", "fuzzingclient", "--spec"]).arg(plan_file);
     command.stdin(Stdio::null());
-    command.stdout(writer.try_clone().expect("a pipe has as many ends as one likes"));
-    command.stderr(writer);
-    let suite = Running(command.spawn().expect("the suite starts"));
-    // The writing ends must go for the pipe to end with the suite.
-    drop(command);
-    let (said, status) = suite.end(reader);
-    Run { cases: Case::read_all(&reports), status, said }
+    command.stdout(File::create(&progress_file).expect("the folder is writable"));
+    command.stderr(Stdio::piped());
+    let (problems, status) = Running(command.spawn().expect("the suite starts")).end();
+    let progress = std::fs::read_to_string(progress_file).unwrap_or_default();
+    Run { cases: Case::read_all(&reports), status, said: progress + &problems }
 }
 
 /// The suite, running. It never outlives its test.
 struct Running(Child);
 
 impl Running {
-    /// Waits until it has ended by itself: all that it said, and how it ended.
-    fn end(mut self, mut reader: PipeReader) -> (String, ExitStatus) {
-        let (sender, said) = channel();
+    /// Waits until it has ended by itself: what went wrong in its own eyes, and how it ended.
+    fn end(mut self) -> (String, ExitStatus) {
+        let mut stderr = self.0.stderr.take().expect("standard error is a pipe");
+        let (sender, problems) = channel();
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            let read = reader.read_to_end(&mut bytes);
+            let read = stderr.read_to_end(&mut bytes);
             // Nobody listens any more where patience has ended.
             drop(sender.send(read.map(|_| String::from_utf8_lossy(&bytes).into_owned())));
         });
-        let said = said.recv_timeout(PATIENCE).expect("the suite ends in time");
+        let problems = problems.recv_timeout(PATIENCE).expect("the suite ends in time");
         let status = self.0.wait().expect("a child can be waited for");
-        (said.expect("a pipe can be read"), status)
+        (problems.expect("a pipe can be read"), status)
     }
 }
 

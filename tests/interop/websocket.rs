@@ -1,5 +1,5 @@
 //! A WebSocket. Of the official clients only that of the first generation for TypeScript speaks
-//! over one; in the modern era, which it does not know, the second generation borrows its transport.
+//! over one; in the modern era, which it knows nothing of, the second borrows its transport.
 
 use crate::asking::expect_answers;
 use crate::changes::expect_changes_over;

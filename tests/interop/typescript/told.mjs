@@ -17,8 +17,8 @@ export const STEP_MS_MAX = 30_000;
 export const ANSWERS = JSON.parse(readFileSync(new URL("../answers.json", import.meta.url)));
 
 /**
- * Where a server is, and the mode in which to speak to it: a URL, of a WebSocket, of Streamable HTTP
- * or with `/sse` at its end of HTTP with SSE, or a command with its arguments that serves over
+ * Where a server is, and the mode in which to speak to it: a URL, of a WebSocket, of Streamable
+ * HTTP or with `/sse` at its end of HTTP with SSE, or a command with its arguments that serves over
  * stdio.
  */
 export class Server {
