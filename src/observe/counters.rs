@@ -186,7 +186,7 @@ group! {
     WebSockets {
         /// Connections upgraded.
         upgraded,
-        /// Requests to upgrade that were refused.
+        /// Requests for the path that were no handshake, and were refused for that.
         refused,
         /// Messages that arrived whole, in one frame or in several.
         messages_in,

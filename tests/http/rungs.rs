@@ -125,7 +125,6 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             let message = modern(call(1, "test_missing_capability", json!({})));
             (To::Usual, Request::modern(&message), one)
         }
-        // Of the handshake.
         step => (To::Usual, no_upgrade(step), None),
     };
     (to, request, id)

@@ -65,6 +65,7 @@ pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A message in one frame.
+#[expect(clippy::needless_pass_by_value, reason = "a text is made for it in most calls")]
 pub(crate) fn text_frame(text: impl ToString) -> Vec<u8> {
     frame(FINAL | TEXT, text.to_string().as_bytes())
 }

@@ -22,7 +22,7 @@ fn narrow(options: &mut Options) {
 fn a_peer_that_does_not_read_is_not_read_and_gets_every_answer_when_it_does() {
     over_each_ring(|mut options| {
         narrow(&mut options);
-        options.websocket.drain_max = Duration::from_secs(60);
+        options.websocket.drain_max = Duration::from_mins(1);
         let stage = Stage::open(options);
         let mut peer = Peer::begin_narrow(stage.address(), NARROW_BYTES);
         let calls = 400;
@@ -58,7 +58,7 @@ fn a_peer_that_does_not_read_is_not_read_and_gets_every_answer_when_it_does() {
 fn a_message_of_many_texts_stops_in_its_middle_while_its_answers_are_not_read() {
     over_each_ring(|mut options| {
         narrow(&mut options);
-        options.websocket.drain_max = Duration::from_secs(60);
+        options.websocket.drain_max = Duration::from_mins(1);
         options.limits.memory_bytes_max = 3 << 20;
         options.limits.message_bytes_max = 1 << 20;
         options.limits.requests_in_flight_max = 10_000;
@@ -128,7 +128,7 @@ fn advice_is_left_out_for_a_peer_that_does_not_read_it() {
     over_each_ring(|mut options| {
         narrow(&mut options);
         options.websocket.frame_buffer_bytes_max = 2_000;
-        options.websocket.drain_max = Duration::from_secs(60);
+        options.websocket.drain_max = Duration::from_mins(1);
         let stage = Stage::open(options);
         let mut peer = Peer::begin_narrow(stage.address(), NARROW_BYTES);
         let mut other = Peer::begin(stage.address(), LEGACY);

@@ -87,7 +87,7 @@ fn a_peer_that_says_nothing_at_all_is_closed_as_idle() {
 fn whoever_listens_or_waits_for_an_answer_is_kept_by_its_pongs() {
     over_each_ring(|mut options| {
         options.websocket.ping = Duration::from_millis(5);
-        options.websocket.idle_max = Duration::from_millis(1_000);
+        options.websocket.idle_max = Duration::from_secs(1);
         let stage = Stage::open(options);
         let mut peer = Peer::open(stage.address());
         let wish = json!({"toolsListChanged": true});

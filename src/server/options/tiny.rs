@@ -89,6 +89,7 @@ fn tiny_websocket() -> WebSocketOptions {
         fragment_max: Duration::from_millis(100),
         frame_buffer_bytes_max: 4096,
         drain_max: Duration::from_millis(100),
+        deflate_ratio_max: 10,
         ..WebSocketOptions::default()
     }
 }
