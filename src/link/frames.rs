@@ -48,7 +48,7 @@ pub enum Frame {
 #[derive(Debug)]
 pub(super) struct Frames {
     pub(super) reader: FrameReader,
-    /// The last frame of the peer, or the end of a time in which it was not read.
+    /// The last that came of the peer, or the end of a time in which it was not read.
     pub(super) heard: Moment,
     /// The last time that it was asked for a sign of life.
     pub(super) pinged: Moment,
@@ -184,9 +184,7 @@ impl<S> Link<S> {
             }
             let pool = &mut self.pool;
             let next = frames.reader.next(arrival, from, limits, || pool.take());
-            if !matches!(next, Next::NeedMore) {
-                frames.heard = now;
-            }
+            frames.heard = now;
             match next {
                 Next::Inside { start, end, is_compressed } => {
                     self.heard_message(key, now);
@@ -310,5 +308,16 @@ impl<S> Link<S> {
             Phase::Closing => {}
         }
         Frame::Closed(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::http::reader::RequestReader;
+
+    #[test]
+    fn a_connection_of_frames_weighs_no_more_than_the_one_of_requests_that_it_was() {
+        assert!(size_of::<Frames>() <= size_of::<RequestReader>().min(192));
     }
 }

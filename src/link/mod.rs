@@ -247,7 +247,8 @@ impl<S> Link<S> {
             Phase::Lingering => return,
             Phase::Draining | Phase::Parting => {}
         }
-        if connection.input_ended || connection.send != connection.receive {
+        let is_over = connection.input_ended || connection.is_answered();
+        if is_over || connection.send != connection.receive {
             self.close(ring, key, Ending::Peer);
             return;
         }

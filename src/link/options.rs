@@ -47,10 +47,10 @@ pub struct FrameOptions {
     /// Time from the first byte of a message to its last; past it the connection is closed with
     /// 1002. Default 30 s.
     pub fragment_max: Duration,
-    /// A connection from which no frame comes for this long, pongs included, is closed with 1000.
+    /// A connection from which nothing comes for this long, not even a pong, is closed with 1000.
     /// Default 5 min.
     pub idle_max: Duration,
-    /// After this long without a frame the peer is asked for a sign of life, again and again. Where
+    /// After this long without a word the peer is asked for a sign of life, again and again. Where
     /// it is as long as `idle_max` none is asked. Cost: two bytes, and six that come back.
     /// Default 30 s.
     pub ping_max: Duration,

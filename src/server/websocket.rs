@@ -44,9 +44,7 @@ impl Rules {
     pub(super) fn judge(&self, fault: Fault) -> Fault {
         let is_utf8 = fault == Fault::NOT_UTF8 || fault == Fault::BAD_REASON;
         match self.utf8_close_code {
-            Utf8CloseCode::ProtocolError if is_utf8 => {
-                Fault { code: CloseCode::PROTOCOL, ..fault }
-            }
+            Utf8CloseCode::ProtocolError if is_utf8 => Fault { code: CloseCode::PROTOCOL, ..fault },
             Utf8CloseCode::InvalidPayload | Utf8CloseCode::ProtocolError => fault,
         }
     }

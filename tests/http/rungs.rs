@@ -41,6 +41,15 @@ impl To {
 /// A session of another life.
 const UNKNOWN: &str = "6f0d5c1e-2b3a-4c4d-8e5f-60718293a4b5";
 
+/// A handshake of WebSocket that breaks none.
+fn upgrade() -> Request {
+    Request::new("GET", "/mcp/ws")
+        .field("Upgrade", "websocket")
+        .field("Connection", "Upgrade")
+        .field("Sec-WebSocket-Version", 13)
+        .field("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+}
+
 /// The request that breaks a rung, and the id that its refusal names.
 fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
     let good = modern(echo(1, "hi"));
@@ -76,6 +85,11 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             (To::Usual, session.listen().field("MCP-Protocol-Version", "1999-01-01"), None)
         }
         Step::SessionInQuery => (To::Pair, asking.target("/messages?other=1"), None),
+        Step::UpgradeAsked => (To::Usual, upgrade().without("Upgrade"), None),
+        Step::UpgradeAlone => (To::Usual, upgrade().body("{}"), None),
+        Step::UpgradeVersion => (To::Usual, upgrade().field("Sec-WebSocket-Version", 8), None),
+        Step::UpgradeKey => (To::Usual, upgrade().field("Sec-WebSocket-Key", "short"), None),
+        Step::UpgradeProtocol => (To::Usual, upgrade().field("Sec-WebSocket-Protocol", "x"), None),
         Step::Parse => (To::Usual, asking.body("{\"jsonrpc\":"), None),
         Step::Message => (To::Usual, asking.body("[]"), None),
         Step::VersionNamed => (To::ModernOnly, old, one),

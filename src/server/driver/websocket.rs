@@ -42,37 +42,37 @@ impl ShardDriver {
         let mut from = 0;
         loop {
             let limits = &self.websockets.rules.frames;
-            let stopped = match self.link.next_frame(key, &mut bytes[..length], &mut from, limits, now)
-            {
-                Frame::Inside { start, end, is_compressed: false } => {
-                    let (text, length) = (&mut bytes[start..], end - start);
-                    let stopped = self.carry_message(key, (&mut *text, length), false, now);
-                    stopped.map(|at| self.set_aside(key, &text[at..length]))
-                }
-                Frame::Inside { start, end, is_compressed: true } => {
-                    self.carry_deflated(key, &bytes[start..end], now)
-                }
-                Frame::Assembled { is_compressed } => {
-                    let (mut text, length) = self.link.take_message(key);
-                    let stopped = if is_compressed {
-                        self.carry_deflated(key, &text[..length], now)
-                    } else {
-                        let stopped = self.carry_message(key, (&mut text, length), true, now);
+            let stopped =
+                match self.link.next_frame(key, &mut bytes[..length], &mut from, limits, now) {
+                    Frame::Inside { start, end, is_compressed: false } => {
+                        let (text, length) = (&mut bytes[start..], end - start);
+                        let stopped = self.carry_message(key, (&mut *text, length), false, now);
                         stopped.map(|at| self.set_aside(key, &text[at..length]))
-                    };
-                    self.link.pool.give(text);
-                    stopped
-                }
-                Frame::Broken(fault) => {
-                    self.break_off(key, fault, now);
-                    None
-                }
-                Frame::Closed(_) => {
-                    self.hear_close(key, now);
-                    None
-                }
-                Frame::NeedMore => return from,
-            };
+                    }
+                    Frame::Inside { start, end, is_compressed: true } => {
+                        self.carry_deflated(key, &bytes[start..end], now)
+                    }
+                    Frame::Assembled { is_compressed } => {
+                        let (mut text, length) = self.link.take_message(key);
+                        let stopped = if is_compressed {
+                            self.carry_deflated(key, &text[..length], now)
+                        } else {
+                            let stopped = self.carry_message(key, (&mut text, length), true, now);
+                            stopped.map(|at| self.set_aside(key, &text[at..length]))
+                        };
+                        self.link.pool.give(text);
+                        stopped
+                    }
+                    Frame::Broken(fault) => {
+                        self.break_off(key, fault, now);
+                        None
+                    }
+                    Frame::Closed(_) => {
+                        self.hear_close(key, now);
+                        None
+                    }
+                    Frame::NeedMore => return from,
+                };
             if let Some(SetAside) = stopped {
                 // What has come behind it waits behind it.
                 self.link.stash(key, &bytes[from..length]);
@@ -222,9 +222,10 @@ impl ShardDriver {
 
     fn end_with(&mut self, key: Key, fault: Fault, now: Moment) {
         self.websockets.count_close(fault.code);
+        // First, so that nothing is said about what ends with it.
+        self.link.break_off(key, fault, now);
         self.cancel_all(key);
         self.dismiss_questions(Some(Party::Connection(key)), now);
-        self.link.break_off(key, fault, now);
     }
 
     /// The peer has closed: it waits for nothing any more.

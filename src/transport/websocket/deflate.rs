@@ -18,26 +18,25 @@ pub const WINDOW_BITS: u8 = 15;
 /// Bits of the smallest window that is spoken: the compressor knows none of 8.
 pub const WINDOW_BITS_MIN: u8 = 9;
 
-/// Messages shorter than this go out as they are: they would hardly become shorter.
-const PLAIN_BYTES_MAX: usize = 64;
-
-/// Compresses messages.
+/// Compresses messages, for a few cycles a byte rather than for the last byte.
 #[derive(Debug)]
 pub struct Deflater {
     /// A compressor for each window, made when the first peer asks for it.
-    windows: [Option<Compress>; (WINDOW_BITS - WINDOW_BITS_MIN) as usize + 1],
+    windows: [Option<Compress>; WINDOWS],
     window_bits: u8,
     deflated: Vec<u8>,
 }
 
 impl Deflater {
     /// A deflater that has compressed nothing, holding no memory. The first message of each window
-    /// takes about 260 KiB for the widest.
+    /// takes what its compressor needs, about 300 KiB for the widest; the longest message so far is
+    /// kept room for.
     pub const fn new() -> Self {
-        Self { windows: [const { None }; 7], window_bits: WINDOW_BITS, deflated: Vec::new() }
+        let windows = [const { None }; WINDOWS];
+        Self { windows, window_bits: WINDOW_BITS, deflated: Vec::new() }
     }
 
-    /// The same deflater with the window of another peer, from 9 to 15 bits.
+    /// The same deflater with the window of another peer: 9 to 15 bits.
     pub fn within(&mut self, window_bits: u8) -> &mut Self {
         self.window_bits = window_bits.clamp(WINDOW_BITS_MIN, WINDOW_BITS);
         self
@@ -48,27 +47,18 @@ impl Deflater {
         if text.len() <= PLAIN_BYTES_MAX {
             return None;
         }
-        let window = &mut self.windows[usize::from(self.window_bits - WINDOW_BITS_MIN)];
+        let bits = self.window_bits;
+        let window = &mut self.windows[usize::from(bits - WINDOW_BITS_MIN)];
         let compress = window.get_or_insert_with(|| {
-            Compress::new_with_window_bits(Compression::fast(), false, self.window_bits)
+            Compress::new_with_window_bits(Compression::fast(), false, bits)
         });
         compress.reset();
         self.deflated.clear();
         self.deflated.reserve(text.len());
-        loop {
-            let used = usize::try_from(compress.total_in()).unwrap_or(usize::MAX);
-            let rest = text.get(used..).unwrap_or_default();
-            compress.compress_vec(rest, &mut self.deflated, FlushCompress::Sync).ok()?;
-            let is_over = compress.total_in() == text.len() as u64;
-            if is_over && self.deflated.len() < self.deflated.capacity() {
-                break;
-            }
-            if self.deflated.len() >= text.len() {
-                return None;
-            }
-            self.deflated.reserve(text.len());
-        }
-        let deflated = self.deflated.strip_suffix(&TAIL)?;
+        compress.compress_vec(text, &mut self.deflated, FlushCompress::Sync).ok()?;
+        // What fills the room was cut, or is as long as the text.
+        let is_whole = self.deflated.len() < self.deflated.capacity();
+        let deflated = self.deflated.strip_suffix(&TAIL).filter(|_| is_whole)?;
         (deflated.len() < text.len()).then_some(deflated)
     }
 }
@@ -84,8 +74,8 @@ impl Default for Deflater {
 pub struct InflateLimits {
     /// Bytes of a message, inflated. Default 4 MiB.
     pub message_bytes_max: usize,
-    /// How many times as long as what was sent a message may become, beyond 64 KiB. Default 100.
-    /// JSON rarely becomes 20 times as long; the most that the format can do is about 1,000.
+    /// How many times as long as what was sent a message may become, where it becomes longer than
+    /// 64 KiB. Default 100. JSON rarely becomes 20 times as long; the format can do about 1,000.
     pub ratio_max: usize,
 }
 
@@ -102,65 +92,68 @@ pub struct Inflater {
 }
 
 impl Inflater {
-    /// An inflater. Takes about 40 KiB.
+    /// An inflater. Takes about 50 KiB.
     pub fn new() -> Self {
         Self { decompress: Decompress::new(false) }
     }
 
-    /// Inflates the message `deflated` into `out`, which is empty, and puts [`PADDING`] zeros
-    /// behind it. Says how long the message is.
+    /// Inflates the message `deflated` into `out`, in the place of what stands there, and puts
+    /// [`PADDING`] zeros behind it. Says how long the message is.
     ///
     /// # Errors
     ///
-    /// [`Fault::NOT_DEFLATED`], [`Fault::TOO_BIG`], [`Fault::INFLATES_FAR`].
+    /// [`Fault::NOT_DEFLATED`], [`Fault::TOO_BIG`] or [`Fault::INFLATES_FAR`]; what `out` holds
+    /// then is no message.
     pub fn inflate(
         &mut self,
         deflated: &[u8],
         out: &mut Vec<u8>,
         limits: &InflateLimits,
     ) -> Result<usize, Fault> {
-        out.clear();
         self.decompress.reset(false);
+        out.clear();
         let ratio_bytes = deflated.len().saturating_mul(limits.ratio_max).max(FREE_BYTES);
         let bytes_max = limits.message_bytes_max.min(ratio_bytes);
-        out.reserve(deflated.len().saturating_mul(4).clamp(1024, bytes_max.max(1024)));
         for input in [deflated, &TAIL] {
-            if self.feed(input, out, bytes_max)? {
-                break;
+            let is_over = self.feed(input, out, bytes_max)?;
+            if out.len() > limits.message_bytes_max {
+                return Err(Fault::TOO_BIG);
             }
             if out.len() > bytes_max {
-                let is_too_big = bytes_max == limits.message_bytes_max;
-                return Err(if is_too_big { Fault::TOO_BIG } else { Fault::INFLATES_FAR });
+                return Err(Fault::INFLATES_FAR);
             }
-        }
-        if out.len() > bytes_max {
-            let is_too_big = bytes_max == limits.message_bytes_max;
-            return Err(if is_too_big { Fault::TOO_BIG } else { Fault::INFLATES_FAR });
+            if is_over {
+                break;
+            }
         }
         let length = out.len();
         out.resize(length + PADDING, 0);
         Ok(length)
     }
 
-    /// Inflates `input`, up to a little more than `bytes_max`. Says whether the stream has ended.
+    /// Inflates `input`, to where it ends or where `out` has more than `bytes_max`. Says whether a
+    /// block said that it is the last.
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<bool, Fault> {
         let start = self.decompress.total_in();
+        let mut rest = input;
         loop {
-            let used = usize::try_from(self.decompress.total_in() - start).unwrap_or(usize::MAX);
-            let rest = input.get(used..).unwrap_or_default();
+            if out.len() == out.capacity() {
+                let room = bytes_max.saturating_sub(out.len()) + 1 + PADDING;
+                out.reserve_exact(room.min(out.len().max(rest.len().saturating_mul(4)).max(1024)));
+            }
             let status = self.decompress.decompress_vec(rest, out, FlushDecompress::Sync);
+            let used = usize::try_from(self.decompress.total_in() - start).unwrap_or(usize::MAX);
+            rest = input.get(used..).unwrap_or_default();
             match status {
-                Ok(Status::StreamEnd) => return Ok(true),
+                // A peer that ends its stream puts an empty block behind it, of which one byte is
+                // sent (RFC 7692, section 7.2.3.4).
+                Ok(Status::StreamEnd) if matches!(rest, [] | [0]) => return Ok(true),
+                Ok(Status::StreamEnd) | Err(_) => return Err(Fault::NOT_DEFLATED),
                 Ok(Status::Ok | Status::BufError) => {}
-                Err(_) => return Err(Fault::NOT_DEFLATED),
             }
-            if out.len() > bytes_max {
+            if out.len() > bytes_max || out.len() < out.capacity() {
                 return Ok(false);
             }
-            if out.len() < out.capacity() {
-                return Ok(false);
-            }
-            out.reserve(out.len().clamp(1024, RESERVED_BYTES_MAX));
         }
     }
 }
@@ -174,8 +167,11 @@ impl Default for Inflater {
 /// What ends every message and is not sent (RFC 7692, section 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
+/// Messages up to here go out as they are: they would hardly become shorter.
+const PLAIN_BYTES_MAX: usize = 64;
+
 /// A message may become so long whatever the ratio.
 const FREE_BYTES: usize = 64 << 10;
 
-/// Memory taken at once while inflating, at most.
-const RESERVED_BYTES_MAX: usize = 64 << 10;
+/// How many widths of a window there are.
+const WINDOWS: usize = (WINDOW_BITS - WINDOW_BITS_MIN) as usize + 1;

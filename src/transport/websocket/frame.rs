@@ -7,7 +7,7 @@
 use super::limits::Fault;
 use super::mask::Key;
 
-/// What the first byte of a frame means beyond its bits.
+/// The last frame of its message.
 pub(super) const FINAL: u8 = 0x80;
 /// The first reserved bit: the message is compressed (RFC 7692, section 6).
 pub(super) const COMPRESSED: u8 = 0x40;
@@ -92,6 +92,12 @@ impl Header {
         self.first & OPCODE
     }
 
+    /// What message it begins.
+    #[inline]
+    pub(super) const fn kind(&self) -> Kind {
+        Kind(self.first)
+    }
+
     /// Whether it is one of a control frame.
     #[inline]
     pub(super) const fn is_control(&self) -> bool {
@@ -103,10 +109,26 @@ impl Header {
     pub(super) const fn is_final(&self) -> bool {
         self.first & FINAL != 0
     }
+}
+
+/// What a message is: the first byte of its first frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kind(u8);
+
+impl Kind {
+    #[inline]
+    pub(super) const fn is_binary(self) -> bool {
+        self.0 & OPCODE == BINARY
+    }
 
     #[inline]
-    pub(super) const fn is_compressed(&self) -> bool {
-        self.first & COMPRESSED != 0
+    pub(super) const fn is_compressed(self) -> bool {
+        self.0 & COMPRESSED != 0
+    }
+
+    /// Whether its bytes are text as they come.
+    pub(super) const fn is_plain_text(self) -> bool {
+        !self.is_binary() && !self.is_compressed()
     }
 }
 

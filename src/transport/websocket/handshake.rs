@@ -5,15 +5,17 @@
 //! wrong is refused with the status of its rung. Path, verb, host and origin are looked at before,
 //! like those of every request.
 
+mod extensions;
+
 use memchr::memchr;
 use tungstenite::handshake::derive_accept_key;
 
-use super::extensions;
+use crate::protocol::json::write;
 use crate::transport::http::date::Date;
 use crate::transport::http::head::{BodyLength, Head};
 use crate::transport::http::ladder::Step;
 
-pub use super::extensions::Deflate;
+pub use self::extensions::Deflate;
 pub use crate::transport::http::ladder::Refusal;
 
 /// The subprotocols that are spoken; they mean the same: JSON-RPC messages as text (seed 001,
@@ -106,7 +108,7 @@ pub fn write(out: &mut Vec<u8>, upgrade: &Upgrade<'_>, date: &Date) {
         out.extend_from_slice(b"server_no_context_takeover; client_no_context_takeover");
         if let Some(bits) = deflate.server_window_bits {
             out.extend_from_slice(b"; server_max_window_bits=");
-            crate::protocol::json::write::unsigned(out, u64::from(bits));
+            write::unsigned(out, u64::from(bits));
         }
     }
     out.extend_from_slice(b"\r\n\r\n");

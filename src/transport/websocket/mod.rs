@@ -28,8 +28,6 @@ pub mod writer;
 
 pub mod delimiter;
 
-mod extensions;
-
 pub mod handshake;
 
 pub mod fuzz;

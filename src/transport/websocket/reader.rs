@@ -11,7 +11,7 @@ use std::mem::take;
 
 use super::code::CloseCode;
 use super::frame::{
-    BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, PING, Place, TEXT, short,
+    BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, Kind, PING, Place, TEXT, short,
 };
 use super::limits::{Fault, FrameLimits};
 use super::mask::{self, Key};
@@ -66,20 +66,13 @@ pub struct FrameReader {
     state: State,
     /// Checks the text of a message that comes in pieces.
     text: Checker,
+    kind: Kind,
     /// Whether compressed messages were agreed on.
     is_deflating: bool,
     /// Whether a message has begun that is not over.
     is_inside: bool,
     /// Whether messages are thrown away as they come.
     is_discarding: bool,
-    kind: Kind,
-}
-
-/// What the message is that comes, or that came last.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kind {
-    is_binary: bool,
-    is_compressed: bool,
     /// Whether the frame that comes is the last of its message.
     is_final: bool,
 }
@@ -149,8 +142,12 @@ impl FrameReader {
                         let end = start + header.payload;
                         mask::apply(&mut arrival[start..end], header.key);
                         *from = end;
-                        self.kind.is_binary = header.opcode() == BINARY;
-                        return Next::Inside { start, end, is_compressed: header.is_compressed() };
+                        self.kind = header.kind();
+                        return Next::Inside {
+                            start,
+                            end,
+                            is_compressed: self.kind.is_compressed(),
+                        };
                     }
                 }
                 Ok(None) if *from == arrival.len() => return Next::NeedMore,
@@ -200,7 +197,7 @@ impl FrameReader {
 
     /// Whether the message that was announced last is binary.
     pub const fn is_binary(&self) -> bool {
-        self.kind.is_binary
+        self.kind.is_binary()
     }
 
     /// Whether a message or a frame has begun that is not whole.
@@ -238,7 +235,7 @@ impl FrameReader {
                     self.read_control(opcode, key, remaining, arrival, from)
                 }
                 State::Whole => {
-                    Step::Say(Next::Assembled { is_compressed: self.kind.is_compressed })
+                    Step::Say(Next::Assembled { is_compressed: self.kind.is_compressed() })
                 }
                 State::Over => {
                     *from = arrival.len();
@@ -294,11 +291,10 @@ impl FrameReader {
         }
         if matches!(opcode, TEXT | BINARY) {
             self.is_inside = true;
-            self.kind.is_binary = opcode == BINARY;
-            self.kind.is_compressed = header.is_compressed();
+            self.kind = header.kind();
             self.text = Checker::default();
         }
-        self.kind.is_final = header.is_final();
+        self.is_final = header.is_final();
         self.state = State::Data { key, remaining };
     }
 
@@ -324,7 +320,7 @@ impl FrameReader {
             self.state = State::Data { key: mask::turned(key, count), remaining };
             return Step::Say(Next::NeedMore);
         }
-        if !self.kind.is_final {
+        if !self.is_final {
             self.state = State::Between;
             return Step::On;
         }
@@ -346,7 +342,7 @@ impl FrameReader {
         buffer: &mut dyn FnMut() -> Vec<u8>,
     ) -> bool {
         mask::apply(piece, key);
-        if !self.kind.is_binary && !self.kind.is_compressed && !self.text.push(piece) {
+        if self.kind.is_plain_text() && !self.text.push(piece) {
             return false;
         }
         if self.message.capacity() == 0 {

@@ -1,15 +1,15 @@
 //! Frames of a server: not masked, a message in one frame (RFC 6455, section 5).
 //!
-//! A text is written straight into the buffer that is sent: [`begin`] leaves a place for the header,
-//! the caller appends the text, [`end`] puts the header in. What it keeps true: the header is the
-//! shortest for its length (section 5.2); a text of 126 to 65,535 bytes is not moved, a shorter one
-//! by two bytes; nothing is allocated but the growth of the buffer.
+//! A text is written straight into the buffer that is sent: [`begin`] leaves a place for the
+//! header, the caller appends the text, [`end`] puts the header in. What it keeps true: the header
+//! is the shortest for its length (section 5.2); a text of 126 to 65,535 bytes is not moved, a
+//! shorter one by two bytes; nothing is allocated but the growth of the buffer.
 
 use super::code::CloseCode;
 use super::deflate::Deflater;
 use super::frame::{
-    BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG, TEXT,
-    short,
+    BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG,
+    TEXT, short,
 };
 
 /// Where a frame that has begun stands in its buffer. Valid as long as nothing before or inside the

@@ -4,7 +4,7 @@
 //! What it keeps true: the first offer that can be kept in full is taken; one with a parameter that
 //! is unknown, doubled or out of range is passed over, as if it had not been made.
 
-use super::deflate::{WINDOW_BITS, WINDOW_BITS_MIN};
+use crate::transport::websocket::deflate::{WINDOW_BITS, WINDOW_BITS_MIN};
 
 /// What was agreed on about compressed messages. Neither side keeps a context between messages,
 /// whatever was offered.
