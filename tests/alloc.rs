@@ -1,5 +1,5 @@
-//! The road allocates nothing: a call of an inline tool over TCP, HTTP or WebSocket, from the arrival of its
-//! bytes to the departure of its answer, once the shard is warm.
+//! The road allocates nothing: a call of an inline tool over TCP, HTTP or WebSocket, from the
+//! arrival of its bytes to the departure of its answer, once the shard is warm.
 //!
 //! A real shard runs on the test's own thread, over each ring, and only what that thread allocates
 //! is counted. Its client is another thread on the other end of loopback connections.
@@ -101,7 +101,7 @@ fn masked(text: &[u8]) -> Vec<u8> {
     match u8::try_from(length) {
         Ok(short) if short < 126 => frame.push(0x80 | short),
         _ => {
-            frame.push(0x80 | 126);
+            frame.push(0xfe);
             frame.extend(length.to_be_bytes());
         }
     }

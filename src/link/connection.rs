@@ -19,8 +19,8 @@ use crate::transport::websocket::reader::FrameReader;
 ///    └──────────────────── failure, silence, close ────────────────────────────────────────▲
 /// ```
 ///
-/// Where its bytes are frames, Parting stands between Draining and Lingering: a close frame has been
-/// queued. A peer that closes, a fault or silence lead there at once.
+/// Where its bytes are frames, Parting stands between Draining and Lingering: a close frame has
+/// been queued. A peer that closes, a fault or silence lead there at once.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "six independent facts")]
 pub struct Connection<S> {

@@ -64,6 +64,10 @@ pub(super) struct Frames {
     pub(super) is_answered: bool,
 }
 
+/// The peer has closed, and the code that it said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left(Option<CloseCode>);
+
 /// A time in which a peer is not read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strain {
@@ -103,15 +107,14 @@ impl Frames {
         self.skim(bytes).is_some()
     }
 
-    /// Throws away what has come, unless the peer closes in it: then what it says. The reader
-    /// discards already.
-    pub(super) fn skim(&mut self, bytes: &mut [u8]) -> Option<Option<CloseCode>> {
+    /// Throws away what has come, unless the peer closes in it. The reader discards already.
+    pub(super) fn skim(&mut self, bytes: &mut [u8]) -> Option<Left> {
         // What nobody looks at may be as it likes.
         let limits = FrameLimits { message_bytes_max: usize::MAX, is_binary_allowed: true };
         let mut from = 0;
         loop {
             match self.reader.next(bytes, &mut from, &limits, Vec::new) {
-                Next::Close(code) => return Some(code),
+                Next::Close(code) => return Some(Left(code)),
                 Next::Broken(_) | Next::NeedMore => return None,
                 Next::Assembled { .. } => drop(self.reader.take()),
                 Next::Inside { .. } | Next::Ping | Next::Pong => {}
@@ -250,35 +253,6 @@ impl<S> Link<S> {
         }
     }
 
-    /// Asks a peer for a sign of life.
-    pub(super) fn ping(&mut self, key: Key, now: Moment) {
-        if let Some(frames) = self.connections.get_mut(key).and_then(Connection::frames) {
-            frames.pinged = now;
-        }
-        if let Some(out) = self.outgoing(key) {
-            writer::ping(out, &[]);
-            self.statistics.frames.pings_out += 1;
-        }
-    }
-
-    /// The queue has passed its bound: the connection is not read until half of it has drained, and
-    /// there is a time for that.
-    #[cold]
-    pub(super) fn strain(&mut self, key: Key, now: Moment) {
-        let options = self.options.frames;
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        let bounds = connection.queued_bytes() / options.buffer_bytes_max.max(1);
-        let bounds = u32::try_from(bounds).unwrap_or(u32::MAX).max(1);
-        let span = options.drain_max.saturating_mul(bounds);
-        let until = now.after(span.min(options.idle_max.max(options.drain_max)));
-        connection.paused = true;
-        if let Some(frames) = connection.frames() {
-            frames.strain = Some(Strain { since: now, until });
-        }
-        self.statistics.paused += 1;
-        self.arm(key, until);
-    }
-
     /// What arrives at a connection that is not read any more is thrown away, but for the one frame
     /// that ends the waiting for it.
     #[cold]
@@ -286,8 +260,8 @@ impl<S> Link<S> {
         let bytes = &mut arrival[*from..];
         *from += bytes.len();
         let Some(connection) = self.connections.get_mut(key) else { return Frame::NeedMore };
-        let closed = connection.frames().and_then(|frames| frames.skim(bytes));
-        closed.map_or(Frame::NeedMore, |code| self.peer_closed(key, code, now))
+        let left = connection.frames().and_then(|frames| frames.skim(bytes));
+        left.map_or(Frame::NeedMore, |Left(code)| self.peer_closed(key, code, now))
     }
 
     /// The peer has closed: it gets our close frame with its own code, unless it has had one.

@@ -164,7 +164,7 @@ impl<S> Link<S> {
         if stream.receive == stream.send {
             let first = self.options.lease_max.min(self.options.idle_max);
             self.wheel.shed(self.connections.len(), |key| self.connections.get(*key).is_some());
-            self.wheel.insert(now.after(first), key);
+            self.arm(key, now.after(first));
         }
         ring.submit(Operation::Receive(stream.receive));
         Ok(key)
@@ -237,14 +237,13 @@ impl<S> Link<S> {
         let linger_max = self.options.linger_max;
         let Some(connection) = self.connections.get_mut(key) else { return };
         match connection.phase {
-            Phase::Open | Phase::Closing => return,
             Phase::Draining if connection.owes() => return,
             Phase::Draining if connection.is_frames() => return self.part_at_last(ring, key, now),
             Phase::Parting if connection.queued_bytes() > 0 => return,
             Phase::Lingering if connection.is_answered() => {
                 return self.close(ring, key, Ending::Peer);
             }
-            Phase::Lingering => return,
+            Phase::Open | Phase::Lingering | Phase::Closing => return,
             Phase::Draining | Phase::Parting => {}
         }
         let is_over = connection.input_ended || connection.is_answered();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How long, how many and how much. Defaults follow the TCP contract (seed 001, section 2), those of
-/// frames the WebSocket contract (section 4).
+/// How long, how many and how much. Defaults follow the TCP contract (seed 001, section 2), those
+/// of frames the WebSocket contract (section 4).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LinkOptions {
     /// Connections open at once on this shard, those that are being refused included. Cost: about
@@ -41,8 +41,8 @@ pub struct FrameOptions {
     /// drained. Cost: that many bytes for each connection whose peer is slow. Default 100 KiB.
     pub buffer_bytes_max: usize,
     /// How long a connection that is not read for that reason has to drain: one that has not is
-    /// closed with 1011. Where one answer alone is longer than the bound there is that much time for
-    /// each `buffer_bytes_max` that waits, up to `idle_max`. Default 5 s.
+    /// closed with 1011. Where one answer alone is longer than the bound there is that much time
+    /// for each `buffer_bytes_max` that waits, up to `idle_max`. Default 5 s.
     pub drain_max: Duration,
     /// Time from the first byte of a message to its last; past it the connection is closed with
     /// 1002. Default 30 s.

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::connection::{Ending, Phase};
+use super::frames::Strain;
 use super::{Link, Next};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -76,6 +77,24 @@ impl<S> Link<S> {
             self.strain(key, now);
             self.pause(ring, key);
         }
+    }
+
+    /// The queue has passed its bound: the connection is not read until half of it has drained, and
+    /// there is a time for that.
+    #[cold]
+    pub(super) fn strain(&mut self, key: Key, now: Moment) {
+        let options = self.options.frames;
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let bounds = connection.queued_bytes() / options.buffer_bytes_max.max(1);
+        let bounds = u32::try_from(bounds).unwrap_or(u32::MAX).max(1);
+        let span = options.drain_max.saturating_mul(bounds);
+        let until = now.after(span.min(options.idle_max.max(options.drain_max)));
+        connection.paused = true;
+        if let Some(frames) = connection.frames() {
+            frames.strain = Some(Strain { since: now, until });
+        }
+        self.statistics.paused += 1;
+        self.arm(key, until);
     }
 
     /// A send is over: its buffer comes back, and what was corked behind it goes next.

@@ -77,8 +77,8 @@ impl<S> Link<S> {
         }
     }
 
-    /// Ends a connection whose peer does not read: what waits behind the send under way would not be
-    /// read either.
+    /// Ends a connection whose peer does not read: what waits behind the send under way would not
+    /// be read either.
     pub(super) fn part_undrained(&mut self, key: Key, now: Moment) {
         self.statistics.frames.undrained += 1;
         if let Some(connection) = self.connections.get_mut(key)

@@ -12,6 +12,7 @@ use super::{FrameOptions, Link, LinkOptions};
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::ring::Ring;
+use crate::transport::websocket::writer;
 
 /// Connections looked at in one turn, so that a storm of deadlines does not stall the others.
 const EXPIRED_MAX: usize = 1024;
@@ -92,10 +93,13 @@ impl<S> Link<S> {
     fn expire_open(&mut self, key: Key, now: Moment) {
         let FrameOptions { fragment_max, idle_max, ping_max, .. } = self.options.frames;
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let is_open = connection.phase == Phase::Open;
-        let is_strained = connection.paused && !connection.is_drained(&self.options);
+        let is_paused = connection.paused;
+        let may_speak = connection.phase == Phase::Open && !is_paused;
+        let is_strained = is_paused && !connection.is_drained(&self.options);
         let Some(frames) = connection.frames() else { return };
-        let unfinished = frames.began.map(|began| began.after(fragment_max));
+        // While nothing of it is read nothing can become whole, nor a sign of life be seen.
+        let began = frames.began.filter(|_| !is_paused);
+        let unfinished = began.map(|began| began.after(fragment_max));
         let idle = frames.heard.after(idle_max);
         let silent = frames.heard.max(frames.pinged).after(ping_max);
         match frames.strain.filter(|_| is_strained) {
@@ -109,14 +113,25 @@ impl<S> Link<S> {
             None if idle <= now => self.part(key, Farewell::IDLE, Ending::Idle, now),
             None => {
                 let mut due = unfinished.map_or(idle, |due| due.min(idle));
-                if is_open && silent <= now {
+                if may_speak && silent <= now {
                     self.ping(key, now);
                     due = due.min(now.after(ping_max));
-                } else if is_open {
+                } else if may_speak {
                     due = due.min(silent);
                 }
                 self.arm(key, due);
             }
+        }
+    }
+
+    /// Asks a peer for a sign of life.
+    fn ping(&mut self, key: Key, now: Moment) {
+        if let Some(frames) = self.connections.get_mut(key).and_then(Connection::frames) {
+            frames.pinged = now;
+        }
+        if let Some(out) = self.outgoing(key) {
+            writer::ping(out, &[]);
+            self.statistics.frames.pings_out += 1;
         }
     }
 

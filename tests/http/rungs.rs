@@ -41,13 +41,20 @@ impl To {
 /// A session of another life.
 const UNKNOWN: &str = "6f0d5c1e-2b3a-4c4d-8e5f-60718293a4b5";
 
-/// A handshake of WebSocket that breaks none.
-fn upgrade() -> Request {
-    Request::new("GET", "/mcp/ws")
+/// A handshake of WebSocket that breaks one of its rungs.
+fn no_upgrade(step: Step) -> Request {
+    let good = Request::new("GET", "/mcp/ws")
         .field("Upgrade", "websocket")
         .field("Connection", "Upgrade")
         .field("Sec-WebSocket-Version", 13)
-        .field("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .field("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
+    match step {
+        Step::UpgradeAlone => good.body("{}"),
+        Step::UpgradeVersion => good.field("Sec-WebSocket-Version", 8),
+        Step::UpgradeKey => good.field("Sec-WebSocket-Key", "short"),
+        Step::UpgradeProtocol => good.field("Sec-WebSocket-Protocol", "graphql-ws"),
+        _ => good.without("Upgrade"),
+    }
 }
 
 /// The request that breaks a rung, and the id that its refusal names.
@@ -85,11 +92,6 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             (To::Usual, session.listen().field("MCP-Protocol-Version", "1999-01-01"), None)
         }
         Step::SessionInQuery => (To::Pair, asking.target("/messages?other=1"), None),
-        Step::UpgradeAsked => (To::Usual, upgrade().without("Upgrade"), None),
-        Step::UpgradeAlone => (To::Usual, upgrade().body("{}"), None),
-        Step::UpgradeVersion => (To::Usual, upgrade().field("Sec-WebSocket-Version", 8), None),
-        Step::UpgradeKey => (To::Usual, upgrade().field("Sec-WebSocket-Key", "short"), None),
-        Step::UpgradeProtocol => (To::Usual, upgrade().field("Sec-WebSocket-Protocol", "x"), None),
         Step::Parse => (To::Usual, asking.body("{\"jsonrpc\":"), None),
         Step::Message => (To::Usual, asking.body("[]"), None),
         Step::VersionNamed => (To::ModernOnly, old, one),
@@ -122,6 +124,8 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             let message = modern(call(1, "test_missing_capability", json!({})));
             (To::Usual, Request::modern(&message), one)
         }
+        // Of the handshake.
+        step => (To::Usual, no_upgrade(step), None),
     };
     (to, request, id)
 }

@@ -1,5 +1,5 @@
-//! A link, its ring and the least driver that there can be: it hears lines, requests or messages and
-//! says what the test tells it to. Whoever asks it for anything over HTTP is upgraded.
+//! A link, its ring and the least driver that there can be: it hears lines, requests or messages
+//! and says what the test tells it to. Whoever asks it for anything over HTTP is upgraded.
 
 use std::io;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use corelane::link::{Ending, Frame, FrameOptions, Framing, Link, LinkOptions, Ne
 use corelane::transport::http::limits::Limits;
 use corelane::transport::http::reader;
 use corelane::transport::ndjson::{Line, PADDING};
+use corelane::transport::websocket::code::CloseCode;
 use corelane::transport::websocket::limits::FrameLimits;
 use corelane::transport::websocket::reader::FrameReader;
 use corelane::transport::websocket::writer;
@@ -160,7 +161,7 @@ impl Stage {
                     self.hear(key, &message[..length]);
                     self.link.pool.give(message);
                 }
-                Frame::Closed(code) => self.left.push((key, code.map(|code| code.number()))),
+                Frame::Closed(code) => self.left.push((key, code.map(CloseCode::number))),
                 Frame::Broken(fault) => self.link.break_off(key, fault, self.now),
                 Frame::NeedMore => return,
             }

@@ -147,6 +147,25 @@ fn a_pause_is_nobodys_silence_and_takes_nothing_from_half_a_message() {
 }
 
 #[test]
+fn one_that_reads_slowly_enough_is_waited_for_with_half_a_message() {
+    let mut stage = Stage::new(Manner::Echo);
+    stage.open_frames(A);
+    stage.arrive(A, &[beginning("half "), ping("1234").repeat(10)].concat());
+    stage.flush();
+    // Less than half of the bound is left of the send, which is not over.
+    stage.sent(A, &Ok(35));
+    for _ in 0..9 {
+        stage.wait(milliseconds(1_000));
+        stage.flush();
+    }
+    stage.sent_bytes(A);
+    stage.arrive(A, &ending("whole"));
+    assert!(stage.drain_bytes(A).ends_with(b"half whole"));
+    let counts = stage.link.statistics.frames;
+    assert_eq!((counts.closes_out, counts.pings_out), (0, 0));
+}
+
+#[test]
 fn a_strain_that_is_over_is_forgotten_and_the_next_has_its_own_time() {
     let mut stage = Stage::new(Manner::Echo);
     stage.open_frames(A);

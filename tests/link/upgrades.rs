@@ -1,7 +1,9 @@
 //! A connection of requests becomes one of frames: in its place, and without losing a byte.
 
+use std::time::Duration;
+
 use corelane::engine::ring::Socket;
-use corelane::link::{Ending, Framing};
+use corelane::link::{Ending, Framing, Stream};
 use corelane::transport::websocket::reader::FrameReader;
 
 use crate::peer::{self, ping, text};
@@ -66,6 +68,18 @@ fn only_a_connection_of_requests_that_goes_on_is_adopted() {
     }
     stage.arrive(A, &text("still the same"));
     assert_eq!(stage.heard, ["still the same"]);
+}
+
+#[test]
+fn a_connection_may_be_one_of_frames_from_its_first_byte() {
+    let mut stage = Stage::new(Manner::Echo);
+    let stream = Stream { receive: A, send: A, peer: None, framing: Framing::Frames };
+    let now = stage.now;
+    stage.link.open(&mut stage.ring, stream, "frames", now).unwrap();
+    stage.arrive(A, &text("one"));
+    assert_eq!(stage.drain_frames(A), ["one"]);
+    stage.wait(Duration::from_secs(3));
+    assert_eq!(stage.drain_frames(A), ["ping"]);
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn several_messages_in_one_frame_are_told_apart_by_newlines() {
             lines.join("\n") + "\n",
             format!("\n\r\n{}\r\n\n", lines.join("\r\n")),
         ] {
-            calls.iter().for_each(|call| peer.expect_answer_to(call));
+            peer.expect_answers_to(&calls);
             peer.send_bytes(&text_frame(text_of_frame));
             for id in 0..5 {
                 // Each answer is a message of its own.

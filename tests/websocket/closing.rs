@@ -20,12 +20,14 @@ fn a_peer_that_closes_is_answered_with_its_own_code() {
         let payload = peer.heard_control(tungstenite::protocol::frame::coding::Control::Close);
         assert_eq!(payload, 1000_u16.to_be_bytes());
         peer.expect_end();
+        drop(peer);
         // One without a code gets none.
         let mut peer = Peer::open(stage.address());
         peer.send(FINAL | CLOSE, b"");
         let frame = peer.frame().expect("a close frame");
         assert!(frame.payload().is_empty(), "{frame}");
         peer.expect_end();
+        drop(peer);
         let counters = stage.close();
         let expected = codes.len() as u64 + 2;
         assert_eq!(counters.websockets.closed_by_peer, expected, "{counters}");
@@ -39,7 +41,7 @@ fn what_came_before_a_close_frame_is_answered_and_what_comes_behind_it_is_not() 
         let stage = Stage::open(options);
         let mut peer = Peer::begin(stage.address(), LEGACY);
         let calls: Vec<_> = (0..2).map(|id| echo(id, "hi")).collect();
-        calls.iter().for_each(|call| peer.expect_answer_to(call));
+        peer.expect_answers_to(&calls);
         let close = frame(FINAL | CLOSE, &1000_u16.to_be_bytes());
         let bytes = [text_frame(&calls[0]), close, text_frame(&calls[1])].concat();
         peer.send_bytes(&bytes);
@@ -47,6 +49,7 @@ fn what_came_before_a_close_frame_is_answered_and_what_comes_behind_it_is_not() 
         let frame = peer.frame().expect("a close frame");
         assert_eq!(crate::peer::code(&frame), Some(1000));
         peer.expect_end();
+        drop(peer);
         let counters = stage.close();
         assert_eq!(counters.requests.tools_call, 1, "{counters}");
     });

@@ -12,9 +12,9 @@ use corelane::server::options::Utf8CloseCode;
 fn faults() -> Vec<(Vec<u8>, u16)> {
     let mut unmasked = text_frame("{}");
     unmasked[1] &= 0x7f;
-    let mut long = vec![FINAL | TEXT, 0x80 | 126, 0, 5];
+    let mut long = vec![FINAL | TEXT, 0xfe, 0, 5];
     long.extend(b"\0\0\0\0hello");
-    let mut huge = vec![FINAL | TEXT, 0x80 | 127];
+    let mut huge = vec![FINAL | TEXT, 0xff];
     huge.extend([0xff; 8]);
     huge.extend(b"\0\0\0\0");
     let part = |first: u8| frame(first, b"[");
@@ -143,7 +143,7 @@ fn a_server_short_of_memory_says_so_and_closes() {
         let peers = (0..2).map(|_| Peer::open(stage.address()));
         let peers: Vec<Peer> = peers
             .map(|mut peer| {
-                peer.send(TEXT, &[b' '; 60_000]);
+                peer.send(TEXT, &vec![b' '; 60_000]);
                 peer
             })
             .collect();

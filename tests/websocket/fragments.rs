@@ -80,7 +80,7 @@ fn a_stream_of_frames_means_the_same_wherever_it_is_cut() {
         bytes.extend(in_fragments(&format!("{}\n", calls[2]), 40, b""));
         for step in [1, 3, 11] {
             let mut peer = Peer::begin(stage.address(), LEGACY);
-            calls.iter().for_each(|call| peer.expect_answer_to(call));
+            peer.expect_answers_to(&calls);
             for piece in bytes.chunks(step) {
                 peer.send_bytes(piece);
             }

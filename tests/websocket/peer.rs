@@ -51,11 +51,11 @@ pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     match payload.len() {
         length @ 0..126 => bytes.push(0x80 | u8::try_from(length).expect("a short length")),
         length @ 126..65_536 => {
-            bytes.push(0x80 | 126);
+            bytes.push(0xfe);
             bytes.extend(u16::try_from(length).expect("a medium length").to_be_bytes());
         }
         length => {
-            bytes.push(0x80 | 127);
+            bytes.push(0xff);
             bytes.extend((length as u64).to_be_bytes());
         }
     }
@@ -167,6 +167,13 @@ impl Peer {
         }
     }
 
+    /// The same of several messages.
+    pub(crate) fn expect_answers_to(&mut self, messages: &[Value]) {
+        for message in messages {
+            self.expect_answer_to(message);
+        }
+    }
+
     /// Says a message and waits for its answer.
     pub(crate) fn ask(&mut self, message: &Value) -> Value {
         self.say(message);
@@ -270,7 +277,10 @@ impl Peer {
     fn judge(&mut self, message: &Value) {
         if let Value::Array(messages) = message {
             assert!(!messages.is_empty());
-            return messages.iter().for_each(|message| self.judge(message));
+            for message in messages {
+                self.judge(message);
+            }
+            return;
         }
         assert_eq!(message["jsonrpc"], json!("2.0"), "{message}");
         let is_answer = message.get("method").is_none();

@@ -76,7 +76,7 @@ fn a_message_of_many_texts_stops_in_its_middle_while_its_answers_are_not_read() 
         for bytes in [whole, parts] {
             let mut peer = Peer::begin_narrow(stage.address(), NARROW_BYTES);
             let next = echo("next", "behind it");
-            texts.iter().for_each(|text| peer.expect_answer_to(text));
+            peer.expect_answers_to(&texts);
             peer.expect_answer_to(&next);
             let mut writer = peer.writer();
             let saying = std::thread::spawn(move || {

@@ -8,8 +8,8 @@
 //! that says how; a peer that does not read its answers is not read either, in the middle of a
 //! message if need be.
 //!
-//! What it does not do: shake hands at the beginning (that is of HTTP) or at the end, ping, or wait.
-//! That is the link's.
+//! What it does not do: shake hands at the beginning, which is of HTTP; ping, wait, or shake hands
+//! at the end, which is the link's.
 
 use super::ShardDriver;
 use super::arrivals::peer_of;

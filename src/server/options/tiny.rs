@@ -39,14 +39,7 @@ impl Options {
                 retry: Duration::from_millis(10),
                 ..HttpOptions::default()
             },
-            websocket: WebSocketOptions {
-                ping: Duration::from_millis(50),
-                idle_max: Duration::from_millis(200),
-                fragment_max: Duration::from_millis(100),
-                frame_buffer_bytes_max: 4096,
-                drain_max: Duration::from_millis(100),
-                ..WebSocketOptions::default()
-            },
+            websocket: tiny_websocket(),
             stdio: StdioOptions { buffer_bytes: 512 },
             limits: LimitOptions {
                 message_bytes_max: 4096,
@@ -85,6 +78,18 @@ impl Options {
             },
             log: LogOptions::default(),
         }
+    }
+}
+
+/// Peers that are soon asked for a sign of life, and soon closed.
+fn tiny_websocket() -> WebSocketOptions {
+    WebSocketOptions {
+        ping: Duration::from_millis(50),
+        idle_max: Duration::from_millis(200),
+        fragment_max: Duration::from_millis(100),
+        frame_buffer_bytes_max: 4096,
+        drain_max: Duration::from_millis(100),
+        ..WebSocketOptions::default()
     }
 }
 

@@ -25,8 +25,8 @@ pub const SUBPROTOCOLS: [&str; 2] = ["mcp.v1", "mcp"];
 /// What a server agrees to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Accepts {
-    /// Compressed messages, where the client offers them. Default no: they cost about 50 µs of CPU
-    /// for each KiB and save bytes where those are dear.
+    /// Compressed messages, where the client offers them. Default no: they save bytes where those
+    /// are dear, and cost CPU for every message in both directions.
     pub deflate: bool,
 }
 

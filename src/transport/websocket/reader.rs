@@ -58,6 +58,7 @@ pub enum Next {
 
 /// Cuts one stream into messages.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub struct FrameReader {
     /// The message that is not whole, unmasked, as far as it has come.
     message: Vec<u8>,

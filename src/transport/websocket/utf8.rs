@@ -74,3 +74,61 @@ impl Checker {
 pub fn is_text(bytes: &[u8]) -> bool {
     simdutf8::basic::from_utf8(bytes).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where text in pieces is found to be none: the byte that was pushed last, or the end.
+    fn failing(bytes: &[u8], cut: usize) -> Option<usize> {
+        let mut checker = Checker::default();
+        let (start, end) = bytes.split_at(cut);
+        if !checker.push(start) {
+            return Some(cut);
+        }
+        (!checker.push(end) || !checker.is_whole()).then_some(bytes.len())
+    }
+
+    #[test]
+    fn every_cut_is_judged_as_the_whole_is() {
+        let samples: [&[u8]; 12] = [
+            b"",
+            b"plain",
+            "κόσμε € 😀 \u{10ffff}".as_bytes(),
+            b"a\x80",
+            b"\xc1\xbf",
+            b"\xe0\x80\xaf",
+            b"\xed\xbf\xbf",
+            b"\xf0\x80\x80\x80",
+            b"\xf4\x90\x80\x80",
+            b"\xf5\x80\x80\x80",
+            b"\xf0\x9f\x98",
+            b"\xe2\x82a",
+        ];
+        for bytes in samples {
+            for cut in 0..=bytes.len() {
+                let is_none = std::str::from_utf8(bytes).is_err();
+                assert_eq!(failing(bytes, cut).is_some(), is_none, "{bytes:x?} {cut}");
+            }
+            assert_eq!(is_text(bytes), std::str::from_utf8(bytes).is_ok());
+        }
+    }
+
+    #[test]
+    fn single_bytes_fail_as_early_as_the_standard_library_knows_it() {
+        for first in 0..=255_u8 {
+            for second in [0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff] {
+                for third in [0x41, 0x80, 0xbf, 0xc2] {
+                    let bytes = [first, second, third];
+                    let mut checker = Checker::default();
+                    let failed = (1..=3).find(|&length| !checker.push(&bytes[length - 1..length]));
+                    let expected = (1..=3).find(|&length| {
+                        let result = std::str::from_utf8(&bytes[..length]);
+                        result.is_err_and(|error| error.error_len().is_some())
+                    });
+                    assert_eq!(failed, expected, "{bytes:x?}");
+                }
+            }
+        }
+    }
+}

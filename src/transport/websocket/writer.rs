@@ -84,12 +84,12 @@ pub fn client_header(length: usize) -> ([u8; HEADER_BYTES_MAX], usize) {
             2
         }
         Ok(length) => {
-            header[1] = MASKED | 126;
+            header[1] = MASKED | MEDIUM;
             header[2..4].copy_from_slice(&length.to_be_bytes());
             4
         }
         Err(_) => {
-            header[1] = MASKED | 127;
+            header[1] = MASKED | HUGE;
             header[2..10].copy_from_slice(&(length as u64).to_be_bytes());
             10
         }
@@ -153,3 +153,7 @@ const PLACE_BYTES: usize = 4;
 
 /// Bytes of the header of a message of more than 65,535 bytes.
 const HUGE_BYTES: usize = 10;
+
+/// What stands for a length that takes two bytes, and for one that takes eight.
+const MEDIUM: u8 = 0x7e;
+const HUGE: u8 = 0x7f;

@@ -6,9 +6,9 @@
 
 use std::mem::take;
 
-use super::options::{Options, Utf8CloseCode};
 use crate::link::{Ending, FrameStatistics};
 use crate::observe::counters::WebSockets as Counters;
+use crate::server::options::{Options, Utf8CloseCode};
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
 use crate::transport::websocket::handshake::Accepts;
@@ -201,7 +201,9 @@ mod tests {
             CloseCode::TOO_BIG,
             CloseCode::INTERNAL,
         ];
-        codes.into_iter().for_each(|code| websockets.count_close(code));
+        for code in codes {
+            websockets.count_close(code);
+        }
         let counters = websockets.counters;
         let expected = Counters {
             closed_normal: 1,
