@@ -142,8 +142,8 @@ fn over_stdio() -> Vec<Contender> {
     ]
 }
 
-/// The child's life: `floor NAME WORDS` is a floor that says these [`Words`], `tungstenite BYTES` is
-/// one on tokio-tungstenite, `become PROGRAM …` is another program.
+/// The child's life: `floor NAME WORDS` is a floor that says these [`Words`], `tungstenite BYTES`
+/// is one on tokio-tungstenite, `become PROGRAM …` is another program.
 pub(crate) fn be_child(arguments: &[String]) -> io::Result<()> {
     process::settle(&[SERVER_CORE])?;
     match arguments {

@@ -2,8 +2,8 @@
 //!
 //! Each connection keeps `depth` calls in flight; what was answered is asked again with the next
 //! ids, in one send. The client must cost less than any server, so it counts newlines and bytes, or
-//! compares responses and frames with one that it knows, and reads only a sample of the answers; see
-//! [`crate::dialogue`].
+//! compares responses and frames with one that it knows, and reads only a sample of the answers;
+//! see [`crate::dialogue`].
 
 use std::io;
 use std::net::SocketAddr;

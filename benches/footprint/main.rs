@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Sessions: one `corelane` process holds all of them, each over a connection of its own: of lines,
-//! of HTTP, which is kept, or of WebSocket. Resident memory is read before the first connection and after the
-//! last session is ready, with no warm-up in between: the difference holds everything that sessions
-//! made the server touch, and is divided by their number. Then a sample of the sessions is asked.
+//! of HTTP, which is kept, or of WebSocket. Resident memory is read before the first connection and
+//! after the last session is ready, with no warm-up in between: the difference holds everything
+//! that sessions made the server touch, and is divided by their number. Then a sample of the
+//! sessions is asked.
 //!
 //! Streams (with `--http`): see [`listening`]. `--sessions 0` or `--streams 0` leaves a part out.
 //!
