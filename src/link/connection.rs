@@ -3,7 +3,7 @@
 use std::mem::replace;
 use std::net::SocketAddr;
 
-use super::frames::Frames;
+use super::framed::Frames;
 use super::{LinkOptions, Stream};
 use crate::base::pool::BufferPool;
 use crate::base::time::Moment;
@@ -24,9 +24,9 @@ use crate::transport::websocket::reader::FrameReader;
 /// Where its bytes are frames, Parting stands between Draining and Lingering: a close frame has
 /// been queued. A peer that closes, a fault or silence lead there at once.
 ///
-/// The fields stand in this order: what each arrival, each flush and the end of each send look at stands in front
-/// and together. With a thousand connections every line of memory that is looked at is fetched
-/// anew.
+/// The fields stand in this order: what each arrival, each flush and the end of each send look at
+/// stands in front and together. With a thousand connections every line of memory that is looked at
+/// is fetched anew.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection<S> {

@@ -9,6 +9,7 @@
 
 use super::Link;
 use super::connection::{Connection, Ending, Phase, Reader};
+use super::framed::{Frames, Left};
 use super::parting::Farewell;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
@@ -42,85 +43,6 @@ pub enum Frame {
     },
     /// The arrival is used up, or the connection is not to be read at present: `from` tells.
     NeedMore,
-}
-
-/// What a connection of frames has beyond the others.
-#[derive(Debug)]
-pub(super) struct Frames {
-    pub(super) reader: FrameReader,
-    /// The last that came of the peer, or the end of a time in which it was not read.
-    pub(super) heard: Moment,
-    /// The last time that it was asked for a sign of life.
-    pub(super) pinged: Moment,
-    /// When the message began that is not whole.
-    pub(super) began: Option<Moment>,
-    /// Since when it has not been read because it did not read, and until when that may last.
-    pub(super) strain: Option<Strain>,
-    /// The earliest entry of the wheel that counts.
-    pub(super) armed: Moment,
-    /// When the close frame was queued.
-    pub(super) parted: Moment,
-    /// The peer has closed as well, after a close frame of ours: nothing of it is waited for.
-    pub(super) is_answered: bool,
-}
-
-/// The peer has closed, and the code that it said.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Left(Option<CloseCode>);
-
-/// A time in which a peer is not read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Strain {
-    pub(super) since: Moment,
-    pub(super) until: Moment,
-}
-
-impl Frames {
-    /// No entry of the wheel counts.
-    pub(super) const NEVER: Moment = Moment::from_nanoseconds(u64::MAX);
-
-    pub(super) const fn new(reader: FrameReader, now: Moment) -> Self {
-        Self {
-            reader,
-            heard: now,
-            pinged: now,
-            began: None,
-            strain: None,
-            armed: Self::NEVER,
-            parted: now,
-            is_answered: false,
-        }
-    }
-
-    /// The peer is read again. The time in which it was not is nobody's silence, and no message
-    /// could become whole in it.
-    #[cold]
-    fn relieve(&mut self, strain: Strain, now: Moment) {
-        self.strain = None;
-        self.heard = now;
-        self.began = self.began.map(|began| began.after(now.since(strain.since)));
-    }
-
-    /// Throws away what has waited to be read and will not be; whether the peer closes in it.
-    pub(super) fn is_left(&mut self, bytes: &mut [u8]) -> bool {
-        self.began = None;
-        self.skim(bytes).is_some()
-    }
-
-    /// Throws away what has come, unless the peer closes in it. The reader discards already.
-    pub(super) fn skim(&mut self, bytes: &mut [u8]) -> Option<Left> {
-        // What nobody looks at may be as it likes.
-        let limits = FrameLimits { message_bytes_max: usize::MAX, is_binary_allowed: true };
-        let mut from = 0;
-        loop {
-            match self.reader.next(bytes, &mut from, &limits, Vec::new) {
-                Next::Close(code) => return Some(Left(code)),
-                Next::Broken(_) | Next::NeedMore => return None,
-                Next::Assembled { .. } => drop(self.reader.take()),
-                Next::Inside { .. } | Next::Ping | Next::Pong => {}
-            }
-        }
-    }
 }
 
 impl<S> Link<S> {
@@ -286,16 +208,5 @@ impl<S> Link<S> {
             Phase::Closing => {}
         }
         Frame::Closed(code)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::transport::http::reader::RequestReader;
-
-    #[test]
-    fn a_connection_of_frames_weighs_no_more_than_the_one_of_requests_that_it_was() {
-        assert!(size_of::<Frames>() <= size_of::<RequestReader>().min(192));
     }
 }

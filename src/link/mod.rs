@@ -18,16 +18,20 @@
 
 #![forbid(unsafe_code)]
 
-pub mod connection;
-pub mod listener;
 pub mod options;
 
-mod frames;
+mod framed;
+
+pub mod connection;
+pub mod listener;
+
 mod input;
 mod output;
 mod parting;
 mod requests;
 mod timers;
+
+mod frames;
 
 use std::net::SocketAddr;
 

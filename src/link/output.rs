@@ -3,7 +3,7 @@
 use std::io;
 
 use super::connection::{Ending, Phase};
-use super::frames::Strain;
+use super::framed::Strain;
 use super::{Link, Next};
 use crate::base::slab::Key;
 use crate::base::time::Moment;

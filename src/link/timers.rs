@@ -6,7 +6,7 @@
 //! entries, of which the earliest counts and sees to the next.
 
 use super::connection::{Connection, Ending, Phase};
-use super::frames::Frames;
+use super::framed::Frames;
 use super::parting::Farewell;
 use super::{FrameOptions, Link, LinkOptions};
 use crate::base::slab::Key;

@@ -57,6 +57,9 @@ fn no_upgrade(step: Step) -> Request {
     }
 }
 
+/// A revision that nobody speaks.
+const NO_VERSION: &str = "2999-01-01";
+
 /// The request that breaks a rung, and the id that its refusal names.
 fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
     let good = modern(echo(1, "hi"));
@@ -90,7 +93,7 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
         }
         Step::VersionPinned => (To::Strict, asking, None),
         Step::VersionOfStream => {
-            (To::Usual, session.listen().field("MCP-Protocol-Version", "1999-01-01"), None)
+            (To::Usual, session.listen().field("MCP-Protocol-Version", NO_VERSION), None)
         }
         Step::SessionInQuery => (To::Pair, asking.target("/messages?other=1"), None),
         Step::Parse => (To::Usual, asking.body("{\"jsonrpc\":"), None),
@@ -104,17 +107,15 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
         Step::StreamFree => (To::Usual, session.listen(), None),
         Step::EventKnown => (To::Usual, session.listen().field("Last-Event-ID", "9-9"), None),
         Step::Meta => (To::Usual, Request::modern(&echo(1, "hi")), one),
-        Step::VersionMirrored => {
-            (To::Usual, asking.field("MCP-Protocol-Version", "2999-01-01"), one)
-        }
+        Step::VersionMirrored => (To::Usual, asking.field("MCP-Protocol-Version", NO_VERSION), one),
         Step::MethodMirrored => (To::Usual, asking.without("Mcp-Method"), one),
         Step::NameMirrored => (To::Usual, asking.field("Mcp-Name", "ECHO"), one),
         Step::Version => {
             let message = with(&|message| {
-                message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] =
-                    json!("2999-01-01");
+                let version = "io.modelcontextprotocol/protocolVersion";
+                message["params"]["_meta"][version] = json!(NO_VERSION);
             });
-            (To::Usual, Request::modern(&message).field("MCP-Protocol-Version", "2999-01-01"), one)
+            (To::Usual, Request::modern(&message).field("MCP-Protocol-Version", NO_VERSION), one)
         }
         Step::Method => (To::Usual, Request::modern(&modern(request(1, "ping", json!({})))), one),
         Step::ParametersMirrored => {
