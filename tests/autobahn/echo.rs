@@ -169,7 +169,7 @@ impl EchoDriver {
         let upgrade = handshake::accept(head, bytes, &Accepts { deflate: true });
         let upgrade = upgrade.expect("the suite asks as RFC 6455 wants it");
         let out = self.link.outgoing(key).expect("it has only just begun");
-        handshake::write(out, &upgrade, &Date::new(clock::unix_ms() / 1000));
+        handshake::write(out, &upgrade, None, &Date::new(clock::unix_ms() / 1000));
         let reader = match upgrade.deflate {
             Some(_) => FrameReader::compressed(),
             None => FrameReader::new(),

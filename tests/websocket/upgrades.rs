@@ -180,3 +180,25 @@ fn upgraded_connections_count_among_those_of_http() {
         stage.close();
     });
 }
+
+#[test]
+fn every_connection_is_told_the_name_of_a_session_that_no_other_has_and_nobody_gets_in_by() {
+    on_one_shard_and_two(|options| {
+        let stage = Stage::open(options);
+        let names: Vec<String> = (0..20)
+            .map(|_| {
+                let stream = TcpStream::connect(stage.address()).expect("a connection");
+                let (head, mut peer) = Peer::upgrade(stream, &handshake().bytes());
+                peer.close(1000);
+                head.field("Mcp-Session-Id").expect("a name").to_owned()
+            })
+            .collect();
+        for (place, name) in names.iter().enumerate() {
+            assert_eq!(name.len(), 36, "{name}");
+            assert!(!names[..place].contains(name), "{name} twice");
+        }
+        let stranger = Request::post(echo(1, "hi")).field("Mcp-Session-Id", &names[0]);
+        let answer = stage.connect().ask(&stranger.field("MCP-Protocol-Version", LEGACY));
+        assert_eq!(answer.status(), 404, "{answer:?}");
+    });
+}

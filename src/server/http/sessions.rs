@@ -120,6 +120,12 @@ impl<S> Sessions<S> {
         }
     }
 
+    /// A name for a session that is kept elsewhere: no other has it, and nobody is let in by it.
+    /// `None` where chance has run dry.
+    pub(in crate::server) fn draw_name(&mut self) -> Option<SessionId> {
+        self.ids.draw()
+    }
+
     /// Begins a session. Where there are as many as may be already, it is one too many until
     /// [`Sessions::make_room`] is called, or until it is removed because its handshake failed: that
     /// costs no other session anything.

@@ -92,8 +92,9 @@ pub fn accept<'b>(head: &Head, bytes: &'b [u8], accepts: &Accepts) -> Result<Upg
     })
 }
 
-/// Appends the answer: from its last byte on the connection speaks in frames.
-pub fn write(out: &mut Vec<u8>, upgrade: &Upgrade<'_>, date: &Date) {
+/// Appends the answer: from its last byte on the connection speaks in frames. `session` names the
+/// session that the connection is.
+pub fn write(out: &mut Vec<u8>, upgrade: &Upgrade<'_>, session: Option<&[u8]>, date: &Date) {
     out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\nDate: ");
     out.extend_from_slice(date.as_bytes());
     out.extend_from_slice(b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n");
@@ -102,6 +103,10 @@ pub fn write(out: &mut Vec<u8>, upgrade: &Upgrade<'_>, date: &Date) {
     if let Some(subprotocol) = upgrade.subprotocol {
         out.extend_from_slice(b"\r\nSec-WebSocket-Protocol: ");
         out.extend_from_slice(subprotocol.as_bytes());
+    }
+    if let Some(session) = session {
+        out.extend_from_slice(b"\r\nMcp-Session-Id: ");
+        out.extend_from_slice(session);
     }
     if let Some(deflate) = upgrade.deflate {
         out.extend_from_slice(b"\r\nSec-WebSocket-Extensions: permessage-deflate; ");

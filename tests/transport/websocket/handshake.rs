@@ -60,7 +60,7 @@ fn step(lines: &[&str]) -> Step {
 fn answer(lines: &[&str], accepts: Accepts) -> String {
     climb(lines, accepts, |upgrade| {
         let mut out = Vec::new();
-        handshake::write(&mut out, &upgrade, &Date::new(784_111_777));
+        handshake::write(&mut out, &upgrade, None, &Date::new(784_111_777));
         String::from_utf8(out).unwrap()
     })
     .unwrap()
@@ -73,6 +73,16 @@ fn the_example_of_the_standard_is_answered_as_it_says() {
                     Connection: Upgrade\r\nUpgrade: websocket\r\n\
                     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
     assert_eq!(answer(&[], PLAIN), expected);
+}
+
+#[test]
+fn the_name_of_a_session_is_told() {
+    let answer = climb(&[], PLAIN, |upgrade| {
+        let mut out = Vec::new();
+        handshake::write(&mut out, &upgrade, Some(b"a-name"), &Date::new(784_111_777));
+        String::from_utf8(out).unwrap()
+    });
+    assert!(answer.unwrap().contains("\r\nMcp-Session-Id: a-name\r\n"));
 }
 
 #[test]

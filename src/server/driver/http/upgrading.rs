@@ -1,13 +1,15 @@
 //! A connection of HTTP becomes one of WebSocket.
 //!
-//! What it keeps true: the connection stays what it is to everybody else, its place and its key; a
-//! request that is no handshake is refused as every other, and the next one may follow.
+//! What it keeps true: the connection stays what it is to everybody else, its place and its key; it
+//! is a session of its own, and its client is told a name that no other has; a request that is no
+//! handshake is refused as every other, and the next one may follow.
 //!
 //! Source: RFC 6455, section 4.2.
 
 use super::Incoming;
 use crate::observe::label::Transport;
 use crate::server::driver::ShardDriver;
+use crate::server::http::SessionId;
 use crate::server::websocket::Manner;
 use crate::transport::websocket::handshake;
 use crate::transport::websocket::reader::FrameReader;
@@ -24,9 +26,11 @@ impl ShardDriver {
                 return self.refuse(incoming, &refusal);
             }
         };
+        // A client may tell it in its logs; nobody is let in by it.
+        let session = self.http.sessions.draw_name().map(SessionId::text);
         let date = *self.http.date();
         let Some(out) = self.link.outgoing(key) else { return };
-        handshake::write(out, &upgrade, &date);
+        handshake::write(out, &upgrade, session.as_ref().map(|name| &name[..]), &date);
         let (reader, window_bits) = match upgrade.deflate {
             Some(deflate) => (FrameReader::compressed(), deflate.window_bits()),
             None => (FrameReader::new(), 0),
