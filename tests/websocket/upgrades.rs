@@ -188,7 +188,7 @@ fn every_connection_is_told_the_name_of_a_session_that_no_other_has_and_nobody_g
         let names: Vec<String> = (0..20)
             .map(|_| {
                 let stream = TcpStream::connect(stage.address()).expect("a connection");
-                let (head, mut peer) = Peer::upgrade(stream, &handshake().bytes());
+                let (head, peer) = Peer::upgrade(stream, &handshake().bytes());
                 peer.close(1000);
                 head.field("Mcp-Session-Id").expect("a name").to_owned()
             })
