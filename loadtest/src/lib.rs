@@ -1,0 +1,24 @@
+//! `corelane-load`: capacity planning for any MCP server.
+//!
+//! It sends requests at moments that were planned before the run began, whatever the server does
+//! (an **open loop**), and counts every answer from the moment at which its request was meant to
+//! leave. It checks itself while it does so: a generator that could not keep its own plan says that
+//! the run is worth nothing.
+//!
+//! # The rooms
+//!
+//! | room | what stands there |
+//! | --- | --- |
+//! | [`schedule`] | when requests are to be sent |
+//! | [`measure`] | latencies, outcomes, what processes cost |
+//! | [`search`] | the highest rate that a server bears |
+//! | [`scalability`] | what more cores, connections or machines would do |
+//! | [`significance`] | whether two results differ |
+
+#![forbid(unsafe_code)]
+
+pub mod measure;
+pub mod scalability;
+pub mod schedule;
+pub mod search;
+pub mod significance;
