@@ -10,6 +10,7 @@
 //! | room | what stands there |
 //! | --- | --- |
 //! | [`schedule`] | when requests are to be sent |
+//! | [`wire`] | the client's side of each transport, without a socket |
 //! | [`measure`] | latencies, outcomes, what processes cost |
 //! | [`search`] | the highest rate that a server bears |
 //! | [`scalability`] | what more cores, connections or machines would do |
@@ -22,3 +23,4 @@ pub mod scalability;
 pub mod schedule;
 pub mod search;
 pub mod significance;
+pub mod wire;
