@@ -11,6 +11,8 @@
 //! | --- | --- |
 //! | [`schedule`] | when requests are to be sent |
 //! | [`wire`] | the client's side of each transport, without a socket |
+//! | [`target`] | which server, and how it is spoken to |
+//! | [`dialogue`] | what is said on one connection, and what the answers are worth |
 //! | [`measure`] | latencies, outcomes, what processes cost |
 //! | [`search`] | the highest rate that a server bears |
 //! | [`scalability`] | what more cores, connections or machines would do |
@@ -18,9 +20,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dialogue;
 pub mod measure;
 pub mod scalability;
 pub mod schedule;
 pub mod search;
 pub mod significance;
+pub mod target;
 pub mod wire;

@@ -88,8 +88,10 @@ impl Fit {
             coherence: best[2] / best[0],
             residuals: Vec::new(),
         };
-        fit.residuals =
-            points.iter().map(|point| fit.throughput(point.size) / point.throughput - 1.0).collect();
+        fit.residuals = points
+            .iter()
+            .map(|point| fit.throughput(point.size) / point.throughput - 1.0)
+            .collect();
         Ok(fit)
     }
 
@@ -117,7 +119,8 @@ impl Fit {
             clippy::cast_sign_loss,
             reason = "a size of at most a million, saturating"
         )]
-        let last = self.peak_size().map_or(SIZE_MAX, |peak| (peak.ceil() as u64).clamp(1, SIZE_MAX));
+        let last =
+            self.peak_size().map_or(SIZE_MAX, |peak| (peak.ceil() as u64).clamp(1, SIZE_MAX));
         // The curve rises up to its peak, which may lie between two whole sizes.
         let last = if does(last) { last } else { last.saturating_sub(1).max(1) };
         if !does(last) {
@@ -177,8 +180,9 @@ fn solve(rows: &[[f64; 3]], support: &[usize]) -> Option<[f64; 3]> {
         }
     }
     for place in 0..dimension {
-        let pivot = (place..dimension)
-            .max_by(|one, other| matrix[*one][place].abs().total_cmp(&matrix[*other][place].abs()))?;
+        let pivot = (place..dimension).max_by(|one, other| {
+            matrix[*one][place].abs().total_cmp(&matrix[*other][place].abs())
+        })?;
         matrix.swap(place, pivot);
         if matrix[place][place].abs() < 1e-12 {
             return None;

@@ -96,11 +96,7 @@ fn p_value(shifts: &[f64], deviation: f64) -> f64 {
     let count = float(above) + float(equal) / 2.0;
     // Counts are whole and the curve is not: half a step belongs to the middle.
     let distance = ((count - float(shifts.len()) / 2.0).abs() - 0.5).max(0.0);
-    if deviation > 0.0 {
-        libm::erfc(distance / deviation / std::f64::consts::SQRT_2)
-    } else {
-        1.0
-    }
+    if deviation > 0.0 { libm::erfc(distance / deviation / std::f64::consts::SQRT_2) } else { 1.0 }
 }
 
 /// The shifts between which the true one lies in 95 of a hundred cases. `count` is the size of both
@@ -150,10 +146,8 @@ mod tests {
             |seed| Difference::between(&run(100.0, seed), &run(100.0, seed + 10_000)).unwrap();
         let alarms = (0..1_000).filter(|seed| is_told(*seed).is_significant(0.05)).count();
         assert!((25..80).contains(&alarms), "{alarms} of 1000");
-        let missed = (0..1_000)
-            .map(is_told)
-            .filter(|it| it.ratio_low > 1.0 || it.ratio_high < 1.0)
-            .count();
+        let missed =
+            (0..1_000).map(is_told).filter(|it| it.ratio_low > 1.0 || it.ratio_high < 1.0).count();
         assert!(missed < 80, "{missed} of 1000 intervals miss the truth");
     }
 

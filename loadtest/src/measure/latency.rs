@@ -52,7 +52,8 @@ impl Latencies {
     /// Takes in what another worker, or another second, has seen.
     pub fn add(&mut self, other: &Self) {
         // Both were made by `histogram`: what one holds the other can.
-        for (all, some) in [(&mut self.response, &other.response), (&mut self.service, &other.service)]
+        for (all, some) in
+            [(&mut self.response, &other.response), (&mut self.service, &other.service)]
         {
             if all.add(some).is_err() {
                 debug_assert!(false, "two histograms of the same bounds");

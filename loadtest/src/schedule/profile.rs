@@ -126,7 +126,9 @@ impl Profile {
             let inside = since.saturating_sub(begun);
             if inside < segment.span {
                 let part = inside.as_secs_f64() / segment.span.as_secs_f64();
-                return Some((segment.to_rate - segment.from_rate).mul_add(part, segment.from_rate));
+                return Some(
+                    (segment.to_rate - segment.from_rate).mul_add(part, segment.from_rate),
+                );
             }
             begun += segment.span;
         }

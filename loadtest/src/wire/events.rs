@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn the_data_of_each_event_is_told_and_comments_are_not() {
-        let stream = b"id: 1\ndata: {\"a\":1}\n\n: alive\n\nevent: message\r\ndata:{}\r\n\r\ndata: x";
+        let stream =
+            b"id: 1\ndata: {\"a\":1}\n\n: alive\n\nevent: message\r\ndata:{}\r\n\r\ndata: x";
         assert_eq!(events(stream), ["{\"a\":1}", "", "{}"]);
     }
 

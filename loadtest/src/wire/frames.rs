@@ -36,6 +36,10 @@ struct Header {
 }
 
 impl FrameReader {
+    pub(super) const fn is_at_start(&self) -> bool {
+        self.message.is_none()
+    }
+
     /// See [`super::Reader::look`].
     pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
         let Some(Header { is_last, opcode, start, end }) = read_header(bytes)? else {
@@ -156,7 +160,8 @@ mod tests {
     #[test]
     fn messages_come_whole_however_they_are_framed_and_cut() {
         let long = "x".repeat(300);
-        let mut stream = b"\x81\x02{}\x01\x01[\x89\x01p\x00\x011\x80\x01]\x8A\x00\x81\x7E\x01\x2C".to_vec();
+        let mut stream =
+            b"\x81\x02{}\x01\x01[\x89\x01p\x00\x011\x80\x01]\x8A\x00\x81\x7E\x01\x2C".to_vec();
         stream.extend_from_slice(long.as_bytes());
         stream.extend_from_slice(b"\x88\x02\x03\xE8");
         let mut pong = Vec::new();
@@ -188,7 +193,8 @@ mod tests {
             let mut out = vec![7];
             let start = write_text(&mut out, &vec![b'a'; length]);
             assert_eq!(out.len() - start, length);
-            let payload = out[start..].iter().zip(MASK.iter().cycle()).map(|(byte, key)| byte ^ key);
+            let payload =
+                out[start..].iter().zip(MASK.iter().cycle()).map(|(byte, key)| byte ^ key);
             assert!(payload.eq(std::iter::repeat_n(b'a', length)));
             let header = match start - 1 - 4 {
                 2 => u64::from(out[2] & 0x7F),

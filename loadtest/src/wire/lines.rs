@@ -12,6 +12,10 @@ pub struct LineReader {
 }
 
 impl LineReader {
+    pub(super) const fn is_at_start(&self) -> bool {
+        self.scanned == 0
+    }
+
     /// See [`super::Reader::look`]. Empty lines are done with and say nothing.
     #[inline]
     pub fn look<'a>(&mut self, bytes: &'a [u8]) -> Look<'a> {

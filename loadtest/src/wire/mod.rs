@@ -55,6 +55,16 @@ pub enum Reader {
 }
 
 impl Reader {
+    /// Whether nothing has been seen of the next message or response.
+    #[inline]
+    pub const fn is_at_start(&self) -> bool {
+        match self {
+            Self::Lines(reader) => reader.is_at_start(),
+            Self::Responses(reader) => reader.is_at_start(),
+            Self::Frames(reader) => reader.is_at_start(),
+        }
+    }
+
     /// Looks at `bytes` for the next event: how many bytes of it are done with, and the event if
     /// there is one. `None` until more bytes have come. What was not done with must be shown again
     /// with what comes behind it.

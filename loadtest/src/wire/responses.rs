@@ -51,6 +51,10 @@ struct Head {
 }
 
 impl ResponseReader {
+    pub(super) const fn is_at_start(&self) -> bool {
+        self.current.is_none()
+    }
+
     /// See [`super::Reader::look`].
     pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
         let Some(response) = &self.current else {
@@ -75,7 +79,8 @@ impl ResponseReader {
                     return Ok(None);
                 }
                 self.body.extend_from_slice(&bytes[..taken]);
-                let rest = if taken == length { Body::Complete } else { Body::Length(length - taken) };
+                let rest =
+                    if taken == length { Body::Complete } else { Body::Length(length - taken) };
                 self.set_body(rest);
                 self.tell_event(taken)
             }
@@ -308,8 +313,7 @@ mod tests {
 
     #[test]
     fn an_interim_response_stands_for_nothing() {
-        let stream =
-            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n7";
+        let stream = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n7";
         assert_heard(stream, &["7", "200  false"]);
     }
 
