@@ -14,6 +14,7 @@
 //! | [`target`] | which server, and how it is spoken to |
 //! | [`dialogue`] | what is said on one connection, and what the answers are worth |
 //! | [`measure`] | latencies, outcomes, what processes cost |
+//! | [`generator`] | the load itself: workers, their rings and connections |
 //! | [`search`] | the highest rate that a server bears |
 //! | [`scalability`] | what more cores, connections or machines would do |
 //! | [`significance`] | whether two results differ |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dialogue;
+pub mod generator;
 pub mod measure;
 pub mod scalability;
 pub mod schedule;

@@ -31,6 +31,13 @@ pub struct Speech {
     pub fields: Vec<(String, String)>,
 }
 
+impl Speech {
+    /// A text as it is sent where it is no request of a run: an answer to a question of the server.
+    pub fn frame(&self, text: &str) -> Vec<u8> {
+        framed(self, text, "", None)
+    }
+}
+
 /// One kind of request.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -164,7 +171,7 @@ fn request_text(era: Era, method: &str, params: Option<&Map<String, Value>>) -> 
 }
 
 /// The head of a post up to where the session is named, and the rest with the text.
-pub(super) fn post(
+fn post(
     speech: &Speech,
     text: &str,
     (method, params): (&str, Option<&Map<String, Value>>),
@@ -187,6 +194,31 @@ pub(super) fn post(
         }
     }
     (head.into_bytes(), format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes())
+}
+
+/// A text as it is sent.
+pub(super) fn framed(speech: &Speech, text: &str, method: &str, session: Option<&[u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match speech.transport {
+        Transport::Tcp | Transport::Stdio => {
+            out.extend_from_slice(text.as_bytes());
+            out.push(b'\n');
+        }
+        Transport::Http => {
+            let (before, after) = post(speech, text, (method, None));
+            out.extend_from_slice(&before);
+            if let Some(session) = session {
+                out.extend_from_slice(b"Mcp-Session-Id: ");
+                out.extend_from_slice(session);
+                out.extend_from_slice(b"\r\n");
+            }
+            out.extend_from_slice(&after);
+        }
+        Transport::WebSocket => {
+            frames::write_text(&mut out, text.as_bytes());
+        }
+    }
+    out
 }
 
 /// What `Mcp-Name` mirrors (2026-07-28, `basic/transports/streamable-http`).

@@ -13,11 +13,11 @@
 
 use httparse::{EMPTY_HEADER, Status};
 
-use super::call::{INITIALIZED_TEXT, Speech, initialize_text, post};
+use super::call::{INITIALIZED_TEXT, Speech, framed, initialize_text};
 use super::judge::{Judgement, judge};
 use crate::measure::outcome::Failure;
 use crate::target::{Era, Transport};
-use crate::wire::frames::{FrameReader, write_text};
+use crate::wire::frames::FrameReader;
 use crate::wire::lines::LineReader;
 use crate::wire::{Heard, Reader};
 
@@ -221,31 +221,6 @@ const fn status_failure(status: u16) -> Failure {
         500..600 => Failure::HttpFailed,
         _ => Failure::HttpRefused,
     }
-}
-
-/// A text as it is sent.
-fn framed(speech: &Speech, text: &str, method: &str, session: Option<&[u8]>) -> Vec<u8> {
-    let mut out = Vec::new();
-    match speech.transport {
-        Transport::Tcp | Transport::Stdio => {
-            out.extend_from_slice(text.as_bytes());
-            out.push(b'\n');
-        }
-        Transport::Http => {
-            let (before, after) = post(speech, text, (method, None));
-            out.extend_from_slice(&before);
-            if let Some(session) = session {
-                out.extend_from_slice(b"Mcp-Session-Id: ");
-                out.extend_from_slice(session);
-                out.extend_from_slice(b"\r\n");
-            }
-            out.extend_from_slice(&after);
-        }
-        Transport::WebSocket => {
-            write_text(&mut out, text.as_bytes());
-        }
-    }
-    out
 }
 
 fn upgrade(speech: &Speech) -> Vec<u8> {
