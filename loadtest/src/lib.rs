@@ -15,6 +15,9 @@
 //! | [`dialogue`] | what is said on one connection, and what the answers are worth |
 //! | [`measure`] | latencies, outcomes, what processes cost |
 //! | [`generator`] | the load itself: workers, their rings and connections |
+//! | [`plan`] | what a run is to do, as a person writes it |
+//! | [`result`] | what came of it, and whether it counts |
+//! | [`report`] | results as people read them |
 //! | [`search`] | the highest rate that a server bears |
 //! | [`scalability`] | what more cores, connections or machines would do |
 //! | [`significance`] | whether two results differ |
@@ -24,6 +27,9 @@
 pub mod dialogue;
 pub mod generator;
 pub mod measure;
+pub mod plan;
+pub mod report;
+pub mod result;
 pub mod scalability;
 pub mod schedule;
 pub mod search;

@@ -1,0 +1,4 @@
+//! Results as people read them.
+
+pub mod progress;
+pub mod table;
