@@ -197,9 +197,8 @@ impl Crew {
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
-        let cpu = || Process::own().sample().map(|sample| sample.cpu).unwrap_or_default();
         let server_cpu = || watched.and_then(Process::sample).map(|sample| sample.cpu);
-        let (cpu_before, server_before) = (cpu(), server_cpu());
+        let (cpu_before, server_before) = (Process::own_cpu(), server_cpu());
         let mut seconds: Vec<(usize, Second)> = Vec::new();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
@@ -230,7 +229,7 @@ impl Crew {
         Ok(Finding {
             total,
             seconds,
-            cpu: spent((cpu_before, cpu())),
+            cpu: spent((cpu_before, Process::own_cpu())),
             server_cpu: server_before.zip(server_cpu()).map(spent),
             opened,
             ring,

@@ -6,10 +6,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// A look at a process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sample {
-    /// CPU time of all its threads so far.
+    /// CPU time of all threads that it has, so far.
     pub cpu: Duration,
     /// Resident memory, in bytes (`VmRSS`).
     pub resident_bytes: u64,
@@ -34,6 +36,13 @@ impl Process {
         Self { folder: PathBuf::from("/proc/self") }
     }
 
+    /// CPU time of this process so far, threads that have ended included.
+    pub fn own_cpu() -> Duration {
+        let spent = clock_gettime(ClockId::ProcessCPUTime);
+        let whole = Duration::from_secs(u64::try_from(spent.tv_sec).unwrap_or_default());
+        whole + Duration::from_nanos(u64::try_from(spent.tv_nsec).unwrap_or_default())
+    }
+
     /// What it costs so far; none where the system does not tell.
     pub fn sample(&self) -> Option<Sample> {
         let status = std::fs::read_to_string(self.folder.join("status")).ok()?;
@@ -45,7 +54,7 @@ impl Process {
         })
     }
 
-    /// CPU time of all its threads, from the scheduler's own nanosecond counters. The counter of a
+    /// CPU time of all threads that it has, from the scheduler's own nanosecond counters. The counter of a
     /// thread that runs is behind by at most one tick.
     fn cpu(&self) -> Option<Duration> {
         let tasks = std::fs::read_dir(self.folder.join("task")).ok()?;
@@ -79,6 +88,14 @@ mod tests {
         assert!(after.own_bytes > before.own_bytes + (32 << 20));
         assert!(after.resident_bytes >= after.own_bytes);
         drop(memory);
+    }
+
+    #[test]
+    fn the_work_of_a_thread_that_has_ended_counts() {
+        let before = Process::own_cpu();
+        let work = || (0..2_000_000_u64).fold(0, |sum, number| std::hint::black_box(sum ^ number));
+        std::thread::spawn(work).join().unwrap();
+        assert!(Process::own_cpu() > before + Duration::from_millis(1));
     }
 
     #[test]
