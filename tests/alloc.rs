@@ -1,5 +1,5 @@
-//! The road allocates nothing: a call of an inline tool over TCP or HTTP, from the arrival of its
-//! bytes to the departure of its answer, once the shard is warm.
+//! The road allocates nothing: a call of an inline tool over TCP, HTTP or WebSocket, from the
+//! arrival of its bytes to the departure of its answer, once the shard is warm.
 //!
 //! A real shard runs on the test's own thread, over each ring, and only what that thread allocates
 //! is counted. Its client is another thread on the other end of loopback connections.
@@ -50,24 +50,26 @@ enum Era {
 enum Way {
     Http,
     Tcp,
+    WebSocket,
 }
 
 impl Way {
     const fn transport(self) -> Transport {
         match self {
-            Self::Http => Transport::Http,
+            Self::Http | Self::WebSocket => Transport::Http,
             Self::Tcp => Transport::Tcp,
         }
     }
 
     /// A message as it goes over the wire, in the session that `session` names by a line of a head.
-    fn frame(self, text: &str, session: &str) -> String {
+    fn frame(self, text: &str, session: &str) -> Vec<u8> {
         match self {
-            Self::Tcp => text.to_owned() + "\n",
+            Self::Tcp => format!("{text}\n").into(),
+            Self::WebSocket => masked(text.as_bytes()),
             Self::Http => {
                 let length = text.len();
                 let modern = if session.is_empty() { MODERN_HEAD } else { session };
-                format!("{POST}{modern}Content-Length: {length}\r\n\r\n{text}")
+                format!("{POST}{modern}Content-Length: {length}\r\n\r\n{text}").into()
             }
         }
     }
@@ -76,16 +78,46 @@ impl Way {
     fn answers(self, bytes: &[u8]) -> usize {
         match self {
             Self::Tcp => memchr::memchr_iter(b'\n', bytes).count(),
-            Self::Http => {
-                let (mut rest, mut count) = (bytes, 0);
-                while let Some(end) = end_of_answer(rest) {
-                    rest = &rest[end..];
-                    count += 1;
-                }
-                count
-            }
+            Self::Http => count(bytes, end_of_answer),
+            Self::WebSocket => count(bytes, end_of_frame),
         }
     }
+}
+
+/// How many answers stand in `bytes`, each of which ends where `end` says.
+fn count(mut bytes: &[u8], end: impl Fn(&[u8]) -> Option<usize>) -> usize {
+    let mut count = 0;
+    while let Some(end) = end(bytes) {
+        bytes = &bytes[end..];
+        count += 1;
+    }
+    count
+}
+
+/// A frame of a client (RFC 6455, section 5.2).
+fn masked(text: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(text.len()).expect("a call that is not that long");
+    let mut frame = vec![0x81];
+    match u8::try_from(length) {
+        Ok(short) if short < 126 => frame.push(0x80 | short),
+        _ => {
+            frame.push(0xfe);
+            frame.extend(length.to_be_bytes());
+        }
+    }
+    frame.extend(KEY);
+    frame.extend(text.iter().zip(KEY.iter().cycle()).map(|(byte, key)| byte ^ key));
+    frame
+}
+
+/// Where the first frame of a server ends, where it is there in full.
+fn end_of_frame(bytes: &[u8]) -> Option<usize> {
+    let length = usize::from(*bytes.get(1)?);
+    let end = match length {
+        126 => 4 + usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?])),
+        _ => 2 + length,
+    };
+    (end <= bytes.len()).then_some(end)
 }
 
 /// Where the first answer over HTTP ends, where it is there in full.
@@ -113,13 +145,17 @@ impl Client {
         let arrival = vec![0; 256 * 1024];
         let mut client = Self { way, stream, calls: Vec::new(), count: 0, arrival };
         let mut session = String::new();
+        if matches!(way, Way::WebSocket) {
+            client.stream.write_all(UPGRADE)?;
+            client.hear_head()?;
+        }
         if matches!(era, Era::Legacy) {
-            client.stream.write_all(way.frame(INITIALIZE, "User-Agent: alloc\r\n").as_bytes())?;
+            client.stream.write_all(&way.frame(INITIALIZE, "User-Agent: alloc\r\n"))?;
             client.hear(1)?;
             let told = String::from_utf8_lossy(&client.arrival);
             let line = told.lines().find(|line| line.starts_with("Mcp-Session-Id"));
             session = line.map(|line| format!("{line}\r\n")).unwrap_or_default();
-            client.stream.write_all(way.frame(INITIALIZED, &session).as_bytes())?;
+            client.stream.write_all(&way.frame(INITIALIZED, &session))?;
             if matches!(way, Way::Http) {
                 client.stream.read_exact(&mut [0; ACCEPTED_BYTES])?;
             }
@@ -127,8 +163,19 @@ impl Client {
         let lengths = MESSAGES.into_iter();
         let calls = (1..).zip(lengths).map(|(id, length)| call(era, id, length));
         client.count = MESSAGES.len();
-        client.calls = calls.map(|text| way.frame(&text, &session)).collect::<String>().into();
+        client.calls = calls.flat_map(|text| way.frame(&text, &session)).collect();
         Ok(client)
+    }
+
+    /// Reads the head of an answer; what follows it is frames.
+    fn hear_head(&mut self) -> io::Result<()> {
+        let mut filled = 0;
+        while !self.arrival[..filled].ends_with(b"\r\n\r\n") {
+            self.stream.read_exact(&mut self.arrival[filled..=filled])?;
+            filled += 1;
+        }
+        assert!(self.arrival.starts_with(b"HTTP/1.1 101 "));
+        Ok(())
     }
 
     /// Reads until so many answers have come; all of them must be results.
@@ -247,15 +294,24 @@ fn a_call_on_io_uring_allocates_nothing_after_warm_up() {
     }
 }
 
-const WAYS: [(Way, Era); 4] = [
+const WAYS: [(Way, Era); 6] = [
     (Way::Http, Era::Legacy),
     (Way::Http, Era::Modern),
     (Way::Tcp, Era::Legacy),
     (Way::Tcp, Era::Modern),
+    (Way::WebSocket, Era::Legacy),
+    (Way::WebSocket, Era::Modern),
 ];
 
 const POST: &str = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
                     Accept: application/json, text/event-stream\r\n";
+
+const UPGRADE: &[u8] = b"GET /mcp/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n\
+                         Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+/// What frames are masked with.
+const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 const MODERN_HEAD: &str =
     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n";

@@ -11,12 +11,12 @@ use corelane::engine::ring::{
 
 /// The only listener there is.
 pub(crate) const LISTENER: Listener = Listener(0);
-const SOCKET: Socket = Socket(0);
 /// Time between two turns; any would do.
 const TURN_NANOSECONDS: u64 = 10_000;
 
-/// One connection whose peer says the same thing again and again.
+/// Connections whose peers all say the same thing again and again.
 pub(crate) struct MemoryRing {
+    connections: u32,
     script: Vec<u8>,
     buffer: Vec<u8>,
     ready: Vec<Completion>,
@@ -25,23 +25,27 @@ pub(crate) struct MemoryRing {
     now: u64,
     /// Bytes that went to the peer.
     pub(crate) sent_bytes: u64,
+    /// What the peer heard last, where somebody wants to know: keeping it costs instructions.
+    pub(crate) heard: Option<Vec<u8>>,
 }
 
 impl MemoryRing {
-    /// A ring whose one connection has just been made.
-    pub(crate) fn new() -> Self {
-        let accepted = Completion::Accepted { listener: LISTENER, socket: SOCKET, peer: None };
+    /// A ring whose connections have just been made.
+    pub(crate) fn new(connections: u32) -> Self {
+        let accepted = |socket| Completion::Accepted { listener: LISTENER, socket, peer: None };
         Self {
+            connections,
             script: Vec::new(),
             buffer: Vec::new(),
-            ready: vec![accepted],
+            ready: (0..connections).map(Socket).map(accepted).collect(),
             left: 0,
             now: 0,
             sent_bytes: 0,
+            heard: None,
         }
     }
 
-    /// Has the peer say `script` once a turn, in each of the next `times` turns.
+    /// Has each peer say `script` once a turn, in each of the next `times` turns.
     pub(crate) fn say(&mut self, script: &[u8], times: u64) {
         self.script = script.to_vec();
         self.buffer = vec![0; script.len() + PADDING];
@@ -58,6 +62,9 @@ impl Ring for MemoryRing {
         if let Operation::Send { socket, buffer, from } = operation {
             let result = Ok(buffer.len() - from);
             self.sent_bytes += (buffer.len() - from) as u64;
+            if let Some(heard) = &mut self.heard {
+                buffer.clone_into(heard);
+            }
             self.ready.push(Completion::Sent { socket, buffer, result });
         }
     }
@@ -69,10 +76,12 @@ impl Ring for MemoryRing {
     fn park(&mut self, _: Patience) -> Moment {
         if self.left > 0 {
             self.left -= 1;
-            self.buffer[..self.script.len()].copy_from_slice(&self.script);
             let length = u32::try_from(self.script.len()).unwrap_or(u32::MAX);
-            let lease = Lease { buffer: 0, length };
-            self.ready.push(Completion::Received { socket: SOCKET, lease });
+            let received = |socket| {
+                let lease = Lease { buffer: 0, length };
+                Completion::Received { socket, lease }
+            };
+            self.ready.extend((0..self.connections).map(Socket).map(received));
         }
         self.now += TURN_NANOSECONDS;
         Moment::from_nanoseconds(self.now)
@@ -83,6 +92,8 @@ impl Ring for MemoryRing {
     }
 
     fn bytes(&mut self, _: &Lease) -> &mut [u8] {
+        // As the kernel would have done it: what is carried may be changed.
+        self.buffer[..self.script.len()].copy_from_slice(&self.script);
         &mut self.buffer
     }
 

@@ -1,14 +1,12 @@
 //! The road as far as a stop, over bytes in memory, again and again.
 //!
+//! The last stops are of a real shard, see [`shard`].
 //! Each stop includes the ones before it, so what a stop costs is the difference to the one before.
 
 use std::error::Error;
 use std::hint::black_box;
-use std::rc::Rc;
 
 use corelane::engine::buffer::PADDING;
-use corelane::engine::host::native::Native;
-use corelane::engine::ring::Ring;
 use corelane::observe::label::Transport;
 use corelane::protocol::era::{Initialize, Lifecycle, Method};
 use corelane::protocol::json::{Limits, Parser, Value};
@@ -16,20 +14,21 @@ use corelane::protocol::message;
 use corelane::protocol::params::{CallParams, List};
 use corelane::protocol::revision::Revision;
 use corelane::protocol::rpc::{Envelope, Id};
-use corelane::server::{Inlet, Options, Server};
 use corelane::service::{Call, Catalog, Reply};
-use corelane::transport::ndjson::{self, Line, LineReader};
 
-use crate::memory::{LISTENER, MemoryRing};
+use crate::frames;
+use crate::over::{Binding, Over};
 use crate::question::{self, Question};
 use crate::requests::{INITIALIZE, INITIALIZED};
+use crate::stage::Stage;
 
-type Failure = Box<dyn Error>;
+pub(crate) type Failure = Box<dyn Error>;
 
 /// How far a message travels.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
 pub(crate) enum Stop {
-    /// Its bytes are copied into a buffer, as the kernel would do it, and its line is found.
+    /// Its bytes are copied into a buffer, as the kernel would do it, and its line is found, or its
+    /// frame, which is unmasked.
     Frame,
     /// It is parsed.
     Parse,
@@ -37,7 +36,7 @@ pub(crate) enum Stop {
     Envelope,
     /// Its tool is found.
     Dispatch,
-    /// The tool has run and the answer line is written.
+    /// The tool has run and the answer is written, with its line end or in its frame.
     Answer,
     /// All of it in a real shard, one message a turn.
     Turn,
@@ -80,16 +79,21 @@ impl Stop {
 }
 
 /// Carries `messages` messages, each of them `question`, as far as `stop`.
-pub(crate) fn run(stop: Stop, question: Question, messages: u64) -> Result<(), Failure> {
+pub(crate) fn run(
+    over: Over,
+    stop: Stop,
+    question: Question,
+    messages: u64,
+) -> Result<(), Failure> {
     match stop {
-        Stop::Turn | Stop::TurnOfSixteen => turn(question, messages, stop.together()),
-        _ => Road::new(question)?.run(stop, messages),
+        Stop::Turn | Stop::TurnOfSixteen => turn(over, question, messages, stop.together()),
+        _ => Road::new(over, question)?.run(stop, messages),
     }
 }
 
 /// How long the line is that answers `question`.
 pub(crate) fn answer_bytes(question: Question) -> Result<usize, Failure> {
-    let mut road = Road::new(question)?;
+    let mut road = Road::new(Over::Lines, question)?;
     road.run(Stop::Answer, 1)?;
     Ok(road.out.len())
 }
@@ -98,24 +102,24 @@ pub(crate) fn answer_bytes(question: Question) -> Result<usize, Failure> {
 struct Road {
     catalog: Catalog,
     parser: Parser,
-    reader: LineReader,
+    binding: Binding,
     /// Of every message anew.
     lifecycle: Lifecycle,
-    line: Vec<u8>,
+    message: Vec<u8>,
     arrival: Vec<u8>,
     out: Vec<u8>,
 }
 
 impl Road {
-    fn new(question: Question) -> Result<Self, Failure> {
-        let line = question.line();
+    fn new(over: Over, question: Question) -> Result<Self, Failure> {
+        let message = over.send(&question.line());
         let mut road = Self {
             catalog: question::catalog()?,
             parser: Parser::new(Limits::default()),
-            reader: LineReader::new(),
+            binding: Binding::new(over),
             lifecycle: Lifecycle::new(),
-            arrival: vec![0; line.len() + PADDING],
-            line,
+            arrival: vec![0; message.len() + PADDING],
+            message,
             out: Vec::with_capacity(1 << 16),
         };
         if question.repeats() {
@@ -139,13 +143,11 @@ impl Road {
     }
 
     fn run(&mut self, stop: Stop, messages: u64) -> Result<(), Failure> {
-        let Self { catalog, parser, reader, lifecycle, line, arrival, out } = self;
+        let Self { catalog, parser, binding, lifecycle, message, arrival, out } = self;
         for _ in 0..messages {
-            arrival[..line.len()].copy_from_slice(line);
-            let mut from = 0;
-            let found = reader.next(&arrival[..line.len()], &mut from, 1 << 20, Vec::new);
-            let Line::Inside { start, end } = black_box(found) else {
-                return Err("the line was not found".into());
+            arrival[..message.len()].copy_from_slice(message);
+            let Some((start, end)) = black_box(binding.find(arrival)) else {
+                return Err("the message was not found".into());
             };
             if stop < Stop::Parse {
                 continue;
@@ -168,8 +170,7 @@ impl Road {
                 continue;
             }
             out.clear();
-            answer(catalog, *lifecycle, &admitted, out)?;
-            ndjson::end_line(out);
+            binding.answer(out, |out| answer(catalog, *lifecycle, &admitted, out))?;
             black_box(&out);
         }
         Ok(())
@@ -188,7 +189,7 @@ struct Admitted<'a> {
 /// What the pipeline does between the document and the call.
 fn admit(root: Value<'_>, lifecycle: Lifecycle) -> Result<Admitted<'_>, Failure> {
     let Ok(Envelope::Request { id, method, params }) = Envelope::read(root) else {
-        return Err("the line is not read as a request".into());
+        return Err("the message is not read as a request".into());
     };
     let members = CallParams::read(params);
     let meta = members.meta().map_err(|error| error.message)?;
@@ -241,32 +242,16 @@ fn answer(
     Ok(())
 }
 
-/// A real shard over a ring in memory, whose one peer asks `together` times a turn.
-fn turn(question: Question, messages: u64, together: u64) -> Result<(), Failure> {
-    let catalog = question::catalog()?;
-    let mut options = Options::default();
-    options.engine.blocking_threads = 1;
-    let (seeds, _handle) = Server::new(catalog).options(options).seeds(1)?;
-    let seed = seeds.into_iter().next().ok_or("no seed")?;
-    let ring = MemoryRing::new();
-    let host = Rc::new(Native::new(ring.waker()));
-    let inlet = Inlet::Listener { listener: LISTENER, transport: Transport::Tcp };
-    let mut shard = seed.build(ring, host, &[inlet])?;
-    let mut say = |script: &[u8], times: u64| {
-        shard.ring_mut().say(script, times);
-        let before = shard.ring().sent_bytes;
-        // One turn more, for what was sent in the last one to come back.
-        for _ in 0..=times {
-            shard.turn(corelane::engine::ring::Patience::None);
-        }
-        shard.ring().sent_bytes - before
+/// A real shard whose one peer asks `together` times a turn.
+fn turn(over: Over, question: Question, messages: u64, together: u64) -> Result<(), Failure> {
+    let mut stage = match over {
+        Over::Lines => Stage::open(Transport::Tcp, 1)?,
+        Over::Frames => Stage::open(Transport::Http, 1)?,
     };
-    say(&[INITIALIZE, INITIALIZED].concat().into_bytes(), 1);
-    let line = question.line();
-    let answer = say(&line, 1);
-    let sent = say(&line.repeat(usize::try_from(together)?), messages / together);
-    if answer == 0 || sent != messages / together * together * answer {
-        return Err(format!("{messages} requests got {sent} bytes of {answer} each").into());
+    if over == Over::Frames {
+        stage.say(&frames::upgrade(([127, 0, 0, 1], 80).into()), 1);
     }
-    Ok(())
+    let opening = [INITIALIZE, INITIALIZED].map(|line| over.send(line.as_bytes()));
+    stage.say(&opening.concat(), 1);
+    stage.ask(&over.send(&question.line()), messages, together)
 }

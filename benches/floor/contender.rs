@@ -2,16 +2,23 @@
 
 use std::io;
 
-use crate::echo::{self, Words};
-use crate::fixed;
+use crate::echo;
 use crate::load::{self, Load, Outcome};
+use crate::over::Over;
 use crate::process::{self, Server};
 use crate::requests::Era;
 use crate::stdio;
+use crate::tungstenite;
+use crate::words::Words;
 
+/// The server that has to reach the targets.
+pub(crate) const CORELANE_NAME: &str = "corelane";
+/// What it has to be ahead of over WebSocket: the names of these servers begin with it.
+pub(crate) const TUNGSTENITE_NAME: &str = "tokio-tungstenite";
 const SERVER_CORE: usize = 0;
 /// More than any load opens.
-const CONNECTIONS_MAX: usize = 20_000;
+const CONNECTIONS: usize = 20_000;
+const ANY_PORT: &str = "127.0.0.1:0";
 
 /// What a contender does with what it hears.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -84,71 +91,66 @@ impl Contender {
     }
 }
 
-/// Everybody over TCP, the floor of all ratios first, `variants` of `corelane` last.
-pub(crate) fn over_tcp(variants: &[String]) -> Vec<Contender> {
-    let mut contenders = vec![
-        Contender::new(Kind::Echo, "ring echo", "floor ring"),
-        Contender::new(Kind::Echo, "poll echo", "floor poll"),
-        Contender::new(Kind::Echo, "tokio echo", "floor tokio"),
-    ];
-    let corelane = |name: &str, flags: &str| {
-        let line = format!(
-            "become {CORELANE} serve --tcp 127.0.0.1:0 --http off --shards 1 --cpus {SERVER_CORE} \
-             --tcp-connections-max {CONNECTIONS_MAX} {flags}"
-        );
-        Contender::new(Kind::Server, name, &line)
+/// Everybody over this, the floor of all ratios first, `variants` of `corelane` last.
+pub(crate) fn contenders(over: Over, variants: &[String]) -> Vec<Contender> {
+    let (doors, words, floor) = match over {
+        Over::Stdio => return over_stdio(),
+        Over::Tcp => {
+            let doors = format!("--tcp {ANY_PORT} --http off --tcp-connections-max {CONNECTIONS}");
+            (doors, "echo", Kind::Echo)
+        }
+        Over::Http => (format!("--http {ANY_PORT} --tcp off"), "fixed", Kind::Fixed),
+        Over::WebSocket => (format!("--http {ANY_PORT} --tcp off"), "frames", Kind::Echo),
     };
-    contenders.push(corelane("corelane", "--executor native --ring uring"));
-    contenders.push(corelane("corelane glommio", "--executor glommio --ring uring"));
-    contenders.push(corelane("corelane poll", "--executor native --ring poll"));
-    contenders.extend(variants.iter().map(|flags| corelane(flags, flags)));
-    contenders
-}
-
-/// Everybody over HTTP, the floor of all ratios first, `variants` of `corelane` last.
-pub(crate) fn over_http(variants: &[String]) -> Vec<Contender> {
-    let mut contenders = vec![
-        Contender::new(Kind::Fixed, "ring fixed", "fixed ring"),
-        Contender::new(Kind::Fixed, "poll fixed", "fixed poll"),
-        Contender::new(Kind::Fixed, "tokio fixed", "fixed tokio"),
-    ];
+    let bare = |engine: &str| {
+        Contender::new(floor, &format!("{engine} {words}"), &format!("floor {engine} {words}"))
+    };
+    let mut contenders = vec![bare("ring"), bare("poll"), bare("tokio")];
+    if over == Over::WebSocket {
+        contenders.push(Contender::new(Kind::Echo, TUNGSTENITE_NAME, "tungstenite"));
+        let (name, line) = (format!("{TUNGSTENITE_NAME} 4 KiB"), "tungstenite 4096");
+        contenders.push(Contender::new(Kind::Echo, &name, line));
+    }
     let corelane = |kind: Kind, name: &str, flags: &str| {
-        let line = format!("become {CORELANE} serve --http 127.0.0.1:0 --tcp off {flags}");
-        Contender::new(kind, name, &line)
+        Contender::new(kind, name, &format!("become {CORELANE} serve {doors} {flags}"))
     };
-    let one = |name: &str, flags: &str| {
-        corelane(Kind::Server, name, &format!("--shards 1 --cpus {SERVER_CORE} {flags}"))
-    };
-    contenders.push(one("corelane", "--executor native --ring uring"));
-    contenders.push(one("corelane glommio", "--executor glommio --ring uring"));
-    contenders.push(one("corelane poll", "--executor native --ring poll"));
-    // Without a list of cpus, which would have to be as long: the process has one.
-    let two = "--shards 2 --executor native --ring uring";
-    contenders.push(corelane(Kind::Hop, "corelane hop", two));
-    let variant = |flags: &String| {
+    for (name, host) in [
+        (CORELANE_NAME, "--executor native --ring uring"),
+        ("corelane glommio", "--executor glommio --ring uring"),
+        ("corelane poll", "--executor native --ring poll"),
+    ] {
+        let flags = format!("--shards 1 --cpus {SERVER_CORE} {host}");
+        contenders.push(corelane(Kind::Server, name, &flags));
+    }
+    if over == Over::Http {
+        // Without a list of cpus, which would have to be as long: the process has one.
+        let two = "--shards 2 --executor native --ring uring";
+        contenders.push(corelane(Kind::Hop, "corelane hop", two));
+    }
+    contenders.extend(variants.iter().map(|flags| {
         let shards = if flags.contains("--shards") { "" } else { "--shards 1 " };
         corelane(Kind::Server, flags, &format!("{shards}{flags}"))
-    };
-    contenders.extend(variants.iter().map(variant));
+    }));
     contenders
 }
 
 /// Everybody over pipes.
-pub(crate) fn over_stdio() -> Vec<Contender> {
+fn over_stdio() -> Vec<Contender> {
     vec![
         Contender::new(Kind::Echo, "cat", "become cat").stdio(),
-        Contender::new(Kind::Server, "corelane", &format!("become {CORELANE} stdio")).stdio(),
+        Contender::new(Kind::Server, CORELANE_NAME, &format!("become {CORELANE} stdio")).stdio(),
     ]
 }
 
-/// The child's life: `floor NAME` is a floor that echoes, `fixed NAME ERA BYTES` is one that has a
-/// fixed response, `become PROGRAM …` is another program.
+/// The child's life: `floor NAME WORDS` is a floor that says these [`Words`], `tungstenite BYTES`
+/// is one on tokio-tungstenite, `become PROGRAM …` is another program.
 pub(crate) fn be_child(arguments: &[String]) -> io::Result<()> {
     process::settle(&[SERVER_CORE])?;
     match arguments {
-        [word, name] if word == "floor" => echo::serve(name, Words::Echo),
-        [word, name, era, bytes] if word == "fixed" => {
-            echo::serve(name, Words::Fixed(fixed::read(era, bytes)?.into()))
+        [word, name, words @ ..] if word == "floor" => echo::serve(name, Words::read(words)?),
+        [word] if word == "tungstenite" => tungstenite::serve(None),
+        [word, bytes] if word == "tungstenite" => {
+            tungstenite::serve(Some(bytes.parse().map_err(io::Error::other)?))
         }
         [word, program, rest @ ..] if word == "become" => {
             Err(process::become_program(program, rest))

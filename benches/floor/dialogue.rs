@@ -3,7 +3,7 @@
 //! What it keeps true: a stream has at most `depth` calls in flight; answers are expected in the
 //! order of the calls; in the end every call has one answer. Lines are counted, all of them must
 //! have one length, and a sample is read; of every HTTP response the status, the length, the id
-//! and the text are compared, and a sample is read too.
+//! and the text are compared, of every frame each byte, and a sample is read too.
 
 use std::io;
 
@@ -11,8 +11,10 @@ use corelane::base::time::Moment;
 use hdrhistogram::Histogram;
 use memchr::{memchr, memchr_iter};
 
+use crate::frames::Frame;
 use crate::requests::{FIRST_ID, Template};
-use crate::responses::{Model, Response};
+use crate::responses::{self, Response};
+use crate::wording::Wording;
 
 /// How answers are told from each other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,9 +24,11 @@ pub(crate) enum Framing {
     Responses,
     /// HTTP responses of a floor, which has one for all calls.
     FixedResponses,
+    /// Frames of text, each with the id of its call.
+    Frames,
 }
 
-/// One arrival, or one HTTP response, in so many is read in full: a prime, so that every
+/// One arrival of lines, or one other answer, in so many is read in full: a prime, so that every
 /// connection has its turn.
 const SAMPLE_EVERY: u64 = 509;
 const LATENCY_NANOSECONDS_MAX: u64 = 60_000_000_000;
@@ -57,7 +61,7 @@ pub(crate) struct Sums {
     bytes: u64,
     /// Bytes of one line, once the first was seen.
     answer_bytes: u64,
-    /// Arrivals of lines, or responses.
+    /// Arrivals of lines, or other answers.
     looked_at: u64,
     model: Option<Model>,
 }
@@ -121,7 +125,7 @@ impl Dialogue {
     ) -> io::Result<()> {
         let answers = match self.framing {
             Framing::Lines => self.hear_lines(template, arrived, sums)?,
-            _ => self.hear_responses(template, arrived, sums)?,
+            _ => self.hear_answers(template, arrived, sums)?,
         };
         self.owed += answers;
         if let Some((sent, last)) = self.timed
@@ -164,9 +168,9 @@ impl Dialogue {
         Ok(answers)
     }
 
-    /// Goes from response to response, across the borders of arrivals.
+    /// Goes from answer to answer, across the borders of arrivals.
     #[inline]
-    fn hear_responses(
+    fn hear_answers(
         &mut self,
         template: &Template,
         arrived: &[u8],
@@ -184,14 +188,15 @@ impl Dialogue {
                 Framing::FixedResponses => FIRST_ID,
                 _ => self.first_id + self.answered,
             };
-            let Some(length) = sums.look_at(template, &bytes[from..], id)? else { break };
+            let answer = sums.look_at(self.framing, template, &bytes[from..], id)?;
+            let Some(length) = answer else { break };
             from += length;
             answers += 1;
             self.answered += 1;
             sums.answered += 1;
         }
         if self.answered > self.asked {
-            return Err(io::Error::other("a response that nothing was asked for"));
+            return Err(io::Error::other("an answer that nothing was asked for"));
         }
         if is_split {
             begun.drain(..from);
@@ -200,6 +205,24 @@ impl Dialogue {
         }
         self.begun = begun;
         Ok(answers)
+    }
+}
+
+/// What further right answers look like.
+#[derive(Debug)]
+enum Model {
+    Frame(Wording),
+    Response(responses::Model),
+}
+
+impl Model {
+    /// The length of the right answer to the call `id` at the beginning of `arrived`.
+    #[inline]
+    fn accept(&self, arrived: &[u8], id: u64) -> Option<usize> {
+        match self {
+            Self::Frame(frame) => frame.accepts(arrived, id).then(|| frame.bytes()),
+            Self::Response(model) => model.accept(arrived, id),
+        }
     }
 }
 
@@ -214,7 +237,13 @@ impl Sums {
     /// The length of the right answer to the call `id` at the beginning of `bytes`; `None` until it
     /// is all there.
     #[inline]
-    fn look_at(&mut self, template: &Template, bytes: &[u8], id: u64) -> io::Result<Option<usize>> {
+    fn look_at(
+        &mut self,
+        framing: Framing,
+        template: &Template,
+        bytes: &[u8],
+        id: u64,
+    ) -> io::Result<Option<usize>> {
         if let Some(model) = &self.model
             && !self.looked_at.is_multiple_of(SAMPLE_EVERY)
             && let Some(length) = model.accept(bytes, id)
@@ -222,12 +251,20 @@ impl Sums {
             self.looked_at += 1;
             return Ok(Some(length));
         }
-        let Some(response) = Response::read(bytes)? else { return Ok(None) };
-        response.expect(200)?;
-        template.check(response.body, id)?;
-        self.model = Some(Model::new(&response, id)?);
+        let length = if framing == Framing::Frames {
+            let Some(frame) = Frame::read(bytes)? else { return Ok(None) };
+            template.check(frame.text, id)?;
+            self.model = Some(Model::Frame(Wording::new(frame.bytes, id)?));
+            frame.bytes.len()
+        } else {
+            let Some(response) = Response::read(bytes)? else { return Ok(None) };
+            response.expect(200)?;
+            template.check(response.body, id)?;
+            self.model = Some(Model::Response(responses::Model::new(&response, id)?));
+            response.bytes()
+        };
         self.looked_at += 1;
-        Ok(Some(response.bytes()))
+        Ok(Some(length))
     }
 
     /// Compares the sums with the number of calls that were asked.

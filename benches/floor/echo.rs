@@ -1,7 +1,6 @@
-//! The floors: what the machine does when a server does nothing but say back what it heard, or one
-//! and the same response to every request of HTTP.
+//! The floors: what the machine does when a server does nothing but say its [`Words`].
 //!
-//! None of them knows of JSON or tools. The ring floor stands on the very backend that Corelane
+//! The ring floor stands on the very backend that Corelane
 //! uses, without its driver: its cost is the kernel's and the backend's. The tokio floor is what
 //! the common alternative costs.
 
@@ -16,46 +15,29 @@ use corelane::engine::ring::{
     Completion, Operation, Patience, Registered, Ring, RingOptions, Socket, Source,
 };
 use socket2::{Domain, Protocol, Type};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::fixed::Fixed;
+use crate::words::Words;
 
 const BACKLOG: i32 = 4096;
 const TOKIO_BUFFER_BYTES: usize = 4096;
 
-/// What a floor says.
-#[derive(Debug)]
-pub(crate) enum Words {
-    /// What it heard.
-    Echo,
-    /// The same response to every request.
-    Fixed(Box<Fixed>),
-}
-
-impl Words {
-    /// Puts what `arrived` gets on `out`. What is the beginning of something stays in `begun`.
-    #[inline]
-    fn answer(&self, arrived: &[u8], begun: &mut Vec<u8>, out: &mut Vec<u8>) {
-        match self {
-            Self::Echo => out.extend_from_slice(arrived),
-            Self::Fixed(fixed) => fixed.answer(arrived, begun, out),
-        }
-    }
-}
-
 /// Serves until it is killed.
 pub(crate) fn serve(floor: &str, words: Words) -> io::Result<()> {
-    let listener = listen()?;
-    let address = listener.local_addr()?;
     match floor {
         "ring" => {
             let ring = UringRing::new(&RingOptions::default(), Clock::start())?;
-            serve_ring(ring, listener, &words)
+            serve_ring(ring, listen()?, &words)
         }
         "poll" => {
             let ring = PollRing::new(&RingOptions::default(), Clock::start())?;
-            serve_ring(ring, listener, &words)
+            serve_ring(ring, listen()?, &words)
         }
-        "tokio" => serve_tokio(listener, address, words),
+        "tokio" => {
+            let words = Arc::new(words);
+            serve_tasks(move |stream| say(stream, Arc::clone(&words)))
+        }
         other => Err(io::Error::other(format!("there is no floor named {other}"))),
     }
 }
@@ -142,30 +124,34 @@ fn serve_ring<R: Ring>(mut ring: R, listener: TcpListener, words: &Words) -> io:
     }
 }
 
-/// One task a connection, on one thread.
-fn serve_tokio(listener: TcpListener, address: SocketAddr, words: Words) -> io::Result<()> {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
+/// One task of tokio a connection, all of them on one thread; serves until it is killed.
+pub(crate) fn serve_tasks<F>(task: impl Fn(TcpStream) -> F) -> io::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = listen()?;
+    let address = listener.local_addr()?;
     listener.set_nonblocking(true)?;
-    let words = Arc::new(words);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         eprintln!("listening tcp {address}");
         loop {
-            let (mut stream, _) = listener.accept().await?;
-            let words = Arc::clone(&words);
-            runtime.spawn(async move {
-                let mut buffer = vec![0; TOKIO_BUFFER_BYTES];
-                let (mut begun, mut answers) = (Vec::new(), Vec::new());
-                while let Ok(length) = stream.read(&mut buffer).await {
-                    answers.clear();
-                    words.answer(&buffer[..length], &mut begun, &mut answers);
-                    if length == 0 || stream.write_all(&answers).await.is_err() {
-                        return;
-                    }
-                }
-            });
+            let (stream, _) = listener.accept().await?;
+            runtime.spawn(task(stream));
         }
     })
+}
+
+/// Says its words on one connection until it ends.
+async fn say(mut stream: TcpStream, words: Arc<Words>) {
+    let mut buffer = vec![0; TOKIO_BUFFER_BYTES];
+    let (mut begun, mut answers) = (Vec::new(), Vec::new());
+    while let Ok(length) = stream.read(&mut buffer).await {
+        answers.clear();
+        words.answer(&buffer[..length], &mut begun, &mut answers);
+        if length == 0 || stream.write_all(&answers).await.is_err() {
+            return;
+        }
+    }
 }

@@ -49,24 +49,12 @@ impl Fixed {
         }
     }
 
-    /// Puts one response for every request that `arrived` ends on `out`. The beginning of a request
-    /// is kept in `begun` until the rest of it comes.
-    pub(crate) fn answer(&self, arrived: &[u8], begun: &mut Vec<u8>, out: &mut Vec<u8>) {
-        let is_split = !begun.is_empty();
-        if is_split {
-            begun.extend_from_slice(arrived);
-        }
-        let bytes = if is_split { begun.as_slice() } else { arrived };
-        let mut from = 0;
-        while let Some(length) = self.request_bytes(&bytes[from..]) {
-            from += length;
-            out.extend_from_slice(&self.response);
-        }
-        if is_split {
-            begun.drain(..from);
-        } else {
-            begun.extend_from_slice(&arrived[from..]);
-        }
+    /// Puts the response to the request at the beginning of `bytes` on `out`, and tells the
+    /// request's length; `None` until it is all there.
+    pub(crate) fn answer(&self, bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        let length = self.request_bytes(bytes)?;
+        out.extend_from_slice(&self.response);
+        Some(length)
     }
 
     /// Bytes of the request at the beginning, where it is all there.

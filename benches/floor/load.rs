@@ -2,8 +2,8 @@
 //!
 //! Each connection keeps `depth` calls in flight; what was answered is asked again with the next
 //! ids, in one send. The client must cost less than any server, so it counts newlines and bytes, or
-//! compares responses with one that it knows, and reads only a sample of the answers; see
-//! [`crate::dialogue`].
+//! compares responses and frames with one that it knows, and reads only a sample of the answers;
+//! see [`crate::dialogue`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,9 +15,10 @@ use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{Completion, Lease, Operation, Patience, Ring, RingOptions, Socket};
 use hdrhistogram::Histogram;
 
-use crate::dialogue::{Dialogue, Framing, Sums};
+use crate::dialogue::{Dialogue, Sums};
 use crate::hop;
 use crate::opening::{Opening, Progress, Step};
+use crate::over::Over;
 use crate::process::Server;
 use crate::requests::{Era, FIRST_ID, LAST_ID, SESSION_BYTES, Template};
 
@@ -39,8 +40,7 @@ pub(crate) struct Load {
     pub(crate) message_bytes: usize,
     /// Whether the server speaks MCP, so that a legacy session has to be opened.
     pub(crate) protocol: bool,
-    /// Over HTTP instead of lines.
-    pub(crate) http: bool,
+    pub(crate) over: Over,
     /// Whether every connection uses a session that another shard of two has, see [`hop`].
     pub(crate) hops: bool,
     pub(crate) warm_up: Duration,
@@ -138,12 +138,7 @@ impl Client {
             receive_buffers: RECEIVE_BUFFERS,
             ..RingOptions::default()
         };
-        let (framing, template) = if load.http {
-            let framing = if load.protocol { Framing::Responses } else { Framing::FixedResponses };
-            (framing, Template::echo_post(load.era, load.message_bytes, host))
-        } else {
-            (Framing::Lines, Template::echo(load.era, load.message_bytes))
-        };
+        let framing = load.over.framing(load.protocol);
         let has_session = load.protocol && matches!(load.era, Era::Legacy);
         let lane = || Lane {
             socket: Socket(u32::MAX),
@@ -158,7 +153,7 @@ impl Client {
             ring,
             load,
             opening: Opening { host, framing, has_session },
-            template,
+            template: load.over.echo(load.era, load.message_bytes, host),
             lanes: std::iter::repeat_with(lane).take(load.connections).collect(),
             places: Vec::new(),
             open: 0,

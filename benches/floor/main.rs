@@ -3,25 +3,34 @@
 //! ```text
 //! cargo bench --bench floor -- [--conns 64,1000] [--depth 1,16] [--eras legacy,modern]
 //!     [--bytes 32] [--servers "ring echo,corelane"] [--with "--ring-receive-buffers 64"]
-//!     [--rounds 5] [--seconds 1] [--stdio] [--http]
+//!     [--rounds 5] [--seconds 1] [--stdio] [--http] [--ws]
 //! ```
 //!
 //! Each server is a process of its own on core 0 and is driven over loopback from core 1 by a
 //! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight; with `--http`
 //! by posts over connections that are kept, with every field of the revision, within a session
-//! where there are sessions. The bare ring says back the very bytes of the calls, over HTTP a fixed
-//! response of the same size as a right answer, and is what the ratios refer to. `corelane hop` has
-//! two shards on its core, and no session is used where it lives. The load core is nearly saturated
-//! by the floors, so CPU per request is the honest figure (nanosecond counters of the scheduler); a
-//! machine drifts, so only ratios within one run count. What this bench saturates is the two cores.
+//! where there are sessions; with `--ws` by masked frames of text. The bare ring says back the very
+//! bytes of the calls, over HTTP a fixed response of the same size as a right answer, over
+//! WebSocket the unmasked text, and is what the ratios refer to. `corelane hop` has two shards on
+//! its core, and no session is used where it lives. Over WebSocket tokio-tungstenite is another
+//! echo, as it comes and with a read buffer that fits, and what Corelane has to reach is said below
+//! each table.
+//!
+//! The load core is nearly saturated by the floors, so CPU per request is the honest figure
+//! (nanosecond counters of the scheduler); a machine drifts, so only ratios within one run count.
+//! What this bench saturates is the two cores.
 
 mod contender;
 mod dialogue;
 mod echo;
 mod fixed;
+#[expect(dead_code, reason = "the footprint bench asks for more")]
+#[path = "../rig/frames.rs"]
+mod frames;
 mod hop;
 mod load;
 mod opening;
+mod over;
 mod plan;
 #[expect(dead_code, reason = "the footprint bench asks for more")]
 #[path = "../rig/process.rs"]
@@ -33,12 +42,19 @@ mod requests;
 mod responses;
 mod stdio;
 mod table;
+mod targets;
+mod tungstenite;
+mod unmasked;
+#[path = "../rig/wording.rs"]
+mod wording;
+mod words;
 
 use std::io;
 use std::time::Duration;
 
 use self::contender::Contender;
 use self::load::Load;
+use self::over::Over;
 use self::plan::Plan;
 use self::requests::Era;
 use self::table::Row;
@@ -53,11 +69,7 @@ fn main() -> io::Result<()> {
     }
     let plan = Plan::read(arguments.into_iter())?;
     process::pin(&[LOAD_CORE])?;
-    let mut contenders = match (plan.stdio, plan.http) {
-        (true, _) => contender::over_stdio(),
-        (_, true) => contender::over_http(&plan.variants),
-        _ => contender::over_tcp(&plan.variants),
-    };
+    let mut contenders = contender::contenders(plan.over, &plan.variants);
     if let Some(wanted) = &plan.servers {
         contenders.retain(|contender| {
             wanted.contains(&contender.name) || plan.variants.contains(&contender.name)
@@ -69,7 +81,7 @@ fn main() -> io::Result<()> {
         era: Era::Modern,
         message_bytes: plan.message_bytes,
         protocol: false,
-        http: plan.http,
+        over: plan.over,
         hops: false,
         warm_up: WARM_UP,
         span: Duration::from_secs_f64(plan.seconds),
@@ -102,15 +114,11 @@ fn compare(contenders: &[Contender], load: Load, plan: &Plan) -> io::Result<()> 
         }
     }
     let (depth, era, bytes) = (load.depth, load.era.name(), load.message_bytes);
-    let title = if plan.stdio {
-        format!("stdio, {depth} in flight, {era} calls of {bytes} bytes")
-    } else {
-        let connections = load.connections;
-        let over = if plan.http { "HTTP, " } else { "" };
-        format!(
-            "{over}{connections} connections, {depth} in flight on each, {era} calls of {bytes} \
-             bytes"
-        )
+    let over = match load.over {
+        Over::Stdio => Over::Stdio.name().to_owned(),
+        over => format!("{}, {} connections", over.name(), load.connections),
     };
-    table::print(&title, &rows)
+    let title = format!("{over}, {depth} in flight on each, {era} calls of {bytes} bytes");
+    table::print(&title, &rows)?;
+    targets::print(load, &rows)
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::dialogue::Framing;
+use crate::frames::{self, Frame};
 use crate::requests::{self, INITIALIZE, INITIALIZED, SESSION_BYTES, Template};
 use crate::responses::Response;
 
@@ -43,6 +44,7 @@ impl Opening {
     /// What to say first.
     pub(crate) fn greet(&self, template: &Template) -> Vec<u8> {
         match (self.has_session, self.framing) {
+            (_, Framing::Frames) => frames::upgrade(self.host),
             (false, _) => template.repeat(1),
             (true, Framing::Lines) => INITIALIZE.into(),
             (true, _) => requests::post(self.host, "", INITIALIZE).into(),
@@ -52,12 +54,33 @@ impl Opening {
     /// Goes as far as what was heard allows.
     pub(crate) fn hear(&self, progress: &mut Progress, bytes: &[u8]) -> io::Result<Step> {
         progress.heard.extend_from_slice(bytes);
-        if self.framing == Framing::Lines {
-            if progress.heard.last() != Some(&b'\n') {
-                return Ok(Step::Wait);
-            }
-            return Ok(Step::Open(self.has_session.then(|| INITIALIZED.into())));
+        match self.framing {
+            Framing::Lines if progress.heard.last() != Some(&b'\n') => Ok(Step::Wait),
+            Framing::Lines => Ok(Step::Open(self.has_session.then(|| INITIALIZED.into()))),
+            Framing::Frames => self.hear_frames(progress),
+            Framing::Responses | Framing::FixedResponses => self.hear_responses(progress),
         }
+    }
+
+    /// The upgrade, and the session on it.
+    fn hear_frames(&self, progress: &mut Progress) -> io::Result<Step> {
+        if progress.steps == 1 {
+            let answer = Frame::read(&progress.heard)?;
+            return Ok(answer.map_or(Step::Wait, |_| Step::Open(Some(frames::masked(INITIALIZED)))));
+        }
+        if !frames::is_upgraded(&progress.heard)? {
+            return Ok(Step::Wait);
+        }
+        if !self.has_session {
+            return Ok(Step::Open(None));
+        }
+        progress.steps = 1;
+        progress.heard.clear();
+        Ok(Step::Say(frames::masked(INITIALIZE)))
+    }
+
+    /// The session that posts name, or an answer.
+    fn hear_responses(&self, progress: &mut Progress) -> io::Result<Step> {
         let Some(response) = Response::read(&progress.heard)? else { return Ok(Step::Wait) };
         if progress.steps == 1 {
             response.expect(202)?;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::over::Over;
 use crate::requests::{Era, MESSAGE_BYTES};
 
 /// What was asked for.
@@ -17,10 +18,7 @@ pub(crate) struct Plan {
     pub(crate) variants: Vec<String>,
     pub(crate) rounds: usize,
     pub(crate) seconds: f64,
-    /// Over pipes instead of TCP.
-    pub(crate) stdio: bool,
-    /// Posts of HTTP instead of lines.
-    pub(crate) http: bool,
+    pub(crate) over: Over,
 }
 
 impl Plan {
@@ -35,31 +33,24 @@ impl Plan {
             variants: Vec::new(),
             rounds: 5,
             seconds: 1.0,
-            stdio: false,
-            http: false,
+            over: Over::Tcp,
         };
         while let Some(flag) = arguments.next() {
             match flag.as_str() {
                 // What cargo passes to every bench.
-                "--bench" => continue,
-                "--http" => {
-                    plan.http = true;
-                    continue;
-                }
-                "--stdio" => {
-                    plan.stdio = true;
-                    continue;
-                }
-                _ => {}
+                "--bench" => {}
+                "--http" => plan.over = Over::Http,
+                "--stdio" => plan.over = Over::Stdio,
+                "--ws" => plan.over = Over::WebSocket,
+                _ => plan.set(&flag, &arguments.next().unwrap_or_default())?,
             }
-            let value = arguments.next().unwrap_or_default();
-            plan.set(&flag, &value)?;
         }
-        if plan.stdio {
+        let is_stdio = plan.over == Over::Stdio;
+        if is_stdio {
             plan.connections = vec![1];
         }
         if plan.depths.is_empty() {
-            plan.depths = if plan.stdio { vec![64] } else { vec![1, 16] };
+            plan.depths = if is_stdio { vec![64] } else { vec![1, 16] };
         }
         Ok(plan)
     }

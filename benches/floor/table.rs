@@ -10,6 +10,17 @@ pub(crate) struct Row {
     pub(crate) outcomes: Vec<Outcome>,
 }
 
+impl Row {
+    /// CPU time of the server an answer, in microseconds: the median.
+    pub(crate) fn cpu_us(&self) -> f64 {
+        self.cpu().median
+    }
+
+    fn cpu(&self) -> Spread {
+        Spread::over(self.outcomes.iter().map(|outcome| outcome.cpu_us))
+    }
+}
+
 /// A value over the rounds.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
@@ -44,7 +55,7 @@ pub(crate) fn print(title: &str, rows: &[Row]) -> io::Result<()> {
     let mut floor = None;
     for row in rows {
         let rate = Spread::over(row.outcomes.iter().map(|outcome| outcome.rate));
-        let cpu = Spread::over(row.outcomes.iter().map(|outcome| outcome.cpu_us));
+        let cpu = row.cpu();
         let share = Spread::over(row.outcomes.iter().map(|outcome| outcome.server_share));
         let (floor_rate, floor_cpu) = *floor.get_or_insert((rate.median, cpu.median));
         let latency = |quantile: f64| {

@@ -1,15 +1,16 @@
 //! The footprint: what is held costs in user memory, with tens of thousands held.
 //!
 //! ```text
-//! cargo bench --bench footprint -- [--sessions 50000] [--shards 3]
+//! cargo bench --bench footprint -- [--ws] [--sessions 50000] [--shards 3]
 //! cargo bench --bench footprint -- --http [--sessions 50000] [--shards 3]
 //!     [--streams 50000] [--rate 10000] [--seconds 5] [--changes 6]
 //! ```
 //!
-//! Sessions: one `corelane` process holds all of them, each over a connection of its own; over HTTP
-//! a connection that is kept. Resident memory is read before the first connection and after the
-//! last session is ready, with no warm-up in between: the difference holds everything that sessions
-//! made the server touch, and is divided by their number. Then a sample of the sessions is asked.
+//! Sessions: one `corelane` process holds all of them, each over a connection of its own: of lines,
+//! of HTTP, which is kept, or of WebSocket. Resident memory is read before the first connection and
+//! after the last session is ready, with no warm-up in between: the difference holds everything
+//! that sessions made the server touch, and is divided by their number. Then a sample of the
+//! sessions is asked.
 //!
 //! Streams (with `--http`): see [`listening`]. `--sessions 0` or `--streams 0` leaves a part out.
 //!
@@ -18,6 +19,9 @@
 //! 28,000 ports to call from. Kernel memory (some 4 KiB a socket) is not part of the figures.
 
 mod crowd;
+#[expect(dead_code, reason = "the floor bench asks for more")]
+#[path = "../rig/frames.rs"]
+mod frames;
 mod listening;
 mod paced;
 #[expect(dead_code, reason = "the floor bench asks for more")]
@@ -32,6 +36,8 @@ mod responses;
 mod service;
 mod sessions;
 mod streams;
+#[path = "../rig/wording.rs"]
+mod wording;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,15 +46,16 @@ use std::thread;
 
 use corelane::engine::clock::Clock;
 
-use self::crowd::{Crowd, Guest};
+use self::crowd::Crowd;
 use self::process::Server;
-use self::sessions::{LineSession, PostSession};
+use self::sessions::{Over, Session};
 
 /// One session in so many is asked at the end: a prime, so that no pattern of shards is missed.
 const ASK_EVERY: usize = 97;
 /// Guests of one ring of the client.
 const CROWD_MAX: usize = 16_000;
-const LINES_TARGET_BYTES: u64 = 1024;
+/// What a session may hold over what is its own, and over HTTP.
+const OWN_TARGET_BYTES: u64 = 1024;
 const HTTP_TARGET_BYTES: u64 = 1536;
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
@@ -68,13 +75,18 @@ fn main() -> io::Result<()> {
         let value = place.and_then(|place| arguments.get(place + 1));
         value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
     };
-    let http = arguments.iter().any(|argument| argument == "--http");
+    let is_said = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let over = match (is_said("--http"), is_said("--ws")) {
+        (true, _) => Over::Posts,
+        (_, true) => Over::Frames,
+        _ => Over::Lines,
+    };
     let (sessions, shards) = (number("--sessions", 50_000)?, number("--shards", 3)?);
     if sessions > 0 {
-        measure_sessions(sessions, shards, http)?;
+        measure_sessions(sessions, shards, over)?;
     }
     let streams = number("--streams", 50_000)?;
-    if http && streams > 0 {
+    if over == Over::Posts && streams > 0 {
         let rate = u32::try_from(number("--rate", 10_000)?).map_err(io::Error::other)?;
         let seconds = u32::try_from(number("--seconds", 5)?).map_err(io::Error::other)?;
         listening::measure(streams, shards, rate, seconds, number("--changes", 6)?.max(1))?;
@@ -82,11 +94,10 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn measure_sessions(sessions: usize, shards: usize, http: bool) -> io::Result<()> {
-    let (door, target) = if http {
-        ("--http 0.0.0.0:0 --tcp off --http-connections-max", HTTP_TARGET_BYTES)
-    } else {
-        ("--tcp 0.0.0.0:0 --http off --tcp-connections-max", LINES_TARGET_BYTES)
+fn measure_sessions(sessions: usize, shards: usize, over: Over) -> io::Result<()> {
+    let door = match over {
+        Over::Lines => "--tcp 0.0.0.0:0 --http off --tcp-connections-max",
+        Over::Posts | Over::Frames => "--http 0.0.0.0:0 --tcp off --http-connections-max",
     };
     let line = format!("{CORELANE} serve {door} {sessions} --shards {shards}");
     let server = Server::start(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
@@ -99,23 +110,19 @@ fn measure_sessions(sessions: usize, shards: usize, http: bool) -> io::Result<()
     let (after, descriptors, asked) = thread::scope(|scope| {
         let hold = |(number, &(first, count)): (usize, &(usize, usize))| {
             let (opened, read) = (&opened, &read);
+            // Whatever has become of this crowd: the others and the reader wait too.
             let wait = || {
                 opened.wait();
                 read.wait();
             };
             let host = destination(number, port);
             scope.spawn(move || {
-                if http {
-                    let call = sessions::post_call(host);
-                    let guest = || PostSession::new(host, &call);
-                    let guests = std::iter::repeat_with(guest).take(count).collect();
-                    hold(host, guests, wait, |crowd| crowd.ask(first, ASK_EVERY, PostSession::call))
-                } else {
-                    let call = sessions::line_call();
-                    let guest = || LineSession::new(&call);
-                    let guests = std::iter::repeat_with(guest).take(count).collect();
-                    hold(host, guests, wait, |crowd| crowd.ask(first, ASK_EVERY, LineSession::call))
-                }
+                let call = over.call(host);
+                let guest = || Session::new(over, host, &call);
+                let guests = std::iter::repeat_with(guest).take(count).collect();
+                let crowd = Crowd::open(host, Clock::start(), guests);
+                wait();
+                crowd?.ask(first, ASK_EVERY, Session::call)
             })
         };
         let threads: Vec<_> = crowds.iter().enumerate().map(hold).collect();
@@ -130,23 +137,15 @@ fn measure_sessions(sessions: usize, shards: usize, http: bool) -> io::Result<()
         let asked: io::Result<Vec<usize>> = asked.collect();
         Ok::<_, io::Error>((after?, descriptors?, asked?.iter().sum::<usize>()))
     })?;
-    let over = if http { " of HTTP" } else { "" };
+    let (over, target) = match over {
+        Over::Lines => ("", OWN_TARGET_BYTES),
+        Over::Posts => (" of HTTP", HTTP_TARGET_BYTES),
+        Over::Frames => (" of WebSocket", OWN_TARGET_BYTES),
+    };
     let mut out = io::stdout().lock();
     writeln!(out, "{sessions} sessions{over} on {shards} shards, {descriptors} descriptors open")?;
     print_memory(&mut out, before, after, sessions, "session", target)?;
     writeln!(out, "{asked} of them, every {ASK_EVERY}th, called a tool and were answered rightly")
-}
-
-/// Opens a crowd, waits with it, and does with it what is to be done.
-fn hold<G: Guest>(
-    host: SocketAddr,
-    guests: Vec<G>,
-    wait: impl Fn(),
-    ask: impl Fn(&mut Crowd<G>) -> io::Result<usize>,
-) -> io::Result<usize> {
-    let crowd = Crowd::open(host, Clock::start(), guests);
-    wait();
-    crowd.and_then(|mut crowd| ask(&mut crowd))
 }
 
 /// What each of `count` took of the memory, and whether that is within the target.

@@ -1,5 +1,5 @@
-//! Legacy sessions as guests of a [`Crowd`](crate::crowd::Crowd): one a connection, over lines or
-//! over HTTP.
+//! Legacy sessions as guests of a [`Crowd`](crate::crowd::Crowd): one a connection, over lines,
+//! over HTTP or over WebSocket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use corelane::base::time::Moment;
 
 use crate::crowd::{Guest, Heard};
+use crate::frames::{self, Frame};
 use crate::requests::{
     self, Era, FIRST_ID, INITIALIZE, INITIALIZED, MESSAGE_BYTES, SESSION_BYTES, Template,
 };
@@ -15,87 +16,58 @@ use crate::responses::Response;
 /// Sent with the end of the handshake: its answer tells that the session is open.
 const PING: &str = concat!(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "\n");
 
+/// What sessions are held over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Over {
+    /// Lines of TCP.
+    Lines,
+    /// Posts of HTTP, over a connection that is kept.
+    Posts,
+    /// Frames of WebSocket.
+    Frames,
+}
+
+impl Over {
+    /// The call that sessions with `host` are asked with.
+    pub(crate) fn call(self, host: SocketAddr) -> Template {
+        match self {
+            Self::Lines => Template::echo(Era::Legacy, MESSAGE_BYTES),
+            Self::Posts => Template::echo_post(Era::Legacy, MESSAGE_BYTES, host),
+            Self::Frames => frames::echo_frame(Era::Legacy, MESSAGE_BYTES),
+        }
+    }
+}
+
 /// How far a session has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
+    /// Only over frames.
+    Upgrading,
     Initializing,
     Confirming,
     Open,
 }
 
-/// The call that sessions over lines are asked with.
-pub(crate) fn line_call() -> Template {
-    Template::echo(Era::Legacy, MESSAGE_BYTES)
-}
-
-/// The call that sessions over HTTP are asked with.
-pub(crate) fn post_call(host: SocketAddr) -> Template {
-    Template::echo_post(Era::Legacy, MESSAGE_BYTES, host)
-}
-
-/// A session over a connection of lines.
+/// A session, over a connection that is its own.
 #[derive(Debug)]
-pub(crate) struct LineSession<'a> {
-    call: &'a Template,
-    stage: Stage,
-    heard: Vec<u8>,
-}
-
-impl<'a> LineSession<'a> {
-    /// A session that has not said anything.
-    pub(crate) const fn new(call: &'a Template) -> Self {
-        Self { call, stage: Stage::Initializing, heard: Vec::new() }
-    }
-
-    /// Its call.
-    pub(crate) fn call(&self) -> Vec<u8> {
-        self.call.repeat(1)
-    }
-}
-
-impl Guest for LineSession<'_> {
-    fn greet(&self) -> Vec<u8> {
-        INITIALIZE.into()
-    }
-
-    fn hear(&mut self, arrived: &[u8], _: Moment) -> io::Result<Heard> {
-        self.heard.extend_from_slice(arrived);
-        if self.heard.last() != Some(&b'\n') {
-            return Ok(Heard::Nothing);
-        }
-        let heard = std::mem::take(&mut self.heard);
-        Ok(match self.stage {
-            Stage::Initializing => {
-                self.stage = Stage::Confirming;
-                Heard::Say([INITIALIZED, PING].concat().into_bytes())
-            }
-            Stage::Confirming => {
-                self.stage = Stage::Open;
-                Heard::Open
-            }
-            Stage::Open => {
-                self.call.check(&heard, FIRST_ID)?;
-                Heard::Answers(1)
-            }
-        })
-    }
-}
-
-/// A session of HTTP, over a connection that is kept.
-#[derive(Debug)]
-pub(crate) struct PostSession<'a> {
+pub(crate) struct Session<'a> {
+    over: Over,
     host: SocketAddr,
     call: &'a Template,
     stage: Stage,
+    /// Only over posts, which name it.
     name: [u8; SESSION_BYTES],
     heard: Vec<u8>,
 }
 
-impl<'a> PostSession<'a> {
+impl<'a> Session<'a> {
     /// A session with `host` that has not said anything.
-    pub(crate) const fn new(host: SocketAddr, call: &'a Template) -> Self {
-        let name = [0; SESSION_BYTES];
-        Self { host, call, stage: Stage::Initializing, name, heard: Vec::new() }
+    pub(crate) const fn new(over: Over, host: SocketAddr, call: &'a Template) -> Self {
+        let stage = match over {
+            Over::Lines | Over::Posts => Stage::Initializing,
+            Over::Frames => Stage::Upgrading,
+        };
+        Self { over, host, call, stage, name: [0; SESSION_BYTES], heard: Vec::new() }
     }
 
     /// Its call.
@@ -104,37 +76,84 @@ impl<'a> PostSession<'a> {
         self.call.address(&mut call, &self.name);
         call
     }
+
+    /// What follows from all that was heard since it last spoke.
+    fn hear_all(&mut self, heard: &[u8]) -> io::Result<Heard> {
+        match self.over {
+            Over::Lines if heard.ends_with(b"\n") => self.hear_text(heard),
+            Over::Lines => Ok(Heard::Nothing),
+            Over::Posts => {
+                let response = Response::read(heard)?;
+                response.map_or(Ok(Heard::Nothing), |response| self.hear_response(&response))
+            }
+            Over::Frames if self.stage == Stage::Upgrading => {
+                if !frames::is_upgraded(heard)? {
+                    return Ok(Heard::Nothing);
+                }
+                self.stage = Stage::Initializing;
+                Ok(Heard::Say(frames::masked(INITIALIZE)))
+            }
+            Over::Frames => {
+                let frame = Frame::read(frames::after_pings(heard))?;
+                frame.map_or(Ok(Heard::Nothing), |frame| self.hear_text(frame.text))
+            }
+        }
+    }
+
+    /// What follows from an answer in a line or a frame.
+    fn hear_text(&mut self, text: &[u8]) -> io::Result<Heard> {
+        if self.stage == Stage::Open {
+            self.call.check(text, FIRST_ID)?;
+            return Ok(Heard::Answers(1));
+        }
+        if self.stage == Stage::Confirming {
+            self.stage = Stage::Open;
+            return Ok(Heard::Open);
+        }
+        self.stage = Stage::Confirming;
+        Ok(Heard::Say(match self.over {
+            Over::Frames => [frames::masked(INITIALIZED), frames::masked(PING)].concat(),
+            _ => [INITIALIZED, PING].concat().into_bytes(),
+        }))
+    }
+
+    /// What follows from a response.
+    fn hear_response(&mut self, response: &Response<'_>) -> io::Result<Heard> {
+        if self.stage == Stage::Open {
+            response.expect(200)?;
+            self.call.check(response.body, FIRST_ID)?;
+            return Ok(Heard::Answers(1));
+        }
+        if self.stage == Stage::Confirming {
+            response.expect(202)?;
+            self.stage = Stage::Open;
+            return Ok(Heard::Open);
+        }
+        response.expect(200)?;
+        let name = response.field("mcp-session-id").and_then(|name| name.try_into().ok());
+        self.name = name.ok_or_else(|| io::Error::other("a session without a name"))?;
+        self.stage = Stage::Confirming;
+        let fields = requests::legacy_fields(&String::from_utf8_lossy(&self.name));
+        Ok(Heard::Say(requests::post(self.host, &fields, INITIALIZED).into()))
+    }
 }
 
-impl Guest for PostSession<'_> {
+impl Guest for Session<'_> {
     fn greet(&self) -> Vec<u8> {
-        requests::post(self.host, "", INITIALIZE).into()
+        match self.over {
+            Over::Lines => INITIALIZE.into(),
+            Over::Posts => requests::post(self.host, "", INITIALIZE).into(),
+            Over::Frames => frames::upgrade(self.host),
+        }
     }
 
     fn hear(&mut self, arrived: &[u8], _: Moment) -> io::Result<Heard> {
-        self.heard.extend_from_slice(arrived);
-        let Some(response) = Response::read(&self.heard)? else { return Ok(Heard::Nothing) };
-        let heard = match self.stage {
-            Stage::Initializing => {
-                response.expect(200)?;
-                let name = response.field("mcp-session-id").and_then(|name| name.try_into().ok());
-                self.name = name.ok_or_else(|| io::Error::other("a session without a name"))?;
-                self.stage = Stage::Confirming;
-                let fields = requests::legacy_fields(&String::from_utf8_lossy(&self.name));
-                Heard::Say(requests::post(self.host, &fields, INITIALIZED).into())
-            }
-            Stage::Confirming => {
-                response.expect(202)?;
-                self.stage = Stage::Open;
-                Heard::Open
-            }
-            Stage::Open => {
-                response.expect(200)?;
-                self.call.check(response.body, FIRST_ID)?;
-                Heard::Answers(1)
-            }
-        };
-        self.heard = Vec::new();
-        Ok(heard)
+        let mut heard = std::mem::take(&mut self.heard);
+        heard.extend_from_slice(arrived);
+        let follows = self.hear_all(&heard)?;
+        if matches!(follows, Heard::Nothing) {
+            self.heard = heard;
+        }
+        Ok(follows)
     }
 }

@@ -1,5 +1,5 @@
-//! The requests that the whole-process benches send, and the check of what comes back: lines, and
-//! the same texts as posts of HTTP/1.1.
+//! The requests that the whole-process benches send, and the check of what comes back: lines, the
+//! same texts as posts of HTTP/1.1, and, by `frames`, as frames of WebSocket.
 //!
 //! Ids have a fixed width, so one template serves a whole run: only nine digits change from call
 //! to call, and every right answer of one server has the same length. A wrong answer is therefore
@@ -65,11 +65,13 @@ impl Era {
     }
 }
 
-/// One request whose id can be changed in place: a line, or a post.
+/// One request whose id can be changed in place: a line, a post, or a frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     text: Vec<u8>,
     id_at: usize,
+    /// What the digits of the id are masked with: nothing, but in a frame.
+    id_mask: [u8; ID_DIGITS],
     session_at: Option<usize>,
     /// What the echo tool is asked to say back.
     message: String,
@@ -82,7 +84,13 @@ impl Template {
         Self::new(format!("{}\n", echo_call(era, &message)), message)
     }
 
-    /// The same call as a post to `host`, without the newline.
+    /// The same call without its newline.
+    pub(crate) fn echo_text(era: Era, message_bytes: usize) -> Self {
+        let message = message(message_bytes);
+        Self::new(echo_call(era, &message), message)
+    }
+
+    /// The same call as a post to `host`.
     pub(crate) fn echo_post(era: Era, message_bytes: usize, host: SocketAddr) -> Self {
         let message = message(message_bytes);
         let fields = match era {
@@ -104,7 +112,20 @@ impl Template {
     fn new(text: String, message: String) -> Self {
         let id_at = text.find(&FIRST_ID.to_string()).unwrap_or(text.len());
         let session_at = text.find(NO_SESSION);
-        Self { text: text.into_bytes(), id_at, session_at, message }
+        Self { text: text.into_bytes(), id_at, id_mask: [0; ID_DIGITS], session_at, message }
+    }
+
+    /// The request behind the head of a frame, which masks it (RFC 6455, section 5.3).
+    pub(crate) fn behind(mut self, head: &[u8], mask: [u8; 4]) -> Self {
+        for (byte, mask) in self.text.iter_mut().zip(mask.iter().cycle()) {
+            *byte ^= mask;
+        }
+        for (place, byte) in self.id_mask.iter_mut().enumerate() {
+            *byte = mask[(self.id_at + place) % mask.len()];
+        }
+        self.text.splice(..0, head.iter().copied());
+        self.id_at += head.len();
+        self
     }
 
     /// Bytes of one request, with its newline where it is a line.
@@ -121,7 +142,10 @@ impl Template {
     #[inline]
     pub(crate) fn number(&self, buffer: &mut [u8], place: usize, id: u64) {
         let start = place * self.text.len() + self.id_at;
-        buffer[start..start + ID_DIGITS].copy_from_slice(&digits(id));
+        let masked = digits(id).into_iter().zip(self.id_mask).map(|(digit, mask)| digit ^ mask);
+        for (byte, digit) in buffer[start..start + ID_DIGITS].iter_mut().zip(masked) {
+            *byte = digit;
+        }
     }
 
     /// Writes the name of a session into every request of such a buffer, where it has a place.

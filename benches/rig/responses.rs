@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use crate::requests::{ID_DIGITS, digits};
+use crate::wording::Wording;
 
 /// The beginning of a response that the model may accept.
 const RIGHT: &[u8] = b"HTTP/1.1 200";
@@ -122,14 +122,12 @@ pub(crate) struct Model {
     length_at: usize,
     /// The line of the `Content-Length` with its end.
     length: Vec<u8>,
-    body: Vec<u8>,
-    id_at: usize,
+    body: Wording,
 }
 
 impl Model {
     /// The model that `response` is, the answer to the request `id`.
     pub(crate) fn new(response: &Response<'_>, id: u64) -> io::Result<Self> {
-        let id_at = memmem::find(response.body, &digits(id));
         if response.length.is_empty() {
             return Err(strange("an answer without a length", response.head));
         }
@@ -137,8 +135,7 @@ impl Model {
             head_bytes: response.head.len(),
             length_at: response.length.start,
             length: response.head[response.length.start..response.length.end + 2].to_vec(),
-            body: response.body.to_vec(),
-            id_at: id_at.ok_or_else(|| strange("an answer without its id", response.body))?,
+            body: Wording::new(response.body, id)?,
         })
     }
 
@@ -146,16 +143,13 @@ impl Model {
     /// where it is not there, not all there, or differs from the model.
     #[inline]
     pub(crate) fn accept(&self, arrived: &[u8], id: u64) -> Option<usize> {
-        let bytes = self.head_bytes + self.body.len();
+        let bytes = self.head_bytes + self.body.bytes();
         let response = arrived.get(..bytes)?;
         let (head, body) = response.split_at(self.head_bytes);
-        let after = self.id_at + ID_DIGITS;
         let is_right = head.starts_with(RIGHT)
             && head.ends_with(b"\r\n\r\n")
             && head[self.length_at..].starts_with(&self.length)
-            && body[self.id_at..after] == digits(id)
-            && body[..self.id_at] == self.body[..self.id_at]
-            && body[after..] == self.body[after..];
+            && self.body.accepts(body, id);
         is_right.then_some(bytes)
     }
 }

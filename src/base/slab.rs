@@ -38,7 +38,10 @@ pub struct Slab<T> {
     places_max: usize,
 }
 
+/// In this order: the generation stands before the value, where most values begin with what is
+/// looked at first, and not behind it, in another line of memory.
 #[derive(Debug)]
+#[repr(C)]
 struct Place<T> {
     generation: u32,
     stay: Stay<T>,

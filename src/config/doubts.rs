@@ -8,10 +8,12 @@ use crate::config::problem::Refusal;
 use crate::config::rules::Rule;
 
 /// Every doubt.
-pub static DOUBTS: [Rule; 3] = [
+pub static DOUBTS: [Rule; 5] = [
     Rule { reads: &["http.address", "http.hosts", "http.origins"], judge: browsers_find_the_door },
     Rule { reads: &["http.legacy", "http.strict"], judge: strict_decides_on_sessions },
     Rule { reads: &["http.sse_pair", "http.strict", "http.legacy"], judge: pair_is_reachable },
+    Rule { reads: &["websocket.path", "http.address"], judge: upgrades_have_a_door },
+    Rule { reads: &["websocket.ping_ms", "websocket.idle_ms_max"], judge: pings_come_in_time },
 ];
 
 fn browsers_find_the_door(options: &Options) -> Option<Refusal> {
@@ -49,6 +51,22 @@ fn pair_is_reachable(options: &Options) -> Option<Refusal> {
     http.sse_pair.then(|| {
         let what = format!("true has no effect: {shut_by} shuts out clients of 2024-11-05");
         Refusal::new(what, "leave one of them out")
+    })
+}
+
+fn upgrades_have_a_door(options: &Options) -> Option<Refusal> {
+    let path = options.websocket.path.as_deref()?;
+    options.http.address.is_none().then(|| {
+        let what = format!("{path} has no effect: http.address is off, and there is no other door");
+        Refusal::new(what, "leave it out, or give an address with http.address")
+    })
+}
+
+fn pings_come_in_time(options: &Options) -> Option<Refusal> {
+    let websocket = &options.websocket;
+    (websocket.ping >= websocket.idle_max).then(|| {
+        let what = "peers that are silent are closed before they are asked by a ping";
+        Refusal::new(what, "ping sooner, or raise websocket.idle_ms_max")
     })
 }
 
@@ -90,7 +108,8 @@ mod tests {
             options.http.origins = vec!["*".to_owned()];
         };
         assert!(doubted(paged).is_empty());
-        assert!(doubted(|options| options.http.address = None).is_empty());
+        let shut = doubted(|options| options.http.address = None);
+        assert!(!shut.contains(&"http.address"), "{shut:?}");
     }
 
     #[test]
@@ -117,5 +136,18 @@ mod tests {
             assert_eq!(doubts, ["http.sse_pair"]);
         }
         assert!(doubted(|options| options.http.sse_pair = true).is_empty());
+    }
+
+    #[test]
+    fn a_path_without_a_door_is_odd() {
+        assert_eq!(doubted(|it| it.http.address = None), ["websocket.path"]);
+        let off = doubted(|it| (it.http.address, it.websocket.path) = (None, None));
+        assert!(off.is_empty());
+    }
+
+    #[test]
+    fn pings_that_come_too_late_are_odd() {
+        let late = doubted(|it| it.websocket.ping = it.websocket.idle_max);
+        assert_eq!(late, ["websocket.ping_ms"]);
     }
 }

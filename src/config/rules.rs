@@ -5,6 +5,7 @@
 
 use crate::config::options::{Executor, Options, RingBackend};
 use crate::config::problem::Refusal;
+use crate::transport::http::ladder;
 
 /// One rule.
 #[derive(Debug)]
@@ -16,8 +17,9 @@ pub struct Rule {
 }
 
 /// Every rule.
-pub static RULES: [Rule; 9] = [
+pub static RULES: [Rule; 10] = [
     Rule { reads: &["http.address", "tcp.address"], judge: one_door_per_address },
+    Rule { reads: &["websocket.path"], judge: upgrades_have_a_path_of_their_own },
     Rule { reads: &["shards", "cpus"], judge: enough_cpus },
     Rule { reads: &["executor"], judge: executor_is_built },
     Rule { reads: &["executor", "ring.backend"], judge: executor_has_its_ring },
@@ -41,6 +43,12 @@ fn one_door_per_address(options: &Options) -> Option<Refusal> {
         let what = format!("{http} is taken by tcp.address = {tcp}");
         Refusal::new(what, "give one of them another port, or off")
     })
+}
+
+fn upgrades_have_a_path_of_their_own(options: &Options) -> Option<Refusal> {
+    let path = options.websocket.path.as_deref()?;
+    ladder::is_taken(path.as_bytes())
+        .then(|| Refusal::new(format!("{path} is taken"), "write another path, or off"))
 }
 
 fn enough_cpus(options: &Options) -> Option<Refusal> {
@@ -165,6 +173,10 @@ mod tests {
             broken_by(|it| it.engine.ring_sizes.completions_max = 8),
             ["ring.completions_max"]
         );
+        for taken in ["/mcp", "/", "/status", "/sse", "/messages"] {
+            let broken = broken_by(|it| it.websocket.path = Some(taken.to_owned()));
+            assert_eq!(broken, ["websocket.path"], "{taken}");
+        }
         assert_eq!(broken_by(|it| it.limits.memory_bytes_max = 1 << 20), ["memory_bytes_max"]);
         assert_eq!(broken_by(|it| it.limits.task_ttl_max = Duration::ZERO), ["task_ttl_ms"]);
         assert_eq!(

@@ -61,6 +61,8 @@ pub enum Unit {
     Origins,
     /// True or false.
     Switch,
+    /// The path of a URL, or `off`.
+    UrlPath,
 }
 
 impl Unit {
@@ -119,6 +121,7 @@ impl Unit {
             Self::Hosts | Self::Origins => "LIST|default".to_owned(),
             Self::Milliseconds { .. } => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
+            Self::UrlPath => "PATH|off".to_owned(),
         }
     }
 
@@ -135,6 +138,7 @@ impl Unit {
             Self::Milliseconds { .. } => "a time",
             Self::Origins => "a list of origins",
             Self::Switch => "true or false",
+            Self::UrlPath => "the path of a URL",
         }
     }
 
@@ -157,7 +161,8 @@ impl Unit {
             | Self::Directory
             | Self::Hosts
             | Self::Origins
-            | Self::Switch => (0, u64::MAX),
+            | Self::Switch
+            | Self::UrlPath => (0, u64::MAX),
         }
     }
 
@@ -180,6 +185,7 @@ impl Unit {
                 "write a list such as https://app.example.com,http://dev.example:*, or default"
             }
             Self::Switch => "write true or false",
+            Self::UrlPath => "write a path such as /mcp/ws, or off",
         }
     }
 

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::options::{Executor, LogLevel, Profile, RingBackend};
+use crate::config::options::{Executor, LogLevel, Profile, RingBackend, Utf8CloseCode};
 use crate::config::problem::Refusal;
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
@@ -66,6 +66,7 @@ macro_rules! words {
 words!(Profile { "standard" => Standard, "tiny" => Tiny, });
 words!(Executor { "auto" => Auto, "native" => Native, "glommio" => Glommio, });
 words!(RingBackend { "auto" => Auto, "uring" => Uring, "poll" => Poll, });
+words!(Utf8CloseCode { "1007" => InvalidPayload, "1002" => ProtocolError, });
 words!(LogLevel {
     "off" => Off,
     "error" => Error,

@@ -156,6 +156,9 @@ impl<T: Copy> Wheel<T> {
     /// The moment at which the earliest entry expires; `None` while the wheel is empty. At most
     /// eight comparisons.
     pub fn next_deadline(&self) -> Option<Moment> {
+        if self.length == 0 {
+            return None;
+        }
         let tick = if self.due_first == NOTHING {
             // Entries of a lower level share more digits with the present tick: they come first.
             let level = self.levels.iter().find(|level| level.occupied != 0)?;

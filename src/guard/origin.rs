@@ -17,9 +17,13 @@
 
 mod authority;
 
+mod remembering;
+
 use std::fmt;
 
 use authority::{Authority, OriginParts, is_loopback};
+
+pub use remembering::RememberingGuard;
 
 /// Who may reach a server over HTTP.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

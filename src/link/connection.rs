@@ -1,12 +1,16 @@
 //! The state of one connection.
 
+use std::mem::replace;
 use std::net::SocketAddr;
 
-use super::Stream;
+use super::framed::Frames;
+use super::{LinkOptions, Stream};
+use crate::base::pool::BufferPool;
 use crate::base::time::Moment;
 use crate::engine::ring::Socket;
 use crate::transport::http::reader::RequestReader;
 use crate::transport::ndjson::LineReader;
+use crate::transport::websocket::reader::FrameReader;
 
 /// One connection: two directions, the line being read, the bytes being sent, and the driver's
 /// session.
@@ -16,30 +20,16 @@ use crate::transport::ndjson::LineReader;
 ///  Open ───────────────────────▶ Draining ───────────────▶ Lingering ──────────────────▶ Closing
 ///    └──────────────────── failure, silence, close ────────────────────────────────────────▲
 /// ```
+///
+/// Where its bytes are frames, Parting stands between Draining and Lingering: a close frame has
+/// been queued. A peer that closes, a fault or silence lead there at once.
+///
+/// The fields stand in this order: what each arrival, each flush and the end of each send look at
+/// stands in front and together. With a thousand connections every line of memory that is looked at
+/// is fetched anew.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "six independent facts")]
+#[repr(C)]
 pub struct Connection<S> {
-    /// The driver's own state of this connection.
-    pub session: S,
-    /// Corked bytes: whole texts with their terminators, to be sent at the end of the turn.
-    pub outgoing: Vec<u8>,
-    /// What the peer waits for.
-    pub standing: Standing,
-    /// The other end, where it is known.
-    pub peer: Option<SocketAddr>,
-    pub(super) receive: Socket,
-    pub(super) send: Socket,
-    pub(super) reader: Reader,
-    /// Bytes that arrived while the connection was not to be read, from `stash_from` on.
-    pub(super) stash: Vec<u8>,
-    pub(super) stash_from: usize,
-    /// Bytes with the ring.
-    pub(super) sending_bytes: usize,
-    /// The last complete message, answer, progress of a send or goodbye; until there is one, the
-    /// opening.
-    pub(super) active: Moment,
-    /// What this connection last weighed, see [`super::Link::weigh`].
-    pub(super) weight: usize,
     pub(super) phase: Phase,
     pub(super) corked: bool,
     pub(super) paused: bool,
@@ -47,10 +37,31 @@ pub struct Connection<S> {
     pub(super) held: bool,
     /// The peer will send nothing more.
     pub(super) input_ended: bool,
-    /// Why it ends, from the moment that this is known.
-    pub(super) ending: Option<Ending>,
     /// A complete message has come.
     pub(super) spoke: bool,
+    /// Why it ends, from the moment that this is known.
+    pub(super) ending: Option<Ending>,
+    pub(super) receive: Socket,
+    pub(super) send: Socket,
+    /// Bytes with the ring.
+    pub(super) sending_bytes: usize,
+    /// Corked bytes: whole texts with their terminators, to be sent at the end of the turn.
+    pub outgoing: Vec<u8>,
+    /// What this connection last weighed, see [`super::Link::weigh`].
+    pub(super) weight: usize,
+    /// The last complete message, answer, progress of a send or goodbye; until there is one, the
+    /// opening.
+    pub(super) active: Moment,
+    /// Bytes that arrived while the connection was not to be read, from `stash_from` on.
+    pub(super) stash: Vec<u8>,
+    pub(super) reader: Reader,
+    pub(super) stash_from: usize,
+    /// What the peer waits for.
+    pub standing: Standing,
+    /// The driver's own state of this connection.
+    pub session: S,
+    /// The other end, where it is known.
+    pub peer: Option<SocketAddr>,
 }
 
 /// What the bytes of a connection are.
@@ -61,6 +72,8 @@ pub enum Framing {
     Lines,
     /// Requests of HTTP.
     Requests,
+    /// Frames of WebSocket; what a connection of requests becomes by [`super::Link::adopt`].
+    Frames,
 }
 
 /// What cuts the bytes of a connection into texts.
@@ -69,14 +82,17 @@ pub(super) enum Reader {
     /// Lines of JSON.
     Lines(LineReader),
     /// Requests of HTTP.
-    Requests(Box<RequestReader>),
+    Requests(RequestReader),
+    /// Frames of WebSocket.
+    Frames(Box<Frames>),
 }
 
 impl Reader {
-    fn of(framing: Framing) -> Self {
+    fn of(framing: Framing, now: Moment) -> Self {
         match framing {
             Framing::Lines => Self::Lines(LineReader::new()),
-            Framing::Requests => Self::Requests(Box::default()),
+            Framing::Requests => Self::Requests(RequestReader::new()),
+            Framing::Frames => Self::Frames(Box::new(Frames::new(FrameReader::new(), now))),
         }
     }
 
@@ -84,6 +100,7 @@ impl Reader {
         match self {
             Self::Lines(reader) => reader.held_bytes(),
             Self::Requests(reader) => reader.held_bytes(),
+            Self::Frames(frames) => frames.reader.held_bytes(),
         }
     }
 
@@ -92,6 +109,7 @@ impl Reader {
         match self {
             Self::Lines(reader) => reader.skip().unwrap_or_default(),
             Self::Requests(reader) => reader.give_up(),
+            Self::Frames(frames) => frames.reader.discard(),
         }
     }
 }
@@ -139,6 +157,8 @@ pub(super) enum Phase {
     Open,
     /// Not read any more; ends when everything owed has been sent.
     Draining,
+    /// Not read any more, and nothing more is said: its close frame has been queued.
+    Parting,
     /// Half closed; what still arrives is thrown away.
     Lingering,
     /// The ring has been told to close.
@@ -154,7 +174,7 @@ impl<S> Connection<S> {
             peer: stream.peer,
             receive: stream.receive,
             send: stream.send,
-            reader: Reader::of(stream.framing),
+            reader: Reader::of(stream.framing, now),
             stash: Vec::new(),
             stash_from: 0,
             sending_bytes: 0,
@@ -181,9 +201,40 @@ impl<S> Connection<S> {
         self.outgoing.len() + self.sending_bytes
     }
 
+    /// Bytes that may wait for its peer; past it the peer is not read, and advice is not given.
+    #[inline]
+    pub const fn queue_bytes_max(&self, options: &LinkOptions) -> usize {
+        match self.reader {
+            Reader::Lines(_) | Reader::Requests(_) => options.outgoing_bytes_max,
+            Reader::Frames(_) => options.frames.buffer_bytes_max,
+        }
+    }
+
+    /// Whether so little waits for its peer that it may be read again.
+    pub(super) const fn is_drained(&self, options: &LinkOptions) -> bool {
+        self.queued_bytes() <= self.queue_bytes_max(options) / 2
+    }
+
     /// Bytes held for this connection: half a message, what waits to be read, what waits to go.
     pub(super) const fn held_bytes(&self) -> usize {
         self.reader.held_bytes() + self.stash.len() + self.queued_bytes()
+    }
+
+    /// A whole text has come: its answer will be written in this turn.
+    #[inline]
+    pub(super) fn hear(&mut self, now: Moment, pool: &mut BufferPool) {
+        self.active = now;
+        self.spoke = true;
+        if self.outgoing.capacity() == 0 {
+            self.outgoing = pool.take();
+        }
+    }
+
+    /// Marks it as one that has something to send when the turn ends; `false` where it was marked
+    /// before.
+    #[inline]
+    pub(super) const fn cork(&mut self) -> bool {
+        !replace(&mut self.corked, true)
     }
 
     /// Whether lines of this connection are carried down the road at present.
@@ -202,10 +253,14 @@ impl<S> Connection<S> {
         self.standing.owed > 0 || self.queued_bytes() > 0
     }
 
-    /// Gives up what was to be read.
-    pub(super) fn release_input(&mut self) -> [Vec<u8>; 2] {
-        self.stash_from = 0;
-        [std::mem::take(&mut self.stash), self.reader.give_up()]
+    /// Gives up what was to be read. Whether the peer has closed in it, and the memory.
+    pub(super) fn release_input(&mut self) -> (bool, [Vec<u8>; 2]) {
+        let begun = self.reader.give_up();
+        let mut stash = std::mem::take(&mut self.stash);
+        let from = std::mem::take(&mut self.stash_from);
+        // What is thrown away is frames all the same: the next ones begin where these end.
+        let has_left = self.frames().is_some_and(|frames| frames.is_left(&mut stash[from..]));
+        (has_left, [stash, begun])
     }
 
     /// Whether its bytes are lines.
@@ -213,10 +268,28 @@ impl<S> Connection<S> {
         matches!(self.reader, Reader::Lines(_))
     }
 
+    /// Whether its bytes are frames.
+    pub(super) const fn is_frames(&self) -> bool {
+        matches!(self.reader, Reader::Frames(_))
+    }
+
+    /// Whether the peer has closed as well, after a close frame of ours.
+    pub(super) const fn is_answered(&self) -> bool {
+        matches!(&self.reader, Reader::Frames(frames) if frames.is_answered)
+    }
+
+    /// What a connection of frames has beyond the others.
+    pub(super) fn frames(&mut self) -> Option<&mut Frames> {
+        match &mut self.reader {
+            Reader::Frames(frames) => Some(frames),
+            Reader::Lines(_) | Reader::Requests(_) => None,
+        }
+    }
+
     /// Whether a request of HTTP has begun to arrive and is to be complete soon.
     pub(super) const fn is_inside_request(&self) -> bool {
         match &self.reader {
-            Reader::Lines(_) => false,
+            Reader::Lines(_) | Reader::Frames(_) => false,
             Reader::Requests(reader) => reader.is_inside_request(),
         }
     }

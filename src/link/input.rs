@@ -34,24 +34,12 @@ impl<S> Link<S> {
         };
         let line = reader.next(arrival, from, bound, || pool.take());
         if line != Line::NeedMore {
-            self.heard(key, now);
+            connection.hear(now, pool);
+            if connection.cork() {
+                self.corked.push(key);
+            }
         }
         line
-    }
-
-    /// A whole text has come: its answer will be written in this turn.
-    #[inline]
-    pub(super) fn heard(&mut self, key: Key, now: Moment) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.active = now;
-        connection.spoke = true;
-        if connection.outgoing.capacity() == 0 {
-            connection.outgoing = self.pool.take();
-        }
-        if !connection.corked {
-            connection.corked = true;
-            self.corked.push(key);
-        }
     }
 
     /// The line announced by [`Line::Assembled`], with padding, and its length. Give the buffer
@@ -59,7 +47,7 @@ impl<S> Link<S> {
     pub fn take_line(&mut self, key: Key) -> (Vec<u8>, usize) {
         match self.connections.get_mut(key).map(|connection| &mut connection.reader) {
             Some(Reader::Lines(reader)) => reader.take(),
-            Some(Reader::Requests(_)) | None => (Vec::new(), 0),
+            Some(Reader::Requests(_) | Reader::Frames(_)) | None => (Vec::new(), 0),
         }
     }
 
@@ -114,12 +102,13 @@ impl<S> Link<S> {
 
     /// Whether the queues of a connection let another line down the road. Ask after each line:
     /// once the answer is no, [`Link::next_line`] says [`Line::NeedMore`], and what is left of the
-    /// arrival goes to [`Link::stash`], and [`Link::pause`] tells the ring.
+    /// arrival goes to [`Link::stash`], and [`Link::pause`] tells the ring. Frames need not ask:
+    /// [`Link::next_frame`] looks itself.
     #[inline]
     pub fn balance(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let full = connection.queued_bytes() > self.options.outgoing_bytes_max;
-        if full && connection.is_read() {
+        if full && connection.is_read() && !connection.is_frames() {
             connection.paused = true;
             self.statistics.paused += 1;
         }
@@ -137,7 +126,7 @@ impl<S> Link<S> {
     /// here on, and the caller carries its stash and then calls [`Link::receive_again`].
     pub fn try_resume(&mut self, key: Key) -> Next {
         let Some(connection) = self.connections.get_mut(key) else { return Next::Nothing };
-        let drained = connection.queued_bytes() <= self.options.outgoing_bytes_max / 2;
+        let drained = connection.is_drained(&self.options);
         let waits = connection.paused || !connection.stash.is_empty();
         if !waits || !drained || connection.held || connection.phase != Phase::Open {
             return Next::Nothing;
@@ -186,7 +175,7 @@ impl<S> Link<S> {
                 self.close(ring, key, Ending::Peer);
                 Next::Nothing
             }
-            Phase::Closing => Next::Nothing,
+            Phase::Parting | Phase::Closing => Next::Nothing,
         }
     }
 
@@ -198,8 +187,8 @@ impl<S> Link<S> {
         }
         match &mut connection.reader {
             Reader::Lines(reader) => reader.finish(),
-            // A request that has not come in full is none.
-            Reader::Requests(_) => None,
+            // What has not come in full is none.
+            Reader::Requests(_) | Reader::Frames(_) => None,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! One live connection: its sockets, its framing, its queues and its end.
 //!
-//! A [`Link`] holds the connections of one shard. It turns what the ring completes into lines for
-//! the road, corks what the road answers and sends it once a turn, slows a peer that does not
-//! read, ends one that stays silent, and closes so that the last answer still arrives.
+//! A [`Link`] holds the connections of one shard. It turns what the ring completes into texts for
+//! the road (lines, requests of HTTP, messages of WebSocket), corks what the road answers and sends
+//! it once a turn, slows a peer that does not read, ends one that stays silent, and closes so that
+//! the last answer still arrives.
 //!
 //! What it keeps true:
 //!
@@ -17,19 +18,26 @@
 
 #![forbid(unsafe_code)]
 
+pub mod options;
+
+mod framed;
+
 pub mod connection;
 pub mod listener;
-pub mod options;
 
 mod input;
 mod output;
+mod parting;
 mod requests;
 mod timers;
+
+mod frames;
 
 use std::net::SocketAddr;
 
 pub use self::connection::{Connection, Ending, Framing, Standing};
-pub use self::options::LinkOptions;
+pub use self::frames::Frame;
+pub use self::options::{FrameOptions, LinkOptions};
 use crate::base::pool::BufferPool;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Moment;
@@ -37,6 +45,7 @@ use crate::engine::ring::{Operation, Ring, Socket};
 use crate::engine::timer::Wheel;
 
 use self::connection::Phase;
+use self::parting::Farewell;
 
 /// The connections of one shard, each with a session of type `S` that belongs to the driver.
 #[derive(Debug)]
@@ -66,6 +75,31 @@ pub struct Statistics {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
+    /// What has happened to connections whose bytes are frames.
+    pub frames: FrameStatistics,
+}
+
+/// What has happened to the connections of a link whose bytes are frames.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FrameStatistics {
+    /// Connections that have become such.
+    pub adopted: u64,
+    /// Messages received.
+    pub messages_in: u64,
+    /// Peers asked for a sign of life.
+    pub pings_out: u64,
+    /// Pings of peers, each of them answered.
+    pub pings_in: u64,
+    /// Signs of life that peers gave, asked for or not.
+    pub pongs_in: u64,
+    /// Close frames that peers sent.
+    pub closes_in: u64,
+    /// Close frames queued.
+    pub closes_out: u64,
+    /// Connections closed because their peer did not read.
+    pub undrained: u64,
+    /// Connections closed because a message had begun and did not become whole.
+    pub unfinished: u64,
 }
 
 /// The two directions of a new connection.
@@ -134,7 +168,7 @@ impl<S> Link<S> {
         if stream.receive == stream.send {
             let first = self.options.lease_max.min(self.options.idle_max);
             self.wheel.shed(self.connections.len(), |key| self.connections.get(*key).is_some());
-            self.wheel.insert(now.after(first), key);
+            self.arm(key, now.after(first));
         }
         ring.submit(Operation::Receive(stream.receive));
         Ok(key)
@@ -162,15 +196,30 @@ impl<S> Link<S> {
     pub fn finish<R: Ring>(&mut self, ring: &mut R, key: Key, ending: Ending, now: Moment) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.end(ending);
+        let mut has_left = false;
         if connection.phase == Phase::Open {
             connection.phase = Phase::Draining;
-            // What waited to be read never will be: it must not hold the end back, nor memory.
-            for buffer in connection.release_input() {
-                self.pool.give(buffer);
-            }
-            self.weigh(key);
+            has_left = self.drop_input(key);
         }
-        self.advance(ring, key, now);
+        if has_left {
+            // It waits for nothing any more, whatever it is owed.
+            self.part(key, Farewell::of(ending), ending, now);
+        } else {
+            self.advance(ring, key, now);
+        }
+    }
+
+    /// Gives up what waited to be read: it must not hold the end back, nor memory. `true` where the
+    /// peer has closed in it.
+    fn drop_input(&mut self, key: Key) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        let (has_left, buffers) = connection.release_input();
+        for buffer in buffers {
+            self.pool.give(buffer);
+        }
+        self.statistics.frames.closes_in += u64::from(has_left);
+        self.weigh(key);
+        has_left
     }
 
     /// Ends a connection at once; what was not sent is lost.
@@ -191,10 +240,18 @@ impl<S> Link<S> {
     pub(crate) fn advance<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
         let linger_max = self.options.linger_max;
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.phase != Phase::Draining || connection.owes() {
-            return;
+        match connection.phase {
+            Phase::Draining if connection.owes() => return,
+            Phase::Draining if connection.is_frames() => return self.part_at_last(ring, key, now),
+            Phase::Parting if connection.queued_bytes() > 0 => return,
+            Phase::Lingering if connection.is_answered() => {
+                return self.close(ring, key, Ending::Peer);
+            }
+            Phase::Open | Phase::Lingering | Phase::Closing => return,
+            Phase::Draining | Phase::Parting => {}
         }
-        if connection.input_ended || connection.send != connection.receive {
+        let is_over = connection.input_ended || connection.is_answered();
+        if is_over || connection.send != connection.receive {
             self.close(ring, key, Ending::Peer);
             return;
         }
@@ -204,7 +261,7 @@ impl<S> Link<S> {
         connection.active = now;
         ring.submit(Operation::Finish(connection.send));
         ring.submit(Operation::Receive(connection.receive));
-        self.wheel.insert(now.after(linger_max), key);
+        self.arm(key, now.after(linger_max));
     }
 
     /// The ring has closed a socket; forgets its connection once both directions are gone.
@@ -218,7 +275,7 @@ impl<S> Link<S> {
         }
         let mut connection = self.connections.remove(key)?;
         self.pool.give(std::mem::take(&mut connection.outgoing));
-        for buffer in connection.release_input() {
+        for buffer in connection.release_input().1 {
             self.pool.give(buffer);
         }
         self.held_bytes -= connection.weight;

@@ -37,20 +37,20 @@ impl<S> Link<S> {
             return reader::Next::NeedMore;
         }
         let Reader::Requests(requests) = &mut connection.reader else {
-            *from = arrival.len();
+            // Adopted: what is left of the arrival is something else.
             return reader::Next::NeedMore;
         };
         let was_inside = requests.is_inside_request();
         let pool = &mut self.pool;
         let next = requests.next(arrival, from, limits, || pool.take());
-        match next {
-            reader::Next::NeedMore => {
-                if !was_inside && requests.is_inside_request() {
-                    // From here on it has to be complete within the lease.
-                    connection.active = now;
-                }
+        if !matches!(next, reader::Next::NeedMore) {
+            connection.hear(now, pool);
+            if connection.cork() {
+                self.corked.push(key);
             }
-            _ => self.heard(key, now),
+        } else if !was_inside && requests.is_inside_request() {
+            // From here on it has to be complete within the lease.
+            connection.active = now;
         }
         next
     }
@@ -62,6 +62,7 @@ impl<S> Link<S> {
         connection.map_or(Framing::Lines, |connection| match connection.reader {
             Reader::Lines(_) => Framing::Lines,
             Reader::Requests(_) => Framing::Requests,
+            Reader::Frames(_) => Framing::Frames,
         })
     }
 
@@ -69,7 +70,7 @@ impl<S> Link<S> {
     pub fn take_request(&mut self, key: Key) -> Option<Assembled> {
         match &mut self.connections.get_mut(key)?.reader {
             Reader::Requests(requests) => Some(requests.take()),
-            Reader::Lines(_) => None,
+            Reader::Lines(_) | Reader::Frames(_) => None,
         }
     }
 
@@ -77,7 +78,7 @@ impl<S> Link<S> {
     pub fn announced(&self, key: Key) -> Option<(&Head, &[u8])> {
         match &self.connections.get(key)?.reader {
             Reader::Requests(requests) => Some(requests.announced()),
-            Reader::Lines(_) => None,
+            Reader::Lines(_) | Reader::Frames(_) => None,
         }
     }
 

@@ -165,6 +165,67 @@ group! {
 }
 
 group! {
+    /// Legacy sessions over HTTP, and their streams that clients come back for.
+    Sessions {
+        /// Sessions that began.
+        begun,
+        /// Sessions that made room for others.
+        evicted,
+        /// Streams that a client came back for.
+        resumed,
+        /// Streams that a client came back for in vain: forgotten, or never there.
+        not_resumed,
+        /// Events that came while their client was away, and found no room to wait for it.
+        events_lost,
+    }
+}
+
+group! {
+    /// Connections over WebSocket: what came and went over them, and by which code of RFC 6455,
+    /// section 7.4, they were closed.
+    WebSockets {
+        /// Connections upgraded.
+        upgraded,
+        /// Requests for the path that were no handshake, and were refused for that.
+        refused,
+        /// Messages that arrived whole, in one frame or in several.
+        messages_in,
+        /// Messages said, each in a frame of its own.
+        messages_out,
+        /// Bytes of the messages that arrived.
+        bytes_in,
+        /// Bytes of the messages said.
+        bytes_out,
+        /// Pings that arrived; each was answered by a pong.
+        pings_in,
+        /// Pings sent to peers that were silent.
+        pings_out,
+        /// Pongs that arrived, whether they were asked for or not.
+        pongs_in,
+        /// Ended by a close frame of the peer, whatever its code.
+        closed_by_peer,
+        /// Closed with 1000: idle.
+        closed_normal,
+        /// Closed with 1001: the server drains.
+        closed_going_away,
+        /// Closed with 1002: the peer broke the protocol, or left a message unfinished.
+        closed_protocol,
+        /// Closed with 1003: a binary frame.
+        closed_unsupported,
+        /// Closed with 1007: a text that is not UTF-8.
+        closed_invalid,
+        /// Closed with 1008: a limit of the server.
+        closed_policy,
+        /// Closed with 1009: a message longer than may be.
+        closed_too_big,
+        /// Closed with 1011: the peer did not read, or the server was short of memory.
+        closed_internal,
+        /// Ended without a close frame: the socket failed, or its peer left without a word.
+        closed_abnormally,
+    }
+}
+
+group! {
     /// What was wrong on the wire, before there was a message.
     Faults {
         /// Not a frame: bytes that no message can begin with or end in.
@@ -222,6 +283,10 @@ pub struct Counters {
     pub errors: ErrorTable,
     /// Streams of notifications.
     pub subscriptions: Subscriptions,
+    /// Legacy sessions over HTTP.
+    pub sessions: Sessions,
+    /// Connections over WebSocket.
+    pub websockets: WebSockets,
     /// Broken input below JSON-RPC.
     pub faults: Faults,
     /// The shard itself.
@@ -237,6 +302,8 @@ impl Counters {
         self.questions.add(&other.questions);
         self.errors.add(&other.errors);
         self.subscriptions.add(&other.subscriptions);
+        self.sessions.add(&other.sessions);
+        self.websockets.add(&other.websockets);
         self.faults.add(&other.faults);
         self.shard.add(&other.shard);
     }
@@ -250,6 +317,8 @@ impl Counters {
         self.questions.each(&mut |name, value| see("questions", name, value));
         see("errors", "sent", self.errors.total());
         self.subscriptions.each(&mut |name, value| see("subscriptions", name, value));
+        self.sessions.each(&mut |name, value| see("sessions", name, value));
+        self.websockets.each(&mut |name, value| see("websockets", name, value));
         self.faults.each(&mut |name, value| see("faults", name, value));
         self.shard.each(&mut |name, value| see("shard", name, value));
     }

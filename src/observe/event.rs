@@ -109,6 +109,8 @@ pub enum Event<'a> {
         transport: Transport,
         /// Where.
         address: SocketAddr,
+        /// At which path of that, where the door has several; empty where it has not.
+        path: &'a str,
     },
     /// A message was longer than allowed.
     MessageRefused {
@@ -254,8 +256,8 @@ impl Event<'_> {
                  connections {connections_max} (bound by {bound})",
                 env!("CARGO_PKG_VERSION"),
             ),
-            Self::Listening { transport, address } => {
-                info!(target: START, "listening {transport} {address}");
+            Self::Listening { transport, address, path } => {
+                info!(target: START, "listening {transport} {address}{path}");
             }
             _ => unreachable!("the other events are told by their fields"),
         }
@@ -302,9 +304,12 @@ mod tests {
     #[test]
     fn the_lines_at_start_are_word_for_word_what_others_wait_for() {
         let address = SocketAddr::from(([127, 0, 0, 1], 8888));
-        let listening = Event::Listening { transport: Transport::Tcp, address };
+        let listening = Event::Listening { transport: Transport::Tcp, address, path: "" };
         let line = written(|| listening.emit());
         assert_eq!(line, " INFO corelane::start: listening tcp 127.0.0.1:8888\n");
+        let (transport, path) = (Transport::WebSocket, "/mcp/ws");
+        let line = written(|| Event::Listening { transport, address, path }.emit());
+        assert!(line.ends_with(" listening websocket 127.0.0.1:8888/mcp/ws\n"), "{line}");
         let started = Event::Started {
             ring: "io_uring",
             executor: "native",

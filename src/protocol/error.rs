@@ -111,7 +111,7 @@ impl Kind {
             Self::Crashed | Self::Internal => (Us, Request, -32603, 200, 200, None, false),
             Self::InvalidParams => (Caller, Request, -32602, 400, 200, None, false),
             Self::InvalidRequest => (Peer, Message, -32600, 400, 400, None, false),
-            Self::InvalidUtf8 => (Peer, Message, -32700, 400, 400, Some(1002), false),
+            Self::InvalidUtf8 => (Peer, Message, -32700, 400, 400, Some(1007), false),
             Self::MethodNotFound => (Caller, Request, -32601, 404, 200, None, false),
             Self::MissingCapability => (Caller, Request, -32021, 400, 400, None, false),
             Self::NotInitialized => (Peer, Session, -32600, 400, 400, None, true),
@@ -284,7 +284,7 @@ impl From<ParseError> for Error {
     fn from(error: ParseError) -> Self {
         match error {
             ParseError::Depth => Self::invalid_request("arrays and objects are nested too deeply"),
-            ParseError::Syntax => Self::parse("the message is not valid JSON"),
+            ParseError::Syntax | ParseError::Unread => Self::parse("the message is not valid JSON"),
             ParseError::Tokens => Self::invalid_request("the message has too many values"),
             ParseError::Utf8 => Self::new(Kind::InvalidUtf8, "the message is not valid UTF-8"),
         }
@@ -326,7 +326,7 @@ mod tests {
         (Kind::Internal, -32603, 200, 200, None),
         (Kind::InvalidParams, -32602, 400, 200, None),
         (Kind::InvalidRequest, -32600, 400, 400, None),
-        (Kind::InvalidUtf8, -32700, 400, 400, Some(1002)),
+        (Kind::InvalidUtf8, -32700, 400, 400, Some(1007)),
         (Kind::MethodNotFound, -32601, 404, 200, None),
         (Kind::MissingCapability, -32021, 400, 400, None),
         (Kind::NotInitialized, -32600, 400, 400, None),

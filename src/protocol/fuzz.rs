@@ -27,7 +27,7 @@ pub fn envelope(parser: &mut Parser, bytes: &[u8]) -> bool {
     let judged = serde_json::from_slice::<serde_json::Value>(bytes);
     let encoded = match parser.parse(&mut text, bytes.len()) {
         Err(ParseError::Depth | ParseError::Tokens) => return false,
-        Err(ParseError::Syntax | ParseError::Utf8) => {
+        Err(ParseError::Syntax | ParseError::Unread | ParseError::Utf8) => {
             assert!(judged.is_err(), "a valid text was refused");
             return false;
         }

@@ -10,17 +10,19 @@ mod publishing;
 mod saying;
 mod settle;
 mod tasking;
+mod websocket;
 
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::desk::Note;
-use super::http::Http;
+use super::http::{Census, Http};
 use super::letter::{Letter, Limits, Notice};
 use super::pipeline::Road;
 use super::session::{Member, Session};
 use super::subscriptions::Publication;
+use super::websocket::WebSockets;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
 use crate::engine::mesh::{Mailbox, ShardId, Tally};
@@ -53,8 +55,12 @@ pub struct ShardDriver {
     pub(super) limits: Limits,
     /// What is kept for HTTP.
     pub(super) http: Http<Member>,
-    /// Connections over HTTP served by all shards together.
+    /// What is kept for WebSocket.
+    pub(super) websockets: WebSockets,
+    /// Connections over HTTP, upgraded ones among them, served by all shards together.
     pub(super) served_http: Arc<Tally>,
+    /// Sessions and streams of all shards together.
+    pub(super) census: Census,
     pub(super) stage: Stage,
     /// The shard ends with its connections: there will be no other (stdio).
     pub(super) ends_with_input: bool,
@@ -99,14 +105,17 @@ pub(super) struct Parts {
     pub(super) mailbox: Mailbox<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) served_http: Arc<Tally>,
+    pub(super) census: Census,
     pub(super) http: Http<Member>,
+    pub(super) websockets: WebSockets,
     pub(super) limits: Limits,
 }
 
 impl ShardDriver {
     /// A driver without connections.
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { link, parser, road, mailbox, served, served_http, http, limits } = parts;
+        let Parts { link, parser, road, mailbox, limits, .. } = parts;
+        let Parts { served, served_http, census, http, websockets, .. } = parts;
         Self {
             shard: road.shard,
             link,
@@ -116,7 +125,9 @@ impl ShardDriver {
             doors: Vec::new(),
             served,
             http,
+            websockets,
             served_http,
+            census,
             limits,
             stage: Stage::Serving,
             ends_with_input: false,
@@ -134,10 +145,11 @@ impl ShardDriver {
     /// What this shard has counted so far.
     pub fn counters(&self) -> Counters {
         let mut counters = self.road.counters.clone();
-        let Statistics { paused, sends, bytes_in, bytes_out } = self.link.statistics;
+        let Statistics { paused, sends, bytes_in, bytes_out, frames } = self.link.statistics;
         let traffic = &mut counters.traffic;
         (traffic.bytes_in, traffic.bytes_out) = (bytes_in, bytes_out);
         (traffic.sends, traffic.pauses) = (sends, paused);
+        counters.websockets = self.websockets.count(&frames);
         let letters = self.mailbox.counts();
         let shard = &mut counters.shard;
         (shard.letters_in, shard.letters_out) = (letters.received, letters.sent);
@@ -198,6 +210,7 @@ impl ShardDriver {
         self.http.sessions.bounds = limits.sessions;
         self.http.limits = limits.http;
         self.http.patience = limits.patience;
+        self.websockets.rules = limits.websocket;
     }
 
     /// Begins to drain: nothing new is accepted or read, what is owed may still be sent.
@@ -385,6 +398,7 @@ impl<R: Ring> Driver<R> for ShardDriver {
         self.tell_changed_tasks(ring, now);
         self.end_unanswered();
         self.settle_exchanges(ring, now);
+        self.be_counted();
         self.post_letters();
         self.link.flush(ring, now);
         self.mailbox.wake_targets(|waker| ring.wake(waker));

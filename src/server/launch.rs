@@ -20,6 +20,7 @@ pub use self::threads::StartError;
 use self::threads::{Sources, Threads};
 use super::editor::{Editor, Makers, PendingEdit};
 use super::files::{Files, Publisher, Watch};
+use super::http::Census;
 use super::letter::{Busy, Circular, Notice};
 use super::options::{HttpOptions, Options};
 use super::questions::rounds::ROUNDS_REMEMBERED_MAX;
@@ -144,7 +145,11 @@ impl Server {
         let sources = listeners.into_iter().map(Sources::Listeners).collect();
         let (threads, handle) = self.launch(&placement, sources)?;
         for (transport, address) in &addresses {
-            Event::Listening { transport: *transport, address: *address }.emit();
+            Event::Listening { transport: *transport, address: *address, path: "" }.emit();
+            if let (Transport::Http, Some(path)) = (transport, &self.options.websocket.path) {
+                let transport = Transport::WebSocket;
+                Event::Listening { transport, address: *address, path }.emit();
+            }
         }
         let watch = self.watch(&handle);
         Ok(Running { addresses, handle, threads, watch })
@@ -253,6 +258,7 @@ impl Server {
             Some(edits) => Makers::Receiver(edits.clone()),
             None => Makers::Pool(Arc::clone(&blocking)),
         };
+        let census = Census::default();
         let seed = |seat| ShardSeed {
             origin,
             spent: Arc::clone(&spent),
@@ -263,6 +269,7 @@ impl Server {
             guard: guard.clone(),
             served: Arc::clone(&served),
             served_http: Arc::clone(&served_http),
+            census: census.clone(),
             blocking: Arc::clone(&blocking),
             makers: makers.clone(),
             editor: Arc::clone(&editor),

@@ -15,6 +15,7 @@ use super::http::{self, HttpLetter};
 use super::questions::Asker;
 use super::subscriptions::{Bounds, Lists};
 use super::tasks::{self, TaskLetter};
+use super::websocket;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Outbox, Post, ShardId, Tally};
 use crate::link::LinkOptions;
@@ -100,6 +101,8 @@ pub(super) struct Limits {
     /// What one request of HTTP may take.
     pub(super) http: RequestLimits,
     pub(super) patience: http::Patience,
+    /// What messages over WebSocket are held to.
+    pub(super) websocket: websocket::Rules,
     pub(super) sessions: http::Bounds,
     pub(super) requests_in_flight_max: usize,
     pub(super) request_max: Duration,

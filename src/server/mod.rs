@@ -21,6 +21,7 @@ mod subscriptions;
 mod tasks;
 
 mod http;
+mod websocket;
 
 mod desk;
 

@@ -5,10 +5,13 @@
 
 mod tiny;
 
+mod websocket;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 use crate::protocol::revision::Revision;
@@ -21,8 +24,10 @@ pub struct Options {
     pub profile: Profile,
     /// Lines of JSON over TCP.
     pub tcp: TcpOptions,
-    /// HTTP and WebSocket.
+    /// HTTP.
     pub http: HttpOptions,
+    /// WebSocket, through the door of HTTP.
+    pub websocket: WebSocketOptions,
     /// Lines of JSON over standard input and output.
     pub stdio: StdioOptions,
     /// What one message, one request and one connection may take.
@@ -100,9 +105,12 @@ pub struct HttpOptions {
     pub sessions_max: u32,
     /// How long a session may be idle: no request in flight, no stream open. Default 30 min.
     pub session_idle_max: Duration,
-    /// Events kept of one stream, for a client that comes back for them. Default 1,000.
+    /// Events kept of one stream, for a client that comes back for them: as long as its request
+    /// runs, and a minute longer where all was sent. Default 1,000.
     pub events_max: u32,
-    /// Bytes that the events of all streams hold, divided evenly among shards. Default 64 MiB.
+    /// Bytes that the events of all streams hold, divided evenly among shards. One stream holds
+    /// [`LimitOptions::outgoing_bytes_max`] of them; one event that is larger, such as a long
+    /// answer, may hold half of what is left. Default 64 MiB.
     pub event_bytes_max: usize,
     /// A request that has no answer after this long gets an event stream, so that its client sees
     /// that it lives. Default 15 s.

@@ -32,9 +32,17 @@ impl Outlet {
     /// The stream on which a session hears what belongs to no request.
     pub(super) const GENERAL: u32 = 0;
 
+    /// No stream: the session has no room for another one.
+    pub(super) const NOWHERE: u32 = u32::MAX;
+
     /// The way to a party for what belongs to no request.
     pub(super) const fn general(party: Party) -> Self {
         Self { party, stream: Self::GENERAL }
+    }
+
+    /// Whether an answer can come later.
+    pub(super) const fn may_wait(self) -> bool {
+        self.stream != Self::NOWHERE
     }
 }
 

@@ -153,7 +153,8 @@ impl Road {
         match Envelope::read(value) {
             Ok(Envelope::Request { id, method, params }) => {
                 let members = &CallParams::read(params);
-                self.request(passage, peer, &Asked { id, method, params, members })
+                let meta = &members.meta();
+                self.request(passage, peer, &Asked { id, method, params, members, meta })
             }
             Ok(Envelope::Notification { method, params }) => {
                 self.counters.requests.notifications += 1;

@@ -3,6 +3,7 @@
 use super::http::Exchange;
 use super::party::Said;
 use super::subscriptions::Subscriber;
+use super::websocket::Manner;
 use crate::link::Standing;
 use crate::observe::label::Transport;
 use crate::protocol::era::{Lifecycle, LogLevel};
@@ -27,8 +28,11 @@ pub(super) struct Session {
     pub(super) exchange: Option<Box<Exchange>>,
     /// How many of those there were.
     pub(super) exchanges: u32,
-    /// The connection ends with the answer to its last request.
+    /// The connection ends with the answer to its last request; over WebSocket: its peer has closed
+    /// it.
     pub(super) closes: bool,
+    /// How messages over WebSocket are written to it.
+    pub(super) manner: Manner,
     /// Whether it counts among the connections that are served (refused ones do not).
     pub(super) counted: bool,
 }
@@ -48,6 +52,7 @@ impl Session {
             exchange: None,
             exchanges: 0,
             closes: false,
+            manner: Manner::default(),
             counted,
         }
     }

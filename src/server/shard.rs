@@ -8,20 +8,22 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::calls::Calls;
 use super::desk::Desk;
 use super::driver::{Door, Parts, ShardDriver};
 use super::editor::{Drafts, Editor, Makers};
-use super::http::{self, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
+use super::http::{self, Census, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
 use super::letter::{Letter, Limits};
-use super::options::{HttpOptions, Options};
+use super::options::{HttpOptions, Options, WebSocketOptions};
 use super::pipeline::Road;
 use super::questions::Questions;
 use super::questions::rounds::Rounds;
 use super::session::Session;
 use super::subscriptions::{Bounds, Subscriptions};
 use super::tasks::{self, Names, Tasks};
+use super::websocket::{Rules, WebSockets};
 use crate::base::time::Calendar;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::host::Host;
@@ -31,18 +33,27 @@ use crate::engine::ring::{Listener, Operation, Ring, Socket};
 use crate::engine::shard::Shard;
 use crate::guard::draws::Draws;
 use crate::guard::origin::OriginGuard;
-use crate::link::{Framing, Link, LinkOptions, Stream};
+use crate::link::{FrameOptions, Framing, Link, LinkOptions, Stream};
 use crate::observe::counters::Counters;
 use crate::observe::label::Transport;
 use crate::protocol::json::{self, Parser};
 use crate::service::Catalog;
 use crate::transport::http::ladder::Profile;
+use crate::transport::websocket::handshake::Accepts;
 
 /// Connections beyond the limit that may be told so at the same time, on each shard.
 pub(super) const REFUSALS_MAX: u32 = 64;
 
-/// Streams of one session that have ended and were not sent to their end.
+/// Streams of one session that have ended and that its client may come back for.
 const STREAMS_KEPT_MAX: usize = 16;
+
+/// How long a stream that was sent to its end can be resumed: twice as long as a client waits for
+/// the next comment before it knows that its connection is dead.
+const STREAM_LINGER: Duration = Duration::from_mins(1);
+
+/// How many such streams a shard has at once: below 1 MiB besides their events, which have a bound
+/// of their own.
+const STREAMS_LINGERING_MAX: usize = 4_096;
 
 /// Whose draws the names of sessions are: behind those of every shard's tasks.
 const SESSION_DRAWS: u32 = 1 << 16 | 1;
@@ -59,6 +70,7 @@ pub struct ShardSeed {
     pub(super) post: Post<Letter>,
     pub(super) served: Arc<Tally>,
     pub(super) served_http: Arc<Tally>,
+    pub(super) census: Census,
     pub(super) blocking: Arc<BlockingPool>,
     pub(super) makers: Makers,
     pub(super) editor: Arc<Editor>,
@@ -151,7 +163,12 @@ impl ShardSeed {
         let ids = SessionIds::new(shard, shards, draws);
         let options = &self.options.http;
         let http = Http::new(
-            Profile { strict: options.strict, legacy: options.legacy, sse_pair: options.sse_pair },
+            Profile {
+                strict: options.strict,
+                legacy: options.legacy,
+                sse_pair: options.sse_pair,
+                websocket: self.options.websocket.path.as_deref().map(Rc::from),
+            },
             self.guard,
             limits.http,
             limits.patience,
@@ -181,6 +198,7 @@ impl ShardSeed {
             letters_waiting_max: self.options.engine.mesh.lane_letters_max as usize,
             counters: Counters::default(),
         };
+        let accepts = Accepts { deflate: self.options.websocket.deflate };
         let nesting_max = self.options.limits.nesting_max;
         ShardDriver::new(Parts {
             link: Link::new(link),
@@ -189,7 +207,9 @@ impl ShardSeed {
             mailbox: self.seat.open(ring.waker()),
             served: self.served,
             served_http: self.served_http,
+            census: self.census,
             http,
+            websockets: WebSockets::new(limits.websocket, accepts),
             limits,
         })
     }
@@ -211,6 +231,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
         held_bytes_max: options.limits.memory_bytes_max / shards.max(1),
+        frames: frames(&options.websocket),
         ..LinkOptions::default()
     };
     Limits {
@@ -219,6 +240,7 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
         http_connections_max: options.http.connections_max as usize,
         http: options.request_limits(),
         patience: patience(&options.http),
+        websocket: Rules::of(options),
         sessions: http::Bounds {
             // Each shard may begin one, whichever shard a client comes to.
             sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
@@ -235,6 +257,8 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
                 },
             },
             event_bytes_max: options.http.event_bytes_max / shards.max(1),
+            linger: STREAM_LINGER,
+            lingering_max: STREAMS_LINGERING_MAX,
         },
         requests_in_flight_max: options.limits.requests_in_flight_max as usize,
         request_max: options.limits.request_max,
@@ -254,6 +278,17 @@ pub(super) fn limits(options: &Options, shards: usize) -> Limits {
             name_bytes_max: options.limits.subscription_uri_bytes_max,
             held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
         },
+    }
+}
+
+/// How long and how much connections of WebSocket may wait.
+const fn frames(options: &WebSocketOptions) -> FrameOptions {
+    FrameOptions {
+        buffer_bytes_max: options.frame_buffer_bytes_max,
+        drain_max: options.drain_max,
+        fragment_max: options.fragment_max,
+        idle_max: options.idle_max,
+        ping_max: options.ping,
     }
 }
 

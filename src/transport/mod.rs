@@ -7,3 +7,4 @@
 
 pub mod http;
 pub mod ndjson;
+pub mod websocket;

@@ -224,7 +224,30 @@ fn what_is_odd_is_a_warning_where_it_was_given() {
           let in only where they were loaded from its address: under a name browsers are \
           refused; list the name in http.hosts, and foreign pages in http.origins"]
     );
+    assert_eq!(
+        warnings("[http]\naddress = \"off\"\n[websocket]\npath = \"/ws\"\nping_ms = \"1h\"\n"),
+        [
+            "corelane.toml:4: websocket.path: /ws has no effect: http.address is off, and there is \
+             no other door; leave it out, or give an address with http.address",
+            "corelane.toml:5: websocket.ping_ms: peers that are silent are closed before they are \
+             asked by a ping; ping sooner, or raise websocket.idle_ms_max"
+        ]
+    );
     assert!(warnings("http.strict = 2026-07-28").is_empty());
+}
+
+#[test]
+fn a_path_that_is_none_or_taken_is_refused() {
+    let refusal = |text: &str| from_file(text).unwrap_err().to_string();
+    assert_eq!(
+        refusal("websocket.path = \"ws\""),
+        "corelane.toml:1: websocket.path: \"ws\" does not begin with /; \
+         write a path such as /mcp/ws, or off"
+    );
+    assert_eq!(
+        refusal("websocket.path = \"/mcp\""),
+        "corelane.toml:1: websocket.path: /mcp is taken; write another path, or off"
+    );
 }
 
 #[cfg(unix)]

@@ -163,13 +163,14 @@ fn whoever_wants_no_more_than_one_answer_gets_one() {
 fn a_head_is_the_answer_without_its_body() {
     let stage = Stage::open(options());
     let mut client = stage.connect();
-    for path in ["/healthz", "/readyz"] {
+    for path in ["/", "/healthz", "/readyz", "/status"] {
         let whole = client.ask(&Request::new("GET", path));
         let head = client.ask(&Request::new("HEAD", path));
         assert_eq!((whole.status(), head.status()), (200, 200), "{path}");
         for field in ["Content-Type", "Content-Length", "Content-Security-Policy"] {
             assert_eq!(whole.head.field(field), head.head.field(field), "{path}");
         }
+        assert_eq!(whole.head.field("Content-Length"), Some(&*whole.body.len().to_string()));
         client.expect_alive();
     }
     drop(client);

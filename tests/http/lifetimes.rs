@@ -124,6 +124,30 @@ fn a_handshake_that_fails_begins_no_session() {
 }
 
 #[test]
+fn a_handshake_that_fails_costs_nobody_a_session() {
+    over_each_ring(|mut options| {
+        options.http.sessions_max = 1;
+        let stage = Stage::open(options);
+        let session = Session::begin(stage.address(), LEGACY);
+        let mut client = stage.connect().speaking(LEGACY);
+        let mut broken = initialize(1, LEGACY);
+        broken["params"]["capabilities"] = json!(7);
+        for _ in 0..4 {
+            let answer = client.ask(&Request::post(&broken));
+            assert!(answer.message()["error"].is_object(), "{answer:?}");
+        }
+        assert_eq!(client.ask(&session.post(&bare(2, "ping"))).status(), 200);
+        // One that does not fail takes its place.
+        let next = Session::begin(stage.address(), LEGACY);
+        client.ask(&session.post(&bare(3, "ping"))).expect_error(404, -32600, None);
+        assert_eq!(client.ask(&next.post(&bare(4, "ping"))).status(), 200);
+        drop(client);
+        let counted = stage.close().sessions;
+        assert_eq!((counted.begun, counted.evicted), (2, 1), "{counted:?}");
+    });
+}
+
+#[test]
 fn a_revision_that_has_no_sessions_is_answered_with_one_that_has() {
     let stage = Stage::open(options());
     let mut client: Client = stage.connect().speaking(LEGACY);

@@ -14,12 +14,14 @@
 
 mod abuse;
 mod batches;
+mod census;
 mod client;
 mod drains;
 mod guard;
 mod keeping;
 mod lifetimes;
 mod listening;
+mod lost;
 mod messages;
 mod modern;
 mod pair;
@@ -32,6 +34,7 @@ mod stage;
 mod streams;
 mod strict;
 mod telling;
+mod waiting;
 mod wire;
 
 #[path = "../support/judge.rs"]

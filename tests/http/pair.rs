@@ -1,4 +1,5 @@
-//! The two endpoints of 2024-11-05: a stream that begins a session, and one to post to.
+//! The two endpoints of 2024-11-05: a stream that begins a session, and one to post to. What comes
+//! on the stream has no name: nobody could come back for it.
 
 use corelane::server::Options;
 use serde_json::json;
@@ -30,7 +31,7 @@ impl Pair {
         let initialize = initialize(0, FIRST);
         pair.stream.expect_answer_to(&Request::post(&initialize));
         pair.post(stage, &initialize).expect_bare(202);
-        let answer = pair.stream.heard().1;
+        let answer = pair.stream.heard_once();
         assert_eq!(answer["result"]["protocolVersion"], FIRST, "{answer}");
         pair.post(stage, &notification("notifications/initialized")).expect_bare(202);
         pair
@@ -61,15 +62,15 @@ fn whatever_is_said_to_a_client_of_the_first_revision_comes_on_its_stream() {
         let mut pair = Pair::begin(&stage);
         for number in 0..16 {
             pair.post(&stage, &echo(number, "posted")).expect_bare(202);
-            let answer = pair.stream.heard().1;
+            let answer = pair.stream.heard_once();
             assert_eq!((&answer["id"], text(&answer)), (&json!(number), "posted"));
             let slow = with_progress(call("slow", "slow", json!({"steps": 1, "step_ms": 0})));
             pair.post(&stage, &slow).expect_bare(202);
-            assert_eq!(pair.stream.heard().1["method"], "notifications/progress");
-            assert_eq!(pair.stream.heard().1["id"], "slow");
+            assert_eq!(pair.stream.heard_once()["method"], "notifications/progress");
+            assert_eq!(pair.stream.heard_once()["id"], "slow");
         }
         stage.grow("more");
-        assert_eq!(pair.stream.heard().1["method"], "notifications/tools/list_changed");
+        assert_eq!(pair.stream.heard_once()["method"], "notifications/tools/list_changed");
         drop(pair);
         stage.close();
     });
@@ -85,13 +86,13 @@ fn calls_of_such_a_client_run_side_by_side_and_can_be_cancelled() {
             assert_eq!(stage.told(), "begun");
         }
         pair.post(&stage, &bare("ping", "ping")).expect_bare(202);
-        assert_eq!(pair.stream.heard().1["id"], "ping");
+        assert_eq!(pair.stream.heard_once()["id"], "ping");
         for id in 1..=4 {
             pair.post(&stage, &cancelled(id)).expect_bare(202);
             assert_eq!(stage.told(), "cancelled");
         }
         pair.post(&stage, &bare("ping", "ping")).expect_bare(202);
-        assert_eq!(pair.stream.heard().1["id"], "ping");
+        assert_eq!(pair.stream.heard_once()["id"], "ping");
         drop(pair);
         stage.close();
     });
@@ -139,7 +140,7 @@ fn a_session_is_reached_by_the_endpoint_that_it_began_at() {
             client.expect_alive();
         }
         pair.post(&stage, &echo(1, "still there")).expect_bare(202);
-        assert_eq!(text(&pair.stream.heard().1), "still there");
+        assert_eq!(text(&pair.stream.heard_once()), "still there");
         newer.connect().ask(&newer.end()).expect_bare(204);
         listener.expect_end_of_stream();
         drop((pair, listener));
@@ -155,7 +156,7 @@ fn what_is_posted_is_taken_whatever_it_is_and_told_on_the_stream() {
         for _ in 0..8 {
             let mut client = stage.connect().speaking(FIRST);
             client.ask(&pair.request(&json!(0)).body("{")).expect_bare(202);
-            assert_eq!(pair.stream.heard().1["error"]["code"], -32700);
+            assert_eq!(pair.stream.heard_once()["error"]["code"], -32700);
             let asking = pair.request(&json!(0)).field("Content-Type", "text/plain");
             client.ask(&asking).expect_error(415, -32600, None);
             client.ask(&pair.request(&json!(0)).verb("GET")).expect_error(405, -32600, None);
@@ -189,7 +190,7 @@ fn a_drain_ends_the_stream_after_what_is_owed() {
         pair.post(&stage, &call(1, "hold", json!({}))).expect_bare(202);
         assert_eq!(stage.told(), "begun");
         stage.open_gate();
-        assert_eq!(text(&pair.stream.heard().1), "held");
+        assert_eq!(text(&pair.stream.heard_once()), "held");
         stage.drain();
         pair.stream.expect_end_of_stream();
         pair.stream.expect_end_or_reset();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::messages::{LEGACY, WITH_SESSIONS, call, echo, text, with_progress};
+use crate::messages::{LEGACY, WITH_SESSIONS, call, text, with_progress};
 use crate::session::Session;
 use crate::stage::{Stage, on_one_shard_and_two};
 
@@ -65,12 +65,7 @@ fn an_answer_that_came_while_its_client_was_away_waits_for_it() {
         let (client, [_, second]) = begin(&stage, &session, "a");
         lose(&stage, client);
         stage.open_gate();
-        // Answered when its id is free again.
-        let is_free = || {
-            let answer = session.connect().ask(&session.post(&echo("a", "free"))).message();
-            answer.get("result").is_some()
-        };
-        while !is_free() {}
+        session.until_answered("a");
         let mut client = session.connect();
         client.ask_stream(&session.resume(&second));
         assert_eq!(text(&client.heard().1), "held");
@@ -216,20 +211,12 @@ fn a_log_keeps_the_newest_events_and_no_more_than_it_may() {
         };
         assert_eq!(text(&answer), "took 50 steps of 0 ms");
         client.expect_end_of_stream();
-        // It was sent to its end: there is nothing to come back for, once that is known.
-        let again = session.resume(&format!("{stream}-1"));
-        loop {
-            let mut other = session.connect();
-            other.send(&again);
-            let head = other.head();
-            if head.status == 400 {
-                other.rest_of(head);
-                break;
-            }
-            other.follow(&head);
-            assert!(other.rest_of_stream().len() <= 4, "no more than is kept");
-        }
-        drop(client);
+        // It was sent to its end, which nobody but its client knows to have arrived.
+        let mut other = session.connect();
+        other.ask_stream(&session.resume(&format!("{stream}-1")));
+        let kept = other.rest_of_stream();
+        assert_eq!((kept.len(), kept.last()), (4, Some(&answer)), "no more than is kept");
+        drop((client, other));
         stage.close();
     });
 }
@@ -247,8 +234,7 @@ fn streams_that_ended_and_were_not_heard_are_bounded() {
         }
         stage.open_gate();
         for number in 0..20 {
-            let asking = session.post(&echo(format!("call {number}"), "free"));
-            while session.connect().ask(&asking).message().get("result").is_none() {}
+            session.until_answered(&format!("call {number}"));
         }
         let mut kept = 0;
         for event in &lost {

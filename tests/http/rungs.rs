@@ -41,6 +41,25 @@ impl To {
 /// A session of another life.
 const UNKNOWN: &str = "6f0d5c1e-2b3a-4c4d-8e5f-60718293a4b5";
 
+/// A handshake of WebSocket that breaks one of its rungs.
+fn no_upgrade(step: Step) -> Request {
+    let good = Request::new("GET", "/mcp/ws")
+        .field("Upgrade", "websocket")
+        .field("Connection", "Upgrade")
+        .field("Sec-WebSocket-Version", 13)
+        .field("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
+    match step {
+        Step::UpgradeAlone => good.body("{}"),
+        Step::UpgradeVersion => good.field("Sec-WebSocket-Version", 8),
+        Step::UpgradeKey => good.field("Sec-WebSocket-Key", "short"),
+        Step::UpgradeProtocol => good.field("Sec-WebSocket-Protocol", "graphql-ws"),
+        _ => good.without("Upgrade"),
+    }
+}
+
+/// A revision that nobody speaks.
+const NO_VERSION: &str = "2999-01-01";
+
 /// The request that breaks a rung, and the id that its refusal names.
 fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
     let good = modern(echo(1, "hi"));
@@ -66,6 +85,7 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             None,
         ),
         Step::ContentType => (To::Usual, asking.field("Content-Type", "text/json"), None),
+        Step::ContentCoding => (To::Usual, asking.field("Content-Encoding", "gzip"), None),
         Step::AcceptBoth => (To::Usual, asking.field("Accept", "application/json"), None),
         Step::AcceptJson => (To::Strict, asking.field("Accept", "text/event-stream"), None),
         Step::AcceptStream => {
@@ -73,7 +93,7 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
         }
         Step::VersionPinned => (To::Strict, asking, None),
         Step::VersionOfStream => {
-            (To::Usual, session.listen().field("MCP-Protocol-Version", "1999-01-01"), None)
+            (To::Usual, session.listen().field("MCP-Protocol-Version", NO_VERSION), None)
         }
         Step::SessionInQuery => (To::Pair, asking.target("/messages?other=1"), None),
         Step::Parse => (To::Usual, asking.body("{\"jsonrpc\":"), None),
@@ -87,17 +107,15 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
         Step::StreamFree => (To::Usual, session.listen(), None),
         Step::EventKnown => (To::Usual, session.listen().field("Last-Event-ID", "9-9"), None),
         Step::Meta => (To::Usual, Request::modern(&echo(1, "hi")), one),
-        Step::VersionMirrored => {
-            (To::Usual, asking.field("MCP-Protocol-Version", "2999-01-01"), one)
-        }
+        Step::VersionMirrored => (To::Usual, asking.field("MCP-Protocol-Version", NO_VERSION), one),
         Step::MethodMirrored => (To::Usual, asking.without("Mcp-Method"), one),
         Step::NameMirrored => (To::Usual, asking.field("Mcp-Name", "ECHO"), one),
         Step::Version => {
             let message = with(&|message| {
-                message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] =
-                    json!("2999-01-01");
+                let version = "io.modelcontextprotocol/protocolVersion";
+                message["params"]["_meta"][version] = json!(NO_VERSION);
             });
-            (To::Usual, Request::modern(&message).field("MCP-Protocol-Version", "2999-01-01"), one)
+            (To::Usual, Request::modern(&message).field("MCP-Protocol-Version", NO_VERSION), one)
         }
         Step::Method => (To::Usual, Request::modern(&modern(request(1, "ping", json!({})))), one),
         Step::ParametersMirrored => {
@@ -108,6 +126,7 @@ fn broken(step: Step, session: &Session) -> (To, Request, Option<Value>) {
             let message = modern(call(1, "test_missing_capability", json!({})));
             (To::Usual, Request::modern(&message), one)
         }
+        step => (To::Usual, no_upgrade(step), None),
     };
     (to, request, id)
 }
@@ -166,6 +185,8 @@ fn of_two_rungs_that_are_broken_the_lower_is_told() {
     client.ask(&request).expect_error(400, -32700, None);
     request = request.field("Accept", "text/html");
     client.ask(&request).expect_error(406, -32600, None);
+    request = request.field("Content-Encoding", "gzip");
+    client.ask(&request).expect_error(415, -32600, None);
     request = request.field("Content-Type", "text/html");
     client.ask(&request).expect_error(415, -32600, None);
     request = request.verb("PUT");
@@ -179,6 +200,29 @@ fn of_two_rungs_that_are_broken_the_lower_is_told() {
 }
 
 #[test]
+fn only_a_body_that_is_encoded_is_told_which_encoding_is_taken() {
+    let stage = Stage::open(options());
+    let mut client = stage.connect();
+    let good = Request::modern(&modern(echo(1, "hi")));
+    for coding in ["gzip", "br, identity", "X-Gzip"] {
+        // The first bytes of what gzip writes: no JSON, and not looked at.
+        let body = b"\x1f\x8b\x08\0\0\0\0\0";
+        let answer = client.ask(&good.clone().field("Content-Encoding", coding).body(body));
+        answer.expect_error(415, -32600, None);
+        assert_eq!(answer.head.field("Accept-Encoding"), Some("identity"), "{coding}");
+    }
+    // RFC 9110, section 12.5.3: else the client could take one reason for the other.
+    let answer = client.ask(&good.clone().field("Content-Type", "text/html"));
+    answer.expect_error(415, -32600, None);
+    assert_eq!(answer.head.field("Accept-Encoding"), None);
+    let answer = client.ask(&good.field("Content-Encoding", "identity"));
+    assert_eq!(answer.status(), 200, "{answer:?}");
+    client.expect_alive();
+    drop(client);
+    stage.close();
+}
+
+#[test]
 fn what_a_head_refuses_is_refused_before_its_body_comes() {
     let stage = Stage::open(options());
     let good = Request::modern(&modern(echo(1, "hi")));
@@ -187,6 +231,7 @@ fn what_a_head_refuses_is_refused_before_its_body_comes() {
         (good.clone().target("/else"), 404),
         (good.clone().verb("PUT"), 405),
         (good.clone().field("Content-Type", "text/plain"), 415),
+        (good.clone().field("Content-Encoding", "deflate"), 415),
         (good.clone().field("Accept", "text/plain"), 406),
         (good.clone().field("Content-Length", 1_u64 << 40), 413),
     ] {

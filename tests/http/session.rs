@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::messages::{initialize, notification};
+use crate::messages::{echo, initialize, notification};
 use crate::request::Request;
 
 /// A session.
@@ -64,6 +64,12 @@ impl Session {
     /// Its DELETE.
     pub(crate) fn end(&self) -> Request {
         self.say(Request::new("DELETE", "/mcp"))
+    }
+
+    /// Waits until a request has its answer, which may be on its way: its id is free again.
+    pub(crate) fn until_answered(&self, id: &str) {
+        let asking = self.post(&echo(id, "free"));
+        while self.connect().ask(&asking).message().get("result").is_none() {}
     }
 
     /// A connection whose stream has begun.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 use corelane::Catalog;
@@ -67,6 +67,12 @@ impl Stage {
         self.told.recv_timeout(PATIENCE).expect("a handler that tells")
     }
 
+    /// No handler may have anything to tell that the test does not know.
+    #[track_caller]
+    pub(crate) fn expect_nothing_told(&self) {
+        assert_eq!(self.told.try_recv(), Err(TryRecvError::Empty));
+    }
+
     /// Adds a tool that does nothing, which whoever listens hears of.
     pub(crate) fn grow(&self, name: &str) {
         let name = name.to_owned();
@@ -112,6 +118,9 @@ impl Stage {
     }
 }
 
+/// The length of what `long` answers: more than may wait for a client that does not read.
+pub(crate) const LONG_BYTES: usize = 3 << 20;
+
 /// How often the server is asked how it stands before the test fails: seconds.
 const ASKED_MAX: usize = 200_000;
 
@@ -120,23 +129,25 @@ const ASKED_MAX: usize = 200_000;
 /// | tool | does |
 /// | --- | --- |
 /// | `hold` | tells the test, tells its progress, then waits for the gate |
+/// | `long` | the same, and answers at length |
+/// | `stall` | tells the test, then has its shard do nothing else before the gate opens |
 /// | `until-cancelled` | the same, but waits to be cancelled and tells the test that it was |
 /// | `ask` | asks a question by form |
 /// | `touch` | says that the resource `test://one` has changed |
 fn catalog(gate: &Arc<AtomicBool>, tell: &Sender<&'static str>) -> Catalog {
     let builder = Catalog::builder(ServerInfo::new("http", "1.0.0"));
-    let (gate, holding, waiting) = (Arc::clone(gate), tell.clone(), tell.clone());
+    let waiting = tell.clone();
+    let (gate, stalling) = (Arc::clone(gate), tell.clone());
     let tools = [
-        Tool::new("hold").local(move |_: NoArguments, live: Live| {
-            let (gate, tell) = (Arc::clone(&gate), holding.clone());
-            async move {
-                live.progress(1.0, None, Some("begun"));
-                tell.send("begun").ok();
-                while !gate.load(Ordering::Relaxed) {
-                    live.sleep(Duration::from_millis(1)).await?;
-                }
-                Ok(Outcome::text("held"))
+        hold("hold", "held".to_owned(), &gate, tell),
+        hold("long", "x".repeat(LONG_BYTES), &gate, tell),
+        Tool::new("stall").inline(move |_: NoArguments, answer| {
+            stalling.send("begun").ok();
+            while !gate.load(Ordering::Relaxed) {
+                std::thread::yield_now();
             }
+            answer.text("stalled");
+            Ok(())
         }),
         Tool::new("until-cancelled").local(move |_: NoArguments, live: Live| {
             let tell = waiting.clone();
@@ -162,6 +173,27 @@ fn catalog(gate: &Arc<AtomicBool>, tell: &Sender<&'static str>) -> Catalog {
     let resource = Resource::new("test://one", "one").text("text");
     let catalog = demo::offer(builder).tools(tools).resources([resource]).build();
     catalog.expect("services that fit together")
+}
+
+/// A tool that waits for the gate before it answers with `text`.
+fn hold(
+    name: &'static str,
+    text: String,
+    gate: &Arc<AtomicBool>,
+    tell: &Sender<&'static str>,
+) -> Tool {
+    let (gate, tell) = (Arc::clone(gate), tell.clone());
+    Tool::new(name).local(move |_: NoArguments, live: Live| {
+        let (gate, tell, text) = (Arc::clone(&gate), tell.clone(), text.clone());
+        async move {
+            live.progress(1.0, None, Some("begun"));
+            tell.send("begun").ok();
+            while !gate.load(Ordering::Relaxed) {
+                live.sleep(Duration::from_millis(1)).await?;
+            }
+            Ok(Outcome::text(text))
+        }
+    })
 }
 
 /// A tool that does nothing.

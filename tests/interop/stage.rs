@@ -47,6 +47,8 @@ pub(crate) enum Transport {
     Http,
     /// HTTP with SSE, the two endpoints of 2024-11-05.
     Pair,
+    /// The one connection of a WebSocket.
+    WebSocket,
 }
 
 impl Sdk {
@@ -72,6 +74,8 @@ impl Sdk {
             Self::TypeScript => {
                 let mut command = Command::new("node");
                 command.env("INTEROP_PACKAGES", installed().join("node"));
+                // Node.js 20 has a WebSocket for those who ask, later ones for everybody.
+                command.args(["--experimental-websocket", "--no-warnings"]);
                 command.arg(scripts.join("typescript/client.mjs"));
                 command
             }
@@ -166,6 +170,11 @@ fn watched(
         Transport::Pair => {
             let serving = Serving::start(&[&["--http-sse-pair", "true"], options].concat());
             client.arg(serving.url("/sse"));
+            Some(serving)
+        }
+        Transport::WebSocket => {
+            let serving = Serving::start(options);
+            client.arg(serving.url("/mcp/ws").replacen("http", "ws", 1));
             Some(serving)
         }
     };

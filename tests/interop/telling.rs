@@ -19,7 +19,7 @@ fn typescript_hears_progress_and_the_log_messages_that_it_asked_for() {
     in_both_eras(Sdk::TypeScript, "telling", expect_telling);
 }
 
-fn expect_telling(summary: &Value, era: Era) {
+pub(crate) fn expect_telling(summary: &Value, era: Era) {
     expect_progress(&summary["progress"]);
     let texts = ["Tool execution started", "Tool processing data", "Tool execution completed"];
     let logs = texts.map(|text| json!({ "level": "info", "data": text }));

@@ -4,7 +4,15 @@
 #[cfg(test)]
 mod ends;
 #[cfg(test)]
+mod frame_schedules;
+#[cfg(test)]
+mod frames;
+#[cfg(test)]
+mod partings;
+#[cfg(test)]
 mod pauses;
+#[cfg(test)]
+mod peer;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
@@ -12,6 +20,12 @@ mod script;
 #[cfg(test)]
 mod sends;
 #[cfg(test)]
+mod silences;
+#[cfg(test)]
 mod stage;
 #[cfg(test)]
+mod strains;
+#[cfg(test)]
 mod times;
+#[cfg(test)]
+mod upgrades;

@@ -1,5 +1,5 @@
-//! A link, its ring and the least driver that there can be: it hears lines and says what the test
-//! tells it to.
+//! A link, its ring and the least driver that there can be: it hears lines, requests or messages
+//! and says what the test tells it to. Whoever asks it for anything over HTTP is upgraded.
 
 use std::io;
 use std::time::Duration;
@@ -7,9 +7,16 @@ use std::time::Duration;
 use corelane::base::slab::Key;
 use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
-use corelane::link::{Ending, Framing, Link, LinkOptions, Next, Stream};
+use corelane::link::{Ending, Frame, FrameOptions, Framing, Link, LinkOptions, Next, Stream};
+use corelane::transport::http::limits::Limits;
+use corelane::transport::http::reader;
 use corelane::transport::ndjson::{Line, PADDING};
+use corelane::transport::websocket::code::CloseCode;
+use corelane::transport::websocket::limits::FrameLimits;
+use corelane::transport::websocket::reader::FrameReader;
+use corelane::transport::websocket::writer;
 
+use crate::peer;
 use crate::script::Script;
 
 /// What the driver does with each line that it hears.
@@ -35,6 +42,8 @@ pub(crate) struct Stage {
     pub(crate) ended: Vec<(&'static str, Ending)>,
     /// Connections that the link said to abandon.
     pub(crate) abandoned: Vec<Key>,
+    /// Connections whose peer has closed, and the codes that they said.
+    pub(crate) left: Vec<(Key, Option<u16>)>,
 }
 
 /// Small bounds, reached within a test.
@@ -46,9 +55,22 @@ pub(crate) fn options() -> LinkOptions {
         linger_max: Duration::from_secs(1),
         message_bytes_max: 100,
         outgoing_bytes_max: 40,
+        frames: FrameOptions {
+            buffer_bytes_max: 40,
+            drain_max: Duration::from_millis(500),
+            fragment_max: Duration::from_secs(4),
+            idle_max: Duration::from_secs(10),
+            ping_max: Duration::from_secs(3),
+        },
         ..LinkOptions::default()
     }
 }
+
+/// What the driver says to an upgrade.
+pub(crate) const UPGRADED: &str = "101\r\n\r\n";
+
+/// A request that it takes for one.
+pub(crate) const UPGRADE: &[u8] = b"GET /mcp/ws HTTP/1.1\r\nHost: here\r\n\r\n";
 
 impl Stage {
     pub(crate) fn new(manner: Manner) -> Self {
@@ -60,12 +82,28 @@ impl Stage {
             heard: Vec::new(),
             ended: Vec::new(),
             abandoned: Vec::new(),
+            left: Vec::new(),
         }
     }
 
     /// A new connection over one socket.
     pub(crate) fn open(&mut self, socket: Socket) -> Key {
         self.open_pipes("tcp", socket, socket)
+    }
+
+    /// A new connection of requests over one socket.
+    pub(crate) fn open_requests(&mut self, socket: Socket) -> Key {
+        let framing = Framing::Requests;
+        let stream = Stream { receive: socket, send: socket, peer: None, framing };
+        self.link.open(&mut self.ring, stream, "http", self.now).unwrap()
+    }
+
+    /// A new connection of frames: the upgrade is over.
+    pub(crate) fn open_frames(&mut self, socket: Socket) -> Key {
+        let key = self.open_requests(socket);
+        self.arrive(socket, UPGRADE);
+        assert_eq!(self.drain(socket), UPGRADED);
+        key
     }
 
     /// A new connection over two sockets.
@@ -77,7 +115,8 @@ impl Stage {
     /// Bytes arrive, as far as the ring was asked for them.
     pub(crate) fn arrive(&mut self, socket: Socket, bytes: &[u8]) {
         let Some(key) = self.link.key(socket) else { return };
-        let read = if self.link.is_stashed(key) { 0 } else { self.read(key, bytes) };
+        let stashed = self.link.is_stashed(key);
+        let read = if stashed { 0 } else { self.read(key, &mut bytes.to_vec()) };
         if read < bytes.len() {
             self.link.stash(key, &bytes[read..]);
             self.link.pause(&mut self.ring, key);
@@ -85,7 +124,51 @@ impl Stage {
         self.link.weigh(key);
     }
 
-    fn read(&mut self, key: Key, bytes: &[u8]) -> usize {
+    fn read(&mut self, key: Key, bytes: &mut [u8]) -> usize {
+        let mut from = 0;
+        match self.link.framing(key) {
+            Framing::Lines => return self.read_lines(key, bytes),
+            Framing::Requests => self.read_requests(key, bytes, &mut from),
+            Framing::Frames => {}
+        }
+        if self.link.framing(key) == Framing::Frames {
+            self.read_frames(key, bytes, &mut from);
+        }
+        from
+    }
+
+    fn read_requests(&mut self, key: Key, bytes: &[u8], from: &mut usize) {
+        loop {
+            match self.link.next_request(key, bytes, from, &Limits::default(), self.now) {
+                reader::Next::Inside { .. } => {}
+                reader::Next::Assembled => drop(self.link.take_request(key)),
+                reader::Next::NeedMore => return,
+                other => panic!("{other:?}"),
+            }
+            self.link.outgoing(key).unwrap().extend_from_slice(UPGRADED.as_bytes());
+            assert!(self.link.adopt(key, FrameReader::new(), self.now));
+        }
+    }
+
+    fn read_frames(&mut self, key: Key, bytes: &mut [u8], from: &mut usize) {
+        let limits = FrameLimits { message_bytes_max: 100, ..FrameLimits::default() };
+        loop {
+            match self.link.next_frame(key, bytes, from, &limits, self.now) {
+                Frame::Inside { start, end, .. } => self.hear(key, &bytes[start..end]),
+                Frame::Assembled { .. } => {
+                    let (message, length) = self.link.take_message(key);
+                    assert!(message.len() >= length + PADDING);
+                    self.hear(key, &message[..length]);
+                    self.link.pool.give(message);
+                }
+                Frame::Closed(code) => self.left.push((key, code.map(CloseCode::number))),
+                Frame::Broken(fault) => self.link.break_off(key, fault, self.now),
+                Frame::NeedMore => return,
+            }
+        }
+    }
+
+    fn read_lines(&mut self, key: Key, bytes: &[u8]) -> usize {
         let mut from = 0;
         loop {
             match self.link.next_line(key, bytes, &mut from, self.now) {
@@ -113,10 +196,16 @@ impl Stage {
         self.heard.push(line);
     }
 
-    /// Says a line to a peer, where there is one to hear it.
-    pub(crate) fn say(&mut self, key: Key, line: &str) {
-        if let Some(out) = self.link.outgoing(key) {
-            out.extend_from_slice(line.as_bytes());
+    /// Says a text to a peer, where there is one to hear it.
+    pub(crate) fn say(&mut self, key: Key, text: &str) {
+        let framing = self.link.framing(key);
+        let Some(out) = self.link.outgoing(key) else { return };
+        if framing == Framing::Frames {
+            let mark = writer::begin(out);
+            out.extend_from_slice(text.as_bytes());
+            writer::end(out, mark);
+        } else {
+            out.extend_from_slice(text.as_bytes());
             out.push(b'\n');
         }
     }
@@ -143,21 +232,36 @@ impl Stage {
 
     /// The send of a socket is over and all of it went: the bytes.
     pub(crate) fn sent_all(&mut self, socket: Socket) -> String {
+        String::from_utf8(self.sent_bytes(socket)).unwrap()
+    }
+
+    /// The same where the bytes are no text.
+    pub(crate) fn sent_bytes(&mut self, socket: Socket) -> Vec<u8> {
         let (buffer, from) = &self.ring.sends[&socket];
-        let text = String::from_utf8(buffer[*from..].to_vec()).unwrap();
-        self.sent(socket, &Ok(text.len()));
-        text
+        let bytes = buffer[*from..].to_vec();
+        self.sent(socket, &Ok(bytes.len()));
+        bytes
     }
 
     /// Everything that a peer reads from here on, until nothing more comes.
     pub(crate) fn drain(&mut self, socket: Socket) -> String {
-        let mut text = String::new();
+        String::from_utf8(self.drain_bytes(socket)).unwrap()
+    }
+
+    /// The same where the bytes are no text.
+    pub(crate) fn drain_bytes(&mut self, socket: Socket) -> Vec<u8> {
+        let mut bytes = Vec::new();
         self.flush();
         while self.ring.sends.contains_key(&socket) {
-            text += &self.sent_all(socket);
+            bytes.extend(self.sent_bytes(socket));
             self.flush();
         }
-        text
+        bytes
+    }
+
+    /// The same as frames: each as its kind and what it says.
+    pub(crate) fn drain_frames(&mut self, socket: Socket) -> Vec<String> {
+        peer::frames(&self.drain_bytes(socket))
     }
 
     /// The ring says that nothing more will be received.
@@ -191,8 +295,8 @@ impl Stage {
         match next {
             Next::Nothing => {}
             Next::Resume(key) => {
-                let (bytes, from) = self.link.unstash(key);
-                let read = self.read(key, &bytes[from..]);
+                let (mut bytes, from) = self.link.unstash(key);
+                let read = self.read(key, &mut bytes[from..]);
                 self.link.restash(key, bytes, from + read);
                 self.link.receive_again(&mut self.ring, key);
                 self.last_line(key);

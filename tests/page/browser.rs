@@ -156,13 +156,15 @@ impl Drop for Browser {
     }
 }
 
-/// Without a sandbox, because containers forbid it and the only page is ours.
-const FLAGS: [&str; 7] = [
+/// Without a sandbox, because containers forbid it and every page is ours. One name that is none of
+/// this machine leads to it nevertheless: for pages of somebody else.
+const FLAGS: [&str; 8] = [
     "--headless=new",
     "--remote-debugging-pipe",
     "--no-sandbox",
     "--no-first-run",
     "--disable-gpu",
     "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP elsewhere.example 127.0.0.1",
     "about:blank",
 ];

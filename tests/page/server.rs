@@ -7,6 +7,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// How long a test waits for anything: a loaded machine is no reason to fail.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -17,10 +19,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the demo services on a port of the system's choice.
-    pub(crate) fn start() -> Self {
+    /// Starts the demo services on a port of the system's choice, with `options` more.
+    pub(crate) fn start(options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_corelane"))
             .args(["serve", "--http", "127.0.0.1:0", "--tcp", "off"])
+            .args(options)
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -39,6 +42,12 @@ impl Server {
         });
         let address = addresses.recv_timeout(PATIENCE).expect("the server listens");
         Self { child, address }
+    }
+
+    /// Asks it to end when it has said goodbye to everybody.
+    pub(crate) fn drain(&self) {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, Signal::TERM).expect("a process that was not waited for takes signals");
     }
 
     /// Ends it at once, as a crash does.

@@ -25,7 +25,7 @@ impl Stage {
     /// Starts a server, opens its page and waits until it shows the tools.
     pub(crate) fn open() -> Self {
         let mut stage =
-            Self { server: Server::start(), browser: Browser::start(), expected: Vec::new() };
+            Self { server: Server::start(&[]), browser: Browser::start(), expected: Vec::new() };
         stage.look(1280, 900, "light");
         let address = stage.address("/");
         stage.browser.ask("Page.navigate", &json!({ "url": address }));

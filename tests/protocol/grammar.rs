@@ -5,7 +5,7 @@
 //! its opinion on every row.
 
 use crate::stage::reencoded;
-use corelane::protocol::json::ParseError;
+use corelane::protocol::json::{Limits, PADDING_BYTES, ParseError, Parser};
 
 /// Valid, with what it is encoded as.
 const ACCEPTED: &[(&[u8], &str)] = &[
@@ -367,7 +367,8 @@ fn what_is_no_json_is_refused_wherever_it_stands() {
                 continue;
             }
             let outcome = reencoded(&placed);
-            assert_eq!(outcome, Err(ParseError::Syntax), "{shown} at place {index}");
+            let is_refused = matches!(outcome, Err(ParseError::Syntax | ParseError::Unread));
+            assert!(is_refused, "{shown} at place {index}: {outcome:?}");
         }
     }
 }
@@ -377,6 +378,25 @@ fn what_is_not_utf8_is_refused_by_that_name() {
     for text in NOT_UTF8 {
         for placed in placed(text) {
             assert_eq!(reencoded(&placed), Err(ParseError::Utf8), "{}", text.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn a_refused_text_was_utf8_or_is_as_it_was() {
+    let faults = REFUSED.iter().chain(NOT_UTF8);
+    // Decoded, what stands before the fault is shorter, and its rest may look broken.
+    for text in faults.flat_map(|text| placed(text)) {
+        for text in [text.clone(), [&b"[\"\\n\xc3\xa9\","[..], &text, b"]"].concat()] {
+            let mut bytes = text.clone();
+            bytes.resize(text.len() + PADDING_BYTES, b' ');
+            let outcome = Parser::new(Limits::default()).parse(&mut bytes, text.len()).err();
+            let shown = text.escape_ascii();
+            match outcome {
+                Some(ParseError::Syntax) => assert!(str::from_utf8(&text).is_ok(), "{shown}"),
+                Some(ParseError::Unread) => assert_eq!(&bytes[..text.len()], text, "{shown}"),
+                outcome => assert!(outcome != Some(ParseError::Depth), "{shown}"),
+            }
         }
     }
 }

@@ -5,68 +5,31 @@
 //! `CORELANE_SEED=0..9000` as many as there is time for.
 //! The mesh, whose lanes carry more than a server says today, has runs of its own.
 
+#[expect(dead_code, reason = "others count allocations")]
+#[path = "../alloc/counting.rs"]
+mod counting;
+
+#[path = "../support/damage.rs"]
+mod damage;
+
 mod tally;
 
-mod answer;
+mod world;
 
-mod message;
+mod talk;
 
-mod conversation;
+mod mesh;
 
-mod speaker;
-
-mod dialogue;
-
-mod scenario;
-
-mod watched;
-
-mod wire;
-
-mod client;
-
-mod lane;
-
-mod street;
-
-mod notices;
-
-mod stage;
-
-mod correspondence;
-
-mod courier;
-
-mod phrase;
-
-mod editions;
-
-mod commons;
-
-mod ledger;
-
-mod deed;
-
-mod errand;
-
-mod visitor;
-
-mod gathering;
-
-mod seeds;
-
-mod canaries;
-
-mod proofs;
-
-mod scenes;
-
-mod visits;
+mod meeting;
 
 mod web;
 
-use crate::scenario::{Chapter, Scenario};
+mod seeds;
+
+use crate::meeting::gathering;
+use crate::mesh::courier;
 use crate::seeds::{survey, survey_gatherings, survey_mesh};
+use crate::talk::scenario::{Chapter, Scenario};
 
 #[test]
 fn a_calm_server_answers_everything_once_and_in_order() {
@@ -111,7 +74,7 @@ fn letters_between_shards_come_once_and_in_the_order_of_their_lane() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for chapter in Chapter::ALL {
-        let run = || stage::run(&Scenario::draw(chapter, 1));
+        let run = || talk::stage::run(&Scenario::draw(chapter, 1));
         assert_eq!(run(), run(), "{chapter:?}");
     }
     assert_eq!(courier::run(1), courier::run(1));

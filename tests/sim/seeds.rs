@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::courier;
-use crate::gathering::{self, Plan};
-use crate::scenario::{ALWAYS, Chapter, Scenario};
-use crate::stage::{self, Report};
+use crate::meeting::gathering::{self, Plan};
+use crate::mesh::courier;
+use crate::talk::scenario::{ALWAYS, Chapter, Scenario};
+use crate::talk::stage::{self, Report};
 use crate::tally::Tally;
 
 /// Seeds that found something once, with their chapter: they are always run. A change of what a

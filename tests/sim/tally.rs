@@ -32,7 +32,7 @@ macro_rules! tally {
 tally! {
     /// Answers heard, errors included.
     answers,
-    /// Arrays of answers heard.
+    /// Arrays of answers heard, or of requests said.
     batches,
     /// Words of progress heard.
     progress,

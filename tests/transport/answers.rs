@@ -261,8 +261,8 @@ proptest! {
             "access-control-allow-headers", "access-control-allow-methods",
             "access-control-allow-origin", "access-control-expose-headers",
             "access-control-max-age", "cache-control", "connection", "content-length",
-            "content-type", "date", "mcp-session-id", "transfer-encoding", "vary",
-            "x-accel-buffering",
+            "content-type", "date", "mcp-session-id", "sec-websocket-version",
+            "transfer-encoding", "upgrade", "vary", "x-accel-buffering",
         ];
         for name in answer.names() {
             prop_assert!(known.contains(&name), "{} is none of ours", name);

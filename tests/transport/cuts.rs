@@ -7,6 +7,8 @@ use corelane::transport::http::fuzz::{self, Said};
 use corelane::transport::http::limits::Limits;
 use proptest::prelude::*;
 
+use crate::damage::damage;
+
 const LIMITS: Limits = Limits { head_bytes_max: 400, fields_max: 12, body_bytes_max: 60 };
 
 const REQUESTS: &[&str] = &[
@@ -56,31 +58,13 @@ fn draw(random: &mut Random) -> (Vec<u8>, Vec<usize>) {
     for _ in 0..=random.below(6) {
         let mut request = REQUESTS[random.below(REQUESTS.len())].as_bytes().to_vec();
         if random.chance(1, 3) {
-            damage(random, &mut request);
+            damage(random, &mut request, PIECES);
         }
         stream.extend(request);
     }
     let widest = 1 + random.below(200);
     let lengths = (0..stream.len()).map(|_| 1 + random.below(widest)).collect();
     (stream, lengths)
-}
-
-fn damage(random: &mut Random, request: &mut Vec<u8>) {
-    for _ in 0..=random.below(3) {
-        let at = random.below(request.len());
-        match random.below(4) {
-            0 => request.truncate(at + 1),
-            1 => request[at] = request[at].wrapping_add(1 << random.below(8)),
-            2 => drop(request.remove(at)),
-            _ => {
-                let piece = PIECES[random.below(PIECES.len())];
-                request.splice(at..at, piece.iter().copied());
-            }
-        }
-        if request.is_empty() {
-            return;
-        }
-    }
 }
 
 #[test]

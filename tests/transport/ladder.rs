@@ -10,7 +10,7 @@ use corelane::transport::http::ladder::{
 use corelane::transport::http::limits::Limits;
 
 /// (step, status, code): the table said once more.
-const EXPECTED: [(Step, u16, i32); 31] = [
+const EXPECTED: [(Step, u16, i32); 37] = [
     (Step::Frame, 400, -32600),
     (Step::Size, 413, -32012),
     (Step::Host, 403, -32600),
@@ -19,12 +19,18 @@ const EXPECTED: [(Step, u16, i32); 31] = [
     (Step::Verb, 405, -32600),
     (Step::ContentTypeNamed, 400, -32600),
     (Step::ContentType, 415, -32600),
+    (Step::ContentCoding, 415, -32600),
     (Step::AcceptBoth, 406, -32600),
     (Step::AcceptJson, 406, -32600),
     (Step::AcceptStream, 406, -32600),
     (Step::VersionPinned, 400, -32600),
     (Step::VersionOfStream, 400, -32022),
     (Step::SessionInQuery, 400, -32600),
+    (Step::UpgradeAsked, 426, -32600),
+    (Step::UpgradeAlone, 400, -32600),
+    (Step::UpgradeVersion, 426, -32600),
+    (Step::UpgradeKey, 400, -32600),
+    (Step::UpgradeProtocol, 400, -32600),
     (Step::Parse, 400, -32700),
     (Step::Message, 400, -32600),
     (Step::VersionNamed, 400, -32020),
@@ -44,11 +50,11 @@ const EXPECTED: [(Step, u16, i32); 31] = [
     (Step::Capability, 400, -32021),
 ];
 
-const USUAL: Profile = Profile { strict: None, legacy: true, sse_pair: false };
-const MODERN: Profile = Profile { strict: None, legacy: false, sse_pair: false };
-const PAIR: Profile = Profile { strict: None, legacy: true, sse_pair: true };
+const USUAL: Profile = Profile { strict: None, legacy: true, sse_pair: false, websocket: None };
+const MODERN: Profile = Profile { strict: None, legacy: false, sse_pair: false, websocket: None };
+const PAIR: Profile = Profile { strict: None, legacy: true, sse_pair: true, websocket: None };
 const STRICT: Profile =
-    Profile { strict: Some(Revision::V2025_06_18), legacy: true, sse_pair: true };
+    Profile { strict: Some(Revision::V2025_06_18), legacy: true, sse_pair: true, websocket: None };
 
 /// A request to be written down.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +62,7 @@ struct Request {
     verb: &'static str,
     target: &'static str,
     content_type: Option<&'static str>,
+    coding: Option<&'static str>,
     accept: Option<&'static str>,
     version: Option<&'static str>,
     session: Option<&'static str>,
@@ -65,6 +72,7 @@ const POST: Request = Request {
     verb: "POST",
     target: "/mcp",
     content_type: Some("application/json"),
+    coding: None,
     accept: Some("application/json, text/event-stream"),
     version: None,
     session: None,
@@ -73,6 +81,7 @@ const GET: Request = Request {
     verb: "GET",
     target: "/mcp",
     content_type: None,
+    coding: None,
     accept: Some("text/event-stream"),
     version: Some("2025-11-25"),
     session: Some("5e55"),
@@ -82,14 +91,22 @@ const PINNED: Request = Request { version: Some("2025-06-18"), ..POST };
 
 /// The ways up: for whom, a request that is admitted, the rungs that it passes.
 const WAYS: [(Profile, Request, &[Step]); 5] = [
-    (USUAL, POST, &[Step::Path, Step::Verb, Step::ContentType, Step::AcceptBoth]),
+    (
+        USUAL,
+        POST,
+        &[Step::Path, Step::Verb, Step::ContentType, Step::ContentCoding, Step::AcceptBoth],
+    ),
     (USUAL, GET, &[Step::Path, Step::Verb, Step::AcceptStream, Step::VersionOfStream]),
     (
         USUAL,
         Request { verb: "DELETE", accept: None, ..GET },
         &[Step::Path, Step::Verb, Step::VersionOfStream],
     ),
-    (PAIR, MESSAGE, &[Step::Path, Step::Verb, Step::ContentType, Step::SessionInQuery]),
+    (
+        PAIR,
+        MESSAGE,
+        &[Step::Path, Step::Verb, Step::ContentType, Step::ContentCoding, Step::SessionInQuery],
+    ),
     (
         STRICT,
         PINNED,
@@ -98,6 +115,7 @@ const WAYS: [(Profile, Request, &[Step]); 5] = [
             Step::Verb,
             Step::ContentTypeNamed,
             Step::ContentType,
+            Step::ContentCoding,
             Step::AcceptJson,
             Step::VersionPinned,
         ],
@@ -116,6 +134,7 @@ impl Request {
             Step::ContentTypeNamed => self.content_type = None,
             // What names nothing breaks the rung below.
             Step::ContentType => self.content_type = self.content_type.and(Some("text/plain")),
+            Step::ContentCoding => self.coding = Some("gzip"),
             Step::AcceptBoth | Step::AcceptStream => self.accept = Some("application/json"),
             Step::AcceptJson => self.accept = Some("text/event-stream"),
             Step::VersionPinned => self.version = Some("2025-11-25"),
@@ -132,6 +151,7 @@ impl Request {
     fn text(&self) -> String {
         let fields = [
             ("Content-Type", self.content_type),
+            ("Content-Encoding", self.coding),
             ("Accept", self.accept),
             ("MCP-Protocol-Version", self.version),
             ("Mcp-Session-Id", self.session),
@@ -143,20 +163,20 @@ impl Request {
     }
 
     /// What becomes of it.
-    fn climb(&self, profile: Profile) -> Result<String, Refusal> {
+    fn climb(&self, profile: &Profile) -> Result<String, Refusal> {
         climb(&self.text(), profile, |kind| format!("{kind:?}"))
     }
 }
 
-fn climb<T>(text: &str, profile: Profile, look: impl FnOnce(Kind<'_>) -> T) -> Result<T, Refusal> {
+fn climb<T>(text: &str, profile: &Profile, look: impl FnOnce(Kind<'_>) -> T) -> Result<T, Refusal> {
     let head = Head::parse(text.as_bytes(), &Limits::default()).unwrap().unwrap();
-    admit_head(&head, text.as_bytes(), &profile).map(look)
+    admit_head(&head, text.as_bytes(), profile).map(look)
 }
 
 /// The same with lines written by hand.
 fn climb_lines<T>(
     lines: &[&str],
-    profile: Profile,
+    profile: &Profile,
     look: impl FnOnce(Kind<'_>) -> T,
 ) -> Result<T, Refusal> {
     climb(&format!("{}\r\nHost: localhost\r\n\r\n", lines.join("\r\n")), profile, look)
@@ -190,7 +210,7 @@ fn nothing_of_a_body_is_read_below_the_last_rung_of_a_head() {
 
 #[test]
 fn every_rung_of_a_head_is_on_some_way_and_no_way_leaves_the_order() {
-    for (_, request, steps) in WAYS {
+    for (_, request, steps) in &WAYS {
         assert!(steps.is_sorted(), "{request:?}");
     }
     for rung in RUNGS.iter().filter(|rung| rung.by == Looker::Head) {
@@ -201,9 +221,9 @@ fn every_rung_of_a_head_is_on_some_way_and_no_way_leaves_the_order() {
 
 #[test]
 fn a_request_that_breaks_one_rung_is_refused_there() {
-    for (profile, request, steps) in WAYS {
+    for (profile, request, steps) in &WAYS {
         assert!(request.climb(profile).is_ok(), "{request:?}");
-        for &step in steps {
+        for &step in *steps {
             let refusal = request.broken(step).climb(profile).unwrap_err();
             assert_eq!(refusal.step, step, "{request:?}");
             assert_eq!(refusal.status, step.rung().status);
@@ -215,9 +235,10 @@ fn a_request_that_breaks_one_rung_is_refused_there() {
 
 #[test]
 fn a_request_that_breaks_several_rungs_is_told_of_the_lowest() {
-    for (profile, request, steps) in WAYS {
+    for (profile, request, steps) in &WAYS {
         for (place, &low) in steps.iter().enumerate() {
-            let broken = steps[place..].iter().fold(request, |request, step| request.broken(*step));
+            let broken =
+                steps[place..].iter().fold(*request, |request, step| request.broken(*step));
             assert_eq!(broken.climb(profile).unwrap_err().step, low, "{broken:?}");
         }
     }
@@ -225,7 +246,7 @@ fn a_request_that_breaks_several_rungs_is_told_of_the_lowest() {
 
 #[test]
 fn both_types_of_an_answer_are_accepted_by_name_or_by_range() {
-    let accepting = |accept| Request { accept, ..POST }.climb(USUAL);
+    let accepting = |accept| Request { accept, ..POST }.climb(&USUAL);
     for accept in [
         "application/json, text/event-stream",
         "text/event-stream;q=0.5,application/json",
@@ -241,8 +262,28 @@ fn both_types_of_an_answer_are_accepted_by_name_or_by_range() {
 }
 
 #[test]
+fn a_body_to_which_something_was_done_is_refused_however_that_is_written() {
+    let lines = ["POST /mcp HTTP/1.1", "Content-Type: application/json", "Accept: */*"];
+    let coded = |coding: &[&str]| {
+        let lines: Vec<&str> = lines.iter().chain(coding).copied().collect();
+        climb_lines(&lines, &USUAL, |_| ()).map_err(|refusal| refusal.step)
+    };
+    for coding in [&["Content-Encoding: identity"][..], &["content-encoding:"], &[]] {
+        assert_eq!(coded(coding), Ok(()), "{coding:?}");
+    }
+    for coding in [
+        &["Content-Encoding: gzip"][..],
+        &["CONTENT-ENCODING: Identity, GZIP"],
+        &["Content-Encoding: zstd", "Content-Encoding: identity"],
+        &["Content-Encoding: identity", "Content-Encoding: br"],
+    ] {
+        assert_eq!(coded(coding), Err(Step::ContentCoding), "{coding:?}");
+    }
+}
+
+#[test]
 fn the_strict_profile_answers_json_and_knows_one_revision() {
-    let climb = |request: Request| request.climb(STRICT).map_err(|refusal| refusal.step);
+    let climb = |request: Request| request.climb(&STRICT).map_err(|refusal| refusal.step);
     for accept in [None, Some("application/json"), Some("*/*")] {
         assert!(climb(Request { accept, ..PINNED }).is_ok(), "{accept:?}");
     }
@@ -252,7 +293,7 @@ fn the_strict_profile_answers_json_and_knows_one_revision() {
     assert_eq!(climb(Request { verb: "DELETE", ..GET }), Err(Step::VersionPinned));
     assert_eq!(climb(MESSAGE), Err(Step::Path));
     assert_eq!(climb(Request { target: "/sse", ..GET }), Err(Step::Path));
-    let refusal = GET.climb(STRICT).unwrap_err();
+    let refusal = GET.climb(&STRICT).unwrap_err();
     assert_eq!(refusal.allow, Some("POST, DELETE, OPTIONS"));
 }
 
@@ -264,18 +305,18 @@ fn a_get_without_a_session_or_of_a_modern_client_is_not_allowed() {
         Request { verb: "DELETE", session: None, ..GET },
         Request { verb: "DELETE", version: Some("2026-07-28"), ..GET },
     ] {
-        let refusal = request.climb(USUAL).unwrap_err();
+        let refusal = request.climb(&USUAL).unwrap_err();
         assert_eq!((refusal.step, refusal.allow), (Step::Verb, Some("POST, OPTIONS")));
     }
     for verb in ["GET", "DELETE"] {
-        let refusal = Request { verb, ..GET }.climb(MODERN).unwrap_err();
+        let refusal = Request { verb, ..GET }.climb(&MODERN).unwrap_err();
         assert_eq!((refusal.step, refusal.allow), (Step::Verb, Some("POST, OPTIONS")));
     }
 }
 
 #[test]
 fn a_session_id_means_nothing_where_there_are_no_sessions() {
-    let session = |profile: Profile, version| {
+    let session = |profile: &Profile, version| {
         let request = Request { version, session: Some("5e55"), ..POST };
         climb(&request.text(), profile, |kind| match kind {
             Kind::Post { session, .. } => session.map(<[u8]>::to_vec),
@@ -284,10 +325,10 @@ fn a_session_id_means_nothing_where_there_are_no_sessions() {
         .unwrap()
     };
     for version in [None, Some("2025-03-26"), Some("2025-11-25"), Some("1900-01-01")] {
-        assert_eq!(session(USUAL, version).as_deref(), Some(&b"5e55"[..]));
-        assert_eq!(session(MODERN, version), None);
+        assert_eq!(session(&USUAL, version).as_deref(), Some(&b"5e55"[..]));
+        assert_eq!(session(&MODERN, version), None);
     }
-    assert_eq!(session(USUAL, Some("2026-07-28")), None);
+    assert_eq!(session(&USUAL, Some("2026-07-28")), None);
 }
 
 #[test]
@@ -298,13 +339,13 @@ fn the_parts_that_a_session_needs_are_handed_on_as_they_came() {
         "Accept: text/event-stream",
         "Last-Event-ID: 3-17",
     ];
-    climb_lines(&lines, USUAL, |kind| {
+    climb_lines(&lines, &USUAL, |kind| {
         assert_eq!(kind, Kind::Stream { session: b"Abc", last_event: Some(b"3-17") });
     })
     .unwrap();
-    climb(&MESSAGE.text(), PAIR, |kind| assert_eq!(kind, Kind::Message { session: b"5e55" }))
+    climb(&MESSAGE.text(), &PAIR, |kind| assert_eq!(kind, Kind::Message { session: b"5e55" }))
         .unwrap();
-    assert_eq!(MESSAGE.climb(USUAL).unwrap_err().step, Step::Path);
+    assert_eq!(MESSAGE.climb(&USUAL).unwrap_err().step, Step::Path);
 }
 
 #[test]
@@ -312,16 +353,16 @@ fn pages_are_read_and_nothing_is_posted_to_them() {
     let paths = ["/", "/healthz", "/readyz", "/status", "/status?x=/mcp", "/healthz/"];
     for path in paths {
         for verb in ["GET", "HEAD"] {
-            let kind = climb_lines(&[&format!("{verb} {path} HTTP/1.1")], STRICT, |kind| {
+            let kind = climb_lines(&[&format!("{verb} {path} HTTP/1.1")], &STRICT, |kind| {
                 matches!(kind, Kind::Health | Kind::Page | Kind::Ready | Kind::Status)
             });
             assert_eq!(kind, Ok(true), "{verb} {path}");
         }
-        let refusal = Request { target: path, ..POST }.climb(USUAL).unwrap_err();
+        let refusal = Request { target: path, ..POST }.climb(&USUAL).unwrap_err();
         assert_eq!((refusal.step, refusal.allow), (Step::Verb, Some("GET, HEAD, OPTIONS")));
     }
     for path in ["//", "/mcp//", "/MCP", "/mcp/ws", "/.well-known/x", "/healthz%2f"] {
-        let refusal = Request { target: path, ..POST }.climb(USUAL).unwrap_err();
+        let refusal = Request { target: path, ..POST }.climb(&USUAL).unwrap_err();
         assert_eq!(refusal.step, Step::Path, "{path}");
     }
 }
@@ -332,7 +373,7 @@ fn options_is_a_preflight_where_a_page_asks_what_it_may() {
     let options = |target: &str, lines: &[&str]| {
         let line = format!("OPTIONS {target} HTTP/1.1");
         let lines: Vec<&str> = [line.as_str()].iter().chain(lines).copied().collect();
-        climb_lines(&lines, USUAL, |kind| format!("{kind:?}")).unwrap()
+        climb_lines(&lines, &USUAL, |kind| format!("{kind:?}")).unwrap()
     };
     let allow = "POST, GET, DELETE, OPTIONS";
     assert_eq!(options("/mcp", &asked), format!("{:?}", Kind::Preflight { allow }));

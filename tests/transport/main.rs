@@ -2,9 +2,11 @@
 //! lines come out. The model is three lines of code that no stream could use: split the whole text.
 //! Beside it: requests of HTTP/1.1, those that are taken, those that are refused, however cut.
 
-#[expect(dead_code, reason = "the tests of the parser ask for more")]
 #[path = "../alloc/counting.rs"]
 mod counting;
+
+#[path = "../support/damage.rs"]
+mod damage;
 
 mod cuts;
 mod refusals;
@@ -18,6 +20,8 @@ mod events;
 mod ladder;
 #[cfg(test)]
 mod mirror;
+#[cfg(test)]
+mod websocket;
 #[cfg(test)]
 mod wire;
 

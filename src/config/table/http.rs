@@ -142,7 +142,7 @@ pub(super) static SESSIONS: Section = Section {
             short: None,
             unit: Unit::Count { least: 0, most: 1_000_000 },
             about: "Events kept of one stream, for a client that comes back for them; 0 keeps \
-                    none.",
+                    none. A stream that was sent to its end is kept for a minute.",
             cost: "their texts, up to http.event_bytes_max",
             source: "MCP 2025-11-25, basic/transports: resumability",
             field: |options| &mut options.http.events_max,
@@ -151,8 +151,9 @@ pub(super) static SESSIONS: Section = Section {
             key: "http.event_bytes_max",
             short: None,
             unit: Unit::Bytes { least: KIB, most: 1024 * GIB },
-            about: "Bytes that the kept events of all streams hold, divided evenly among shards; \
-                    the oldest of a stream go first.",
+            about: "Bytes that the kept events of all streams hold, divided evenly among shards. \
+                    Streams that were sent go first, then the oldest events of a stream; one \
+                    stream holds outgoing_bytes_max, or a longer answer while there is room.",
             cost: "that many bytes, once as much was said",
             source: "MCP 2025-11-25, basic/transports: resumability",
             field: |options| &mut options.http.event_bytes_max,

@@ -14,6 +14,7 @@ mod http;
 mod limits;
 mod listeners;
 mod services;
+mod websocket;
 
 /// One option.
 #[derive(Debug)]
@@ -46,11 +47,12 @@ pub struct Section {
 }
 
 /// Every section, in the order of help.
-pub static SECTIONS: [&Section; 11] = [
+pub static SECTIONS: [&Section; 12] = [
     &engine::SERVER,
     &listeners::TCP,
     &http::HTTP,
     &http::SESSIONS,
+    &websocket::WEBSOCKET,
     &listeners::STDIO,
     &limits::LIMITS,
     &services::SERVICES,

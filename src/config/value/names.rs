@@ -1,4 +1,4 @@
-//! Names that HTTP goes by: hosts, origins, and the revision of the strict profile.
+//! Names that HTTP goes by: hosts, origins, paths, and the revision of the strict profile.
 //!
 //! What it keeps true: a list is held against the guard that will use it ([`OriginGuard`]), and
 //! refused in its words, before anything starts; what is refused leaves the value as it was.
@@ -29,6 +29,33 @@ impl Value for Vec<String> {
 
     fn show(&self, _: &Unit) -> String {
         if self.is_empty() { DEFAULT.to_owned() } else { self.join(",") }
+    }
+}
+
+/// A path as requests name it, or `off` for none. Whether something else stands there is not asked
+/// here.
+impl Value for Option<String> {
+    fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
+        if text == "off" {
+            *self = None;
+            return Ok(());
+        }
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte);
+        let what = if !text.starts_with('/') {
+            "does not begin with /"
+        } else if text.len() > 1 && text.ends_with('/') {
+            "ends with /, which is passed over at the end of a path"
+        } else if !text.bytes().all(is_plain) {
+            "has characters that no path has"
+        } else {
+            *self = Some(text.to_owned());
+            return Ok(());
+        };
+        Err(Refusal::new(format!("{text:?} {what}"), unit.shape()))
+    }
+
+    fn show(&self, _: &Unit) -> String {
+        self.clone().unwrap_or_else(|| "off".to_owned())
     }
 }
 
@@ -85,6 +112,20 @@ mod tests {
         let refusal = origins.read("mcp.example.com", &Unit::Origins).unwrap_err();
         assert!(refusal.what.starts_with("\"mcp.example.com\" is not an origin: "));
         assert_eq!(origins, ["before"]);
+    }
+
+    #[test]
+    fn a_path_is_one_that_a_request_can_name() {
+        let mut path = Some("/before".to_owned());
+        for text in ["/mcp/ws", "/", "/a%20b", "off", "/off"] {
+            path.read(text, &Unit::UrlPath).unwrap();
+            assert_eq!(path.show(&Unit::UrlPath), text);
+        }
+        for text in ["", "mcp/ws", "/mcp/", "/a?b", "/a#b", "/a b", "/ü", "ws://a/b", "/a\n"] {
+            let refusal = path.read(text, &Unit::UrlPath).unwrap_err();
+            assert_eq!(refusal.remedy, Unit::UrlPath.shape(), "{text:?}");
+        }
+        assert_eq!(path.as_deref(), Some("/off"));
     }
 
     #[test]

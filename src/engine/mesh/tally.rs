@@ -1,7 +1,7 @@
 //! A count that all shards share: how many places of a bounded number are taken.
 //!
 //! What it keeps true: at most the bound is taken at any time, whoever asks. It is touched when a
-//! connection comes and goes, never on the road.
+//! connection comes and goes or something else of its kind does, never on the road.
 
 use super::sync::{AtomicUsize, Ordering};
 
@@ -36,6 +36,13 @@ impl Tally {
         debug_assert!(before > 0, "a place was given back twice");
     }
 
+    /// Somebody has `now` places who had `before`, however many are taken: for counts without a
+    /// bound.
+    pub fn recount(&self, before: usize, now: usize) {
+        // Wraps where it has fewer than before; the sum over all is right again with that.
+        self.taken.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+
     /// Places taken at this moment.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
@@ -54,5 +61,14 @@ mod tests {
         tally.give();
         assert!(tally.try_take(2));
         assert_eq!(tally.taken(), 2);
+    }
+
+    #[test]
+    fn whoever_counts_anew_changes_the_sum_by_the_difference() {
+        let tally = Tally::default();
+        for (before, now, sum) in [(0, 7, 7), (0, 2, 9), (7, 3, 5), (3, 3, 5), (2, 0, 3)] {
+            tally.recount(before, now);
+            assert_eq!(tally.taken(), sum);
+        }
     }
 }

@@ -21,6 +21,9 @@ pub enum ParseError {
     Syntax,
     /// More keys, values and brackets than [`Limits::tokens_max`].
     Tokens,
+    /// Not JSON, which showed before any of it was read: a string that does not end, a control
+    /// character inside one, nothing at all. The text is as it was, and may not be UTF-8 either.
+    Unread,
     /// Not UTF-8.
     Utf8,
 }
@@ -72,7 +75,7 @@ impl Parser {
         if length > SURVEYED_BYTES_MIN {
             survey(&text[..length], &self.limits).map_err(|excess| match excess {
                 Excess::Nesting => ParseError::Depth,
-                Excess::Syntax => ParseError::Syntax,
+                Excess::Syntax => ParseError::Unread,
                 Excess::Tokens => ParseError::Tokens,
             })?;
         }
@@ -136,6 +139,8 @@ fn translate(error: &Error) -> ParseError {
         ErrorType::DepthLimitExceeded => ParseError::Depth,
         ErrorType::InputTooLarge => ParseError::Tokens,
         ErrorType::InvalidUtf8 => ParseError::Utf8,
+        // The first stage, which decodes nothing, does not say where.
+        _ if error.character().is_none() => ParseError::Unread,
         _ => ParseError::Syntax,
     }
 }
@@ -167,7 +172,7 @@ mod tests {
         );
         assert_eq!(outcome(&mut parser, b"{\"a\":"), Err(ParseError::Syntax));
         assert_eq!(outcome(&mut parser, b"\"\xff\""), Err(ParseError::Utf8));
-        assert_eq!(outcome(&mut parser, b""), Err(ParseError::Syntax));
+        assert_eq!(outcome(&mut parser, b""), Err(ParseError::Unread));
         assert_eq!(outcome(&mut parser, b"[null,true]").unwrap(), "[null,true]");
     }
 

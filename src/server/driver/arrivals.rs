@@ -110,8 +110,8 @@ impl ShardDriver {
             // Bytes that wait already go first.
             let read =
                 if self.link.is_stashed(key) { 0 } else { self.read(key, bytes, length, now) };
-            if read < length {
-                self.link.stash(key, &bytes[read..length]);
+            self.link.stash(key, &bytes[read..length]);
+            if self.link.is_stashed(key) {
                 self.link.pause(ring, key);
                 self.link.bound_stash(ring, key);
             }
@@ -120,14 +120,23 @@ impl ShardDriver {
         ring.release(lease);
     }
 
-    /// Carries the lines of an arrival (`bytes[..length]`, the rest is padding) down the road;
+    /// Carries the texts of an arrival (`bytes[..length]`, the rest is padding) down the road;
     /// returns how far it came before the connection was not to be read any more.
     #[inline]
     fn read(&mut self, key: Key, bytes: &mut [u8], length: usize, now: Moment) -> usize {
-        if self.link.framing(key) == Framing::Requests {
-            return self.read_requests(key, bytes, length, now);
-        }
         let mut from = 0;
+        match self.link.framing(key) {
+            Framing::Lines => {}
+            Framing::Requests => {
+                from = self.read_requests(key, bytes, length, now);
+                // One of them may have been to upgrade: what follows it is frames.
+                if from < length && self.link.framing(key) == Framing::Frames {
+                    from += self.read_frames(key, &mut bytes[from..], length - from, now);
+                }
+                return from;
+            }
+            Framing::Frames => return self.read_frames(key, bytes, length, now),
+        }
         loop {
             match self.link.next_line(key, &bytes[..length], &mut from, now) {
                 Line::Inside { start, end } => {
@@ -192,14 +201,22 @@ impl ShardDriver {
     /// that passes it is told and ended, so that the others keep their memory (seed 001, section 2,
     /// "Memory exhausted").
     #[inline]
-    fn weigh(&mut self, key: Key) {
+    fn weigh(&mut self, key: Key, now: Moment) {
         // What sessions keep for clients that may come back is held as well.
         let held_bytes = self.link.weigh(key) + self.http.sessions.held_bytes();
         if memory::admit(held_bytes, self.link.options.held_bytes_max) {
             return;
         }
+        let framing = self.link.framing(key);
         let Some(connection) = self.link.connections.get_mut(key) else { return };
         if connection.is_discarding() || connection.session.broken {
+            return;
+        }
+        let error = Error::internal("the server is short of memory; try again later");
+        if framing == Framing::Frames {
+            self.road.counters.faults.memory += 1;
+            self.forgo(key, &error, now);
+            self.link.weigh(key);
             return;
         }
         // The one peer of a process is not ended for it: it loses the message that it is in.
@@ -209,8 +226,7 @@ impl ShardDriver {
             return;
         }
         self.road.counters.faults.memory += 1;
-        let error = Error::internal("the server is short of memory; try again later");
-        if self.link.framing(key) == Framing::Requests {
+        if framing == Framing::Requests {
             self.road.count_error(&error);
             self.answer_unasked(key, &error);
             self.link.weigh(key);
@@ -229,7 +245,7 @@ impl ShardDriver {
     /// where it broke a limit.
     #[inline]
     pub(super) fn weigh_or_end<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
-        self.weigh(key);
+        self.weigh(key, now);
         self.close_broken(ring, key, now);
     }
 
@@ -279,6 +295,10 @@ impl ShardDriver {
             }
             self.link.pool.give(line);
         }
+        if self.link.framing(key) == Framing::Frames {
+            // It left without a close frame: nobody waits for answers.
+            self.cancel_all(key);
+        }
         self.end_streams(key);
         // Before the connection ends: one that owes nothing ends at once.
         self.dismiss_questions(Some(Party::Connection(key)), now);
@@ -295,6 +315,9 @@ impl ShardDriver {
             // Those that were refused were never let in.
             if session.counted {
                 self.count_closed(ending);
+            }
+            if session.transport == Transport::WebSocket {
+                self.websockets.count_end(ending, session.closes);
             }
             self.give_place(session.counted, session.transport);
             self.forget_streams(&mut session.subscriber);
@@ -325,7 +348,9 @@ impl ShardDriver {
     /// Takes a place among the connections that are served.
     fn take_place(&self, transport: Transport) -> bool {
         match transport {
-            Transport::Http => self.served_http.try_take(self.limits.http_connections_max),
+            Transport::Http | Transport::WebSocket => {
+                self.served_http.try_take(self.limits.http_connections_max)
+            }
             _ => self.served.try_take(self.limits.connections_max),
         }
     }
@@ -333,7 +358,7 @@ impl ShardDriver {
     fn give_place(&self, counted: bool, transport: Transport) {
         match transport {
             _ if !counted => {}
-            Transport::Http => self.served_http.give(),
+            Transport::Http | Transport::WebSocket => self.served_http.give(),
             _ => self.served.give(),
         }
     }
@@ -341,7 +366,7 @@ impl ShardDriver {
 
 /// A connection as the party that it is.
 #[inline]
-const fn peer_of(connection: &mut Connection<Session>) -> Peer<'_> {
+pub(super) const fn peer_of(connection: &mut Connection<Session>) -> Peer<'_> {
     let Connection { session, standing, outgoing, .. } = connection;
     Peer { session, standing, outgoing }
 }

@@ -15,6 +15,7 @@ mod plain;
 mod posting;
 mod sessions;
 mod speaking;
+mod upgrading;
 
 mod pair;
 
@@ -25,7 +26,8 @@ use crate::guard::origin::Blocked;
 use crate::protocol::error::{Error, Kind as Fault};
 use crate::protocol::message;
 use crate::protocol::revision::Revision;
-use crate::server::http::{Manner, RETRY_AFTER_SECONDS};
+use crate::server::http::{Http, Manner, RETRY_AFTER_SECONDS};
+use crate::server::session::Member;
 use crate::transport::http::fields::{Allowed, Fields};
 use crate::transport::http::head::{Field, Head, Verb};
 use crate::transport::http::ladder::{self, Kind, Refusal, Step};
@@ -90,6 +92,9 @@ impl ShardDriver {
                 Next::NeedMore => return from,
             }
             self.link.balance(key);
+            if from == length {
+                return length;
+            }
         }
     }
 
@@ -101,8 +106,8 @@ impl ShardDriver {
         (text, length): (&mut [u8], usize),
         now: Moment,
     ) {
-        let incoming = Incoming { key, head, bytes, manner: self.manner(head), now };
-        let kind = match self.admit(&incoming) {
+        let incoming = Incoming { key, head, bytes, manner: manner(&self.http, head), now };
+        let kind = match admit(&mut self.http, &incoming) {
             Ok(kind) => kind,
             Err(refusal) => return self.refuse(&incoming, &refusal),
         };
@@ -114,6 +119,7 @@ impl ShardDriver {
                 self.listen_to(&incoming, session, last_event);
             }
             Kind::End { session } => self.end_of_session(&incoming, session),
+            Kind::Upgrade => self.upgrade(&incoming),
             Kind::Events => self.begin_pair(&incoming),
             Kind::Message { session } => {
                 self.post_to_pair(&incoming, session, (text, length));
@@ -122,39 +128,12 @@ impl ShardDriver {
         }
     }
 
-    /// How the answers to a request are to be written, as far as its head tells.
-    fn manner(&self, head: &Head) -> Manner {
-        let strict = self.http.profile.strict;
-        Manner {
-            is_chunked: head.minor_version > 0,
-            closes: !head.keeps_alive || head.minor_version == 0,
-            may_stream: strict.is_none() && head.accept.event_stream,
-            is_modern: true,
-            session: None,
-            version: strict.map(Revision::as_str),
-        }
-    }
-
-    /// Asks the guard and the ladder.
-    fn admit<'a>(&self, incoming: &Incoming<'a>) -> Result<Kind<'a>, Refusal> {
-        let Incoming { head, bytes, .. } = *incoming;
-        let origin = incoming.origin();
-        if let Err(blocked) = self.http.origin.admit(head.field(bytes, Field::Host), origin) {
-            let step = match blocked {
-                Blocked::Host => Step::Host,
-                Blocked::Origin => Step::Origin,
-            };
-            return Err(step.refuse(blocked.message()));
-        }
-        ladder::admit_head(head, bytes, &self.http.profile)
-    }
-
     /// A head whose body is still to come: a request that is refused by its head is refused now,
     /// and a client that waits for a word before it sends the body hears it.
     fn foresee(&mut self, key: Key, now: Moment) {
         let Some((head, bytes)) = self.link.announced(key) else { return };
-        let manner = Manner { closes: true, ..self.manner(head) };
-        match self.admit(&Incoming { key, head, bytes, manner, now }) {
+        let manner = Manner { closes: true, ..manner(&self.http, head) };
+        match admit(&mut self.http, &Incoming { key, head, bytes, manner, now }) {
             Ok(_) if !head.expects_continue => {}
             Ok(_) => {
                 if let Some(out) = self.link.outgoing(key) {
@@ -176,7 +155,8 @@ impl ShardDriver {
         // A page of another origin is not told that this server is there.
         let origin = incoming.origin().filter(|_| *step != Step::Origin && *step != Step::Host);
         let origin = origin.map(Allowed::Origin);
-        let fields = Fields { allow: *allow, origin, ..incoming.fields() };
+        let takes_identity = *step == Step::ContentCoding;
+        let fields = Fields { allow: *allow, takes_identity, origin, ..incoming.fields() };
         self.answer_error(incoming, (*status, fields), error);
     }
 
@@ -269,4 +249,31 @@ impl ShardDriver {
             self.end_after_answer(incoming.key);
         }
     }
+}
+
+/// How the answers to a request are to be written, as far as its head tells.
+fn manner(http: &Http<Member>, head: &Head) -> Manner {
+    let strict = http.profile.strict;
+    Manner {
+        is_chunked: head.minor_version > 0,
+        closes: !head.keeps_alive || head.minor_version == 0,
+        may_stream: strict.is_none() && head.accept.event_stream,
+        is_modern: true,
+        session: None,
+        version: strict.map(Revision::as_str),
+    }
+}
+
+/// Asks the guard and the ladder.
+fn admit<'a>(http: &mut Http<Member>, incoming: &Incoming<'a>) -> Result<Kind<'a>, Refusal> {
+    let Incoming { head, bytes, .. } = *incoming;
+    let origin = incoming.origin();
+    if let Err(blocked) = http.origin.admit(head.field(bytes, Field::Host), origin) {
+        let step = match blocked {
+            Blocked::Host => Step::Host,
+            Blocked::Origin => Step::Origin,
+        };
+        return Err(step.refuse(blocked.message()));
+    }
+    ladder::admit_head(head, bytes, &http.profile)
 }

@@ -27,9 +27,11 @@ use crate::server::subscriptions::{
     List, Lists, Missed, Publication, Stream, Subject, Subscriber, Subscriptions,
 };
 use crate::server::tasks::TaskId;
+use crate::server::websocket::WebSockets;
 use crate::service::Catalog;
 use crate::transport::http::date::Date;
 use crate::transport::ndjson;
+use crate::transport::websocket::writer;
 
 impl ShardDriver {
     /// Offers the next edition of the catalog. When every shard does, all tell who listens what is
@@ -162,9 +164,9 @@ impl ShardDriver {
     }
 
     fn catch_up_one<R: Ring>(&mut self, ring: &mut R, key: Key, now: Moment) {
-        let drained_bytes = self.link.options.outgoing_bytes_max / 2;
         let Some(connection) = self.link.connections.get(key) else { return };
         let mut subscriber = connection.session.subscriber;
+        let drained_bytes = connection.queue_bytes_max(&self.link.options) / 2;
         if !subscriber.is_behind() || connection.queued_bytes() > drained_bytes {
             return;
         }
@@ -276,11 +278,21 @@ impl ShardDriver {
     }
 
     fn press_and_subscriptions(&mut self) -> (Press<'_>, &mut Subscriptions) {
-        let Self { link, http, road, publication, told, told_sessions, .. } = self;
+        let Self { link, http, websockets, road, publication, told, told_sessions, .. } = self;
         let Road { subscriptions, counters, .. } = road;
         let date = *http.date();
         let (now, touched) = (http.now(), &mut http.touched);
-        let press = Press { link, publication, counters, told, told_sessions, touched, date, now };
+        let press = Press {
+            link,
+            websockets,
+            publication,
+            counters,
+            told,
+            told_sessions,
+            touched,
+            date,
+            now,
+        };
         (press, subscriptions)
     }
 
@@ -294,6 +306,7 @@ impl ShardDriver {
 /// What writes frames to streams.
 struct Press<'a> {
     link: &'a mut Link<Session>,
+    websockets: &'a mut WebSockets,
     publication: &'a mut Publication,
     counters: &'a mut Counters,
     told: &'a mut Vec<Key>,
@@ -317,7 +330,7 @@ impl Press<'_> {
             }
         };
         let Some(connection) = self.link.connections.get_mut(key) else { return true };
-        if connection.queued_bytes() > self.link.options.outgoing_bytes_max {
+        if connection.queued_bytes() > connection.queue_bytes_max(&self.link.options) {
             connection.session.subscriber.fall_behind();
             self.counters.subscriptions.frames_withheld += 1;
             return false;
@@ -329,7 +342,7 @@ impl Press<'_> {
     /// Tells one legacy session that a list has changed.
     fn say_session(&mut self, list: List, key: Key) {
         let Some(connection) = self.link.connections.get_mut(key) else { return };
-        if connection.queued_bytes() > self.link.options.outgoing_bytes_max {
+        if connection.queued_bytes() > connection.queue_bytes_max(&self.link.options) {
             let is_news = connection.session.subscriber.miss(list);
             self.counters.subscriptions.frames_withheld += u64::from(is_news);
         } else {
@@ -340,12 +353,21 @@ impl Press<'_> {
     /// Writes one frame. Whoever is about to go misses nothing.
     #[inline]
     fn write(&mut self, change: &Change<'_>, key: Key, id: Option<Id<'_>>) {
-        if self.link.framing(key) == Framing::Requests {
+        let Some(connection) = self.link.connections.get(key) else { return };
+        let manner = connection.session.manner;
+        let framing = self.link.framing(key);
+        if framing == Framing::Requests {
             return self.write_event(change, key, id);
         }
         let Some(out) = self.link.outgoing(key) else { return };
-        self.publication.say(change, id, out);
-        ndjson::end_line(out);
+        if framing == Framing::Frames {
+            let mark = writer::begin(out);
+            self.publication.say(change, id, out);
+            self.websockets.end_frame(out, mark, manner);
+        } else {
+            self.publication.say(change, id, out);
+            ndjson::end_line(out);
+        }
         self.counters.traffic.messages_out += 1;
         self.counters.subscriptions.frames_published += 1;
         self.note_told(key);

@@ -14,6 +14,7 @@ use crate::protocol::rpc::Id;
 use crate::server::party::{Outlet, Party, Said};
 use crate::server::session::{Member, Session};
 use crate::transport::ndjson;
+use crate::transport::websocket::writer;
 
 impl ShardDriver {
     /// Where to write a text that is to be said; it goes to [`ShardDriver::say`].
@@ -30,9 +31,19 @@ impl ShardDriver {
                 self.say_over(key, (said, None), |out| out.extend_from_slice(&text));
             }
             Party::Connection(key) => {
-                if let Some(out) = self.link.outgoing(key) {
-                    out.extend_from_slice(&text);
-                    ndjson::end_line(out);
+                if let Some(connection) = self.link.connections.get(key)
+                    && let manner = connection.session.manner
+                    && let framing = self.link.framing(key)
+                    && let Some(out) = self.link.outgoing(key)
+                {
+                    if framing == Framing::Frames {
+                        let mark = writer::begin(out);
+                        out.extend_from_slice(&text);
+                        self.websockets.end_frame(out, mark, manner);
+                    } else {
+                        out.extend_from_slice(&text);
+                        ndjson::end_line(out);
+                    }
                     self.road.count_said(said);
                 }
             }
@@ -83,9 +94,8 @@ impl ShardDriver {
     pub(super) fn reads_along(&self, party: Party) -> bool {
         // What a session does not read waits for it within bounds of its own.
         let Party::Connection(key) = party else { return true };
-        let outgoing_bytes_max = self.link.options.outgoing_bytes_max;
-        let connection = self.link.connections.get(key);
-        connection.is_some_and(|connection| connection.queued_bytes() <= outgoing_bytes_max)
+        let (connection, options) = (self.link.connections.get(key), &self.link.options);
+        connection.is_some_and(|it| it.queued_bytes() <= it.queue_bytes_max(options))
     }
 
     /// Weighs what was said to a party; one that broke a limit ends.

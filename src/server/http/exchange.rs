@@ -213,8 +213,7 @@ impl Exchange {
         sse::endpoint(out, self.manner.framing(), uri);
     }
 
-    /// Answers with an error; as the last event, where a stream has begun: the request waited for
-    /// long.
+    /// Answers with an error. No stream has begun: its session decides whether there is one.
     pub(in crate::server) fn refuse(
         &self,
         out: &mut Vec<u8>,
@@ -222,22 +221,15 @@ impl Exchange {
         date: &Date,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        if self.is_streaming {
-            let mark = sse::begin_event(out, self.manner.framing(), None);
-            write(out);
-            sse::end_event(out, mark);
-            return sse::end_stream(out, self.manner.framing());
-        }
+        debug_assert!(!self.is_streaming, "a status comes first");
         let mark = self.manner.begin(out, (status, Body::Json), self.origin.as_deref(), date);
         write(out);
         response::end(out, mark);
     }
 
-    /// Answers with a status and nothing else; with nothing, where a stream has begun.
+    /// Answers with a status and nothing else. No stream has begun, as above.
     pub(in crate::server) fn answer_bare(&self, out: &mut Vec<u8>, status: Status, date: &Date) {
-        if self.is_streaming {
-            return sse::end_stream(out, self.manner.framing());
-        }
+        debug_assert!(!self.is_streaming, "a status comes first");
         let head = (status, Body::Nothing);
         let mark = self.manner.begin(out, head, self.origin.as_deref(), date);
         response::end(out, mark);

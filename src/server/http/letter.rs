@@ -39,7 +39,7 @@ pub(in crate::server) enum HttpLetter {
         /// Whether the client has got everything.
         is_sent: bool,
     },
-    /// The exchange has waited long: its stream is to begin.
+    /// The exchange has waited long: its stream is to begin, where its request is at work.
     Waits {
         /// Which session it belongs to.
         session: SessionId,
@@ -103,4 +103,6 @@ pub(in crate::server) enum Utterance {
     Open,
     /// An error that says at which step the request failed.
     Refused(Step),
+    /// A text that nobody can come back for: on the stream of a client of 2024-11-05.
+    Word(Bytes),
 }

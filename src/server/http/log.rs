@@ -2,7 +2,9 @@
 //!
 //! What it keeps true: events are counted from 1 in the order in which they were pushed; those that
 //! are kept are the newest ones without a gap; their number and their bytes are bounded
-//! ([`LogBounds`]), and the oldest go first. An empty log holds no memory.
+//! ([`LogBounds`]), and the oldest go first. An empty log holds no memory. An event that alone is
+//! more than a log may hold is kept all the same where there is plenty of room: it may be the
+//! answer that its client waits for, and an answer may be as long as it likes.
 //!
 //! What it does not do: know who reads, or write anything. An event is shared, so that one that
 //! goes to many streams is held once.
@@ -16,7 +18,8 @@ use bytes::Bytes;
 pub(in crate::server) struct LogBounds {
     /// Events.
     pub(in crate::server) events_max: usize,
-    /// Bytes that they hold, each with what it costs to keep it ([`EVENT_BYTES`]).
+    /// Bytes that they hold, each with what it costs to keep it ([`EVENT_BYTES`]). One that is
+    /// larger may hold half of the room that is left instead: so every further one finds some.
     pub(in crate::server) bytes_max: usize,
 }
 
@@ -48,7 +51,11 @@ impl EventLog {
         let number = self.last.checked_add(1)?;
         self.last = number;
         let cost = cost(&text);
-        let bytes_max = bounds.bytes_max.min(self.bytes.saturating_add(room));
+        let bytes_max = if cost > bounds.bytes_max {
+            self.bytes.saturating_add(room / 2)
+        } else {
+            bounds.bytes_max.min(self.bytes.saturating_add(room))
+        };
         let is_kept = cost <= bytes_max && bounds.events_max > 0;
         if is_kept {
             while self.events.len() >= bounds.events_max || self.bytes > bytes_max - cost {
@@ -99,7 +106,8 @@ impl EventLog {
     }
 }
 
-fn cost(text: &Bytes) -> usize {
+/// Bytes that an event holds.
+pub(super) fn cost(text: &Bytes) -> usize {
     text.len().saturating_add(EVENT_BYTES)
 }
 
@@ -169,10 +177,28 @@ mod tests {
     }
 
     #[test]
+    fn an_event_larger_than_a_log_takes_half_of_the_room_that_is_left_at_most() {
+        let mut log = EventLog::default();
+        push(&mut log, 10);
+        let large = 2_000 - EVENT_BYTES;
+        let entry = log.push(text(large), BOUNDS, 4_000).unwrap();
+        assert_eq!(
+            (entry.is_kept, kept(&log, 0), log.bytes()),
+            (true, vec![1, 2], 2_010 + EVENT_BYTES)
+        );
+        // What follows is kept as ever, and the large one goes for it.
+        assert_eq!(push(&mut log, 10), Entry { number: 3, is_kept: true });
+        assert_eq!((kept(&log, 0), log.bytes()), (vec![3], 10 + EVENT_BYTES));
+        let entry = log.push(text(large), BOUNDS, 3_900 - 2 * log.bytes()).unwrap();
+        assert_eq!((entry.is_kept, kept(&log, 0)), (false, vec![]));
+    }
+
+    #[test]
     fn an_event_too_large_to_be_kept_has_a_number_and_leaves_nothing() {
         let mut log = EventLog::default();
         push(&mut log, 10);
-        assert_eq!(push(&mut log, 1_000), Entry { number: 2, is_kept: false });
+        let entry = log.push(text(1_000), BOUNDS, 1_000).unwrap();
+        assert_eq!(entry, Entry { number: 2, is_kept: false });
         assert_eq!((kept(&log, 0), log.missing(0), log.bytes()), (vec![], 2, 0));
         assert_eq!(log.events.capacity(), 0);
         assert_eq!(push(&mut log, 10), Entry { number: 3, is_kept: true });

@@ -2,7 +2,7 @@
 //! which outlive the connections that their requests come through.
 //!
 //! `exchange` is one request and the answer to it, `letter` what shards write to each other about
-//! it, `page` what people see.
+//! it, `page` what people see, `census` what all shards have together.
 //!
 //! A session (2025-03-26 to 2025-11-25) is begun by `initialize` and belongs to the shard that
 //! answered it. Its name tells which shard that is (`identity`), so a request that arrives
@@ -29,8 +29,11 @@ mod letter;
 
 mod page;
 
+mod census;
+
 pub mod fuzz;
 
+pub(super) use self::census::{Census, Population};
 pub(super) use self::exchange::{Bearer, Exchange, Manner, RETRY_AFTER_SECONDS};
 pub(super) use self::identity::{SessionId, SessionIds};
 pub(super) use self::letter::{HttpLetter, Utterance, Wish};
@@ -49,7 +52,7 @@ use std::time::Duration;
 use crate::base::slab::Key;
 use crate::base::time::{Calendar, Moment};
 use crate::engine::timer::Wheel;
-use crate::guard::origin::OriginGuard;
+use crate::guard::origin::{OriginGuard, RememberingGuard};
 use crate::transport::http::date::Date;
 use crate::transport::http::ladder::Profile;
 use crate::transport::http::limits::Limits;
@@ -60,7 +63,7 @@ pub(super) struct Http<S> {
     /// Which ways of HTTP are open.
     pub(super) profile: Profile,
     /// Who may use them.
-    pub(super) origin: OriginGuard,
+    pub(super) origin: RememberingGuard,
     /// What one request may take.
     pub(super) limits: Limits,
     /// How long answers may take.
@@ -103,7 +106,7 @@ impl<S> Http<S> {
         let (touched, wheel, date) = (Vec::new(), Wheel::new(), Date::new(0));
         Self {
             profile,
-            origin,
+            origin: RememberingGuard::new(origin),
             limits,
             patience,
             sessions,

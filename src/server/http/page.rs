@@ -34,7 +34,7 @@ pub(in crate::server) const PAGE: &[u8] = concat!(
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub(in crate::server) const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-kJDD6AgqyHzyD8pvVG6m6tzkZ3b6SvYsmlsumRzbYsc='; ",
+    "script-src 'sha256-ApHUD54e+aUBuozIvZuhngdoDIcrPW1MFsavS0fgWK8='; ",
     "style-src 'sha256-Dq8n34sLSBY8r8XDiLCVqtS1W5wXwntMbG2TzkE/EWc='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",

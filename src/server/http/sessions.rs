@@ -9,8 +9,10 @@
 //!   the same time left then, the first of the line is the next to expire and the next to make
 //!   room: neither needs a search, and no session has a timer of its own.
 //! - Sessions, their streams and the bytes of all their events together are bounded. Where the
-//!   shard holds as many bytes as it may, a stream pays for a new event with its own old ones, and
-//!   with nobody else's.
+//!   shard holds as many bytes as it may, streams that linger go, the oldest first; then a stream
+//!   pays for a new event with its own old ones, and with nobody else's.
+//! - Streams that linger stand in a line of their own, in the order in which they began to: the
+//!   first is the next to go, because its time is over, because there are too many, or for room.
 //! - A key is dead when its session has gone, and every operation on it changes nothing.
 //!
 //! What it does not do: tell anybody. Whoever drives it closes the exchanges of a session that is
@@ -18,7 +20,7 @@
 
 mod streaming;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
@@ -38,6 +40,11 @@ pub(in crate::server) struct Bounds {
     pub(in crate::server) streams: StreamBounds,
     /// Bytes that the events of all streams hold together.
     pub(in crate::server) event_bytes_max: usize,
+    /// How long a finished stream that was sent lingers, for a client whose connection broke
+    /// before all of it had arrived.
+    pub(in crate::server) linger: Duration,
+    /// How many streams linger at once.
+    pub(in crate::server) lingering_max: usize,
 }
 
 /// The sessions of one shard, each with an `S`.
@@ -51,18 +58,18 @@ pub(in crate::server) struct Sessions<S> {
     /// The ends of the line of idle sessions.
     idle_first: Option<Key>,
     idle_last: Option<Key>,
+    /// Streams that linger or did when they were put here, and since when.
+    lingering: VecDeque<(Moment, Key, u32)>,
     streams: usize,
     attached: usize,
     event_bytes: usize,
 }
 
 /// A session that has begun. It is idle until its first request is noted.
-#[derive(Debug)]
-pub(in crate::server) struct Begun<S> {
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct Begun {
     pub(in crate::server) key: Key,
     pub(in crate::server) id: SessionId,
-    /// The session that made room for it.
-    pub(in crate::server) evicted: Option<Gone<S>>,
 }
 
 /// A session that is kept no more.
@@ -106,28 +113,26 @@ impl<S> Sessions<S> {
             keys: HashMap::default(),
             idle_first: None,
             idle_last: None,
+            lingering: VecDeque::new(),
             streams: 0,
             attached: 0,
             event_bytes: 0,
         }
     }
 
-    /// Begins a session. Where there are as many as may be, the longest idle one makes room.
+    /// Begins a session. Where there are as many as may be already, it is one too many until
+    /// [`Sessions::make_room`] is called, or until it is removed because its handshake failed: that
+    /// costs no other session anything.
     ///
     /// # Errors
     ///
     /// [`Refusal::Full`] where none is idle, [`Refusal::Chance`]; nothing has changed then.
-    pub(in crate::server) fn begin(
-        &mut self,
-        session: S,
-        now: Moment,
-    ) -> Result<Begun<S>, Refusal> {
+    pub(in crate::server) fn begin(&mut self, session: S, now: Moment) -> Result<Begun, Refusal> {
         let is_full = self.slab.len() >= self.bounds.sessions_max;
         if is_full && (self.idle_first.is_none() || self.bounds.sessions_max == 0) {
             return Err(Refusal::Full);
         }
         let id = self.ids.draw().ok_or(Refusal::Chance)?;
-        let evicted = self.idle_first.filter(|_| is_full).and_then(|key| self.remove(key));
         let held = Held {
             id,
             session,
@@ -141,7 +146,15 @@ impl<S> Sessions<S> {
         let key = self.slab.insert(held).map_err(|_| Refusal::Full)?;
         self.keys.insert(id, key);
         self.rest(key, now);
-        Ok(Begun { key, id, evicted })
+        Ok(Begun { key, id })
+    }
+
+    /// A session that was begun is to stay: the longest idle one makes room for it, where there is
+    /// one too many.
+    pub(in crate::server) fn make_room(&mut self, begun: Key) -> Option<Gone<S>> {
+        let is_over = self.slab.len() > self.bounds.sessions_max;
+        let idlest = self.idle_first.filter(|key| is_over && *key != begun)?;
+        self.remove(idlest)
     }
 
     /// Ends a session, idle or not; `None` where it has gone before.
@@ -157,12 +170,19 @@ impl<S> Sessions<S> {
 
     /// Ends one session that has been idle for too long; `None` where no (more) has.
     pub(in crate::server) fn expire(&mut self, now: Moment) -> Option<Gone<S>> {
-        let key = self.idle_first.filter(|_| self.deadline().is_some_and(|end| end <= now))?;
+        let key = self.idle_first.filter(|_| self.expiry().is_some_and(|end| end <= now))?;
         self.remove(key)
     }
 
-    /// When the next session expires, if none of the idle ones wakes until then.
+    /// When there is something to do next: [`Sessions::expire`], if none of the idle sessions wakes
+    /// until then, or [`Sessions::let_go`].
     pub(in crate::server) fn deadline(&self) -> Option<Moment> {
+        let lingering = self.lingering.front().map(|(since, ..)| since.after(self.bounds.linger));
+        [self.expiry(), lingering].into_iter().flatten().min()
+    }
+
+    /// When the next session expires.
+    fn expiry(&self) -> Option<Moment> {
         let held = self.slab.get(self.idle_first?)?;
         Some(held.since.after(self.bounds.ttl))
     }
@@ -277,6 +297,8 @@ impl<S> Sessions<S> {
         assert_eq!((streams, attached), (self.streams, self.attached));
         assert_eq!(event_bytes, self.event_bytes);
         assert!(event_bytes <= self.bounds.event_bytes_max);
+        assert!(self.lingering.len() <= self.bounds.lingering_max);
+        assert!(self.lingering.iter().is_sorted_by_key(|(since, ..)| *since));
         let (mut before, mut key, mut since) = (None, self.idle_first, Moment::ORIGIN);
         while let Some(held) = key.and_then(|key| self.slab.get(key)) {
             assert!(held.is_in_line && held.before == before && held.since >= since);

@@ -10,7 +10,7 @@
 //!                         │      ↑                     │                ↑
 //!                  detach │      │ resume       detach │                │ resume
 //!                         ↓      │                     ↓                │
-//!                         detached ──────────────────→ kept ────────────┘
+//!                         detached ──────────────────→ kept, or lingers ┘
 //!                                    finish
 //! ```
 //!
@@ -19,8 +19,11 @@
 //! - A stream is attached to one exchange at most. While stream 0 is, another GET is refused
 //!   (conflict, 409, as the official TypeScript and Python SDKs do). Who resumes a stream has lost
 //!   its connection, whether we have heard of that or not: it takes the stream over.
-//! - A finished stream is kept only while some of it was not sent, until it is resumed and sent or
-//!   there are newer ones enough. A stream whose request is not answered yet is never forgotten.
+//! - A finished stream of which some was not sent is kept, until it is resumed and sent or there
+//!   are newer ones enough. One that was sent lingers: a send is over when the kernel has the
+//!   bytes, and a connection that breaks then takes them along, so its client may still come back.
+//!   It goes after a while, or before any that is kept, whichever is sooner. A stream whose request
+//!   is not answered yet is never forgotten.
 //! - Stream 0 never ends before its session. What was pushed while nobody listened is for the next
 //!   who does; what was handed to a client is replayed only on request.
 //!
@@ -31,6 +34,7 @@ use bytes::Bytes;
 
 use super::log::{EventLog, LogBounds};
 use crate::base::slab::Key;
+use crate::base::time::Moment;
 use crate::engine::mesh::ShardId;
 
 /// The stream that a client opens by GET.
@@ -52,7 +56,7 @@ pub(in crate::server) struct ExchangeAddress {
 pub(in crate::server) struct StreamBounds {
     /// Streams of requests, attached or not finished.
     pub(in crate::server) streams_max: usize,
-    /// Finished streams that were not sent to their end.
+    /// Finished streams that their client may come back for.
     pub(in crate::server) streams_kept_max: usize,
     /// What is kept of each.
     pub(in crate::server) log: LogBounds,
@@ -108,11 +112,17 @@ struct Stream {
     is_finished: bool,
     /// Something was pushed since an exchange ended with everything sent.
     is_owed: bool,
+    /// Since when it lingers, or did last.
+    since: Moment,
 }
 
 impl Stream {
     const fn is_kept(&self) -> bool {
         self.is_finished && self.exchange.is_none()
+    }
+
+    const fn lingers(&self) -> bool {
+        self.is_kept() && !self.is_owed
     }
 }
 
@@ -136,20 +146,11 @@ impl Streams {
         exchange: ExchangeAddress,
         bounds: StreamBounds,
     ) -> Result<u32, Refusal> {
-        let is_open = |stream: &&Stream| stream.number != LISTENING && !stream.is_kept();
-        let open = self.held.iter().filter(is_open).count();
-        let number = self.opened.checked_add(1).filter(|_| open < bounds.streams_max);
-        let number = number.ok_or(Refusal::Streams(open))?;
+        let number = self.upcoming(bounds)?;
         self.opened = number;
         self.enter(self.held.len(), number).exchange = Some(exchange);
         self.attached += 1;
         Ok(number)
-    }
-
-    /// Gives up the number that the next stream of a request would have got: something goes by it
-    /// already.
-    pub(super) const fn pass_over(&mut self) {
-        self.opened = self.upcoming();
     }
 
     /// Has `exchange` carry stream 0 and gives the number after which it is to be replayed: that of
@@ -212,12 +213,17 @@ impl Streams {
 
     /// Nothing will follow on the stream of a request; gives the exchange that is to end after what
     /// was pushed. Stream 0 goes on.
-    pub(super) fn finish(&mut self, number: u32, bounds: StreamBounds) -> Option<ExchangeAddress> {
+    pub(super) fn finish(
+        &mut self,
+        number: u32,
+        bounds: StreamBounds,
+        now: Moment,
+    ) -> Option<ExchangeAddress> {
         let stream = self.stream(number).filter(|stream| stream.number != LISTENING)?;
         stream.is_finished = true;
         let exchange = stream.exchange;
         if stream.is_kept() {
-            self.keep(number, bounds.streams_kept_max);
+            self.keep(number, bounds.streams_kept_max, now);
         }
         exchange
     }
@@ -230,6 +236,7 @@ impl Streams {
         exchange: ExchangeAddress,
         is_sent: bool,
         bounds: StreamBounds,
+        now: Moment,
     ) -> bool {
         let stream = self.stream(number).filter(|stream| stream.exchange == Some(exchange));
         let Some(stream) = stream else { return false };
@@ -238,9 +245,22 @@ impl Streams {
         let is_kept = stream.is_kept();
         self.attached -= 1;
         if is_kept {
-            self.keep(number, bounds.streams_kept_max);
+            self.keep(number, bounds.streams_kept_max, now);
         }
         true
+    }
+
+    /// Since when a stream lingers, where it does.
+    pub(super) fn lingers_since(&self, number: u32) -> Option<Moment> {
+        let stream = &self.held[self.place(number)?];
+        stream.lingers().then_some(stream.since)
+    }
+
+    /// Forgets a stream that has lingered since then, unless its client has come back for it.
+    pub(super) fn let_go(&mut self, number: u32, since: Moment) {
+        if self.lingers_since(number) == Some(since) {
+            self.forget(number);
+        }
     }
 
     /// The events of a stream after number `after` that are kept.
@@ -250,8 +270,11 @@ impl Streams {
     }
 
     /// The number that the next stream of a request will get.
-    pub(super) const fn upcoming(&self) -> u32 {
-        self.opened.saturating_add(1)
+    pub(super) fn upcoming(&self, bounds: StreamBounds) -> Result<u32, Refusal> {
+        let is_open = |stream: &&Stream| stream.number != LISTENING && !stream.is_kept();
+        let open = self.held.iter().filter(is_open).count();
+        let number = self.opened.checked_add(1).filter(|_| open < bounds.streams_max);
+        number.ok_or(Refusal::Streams(open))
     }
 
     /// Whether anything was ever pushed on a stream.
@@ -290,16 +313,20 @@ impl Streams {
         self.bytes
     }
 
-    /// A stream has come to its end without an exchange. It goes where nothing of it is owed, and
-    /// the oldest of those that are kept go where there are too many.
-    fn keep(&mut self, number: u32, kept_max: usize) {
-        if self.stream(number).is_some_and(|stream| !stream.is_owed) {
+    /// A stream has come to its end without an exchange. It goes where nobody could come back for
+    /// anything; where there are too many others, the oldest go, and first of all what was sent.
+    fn keep(&mut self, number: u32, kept_max: usize, now: Moment) {
+        let Some(stream) = self.stream(number) else { return };
+        stream.since = now;
+        if stream.lingers() && stream.log.bytes() == 0 {
             self.forget(number);
             return;
         }
         let kept = self.held.iter().filter(|stream| stream.is_kept()).count();
         for _ in kept_max..kept {
-            if let Some(oldest) = self.held.iter().find(|stream| stream.is_kept()) {
+            let lingering = self.held.iter().find(|stream| stream.lingers());
+            let oldest = lingering.or_else(|| self.held.iter().find(|stream| stream.is_kept()));
+            if let Some(oldest) = oldest {
                 self.forget(oldest.number);
             }
         }
@@ -323,8 +350,9 @@ impl Streams {
 
     fn enter(&mut self, place: usize, number: u32) -> &mut Stream {
         let log = EventLog::default();
-        let stream =
-            Stream { number, handed: 0, log, exchange: None, is_finished: false, is_owed: false };
+        let (exchange, since) = (None, Moment::ORIGIN);
+        let (is_finished, is_owed) = (false, false);
+        let stream = Stream { number, handed: 0, log, exchange, is_finished, is_owed, since };
         // Most sessions have one stream or two: room for four at once would be wasted.
         if self.held.len() == self.held.capacity() {
             self.held.reserve_exact(self.held.len().max(1));

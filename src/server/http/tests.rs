@@ -22,6 +22,8 @@ const BOUNDS: Bounds = Bounds {
         log: LogBounds { events_max: 4, bytes_max: 2_000 },
     },
     event_bytes_max: 4_000,
+    linger: Duration::from_secs(10),
+    lingering_max: 3,
 };
 
 fn sessions<S>(bounds: Bounds) -> Sessions<S> {
@@ -38,9 +40,24 @@ const fn at(seconds: u64) -> Moment {
 }
 
 fn begin(sessions: &mut Sessions<char>, session: char, now: Moment) -> Key {
-    let Begun { key, evicted, .. } = sessions.begin(session, now).unwrap();
-    assert!(evicted.is_none());
+    let Begun { key, .. } = sessions.begin(session, now).unwrap();
+    assert!(sessions.make_room(key).is_none());
     key
+}
+
+/// Begins a session where there are as many as may be, and tells which one made room.
+fn squeeze_in(sessions: &mut Sessions<char>, session: char, now: Moment) -> (Key, Gone<char>) {
+    let Begun { key, .. } = sessions.begin(session, now).unwrap();
+    (key, sessions.make_room(key).unwrap())
+}
+
+/// A stream of a session on which `text` was said and that was sent.
+fn send_all(sessions: &mut Sessions<char>, key: Key, text: &Bytes, now: Moment) -> u32 {
+    let number = sessions.open(key, exchange(9)).unwrap();
+    sessions.push(key, number, text.clone()).unwrap();
+    sessions.finish(key, number, now);
+    assert!(sessions.detach(key, number, exchange(9), true, now));
+    number
 }
 
 fn expired(sessions: &mut Sessions<char>, now: Moment) -> Vec<char> {
@@ -95,7 +112,8 @@ fn a_dead_key_does_not_reach_the_session_that_took_its_place() {
     assert_eq!(sessions.listen(dead, exchange(1)), Err(Refusal::Session));
     assert_eq!(sessions.resume(dead, 0, 0, exchange(1)), Err(Refusal::Session));
     assert_eq!(sessions.push(dead, LISTENING, Bytes::new()), None);
-    assert_eq!(sessions.finish(dead, 1), None);
+    assert_eq!(sessions.finish(dead, 1, at(2)), None);
+    assert_eq!(sessions.next_stream(dead), None);
     assert!(!sessions.detach(dead, LISTENING, exchange(1), true, at(2)));
     assert!(sessions.replay(dead, LISTENING, 0).next().is_none());
     assert_eq!(sessions.deadline(), Some(at(61)));
@@ -138,19 +156,89 @@ fn the_longest_idle_session_makes_room_and_an_active_one_never_does() {
     let [running, idle, listening] = ['r', 'i', 'l'].map(|name| begin(&mut sessions, name, at(0)));
     assert!(sessions.begin_request(running));
     sessions.listen(listening, exchange(1)).unwrap();
-    let Begun { key: next, evicted, .. } = sessions.begin('n', at(1)).unwrap();
-    let evicted = evicted.unwrap();
+    let (next, evicted) = squeeze_in(&mut sessions, 'n', at(1));
     assert_eq!((evicted.key, evicted.session, evicted.exchanges), (idle, 'i', vec![]));
     assert!(!sessions.has(evicted.key));
     assert!(sessions.begin_request(next));
     assert_eq!(sessions.begin('x', at(2)).unwrap_err(), Refusal::Full);
     sessions.end_request(next, at(3));
     sessions.end_request(running, at(4));
-    let evicted = |begun: Begun<char>| begun.evicted.unwrap().session;
-    assert_eq!(sessions.begin('y', at(5)).map(evicted), Ok('n'));
-    assert_eq!(sessions.begin('z', at(5)).map(evicted), Ok('r'));
+    assert_eq!(squeeze_in(&mut sessions, 'y', at(5)).1.session, 'n');
+    assert_eq!(squeeze_in(&mut sessions, 'z', at(5)).1.session, 'r');
     assert_eq!(sessions.len(), 3);
     sessions.check();
+}
+
+#[test]
+fn a_session_whose_handshake_fails_costs_no_other_one_its_place() {
+    let mut sessions = sessions(BOUNDS);
+    let keys = ['a', 'b', 'c'].map(|session| begin(&mut sessions, session, at(0)));
+    let Begun { key, .. } = sessions.begin('x', at(1)).unwrap();
+    sessions.remove(key).unwrap();
+    assert!(keys.iter().all(|key| sessions.has(*key)) && sessions.len() == 3);
+    sessions.check();
+}
+
+#[test]
+fn a_stream_lingers_for_its_time_and_no_longer() {
+    let mut sessions = sessions(BOUNDS);
+    let key = begin(&mut sessions, 'a', at(0));
+    let held_bytes = sessions.held_bytes();
+    let text = Bytes::from_static(b"{}");
+    let [first, second] = [at(1), at(3)].map(|now| send_all(&mut sessions, key, &text, now));
+    assert_eq!(sessions.deadline(), Some(at(11)));
+    sessions.let_go(at(10));
+    // Its client comes back for it, and so it lingers anew.
+    assert!(sessions.resume(key, first, 0, exchange(2)).unwrap().is_finished);
+    assert!(sessions.detach(key, first, exchange(2), true, at(10)));
+    sessions.let_go(at(13));
+    assert_eq!(sessions.resume(key, second, 0, exchange(3)), Err(Refusal::Event));
+    assert_eq!(sessions.deadline(), Some(at(20)));
+    sessions.let_go(at(20));
+    assert_eq!(sessions.resume(key, first, 0, exchange(3)), Err(Refusal::Event));
+    assert_eq!(sessions.held_bytes(), held_bytes);
+    sessions.check();
+}
+
+#[test]
+fn streams_that_linger_are_bounded_over_all_sessions() {
+    let mut sessions = sessions(BOUNDS);
+    let keys = ['a', 'b'].map(|session| begin(&mut sessions, session, at(0)));
+    let text = Bytes::from_static(b"{}");
+    let sent =
+        [0, 1, 0, 1].map(|place| (keys[place], send_all(&mut sessions, keys[place], &text, at(1))));
+    let is_there = sent.map(|(key, number)| sessions.replay(key, number, 0).next().is_some());
+    assert_eq!(is_there, [false, true, true, true]);
+    sessions.check();
+}
+
+#[test]
+fn where_memory_ends_what_lingers_pays_first() {
+    let mut sessions = sessions(Bounds { event_bytes_max: 1_000, ..BOUNDS });
+    let [one, other] = ['o', 'x'].map(|session| begin(&mut sessions, session, at(0)));
+    let text = Bytes::from(vec![b'x'; 400]);
+    let number = send_all(&mut sessions, one, &text, at(1));
+    for _ in 0..2 {
+        assert!(sessions.push(other, LISTENING, text.clone()).unwrap().is_kept);
+    }
+    assert_eq!(sessions.resume(one, number, 0, exchange(2)), Err(Refusal::Event));
+    assert_eq!(sessions.replay(other, LISTENING, 0).count(), 2);
+    sessions.check();
+}
+
+#[test]
+fn no_stream_is_promised_where_there_is_no_room_for_one() {
+    let mut sessions = sessions(BOUNDS);
+    let key = begin(&mut sessions, 'a', at(0));
+    for number in 1..=4 {
+        assert_eq!(sessions.next_stream(key), Some(number));
+        assert_eq!(sessions.open(key, exchange(number)), Ok(number));
+    }
+    assert_eq!(sessions.next_stream(key), None);
+    assert_eq!(sessions.open(key, exchange(5)), Err(Refusal::Streams(4)));
+    sessions.finish(key, 2, at(1));
+    assert!(sessions.detach(key, 2, exchange(2), true, at(1)));
+    assert_eq!(sessions.next_stream(key), Some(5));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     EngineOptions, FileOptions, HttpOptions, KIB, LimitOptions, LogOptions, Options, Profile,
-    ServiceOptions, StdioOptions, TcpOptions, loopback,
+    ServiceOptions, StdioOptions, TcpOptions, WebSocketOptions, loopback,
 };
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
@@ -39,6 +39,7 @@ impl Options {
                 retry: Duration::from_millis(10),
                 ..HttpOptions::default()
             },
+            websocket: tiny_websocket(),
             stdio: StdioOptions { buffer_bytes: 512 },
             limits: LimitOptions {
                 message_bytes_max: 4096,
@@ -77,6 +78,19 @@ impl Options {
             },
             log: LogOptions::default(),
         }
+    }
+}
+
+/// Peers that are soon asked for a sign of life, and soon closed.
+fn tiny_websocket() -> WebSocketOptions {
+    WebSocketOptions {
+        ping: Duration::from_millis(50),
+        idle_max: Duration::from_millis(200),
+        fragment_max: Duration::from_millis(100),
+        frame_buffer_bytes_max: 4096,
+        drain_max: Duration::from_millis(100),
+        deflate_ratio_max: 10,
+        ..WebSocketOptions::default()
     }
 }
 

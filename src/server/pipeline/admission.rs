@@ -1,7 +1,7 @@
 //! The gate of the eras: from a request as it was read to one that may be served.
 
 use super::Passage;
-use crate::protocol::era::{ClientCapabilities, Lifecycle, LogLevel, Method};
+use crate::protocol::era::{ClientCapabilities, Lifecycle, LogLevel, Meta, Method};
 use crate::protocol::error::Error;
 use crate::protocol::inflight::{Inflight, Rejected};
 use crate::protocol::json::Value;
@@ -17,6 +17,8 @@ pub(in crate::server) struct Asked<'a> {
     pub(in crate::server) params: Option<Value<'a>>,
     /// The same, looked through once for all stops of the road.
     pub(in crate::server) members: &'a CallParams<'a>,
+    /// What it says of itself there, read once; an error is one only where somebody asks.
+    pub(in crate::server) meta: &'a Result<Meta<'a>, Error>,
 }
 
 /// A request whose era has admitted it.
@@ -49,11 +51,11 @@ pub(super) fn admit<'a>(
     lifecycle: Lifecycle,
     in_flight: &Inflight,
 ) -> Result<Admitted<'a>, Error> {
-    let Asked { id, method: name, params, members } = *asked;
+    let Asked { id, method: name, params, members, meta } = *asked;
     if !in_flight.is_empty() && in_flight.find(id).is_some() {
         return Err(Rejected::Duplicate.into());
     }
-    let meta = members.meta()?;
+    let meta = meta.as_ref().map_err(Error::clone)?;
     let method = Method::parse(name);
     let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
     let is_modern = meta.is_modern() || discovers || passage.is_modern;

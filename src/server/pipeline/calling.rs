@@ -210,7 +210,7 @@ impl Road {
         ))
     }
 
-    /// Enters a call that answers later.
+    /// Enters a call that answers later, if there is a way on which it can.
     pub(super) fn enter(
         &mut self,
         passage: Passage,
@@ -219,6 +219,11 @@ impl Road {
         work: Work,
     ) -> Result<Key, Error> {
         self.refuse_busy(peer)?;
+        if !passage.outlet.may_wait() {
+            self.counters.requests.refused_in_flight += 1;
+            let message = "the session has no room for another stream; wait for an answer";
+            return Err(Error::new(Kind::Busy, message));
+        }
         let caller = Caller {
             outlet: passage.outlet,
             id: admitted.id.into(),

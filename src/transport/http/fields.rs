@@ -18,6 +18,9 @@ pub struct Fields<'a> {
     pub version: Option<&'a str>,
     /// `Allow`: the verbs that the path knows, with a 405.
     pub allow: Option<&'static str>,
+    /// `Accept-Encoding: identity`, with a 415: not the type of the body was refused, but that
+    /// something was done to it (RFC 9110, section 12.5.3).
+    pub takes_identity: bool,
     /// `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
     /// Which origin may read the answer. Without it a browser shows the answer to none but ours.
@@ -36,6 +39,7 @@ impl Fields<'_> {
         session: None,
         version: None,
         allow: None,
+        takes_identity: false,
         retry_after_seconds: None,
         origin: None,
         preflight: None,
@@ -52,6 +56,7 @@ impl Fields<'_> {
                 session: None,
                 version: None,
                 allow: None,
+                takes_identity: false,
                 retry_after_seconds: None,
                 origin: None,
                 preflight: None,
@@ -71,6 +76,9 @@ impl Fields<'_> {
         }
         if let Some(allow) = self.allow {
             push(out, b"Allow: ", allow.as_bytes());
+        }
+        if self.takes_identity {
+            out.extend_from_slice(b"Accept-Encoding: identity\r\n");
         }
         if let Some(seconds) = self.retry_after_seconds {
             push_number(out, b"Retry-After: ", seconds);
@@ -195,6 +203,7 @@ mod tests {
             session: Some(b"0123-abc"),
             version: Some("2025-11-25"),
             allow: Some("GET, POST"),
+            takes_identity: true,
             retry_after_seconds: Some(120),
             challenge: Some("Bearer realm=\"mcp\""),
             policy: Some("default-src 'none'"),
@@ -203,7 +212,7 @@ mod tests {
         assert_eq!(
             written(&fields),
             "Mcp-Session-Id: 0123-abc\r\nMCP-Protocol-Version: 2025-11-25\r\n\
-             Allow: GET, POST\r\nRetry-After: 120\r\n\
+             Allow: GET, POST\r\nAccept-Encoding: identity\r\nRetry-After: 120\r\n\
              WWW-Authenticate: Bearer realm=\"mcp\"\r\n\
              Content-Security-Policy: default-src 'none'\r\n\
              X-Content-Type-Options: nosniff\r\n"

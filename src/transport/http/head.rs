@@ -17,7 +17,7 @@ use memchr::memchr;
 
 use super::grammar::is_name;
 
-pub use self::media::{Accept, ContentType};
+pub use self::media::{Accept, ContentCoding, ContentType};
 
 /// A place in the bytes of a request, counted from the first byte of its head.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -118,6 +118,8 @@ pub struct Head {
     pub expects_continue: bool,
     /// The type of the body.
     pub content_type: ContentType,
+    /// What was done to the body.
+    pub content_coding: ContentCoding,
     /// The types that an answer may have.
     pub accept: Accept,
     /// Whether a field begins with `Mcp-Param-`.
@@ -138,6 +140,7 @@ impl Head {
         keeps_alive: false,
         expects_continue: false,
         content_type: ContentType::Missing,
+        content_coding: ContentCoding::Identity,
         accept: Accept { is_present: false, json: false, event_stream: false },
         has_params: false,
         bytes: 0,

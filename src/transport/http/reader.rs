@@ -2,18 +2,21 @@
 //!
 //! What it keeps true: a request inside one arrival is never copied; one that comes in several is
 //! copied once, its head looked at once for its end and once for its meaning; an idle reader holds
-//! no memory; what outgrows a limit is refused as soon as that is known, before the rest is
-//! buffered; the same stream gives the same requests wherever it is cut.
+//! no bytes, and is two words as long as every request came whole; what outgrows a limit is refused
+//! as soon as that is known, before the rest is buffered; the same stream gives the same requests
+//! wherever it is cut.
 //!
 //! What it does not do: answer, wait, or say how long a peer may take.
 
 mod chunked;
 
-use std::mem::{replace, take};
+mod begun;
+
+use std::mem::replace;
 use std::ops::Range;
 
-use self::chunked::ChunkDecoder;
-use super::head::{BodyLength, Head, HeadEnd};
+use self::begun::Begun;
+use super::head::{BodyLength, Head};
 use super::limits::{Limits, Refusal};
 
 /// Bytes of zeros behind an assembled request, so that a parser may read its body in whole vectors.
@@ -22,10 +25,6 @@ pub const PADDING: usize = 64;
 /// Empty lines before a request, at most: one is what old clients send behind a body (RFC 9112,
 /// section 2.2), more than a few is somebody who wants to keep us busy.
 const EMPTY_LINES_MAX: u8 = 8;
-
-/// Memory taken ahead for a body whose length is known, at most: a peer that only says that it will
-/// send much gets no more for it.
-const RESERVED_BYTES_MAX: usize = 64 << 10;
 
 /// What the next bytes of a stream are.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,46 +63,24 @@ pub struct Assembled {
 }
 
 /// Cuts one stream into requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RequestReader {
-    state: State,
-    /// The request that is not whole: its head and its body, decoded, as far as they have come.
-    held: Vec<u8>,
-    /// The head of the request whose body is awaited.
-    head: Head,
+    stage: Stage,
     empty_lines: EmptyLines,
+    /// The request that is not whole; it is here from the first one on that came in pieces.
+    begun: Option<Box<Begun>>,
 }
 
-/// What is read.
-///
-/// ```text
-/// Idle ─▶ Head ─▶ Body ─▶ Whole ─▶ Idle
-///   └───────────────▲ └─▶ Skipped ─▶ Idle        any ─▶ Refused
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-enum State {
+/// How far the stream has come.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Stage {
     /// Nothing of a request has come.
     #[default]
     Idle,
-    /// A head has begun.
-    Head(HeadEnd),
-    /// A head is whole, its body is not.
-    Body(Remaining),
-    /// A request is whole and waits to be taken.
-    Whole,
-    /// The rest of a body that nobody wants.
-    Skipped(Remaining),
+    /// A request has begun.
+    Begun,
     /// Nothing is read any more.
     Refused,
-}
-
-/// What is still to come of a body.
-#[derive(Clone, Copy, Debug)]
-enum Remaining {
-    /// As many bytes.
-    Bytes(usize),
-    /// The rest of the chunks.
-    Chunks(ChunkDecoder),
 }
 
 /// The empty lines before a request.
@@ -117,12 +94,8 @@ struct EmptyLines {
 impl RequestReader {
     /// A reader before the first request, holding no memory.
     pub const fn new() -> Self {
-        Self {
-            state: State::Idle,
-            held: Vec::new(),
-            head: Head::EMPTY,
-            empty_lines: EmptyLines { count: 0, has_begun: false },
-        }
+        let empty_lines = EmptyLines { count: 0, has_begun: false };
+        Self { stage: Stage::Idle, empty_lines, begun: None }
     }
 
     /// Looks at `arrival[*from..]` for the next request and moves `from` behind what was used.
@@ -137,19 +110,23 @@ impl RequestReader {
         limits: &Limits,
         spare: impl FnOnce() -> Vec<u8>,
     ) -> Next {
-        if let State::Idle = self.state {
-            return self.begin(arrival, from, limits, spare);
+        if self.stage != Stage::Idle
+            && let Some(next) = self.go_on(arrival, from, limits)
+        {
+            return next;
         }
-        self.go_on(arrival, from, limits, spare)
+        self.begin(arrival, from, limits, spare)
     }
 
     /// The request announced by [`Next::Assembled`]. Give its memory back to the pool.
     pub fn take(&mut self) -> Assembled {
-        let mut bytes = take(&mut self.held);
-        let head = replace(&mut self.head, Head::EMPTY);
-        if let State::Whole = self.state {
-            self.state = State::Idle;
-        }
+        let whole = self.begun.as_mut().filter(|begun| begun.is_whole());
+        let Some(begun) = whole.filter(|_| self.stage == Stage::Begun) else {
+            return Assembled { bytes: vec![0; PADDING], head: Head::EMPTY, body: 0..0 };
+        };
+        self.stage = Stage::Idle;
+        let mut bytes = begun.release();
+        let head = replace(&mut begun.head, Head::EMPTY);
         let body = head.bytes as usize..bytes.len();
         bytes.resize(body.end + PADDING, 0);
         Assembled { bytes, head, body }
@@ -157,30 +134,37 @@ impl RequestReader {
 
     /// The head announced by [`Next::Announced`] and the bytes that its places are counted in.
     pub fn announced(&self) -> (&Head, &[u8]) {
-        (&self.head, &self.held)
+        self.begun.as_ref().map_or((&Head::EMPTY, &[]), |begun| (&begun.head, begun.held()))
     }
 
     /// Forgets the request that has been announced, and skips what is still to come of its body;
     /// hands its memory back. The request behind it is read as if this one had been taken.
     pub fn give_up(&mut self) -> Vec<u8> {
-        match self.state {
-            State::Body(remaining) => self.state = State::Skipped(remaining),
-            State::Whole => self.state = State::Idle,
-            State::Head(_) | State::Idle | State::Refused | State::Skipped(_) => return Vec::new(),
+        match &mut self.begun {
+            Some(begun) if self.stage == Stage::Begun => {
+                if begun.is_whole() {
+                    self.stage = Stage::Idle;
+                }
+                begun.give_up()
+            }
+            _ => Vec::new(),
         }
-        self.head = Head::EMPTY;
-        take(&mut self.held)
     }
 
     /// Bytes held for a request that is not whole.
+    #[inline]
     pub const fn held_bytes(&self) -> usize {
-        self.held.len()
+        match &self.begun {
+            Some(begun) if self.is_inside_request() => begun.held().len(),
+            _ => 0,
+        }
     }
 
     /// Whether a request has begun and is not over: a peer that ends the stream here has said half
     /// of something.
+    #[inline]
     pub const fn is_inside_request(&self) -> bool {
-        !matches!(self.state, State::Idle | State::Refused)
+        matches!(self.stage, Stage::Begun)
     }
 
     /// Reads from the beginning of a request.
@@ -197,179 +181,59 @@ impl RequestReader {
         }
         let start = *from;
         let rest = &arrival[start..];
+        if rest.is_empty() {
+            return Next::NeedMore;
+        }
+        self.empty_lines.count = 0;
         let head = match Head::parse(rest, limits) {
             Ok(Some(head)) => head,
             Ok(None) => {
-                if !rest.is_empty() {
-                    let mut end = HeadEnd::default();
-                    end.find(rest);
-                    self.hold(rest, spare);
-                    self.state = State::Head(end);
-                    *from = arrival.len();
-                }
+                *from = arrival.len();
+                self.begun().begin_head(rest, spare);
                 return Next::NeedMore;
             }
             Err(refusal) => return self.refuse(refusal),
         };
-        self.empty_lines.count = 0;
         let head_end = start + head.bytes as usize;
         *from = head_end;
         if let Some(length) = length_within(&head, arrival.len() - head_end) {
             *from += length;
             return Next::Inside { head, start, body: head_end..*from };
         }
-        self.hold(&arrival[start..head_end], spare);
-        self.begin_body(head, arrival, from, limits)
+        let begun = self.begun();
+        begun.hold(&arrival[start..head_end], spare);
+        begun.begin_body(head, arrival, from, limits).unwrap_or_else(|refusal| self.refuse(refusal))
     }
 
-    /// Goes on with a request that has begun in an earlier arrival.
+    /// Goes on with a request that has begun in an earlier arrival. Nothing, where one that was
+    /// given up is over: another may begin.
     #[inline(never)]
-    fn go_on(
-        &mut self,
-        arrival: &[u8],
-        from: &mut usize,
-        limits: &Limits,
-        spare: impl FnOnce() -> Vec<u8>,
-    ) -> Next {
-        match self.state {
-            State::Idle => self.begin(arrival, from, limits, spare),
-            State::Head(end) => self.read_head(end, arrival, from, limits),
-            State::Body(remaining) => self.read_body(remaining, arrival, from, limits),
-            State::Whole => Next::Assembled,
-            State::Skipped(mut remaining) => match remaining.read(arrival, from, limits, |_| ()) {
-                Ok(true) => {
-                    self.state = State::Idle;
-                    self.begin(arrival, from, limits, spare)
-                }
-                Ok(false) => {
-                    self.state = State::Skipped(remaining);
-                    Next::NeedMore
-                }
-                Err(refusal) => self.refuse(refusal),
-            },
-            State::Refused => {
-                *from = arrival.len();
-                Next::NeedMore
-            }
-        }
-    }
-
-    /// Goes on with a head, up to its end or to what a head may be long.
-    fn read_head(
-        &mut self,
-        mut end: HeadEnd,
-        arrival: &[u8],
-        from: &mut usize,
-        limits: &Limits,
-    ) -> Next {
-        let rest = &arrival[*from..];
-        let room = limits.head_bytes_max.saturating_sub(self.held.len());
-        let window = &rest[..rest.len().min(room)];
-        let found = end.find(window);
-        let length = found.unwrap_or(window.len());
-        self.held.extend_from_slice(&window[..length]);
-        *from += length;
-        if found.is_none() && length < room {
-            self.state = State::Head(end);
-            return Next::NeedMore;
-        }
-        match Head::parse(&self.held, limits) {
-            Ok(Some(head)) => self.begin_body(head, arrival, from, limits),
-            Ok(None) => self.refuse(Refusal::bad("the head is malformed")),
-            Err(refusal) => self.refuse(refusal),
-        }
-    }
-
-    /// A head is whole and held: goes on with its body.
-    fn begin_body(
-        &mut self,
-        head: Head,
-        arrival: &[u8],
-        from: &mut usize,
-        limits: &Limits,
-    ) -> Next {
-        self.empty_lines.count = 0;
-        let remaining = match head.body {
-            BodyLength::None => Remaining::Bytes(0),
-            // No longer than `body_bytes_max`, or the head would have been refused.
-            BodyLength::Length(length) => {
-                Remaining::Bytes(usize::try_from(length).unwrap_or(usize::MAX))
-            }
-            BodyLength::Chunked => Remaining::Chunks(ChunkDecoder::default()),
+    fn go_on(&mut self, arrival: &[u8], from: &mut usize, limits: &Limits) -> Option<Next> {
+        let Some(begun) = self.begun.as_mut().filter(|_| self.stage == Stage::Begun) else {
+            *from = arrival.len();
+            return Some(Next::NeedMore);
         };
-        if let Remaining::Bytes(length) = remaining {
-            self.held.reserve(length.min(RESERVED_BYTES_MAX) + PADDING);
-        }
-        self.head = head;
-        match self.read_body(remaining, arrival, from, limits) {
-            Next::NeedMore => Next::Announced,
-            next => next,
+        match begun.go_on(arrival, from, limits) {
+            Ok(Some(next)) => Some(next),
+            Ok(None) => {
+                self.stage = Stage::Idle;
+                None
+            }
+            Err(refusal) => Some(self.refuse(refusal)),
         }
     }
 
-    /// Goes on with a body.
-    fn read_body(
-        &mut self,
-        mut remaining: Remaining,
-        arrival: &[u8],
-        from: &mut usize,
-        limits: &Limits,
-    ) -> Next {
-        let held = &mut self.held;
-        match remaining.read(arrival, from, limits, |data| held.extend_from_slice(data)) {
-            Ok(true) => {
-                self.state = State::Whole;
-                Next::Assembled
-            }
-            Ok(false) => {
-                self.state = State::Body(remaining);
-                Next::NeedMore
-            }
-            Err(refusal) => self.refuse(refusal),
-        }
-    }
-
-    /// Keeps the beginning of a request whose end has not come.
-    fn hold(&mut self, bytes: &[u8], spare: impl FnOnce() -> Vec<u8>) {
-        if self.held.capacity() == 0 {
-            self.held = spare();
-        }
-        self.held.extend_from_slice(bytes);
+    /// The place of a request that begins and is not whole.
+    #[cold]
+    fn begun(&mut self) -> &mut Begun {
+        self.stage = Stage::Begun;
+        self.begun.get_or_insert_default()
     }
 
     #[cold]
     fn refuse(&mut self, refusal: Refusal) -> Next {
-        *self = Self { state: State::Refused, ..Self::new() };
+        *self = Self { stage: Stage::Refused, ..Self::new() };
         Next::Refused(refusal)
-    }
-}
-
-impl Default for RequestReader {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Remaining {
-    /// Reads `arrival[*from..]` to the end of the body or of the arrival, hands the data to `keep`
-    /// and moves `from` behind what was used. Says whether the body is over.
-    fn read(
-        &mut self,
-        arrival: &[u8],
-        from: &mut usize,
-        limits: &Limits,
-        mut keep: impl FnMut(&[u8]),
-    ) -> Result<bool, Refusal> {
-        match self {
-            Self::Bytes(count) => {
-                let length = (*count).min(arrival.len() - *from);
-                keep(&arrival[*from..*from + length]);
-                *from += length;
-                *count -= length;
-                Ok(*count == 0)
-            }
-            Self::Chunks(decoder) => decoder.decode(arrival, from, limits, keep),
-        }
     }
 }
 

@@ -198,8 +198,15 @@ fn write_head(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) {
     out.extend_from_slice(b"\r\n");
     response.fields.write(out);
     let ends_with_connection = ending == Ending::Open && !response.is_chunked;
-    if response.closes || ends_with_connection {
-        out.extend_from_slice(b"Connection: close\r\n");
+    let upgrades = response.status == Status::UPGRADE_REQUIRED;
+    out.extend_from_slice(match (response.closes || ends_with_connection, upgrades) {
+        (false, false) => b"",
+        (false, true) => b"Connection: Upgrade\r\n",
+        (true, false) => b"Connection: close\r\n",
+        (true, true) => b"Connection: close, Upgrade\r\n",
+    });
+    if upgrades {
+        out.extend_from_slice(UPGRADE);
     }
     out.extend_from_slice(match ending {
         Ending::Counted => LENGTH_TO_COME,
@@ -238,6 +245,11 @@ const LENGTH_TO_COME: &[u8] = b"Content-Length:          0\r\n\r\n";
 
 /// The place of a length: ten digits, more than any message may have bytes.
 const LENGTH_DIGITS: usize = 10;
+
+/// What to upgrade to, and to which version of it (RFC 9110, sections 7.8 and 15.5.22; RFC 6455,
+/// section 4.4).
+const UPGRADE: &[u8] = b"Upgrade: websocket\r\n\
+Sec-WebSocket-Version: 13\r\n";
 
 /// What a stream says of itself. No proxy on the way may collect or change it: each event is
 /// wanted when it is written (MCP 2026-07-28 basic/transports/streamable-http asks for

@@ -44,6 +44,8 @@ impl Status {
     pub const EXPECTATION_FAILED: Self = Self(417);
     /// 421: the request was meant for another host.
     pub const MISDIRECTED_REQUEST: Self = Self(421);
+    /// 426: the path is spoken with in another protocol, which the answer names.
+    pub const UPGRADE_REQUIRED: Self = Self(426);
     /// 429: more requests than are allowed.
     pub const TOO_MANY_REQUESTS: Self = Self(429);
     /// 431: the head is longer than is read, or has too many fields.
@@ -81,6 +83,7 @@ impl Status {
             415 => "Unsupported Media Type",
             417 => "Expectation Failed",
             421 => "Misdirected Request",
+            426 => "Upgrade Required",
             429 => "Too Many Requests",
             431 => "Request Header Fields Too Large",
             500 => "Internal Server Error",

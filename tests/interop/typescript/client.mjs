@@ -4,9 +4,9 @@
 //        client.mjs FEATURE MODE COMMAND [ARGUMENT...]
 //
 // FEATURE is a module beside this file. MODE is `legacy` (the initialize handshake), `auto`
-// (discover first) or a modern revision to pin. URL is where a server speaks Streamable HTTP;
-// COMMAND starts one over stdio. The scripts judge nothing: they do what a client does and say what
-// came back; the tests above this folder assert.
+// (discover first) or a modern revision to pin. URL is where a server speaks Streamable HTTP or
+// WebSocket; COMMAND starts one over stdio. The scripts judge nothing: they do what a client does
+// and say what came back; the tests above this folder assert.
 
 import { STEP_MS_MAX, Server } from "./told.mjs";
 

@@ -1,11 +1,10 @@
 // What the scripts of all features share: a connection, and outcomes as plain data.
 
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
 
-// The packages stand in the folder that the test command installed them into, not beside this file.
-const installed = createRequire(pathToFileURL(`${process.env.INTEROP_PACKAGES}/`));
+import { FormerClient, WebSocketClientTransport } from "./former.mjs";
+import { installed } from "./installed.mjs";
+
 const { Client, SSEClientTransport, StreamableHTTPClientTransport } = installed(
   "@modelcontextprotocol/client",
 );
@@ -18,8 +17,9 @@ export const STEP_MS_MAX = 30_000;
 export const ANSWERS = JSON.parse(readFileSync(new URL("../answers.json", import.meta.url)));
 
 /**
- * Where a server is, and the mode in which to speak to it: a URL, of Streamable HTTP or with `/sse`
- * at its end of HTTP with SSE, or a command with its arguments that serves over stdio.
+ * Where a server is, and the mode in which to speak to it: a URL, of a WebSocket, of Streamable
+ * HTTP or with `/sse` at its end of HTTP with SSE, or a command with its arguments that serves over
+ * stdio.
  */
 export class Server {
   #place;
@@ -35,9 +35,14 @@ export class Server {
 
   /** A client that is not connected yet. */
   client(options = {}) {
+    const who = { name: "interop", version: "1.0.0" };
+    // Whoever speaks over WebSocket is of the first generation, unless the era is younger than it.
+    if (this.isLegacy && this.#isWebSocket) {
+      return new FormerClient(who, options);
+    }
     const mode = this.isLegacy || this.mode === "auto" ? this.mode : { pin: this.mode };
     const versionNegotiation = { mode };
-    return new Client({ name: "interop", version: "1.0.0" }, { versionNegotiation, ...options });
+    return new Client(who, { versionNegotiation, ...options });
   }
 
   async connect(client) {
@@ -48,11 +53,18 @@ export class Server {
   /** A way to the server; `options` are those of its HTTP transport. */
   transport(options = {}) {
     const [first, ...args] = this.#place;
+    if (this.#isWebSocket) {
+      return new WebSocketClientTransport(new URL(first));
+    }
     if (!first.startsWith("http:")) {
       return new StdioClientTransport({ command: first, args });
     }
     const Transport = first.endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;
     return new Transport(new URL(first), options);
+  }
+
+  get #isWebSocket() {
+    return this.#place[0].startsWith("ws:");
   }
 }
 

@@ -4,8 +4,13 @@
 //! questions have a time, and so have sessions. Only then is it drained. In some runs it is drained
 //! before, in the middle of everything.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::error::Error;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use corelane::base::random::Random;
@@ -14,14 +19,18 @@ use corelane::engine::ring::sim::{Fault, World};
 use corelane::observe::label::Transport;
 use corelane::server::{Origin, Server};
 
-use super::guest::{Facts, Guest};
 use super::offer;
 use super::plan::Plan;
-use crate::lane::Lane;
-use crate::notices::{Notice, Notices};
-use crate::street::{Street, address};
+use crate::meeting::editions::Editions;
 use crate::tally::Tally;
-use crate::watched::Places;
+use crate::web::checks::book::Book;
+use crate::web::checks::chronicle::Chronicle;
+use crate::web::client::guest::{Facts, Guest};
+use crate::web::hostile::relay::Relay;
+use crate::world::lane::Lane;
+use crate::world::notices::{Notice, Notices};
+use crate::world::street::{Street, address};
+use crate::world::watched::Places;
 
 /// How a run went.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,6 +48,10 @@ struct Evening<'a> {
     random: Random,
     street: Street,
     notices: Notices,
+    /// Behind the shards, which an edit that is not made tells so.
+    editions: Editions,
+    chronicle: Rc<RefCell<Chronicle>>,
+    relay: Rc<RefCell<Relay>>,
     arrivals: VecDeque<(Duration, usize)>,
     guests: Vec<Guest>,
     /// When the last client had gone.
@@ -78,8 +91,9 @@ impl<'a> Evening<'a> {
         let mut random = Random::seeded(plan.seed.wrapping_mul(7) ^ ORDER);
         let world = World::with_faults(random.next_u64(), plan.faults);
         let origin = Origin { secret: [7; 32], unix_ms: 1_800_000_000_000 };
-        let server = Server::new(offer::catalog()?).options(plan.options.clone());
-        let (seeds, handle) = server.origin(origin).seeds(plan.shards)?;
+        let (made, (edits, asked)) = (Arc::<AtomicU64>::default(), mpsc::channel());
+        let server = Server::new(offer::catalog(&made)?).options(plan.options.clone());
+        let (seeds, handle) = server.origin(origin).edits_to(edits).seeds(plan.shards)?;
         let places = Places::default();
         let lanes = seeds
             .into_iter()
@@ -93,6 +107,9 @@ impl<'a> Evening<'a> {
             random,
             street: Street::new(world, lanes, places, plan.naps),
             notices: Notices::new(handle),
+            editions: Editions::new(asked, made),
+            chronicle: Rc::new(RefCell::new(Chronicle::new(plan.options.limits.round_max))),
+            relay: Rc::new(RefCell::new(Relay::new(plan.breaks))),
             arrivals: arrivals.into(),
             guests: Vec::new(),
             alone: None,
@@ -112,6 +129,7 @@ impl<'a> Evening<'a> {
             is_crowded: plan.options.limits.requests_in_flight_max < 10,
             may_break,
             drains: self.has_to_drain,
+            strict: http.strict,
         }
     }
 
@@ -128,8 +146,11 @@ impl<'a> Evening<'a> {
             let is_slow = self.plan.faults.has(Fault::SlowReader) && self.random.chance(1, 2);
             let random = Random::seeded(self.random.next_u64());
             let deeds = self.plan.visits[index].1.clone();
-            self.guests.push(Guest::new(index as u32, deeds, is_slow, random, now));
+            let shared = (Rc::clone(&self.chronicle), Rc::clone(&self.relay));
+            self.guests.push(Guest::new(index as u32, deeds, is_slow, random, shared, now));
         }
+        self.editions.turn(now, &mut self.random);
+        self.chronicle.borrow_mut().made = self.editions.made();
         if self.arrivals.is_empty() && self.guests.iter().all(Guest::is_over) {
             self.rest(now)?;
         }
@@ -147,6 +168,7 @@ impl<'a> Evening<'a> {
         let alone = *self.alone.get_or_insert(now);
         let options = &self.plan.options;
         let left_max = options.http.session_idle_max + options.limits.request_max + GOODBYE_MAX;
+        let left_max = left_max + options.limits.task_ttl_max + options.limits.question_max;
         if self.has_to_drain {
             return Ok(());
         }
@@ -173,6 +195,7 @@ impl<'a> Evening<'a> {
         let arrival = self.arrivals.front().map(|&(at, _)| at);
         let drain = self.plan.drain.filter(|_| !self.has_to_drain);
         let outside = [arrival, drain].into_iter().flatten().map(|at| Moment::ORIGIN.after(at));
+        let outside = outside.chain(self.editions.next());
         let outside = outside.filter(|_| !self.street.is_somebody_late(now));
         let rest = self.alone.filter(|_| !self.has_to_drain).map(|_| now.after(REST_STEP));
         let guests = self.guests.iter().filter_map(Guest::next);
@@ -182,12 +205,30 @@ impl<'a> Evening<'a> {
     /// Checks what holds over the whole run.
     fn close(mut self) -> Result<Report, String> {
         self.street.settle()?;
+        self.chronicle.borrow().commons.close(self.editions.made())?;
+        self.check_tasks()?;
+        self.tally.editions += self.editions.made();
+        self.tally = self.tally.plus(self.chronicle.borrow().commons.tally);
         let mut digest = 0_u64;
         for guest in &self.guests {
             self.tally = self.tally.plus(guest.tally());
             digest = digest.rotate_left(7) ^ guest.digest();
         }
         Ok(Report { tally: self.tally, digest, rested: self.rested })
+    }
+
+    /// Nobody was told of a task that began in another session.
+    fn check_tasks(&self) -> Result<(), String> {
+        let books: Vec<&Book> = self.guests.iter().flat_map(Guest::books).collect();
+        for (place, book) in books.iter().enumerate() {
+            let others = books.iter().enumerate().filter(|(other, _)| *other != place);
+            for (_, other) in others {
+                if let Some(task) = book.told.intersection(&other.begun).next() {
+                    return Err(format!("{} was told of task {task} of {}", book.id, other.id));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn describe(&self, what: &str) -> String {

@@ -1,8 +1,8 @@
 //! The server over HTTP: sessions, streams and connections that are cut at any moment.
 //!
-//! `speech` is what clients say, `reading` how they read answers, `book` what one session may hear,
-//! `line` one connection, `guest` one client with all its connections, `offer` what the server
-//! offers them, `evening` a run, `seeds` which are run.
+//! `offer` is what the server offers, `plan` what is to happen, `client` who comes and `checks`
+//! what must hold; `evening` is a run, `seeds` which are run. `hostile` is what breaks on purpose,
+//! `scenes` are written by hand.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -14,25 +14,15 @@
 
 mod offer;
 
-mod speech;
+mod hostile;
 
-mod reading;
+mod checks;
 
-mod book;
-
-mod line;
+mod client;
 
 mod plan;
 
-mod guest;
-
-mod ear;
-
 mod evening;
-
-mod damage;
-
-mod canaries;
 
 mod scenes;
 

@@ -1,20 +1,26 @@
 //! What the server offers over HTTP: a tool whose every word names whom it is for, and a resource
-//! for each client.
+//! for each client. Besides, all that the meetings have: tools that run as tasks and one that
+//! changes the catalog.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use corelane::protocol::era::LogLevel;
 use corelane::protocol::message::{Elicitation, Field, Form, ServerInfo};
+use corelane::service::demo::fixture;
 use corelane::service::{Catalog, CatalogError, Live, Outcome, Resource, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The catalog.
+use crate::meeting::editions;
+
+/// The catalog; `made` counts its editions.
 ///
 /// # Errors
 ///
 /// Where that is none.
-pub(crate) fn catalog() -> Result<Catalog, CatalogError> {
+pub(crate) fn catalog(made: &Arc<AtomicU64>) -> Result<Catalog, CatalogError> {
     let work = Tool::new("work").local(|order: Order, live: Live| async move {
         let Order { guest, words, pause_us, asks, leaves } = order;
         for word in 1..=words {
@@ -38,7 +44,8 @@ pub(crate) fn catalog() -> Result<Catalog, CatalogError> {
         live.updated(&note(guest));
         Ok(Outcome::text("touched"))
     });
-    let mut builder = Catalog::builder(ServerInfo::new("sim", "1")).tool(work).tool(touch);
+    let builder = fixture::offer(Catalog::builder(ServerInfo::new("sim", "1")));
+    let mut builder = editions::offer(builder.tool(work).tool(touch), made);
     for guest in 0..GUESTS_MAX {
         builder = builder.resource(Resource::new(note(guest), mark(guest)).text(mark(guest)));
     }

@@ -6,9 +6,11 @@ use corelane::base::random::Random;
 use corelane::engine::mesh::MeshOptions;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Fault, Faults};
+use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 
 use super::offer::GUESTS_MAX;
+use crate::web::hostile::relay::Break;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) drain: Option<Duration>,
     /// One turn of a shard in so many comes late.
     pub(crate) naps: Option<usize>,
+    /// What is broken between the server and its clients, in a test of the checkers.
+    pub(crate) breaks: Option<Break>,
 }
 
 /// One thing that a client does; what it has no session or connection for, it passes over.
@@ -30,6 +34,8 @@ pub(crate) struct Plan {
 pub(crate) enum Deed {
     /// Begins a session; what it had before it leaves behind.
     Begin,
+    /// Begins a session as clients of 2024-11-05 do.
+    Pair,
     /// Has the tool work in the session.
     Work,
     /// Asks several things at once that are answered at once, one behind the other.
@@ -54,6 +60,14 @@ pub(crate) enum Deed {
     Modern,
     /// Opens a stream of notifications without a session.
     Subscribe,
+    /// Says several messages in one array, where its session may.
+    Batch,
+    /// Has a tool run as a task, or asks for one.
+    Tasks,
+    /// Has another edition of the catalog made.
+    Vary,
+    /// Asks which edition there is.
+    Look,
     /// Asks for what is no message.
     Plain,
     /// Breaks a connection.
@@ -101,15 +115,18 @@ impl Plan {
         }
         http.answer_max = Duration::from_millis([1, 10, 1_000][random.below(3)]);
         http.silence_max = Duration::from_millis([3, 40, 1_000][random.below(3)]);
+        http.sse_pair = random.chance(1, 2);
+        http.strict = random.chance(1, 8).then_some(Revision::V2025_06_18);
         let naps = random.chance(1, 2).then(|| 4 + random.below(16));
         let visits = (0..2 + random.below(GUESTS_MAX as usize - 4)).map(|_| {
             let comes = Duration::from_micros(random.below(60_000) as u64);
-            (comes, deeds(random))
+            let deeds = deeds(random).into_iter();
+            (comes, deeds.filter(|deed| is_known(*deed, &options)).collect())
         });
         let visits = visits.collect();
         let is_cut_short = random.chance(1, 4);
         let drain = is_cut_short.then(|| Duration::from_micros(random.below(200_000) as u64));
-        Self { seed, shards, options, faults, visits, drain, naps }
+        Self { seed, shards, options, faults, visits, drain, naps, breaks: None }
     }
 
     /// Whether old events may be forgotten before they were seen.
@@ -136,6 +153,8 @@ pub(crate) fn options() -> Options {
     options.limits.request_max = Duration::from_millis(400);
     options.limits.question_max = Duration::from_millis(150);
     options.limits.round_max = Duration::from_millis(250);
+    options.limits.task_ttl = Duration::from_millis(800);
+    options.limits.task_ttl_max = Duration::from_millis(1_500);
     options.engine.blocking_threads = 1;
     options.engine.drain_max = Duration::from_millis(300);
     options.engine.ring_sizes = RingOptions { sockets_max: 256, ..RingOptions::default() };
@@ -149,11 +168,11 @@ fn deeds(random: &mut Random) -> Vec<Deed> {
     let mut deeds = Vec::new();
     let is_modern = random.chance(1, 3);
     if !is_modern {
-        deeds.push(Deed::Begin);
+        deeds.push([Deed::Begin, Deed::Begin, Deed::Pair][random.below(3)]);
     }
     for _ in 0..5 + random.below(25) {
         let is_modern = is_modern != random.chance(1, 6);
-        deeds.push(match random.below(28) {
+        deeds.push(match random.below(36) {
             0..=3 if is_modern => Deed::Subscribe,
             4..=12 if is_modern => Deed::Modern,
             0..=7 => Deed::Work,
@@ -170,6 +189,10 @@ fn deeds(random: &mut Random) -> Vec<Deed> {
             22 | 23 => Deed::Cut,
             24 => [Deed::Deafen, Deed::Hear][random.below(2)],
             25 => wait(random, 250_000),
+            28 | 29 => Deed::Batch,
+            30 | 31 => Deed::Tasks,
+            32 => Deed::Vary,
+            33 | 34 => Deed::Look,
             _ => wait(random, 9_000),
         });
         deeds.push(wait(random, 3_000));
@@ -181,6 +204,18 @@ fn deeds(random: &mut Random) -> Vec<Deed> {
         deeds.extend([Deed::Delete, Deed::Settle]);
     }
     deeds
+}
+
+/// Whether a server knows what is to be done: a strict one, or one without the endpoints of
+/// 2024-11-05.
+const fn is_known(deed: Deed, options: &Options) -> bool {
+    let is_strict = options.http.strict.is_some();
+    match deed {
+        Deed::Pair => options.http.sse_pair && !is_strict,
+        Deed::Begin | Deed::Work | Deed::Notice | Deed::Cancel | Deed::Touch | Deed::Delete => true,
+        Deed::Cut | Deed::Finish | Deed::Deafen | Deed::Hear | Deed::Wait(_) | Deed::Settle => true,
+        _ => !is_strict,
+    }
 }
 
 const fn wait(random: &mut Random, microseconds_max: usize) -> Deed {

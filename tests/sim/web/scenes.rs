@@ -21,6 +21,7 @@ fn play(visits: &[&[Deed]], drain: Option<Duration>) -> Report {
         visits: visits.collect(),
         drain,
         naps: None,
+        breaks: None,
     };
     evening::run(&plan).unwrap_or_else(|reason| panic!("{reason}"))
 }

@@ -22,8 +22,21 @@ const FAILED: [u64; 5] = [
 ];
 
 /// What the runs must reach together.
-const REACHES: [&str; 10] = [
-    "answers", "asked", "cuts", "frames", "pauses", "replies", "resumed", "sessions", "streams",
+const REACHES: [&str; 15] = [
+    "answers",
+    "asked",
+    "batches",
+    "cuts",
+    "editions",
+    "frames",
+    "notices",
+    "pauses",
+    "replies",
+    "resumed",
+    "sessions",
+    "streams",
+    "tasks_begun",
+    "tasks_ended",
     "vanished",
 ];
 

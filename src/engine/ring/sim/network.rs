@@ -253,7 +253,7 @@ impl Network {
         let was_sending = end.is_sending();
         let is_unread = !end.arrived.is_empty() && !end.is_reset();
         end.saying = Saying::Closed;
-        end.arrived.clear();
+        end.forget();
         if matches!(end.owner, Owner::Ring { .. }) {
             end.owner = Owner::Nobody;
         }

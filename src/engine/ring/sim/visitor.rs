@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::fault::Fault;
-use super::link::{Hearing, Owner, Place, Reading, Saying, Segment, Visitor};
+use super::link::{Hearing, Owner, Place, Reading, Saying, Segment, Visitor, shift};
 use super::network::{Door, Errand, Network};
 
 /// One end of a connection in the hands of the test.
@@ -153,7 +153,7 @@ impl Network {
         }
         match visitor.reading {
             Reading::Eager => {
-                visitor.heard.extend(end.arrived.drain(..));
+                shift(&mut end.arrived, usize::MAX, &mut visitor.heard);
                 self.make_room(place);
             }
             Reading::Slow { every, .. } if !visitor.is_expected => {
@@ -171,7 +171,7 @@ impl Network {
         visitor.is_expected = false;
         if let Reading::Slow { bytes, .. } = visitor.reading {
             let count = bytes.min(end.arrived.len());
-            visitor.heard.extend(end.arrived.drain(..count));
+            shift(&mut end.arrived, count, &mut visitor.heard);
             self.has_news = true;
             self.make_room(place);
         }
@@ -201,7 +201,8 @@ impl Network {
                 return;
             }
             if let Owner::Client(visitor) = &mut self.end(place).owner {
-                let bytes = visitor.unsent.drain(..length).collect();
+                let mut bytes = Vec::new();
+                shift(&mut visitor.unsent, length, &mut bytes);
                 self.transmit(to, Segment::Bytes(bytes));
             }
         }

@@ -103,6 +103,10 @@ impl ShardDriver {
     #[inline]
     pub(in crate::server::driver) fn sent_over(&mut self, key: Key) {
         let Some(connection) = self.link.connections.get(key) else { return };
+        if connection.is_read() {
+            // It would be held.
+            return;
+        }
         let exchange = connection.session.exchange.as_ref();
         if exchange.is_some_and(|exchange| exchange.is_over) && connection.queued_bytes() == 0 {
             self.leave_exchange(key, true);

@@ -5,6 +5,7 @@ use crate::protocol::message;
 use crate::server::driver::ShardDriver;
 use crate::server::http::{ExchangeAddress, HttpLetter, Utterance};
 use crate::server::letter::Letter;
+use crate::server::party::Said;
 use crate::transport::http::ladder::Step;
 use crate::transport::http::status::Status;
 
@@ -40,6 +41,9 @@ impl ShardDriver {
             }
             Utterance::Event { id, said, text } => {
                 self.say_over(key, (said, Some(id)), |out| out.extend_from_slice(&text));
+            }
+            Utterance::Word(text) => {
+                self.say_over(key, (Said::Word, None), |out| out.extend_from_slice(&text));
             }
             Utterance::Bare(status) => self.over_exchange(key, |exchange, out| {
                 exchange.answer_bare(out, status, &date);

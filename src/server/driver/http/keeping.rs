@@ -71,7 +71,7 @@ impl ShardDriver {
     /// Carries a message that came by another shard.
     fn carry_for(&mut self, key: Key, from: ExchangeAddress, mut text: Vec<u8>, now: Moment) {
         self.http.sessions.touch(key, now);
-        let stream = self.http.sessions.next_stream(key);
+        let stream = self.http.sessions.next_stream(key).unwrap_or(Outlet::NOWHERE);
         let Self { parser, road, http, .. } = self;
         let Some(member) = http.sessions.session(key) else { return };
         let length = pad(&mut text);
@@ -95,15 +95,13 @@ impl ShardDriver {
         awaited: u32,
         (said, text): (Said, Vec<u8>),
     ) {
-        // Their handlers run whether there is room for a stream or not, and end as others do.
+        let Ok(stream) = self.http.sessions.open(key, from) else {
+            // There is room for it, or nothing would wait: the session has gone.
+            return self.tell(from, Utterance::Refused(Step::SessionOpen));
+        };
         for _ in 0..awaited {
             self.http.sessions.begin_request(key);
         }
-        let Ok(stream) = self.http.sessions.open(key, from) else {
-            // Their answers must not come on the stream of another request.
-            self.http.sessions.pass_over(key);
-            return self.tell(from, Utterance::Bare(Status::UNAVAILABLE));
-        };
         if awaited != 1
             && let Some(member) = self.http.sessions.session(key)
         {
@@ -124,6 +122,9 @@ impl ShardDriver {
                 resumed.map(|it| (stream, number, it.replaced, it.is_finished))
             }
         };
+        let counts = &mut self.road.counters.sessions;
+        counts.resumed += u64::from(after.is_some() && begun.is_ok());
+        counts.not_resumed += u64::from(after.is_some() && begun.is_err());
         let (stream, after, replaced, is_finished) = match begun {
             Ok(begun) => begun,
             Err(refusal) => return self.tell(from, Utterance::Refused(step_of(refusal))),
@@ -165,8 +166,10 @@ impl ShardDriver {
         }
     }
 
-    /// Ends the sessions that were idle for too long.
+    /// Ends the sessions that were idle for too long, and forgets the streams that nobody came back
+    /// for.
     pub(in crate::server::driver) fn expire_sessions(&mut self, now: Moment) {
+        self.http.sessions.let_go(now);
         while let Some(gone) = self.http.sessions.expire(now) {
             self.bury(gone, now);
         }

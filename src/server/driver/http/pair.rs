@@ -35,7 +35,11 @@ impl ShardDriver {
             let answer = (Status::UNAVAILABLE, Body::Nothing, fields);
             return self.answer(incoming, answer, &[]);
         };
-        self.http.evicted.extend(begun.evicted);
+        let evicted = self.http.sessions.make_room(begun.key);
+        let counts = &mut self.road.counters.sessions;
+        counts.begun += 1;
+        counts.evicted += u64::from(evicted.is_some());
+        self.http.evicted.extend(evicted);
         let from = self.open_exchange(incoming, manner, Bearer::Session(begun.id));
         if let Some(connection) = self.link.connections.get_mut(incoming.key) {
             connection.standing.repay();

@@ -2,7 +2,7 @@
 
 use super::Incoming;
 use crate::server::driver::{ShardDriver, Stage};
-use crate::server::http::{CONTENT_SECURITY_POLICY, PAGE};
+use crate::server::http::{CONTENT_SECURITY_POLICY, PAGE, Population};
 use crate::transport::http::fields::{Fields, Preflight};
 use crate::transport::http::head::Field;
 use crate::transport::http::ladder::Kind;
@@ -49,19 +49,28 @@ impl ShardDriver {
         }
     }
 
-    /// What the page shows of this server as it is: the connections of all shards, and the sessions
-    /// and streams of this one.
-    fn status_text(&self) -> String {
-        let (sessions, streams) = (
-            self.http.sessions.len(),
-            self.road.subscriptions.len() + self.http.sessions.attached(),
-        );
+    /// Tells the other shards how this one stands.
+    #[inline]
+    pub(in crate::server::driver) fn be_counted(&mut self) {
+        let sessions = self.http.sessions.len();
+        let streams = self.road.subscriptions.len() + self.http.sessions.attached();
+        self.census.tell(Population { sessions, streams });
+    }
+
+    /// What the page shows of this server as it is: what all shards have together.
+    fn status_text(&mut self) -> String {
+        self.be_counted();
+        let Population { sessions, streams } = self.census.all();
         let (connections, shards) = (self.served_http.taken(), self.road.shards);
         let info = self.road.catalog.info();
         let name = serde_json::to_string(&info.name).unwrap_or_default();
         let version = serde_json::to_string(&info.version).unwrap_or_default();
+        let websocket = match &self.http.profile.websocket {
+            Some(path) => format!("\"websocket\":\"{path}\","),
+            None => String::new(),
+        };
         format!(
-            "{{\"name\":{name},\"version\":{version},\"connections\":{connections},\
+            "{{\"name\":{name},\"version\":{version},{websocket}\"connections\":{connections},\
              \"sessions\":{sessions},\"streams\":{streams},\"shards\":{shards}}}"
         )
     }

@@ -5,7 +5,7 @@
 
 use super::Incoming;
 use crate::link::Connection;
-use crate::protocol::era::Method;
+use crate::protocol::era::{Meta, Method};
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::message;
@@ -92,7 +92,8 @@ impl ShardDriver {
         match Envelope::read(root) {
             Ok(Envelope::Request { id, method, params }) => {
                 let members = &CallParams::read(params);
-                let asked = Asked { id, method, params, members };
+                let meta = &members.meta();
+                let asked = Asked { id, method, params, members, meta };
                 Alone { incoming, connection, road, http }.request(version, &asked)
             }
             Ok(Envelope::Notification { .. }) => {
@@ -129,7 +130,7 @@ struct Alone<'a> {
 impl Alone<'_> {
     #[inline]
     fn request(self, version: Option<&[u8]>, asked: &Asked<'_>) -> Posted {
-        let names_version = asked.members.meta().is_ok_and(|meta| meta.is_modern());
+        let names_version = asked.meta.as_ref().is_ok_and(Meta::is_modern);
         match ladder::era(version, names_version, &self.http.profile) {
             Ok(Era::Modern) => self.modern(asked),
             Ok(Era::Legacy) if asked.method == Method::Initialize.as_str() => self.begin(asked),
@@ -165,9 +166,7 @@ impl Alone<'_> {
     #[inline]
     fn mirrored(&self, asked: &Asked<'_>) -> Result<(), Error> {
         let Incoming { head, bytes, .. } = *self.incoming;
-        let Ok(version) = asked.members.meta().and_then(|meta| meta.version()) else {
-            return Ok(());
-        };
+        let Some(Ok(version)) = asked.meta.as_ref().ok().map(Meta::version) else { return Ok(()) };
         let method = Method::parse(asked.method);
         let named = match method {
             Some(Method::ToolsCall) => asked.members.call().ok().and_then(|[name, _]| name),
@@ -199,9 +198,6 @@ impl Alone<'_> {
             return self.refuse(Some(asked.id), (Status::UNAVAILABLE, &error));
         };
         let date = *self.http.date();
-        if let Some(evicted) = begun.evicted {
-            self.http.evicted.push(evicted);
-        }
         let Some(member) = self.http.sessions.session(begun.key) else { return Posted::Answered };
         let Member { session, standing, .. } = member;
         let outgoing = &mut self.connection.outgoing;
@@ -215,6 +211,12 @@ impl Alone<'_> {
         if said == Said::Answer {
             response::end(outgoing, mark);
             self.http.sessions.touch(begun.key, now);
+            // A handshake that fails costs nobody a session.
+            let evicted = self.http.sessions.make_room(begun.key);
+            let counts = &mut self.road.counters.sessions;
+            counts.begun += 1;
+            counts.evicted += u64::from(evicted.is_some());
+            self.http.evicted.extend(evicted);
             return Posted::Answered;
         }
         // There is no session where nothing was agreed.

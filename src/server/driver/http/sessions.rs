@@ -17,7 +17,7 @@ use crate::protocol::json;
 use crate::server::driver::ShardDriver;
 use crate::server::http::{Bearer, HttpLetter, Manner, SessionId, Wish};
 use crate::server::letter::Letter;
-use crate::server::party::Said;
+use crate::server::party::{Outlet, Said};
 use crate::transport::http::fields::Fields;
 use crate::transport::http::ladder::Step;
 use crate::transport::http::response::{self, Body};
@@ -59,7 +59,7 @@ impl ShardDriver {
         let manner = self.manner_of(incoming.manner, id);
         let (origin, date) = (incoming.origin(), *self.http.date());
         self.http.sessions.touch(key, now);
-        let stream = self.http.sessions.next_stream(key);
+        let stream = self.http.sessions.next_stream(key).unwrap_or(Outlet::NOWHERE);
         let Self { parser, link, road, http, .. } = self;
         let (Some(connection), Some(member)) =
             (link.connections.get_mut(incoming.key), http.sessions.session(key))

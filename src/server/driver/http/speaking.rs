@@ -25,14 +25,17 @@ impl ShardDriver {
         text: &[u8],
     ) {
         let Some(member) = self.http.sessions.session(key) else { return };
+        if member.is_pair {
+            return self.say_to_pair(key, text);
+        }
         let goes_on = stream == LISTENING || member.waits_on(stream, said);
         let said = if goes_on { Said::Word } else { said };
+        let now = self.http.now();
         let sessions = &mut self.http.sessions;
         if said.is_answer() && !sessions.has_events(key, stream) {
             // Nobody was promised that it could be had later.
-            let exchange = sessions.finish(key, stream);
+            let exchange = sessions.finish(key, stream, now);
             if let Some(to) = exchange {
-                let now = self.http.now();
                 self.http.sessions.detach(key, stream, to, true, now);
                 self.tell(to, Utterance::Answer { said, text: text.to_vec() });
             }
@@ -43,7 +46,7 @@ impl ShardDriver {
         }
         self.push_event(key, stream, said, Bytes::copy_from_slice(text));
         if said.is_answer() {
-            self.http.sessions.finish(key, stream);
+            self.http.sessions.finish(key, stream, now);
         }
     }
 
@@ -53,24 +56,37 @@ impl ShardDriver {
         if stream == LISTENING || member.waits_on(stream, Said::Answer) {
             return;
         }
-        if let Some(to) = self.http.sessions.finish(key, stream) {
-            let now = self.http.now();
+        let now = self.http.now();
+        if let Some(to) = self.http.sessions.finish(key, stream, now) {
             self.http.sessions.detach(key, stream, to, true, now);
             self.tell(to, Utterance::End { retry_ms: None });
         }
     }
 
-    /// The client of an exchange has waited long for a word of its session.
+    /// The client of an exchange has waited long for a word of its session. Where its request is
+    /// at work its stream begins; whatever else it is has been answered by now, however long that
+    /// is on its way: no status is taken from it.
     pub(super) fn begin_to_speak(&mut self, session: SessionId, exchange: ExchangeAddress) {
         let Some(key) = self.http.sessions.find(session) else { return };
         let stream = self.http.sessions.carried_by(key, exchange);
+        let stream = stream.filter(|stream| *stream != LISTENING);
         if let Some(stream) = stream.filter(|stream| !self.http.sessions.has_events(key, *stream)) {
             self.push_event(key, stream, Said::Word, Bytes::new());
         }
     }
 
+    /// Says a text on the one stream of a client of 2024-11-05. It could not come back for it: the
+    /// text has no name, and is kept for nobody.
+    fn say_to_pair(&mut self, key: Key, text: &[u8]) {
+        if let Some(to) = self.http.sessions.exchange(key, LISTENING) {
+            self.tell(to, Utterance::Word(Bytes::copy_from_slice(text)));
+        }
+    }
+
     fn push_event(&mut self, key: Key, stream: u32, said: Said, text: Bytes) {
         let Some(pushed) = self.http.sessions.push(key, stream, text.clone()) else { return };
+        let is_lost = pushed.exchange.is_none() && !pushed.is_kept;
+        self.road.counters.sessions.events_lost += u64::from(is_lost);
         if let Some(to) = pushed.exchange {
             let id = EventId { stream, number: pushed.number };
             self.tell(to, Utterance::Event { id, said, text });

@@ -76,6 +76,16 @@ function showCounts(status) {
   place.hidden = names.length === 0;
 }
 
+/** Shows where the server speaks WebSocket, if it does: beside its other endpoint. */
+function showWebSocket({ websocket }) {
+  const place = find("websocket");
+  place.hidden = websocket === undefined;
+  if (websocket === undefined) return;
+  const url = new URL(`.${websocket}`, location.href);
+  url.protocol = url.protocol.replace("http", "ws");
+  place.querySelector("code").textContent = url.href;
+}
+
 /** Asks how busy the server is, again and again as long as somebody sees the page. */
 async function watch() {
   clearTimeout(watch.next);
@@ -83,7 +93,11 @@ async function watch() {
   const news = find("news");
   try {
     const response = await fetch("status");
-    if (response.ok) showCounts(await response.json());
+    if (response.ok) {
+      const status = await response.json();
+      showCounts(status);
+      showWebSocket(status);
+    }
     // A server that came back may have come back as another.
     if (news.textContent !== "") load();
     news.textContent = "";

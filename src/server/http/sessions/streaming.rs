@@ -1,14 +1,15 @@
 //! The streams of sessions, by the keys of their sessions.
 //!
-//! What it keeps true: the sums of the table are those of all its sessions, and a session is in the
-//! line of idle ones exactly while it is idle, whatever happens to its streams. What a stream is
-//! and when it goes stands in `stream`.
+//! What it keeps true: the sums of the table are those of all its sessions, a session is in the
+//! line of idle ones exactly while it is idle, whatever happens to its streams, and a stream that
+//! lingers is in the line of those. What a stream is and when it goes stands in `stream`.
 
 use bytes::Bytes;
 
 use super::Sessions;
 use crate::base::slab::Key;
 use crate::base::time::Moment;
+use crate::server::http::log;
 use crate::server::http::stream::{ExchangeAddress, LISTENING, Pushed, Refusal, Resumed, Streams};
 
 impl<S> Sessions<S> {
@@ -24,11 +25,6 @@ impl<S> Sessions<S> {
     ) -> Result<u32, Refusal> {
         let bounds = self.bounds.streams;
         self.attach(key, |streams| streams.open(exchange, bounds))
-    }
-
-    /// Gives up the number that [`Sessions::next_stream`] told: what goes by it is for nobody.
-    pub(in crate::server) fn pass_over(&mut self, key: Key) {
-        self.change(key, Streams::pass_over);
     }
 
     /// Has `exchange` carry stream 0, for which a client asked by GET, and gives the number after
@@ -66,20 +62,33 @@ impl<S> Sessions<S> {
     ///
     /// `text` is held as it is: a part of something larger would hold all of that.
     pub(in crate::server) fn push(&mut self, key: Key, number: u32, text: Bytes) -> Option<Pushed> {
-        let room = self.bounds.event_bytes_max.saturating_sub(self.event_bytes);
-        let log = self.bounds.streams.log;
+        // What lingers has most likely arrived: it is worth less than anything that is said.
+        while self.room() < log::cost(&text) && self.let_go_first() {}
+        let (room, log) = (self.room(), self.bounds.streams.log);
         self.change(key, |streams| streams.push(number, text, log, room))?
+    }
+
+    /// Bytes that events may hold beyond those that they hold.
+    const fn room(&self) -> usize {
+        self.bounds.event_bytes_max.saturating_sub(self.event_bytes)
     }
 
     /// Nothing will follow on the stream of a request; gives the exchange that is to end when what
     /// was pushed is sent.
-    pub(in crate::server) fn finish(&mut self, key: Key, number: u32) -> Option<ExchangeAddress> {
+    pub(in crate::server) fn finish(
+        &mut self,
+        key: Key,
+        number: u32,
+        now: Moment,
+    ) -> Option<ExchangeAddress> {
         let bounds = self.bounds.streams;
-        self.change(key, |streams| streams.finish(number, bounds))?
+        let exchange = self.change(key, |streams| streams.finish(number, bounds, now))?;
+        self.line_up(key, number);
+        exchange
     }
 
     /// The exchange that carried a stream is over. `is_sent` where everything that was pushed has
-    /// left: a finished stream is forgotten then, and kept for its client to come back otherwise.
+    /// left: a finished stream lingers then, and is kept for its client to come back otherwise.
     /// `false` where that exchange carried it no more.
     pub(in crate::server) fn detach(
         &mut self,
@@ -90,10 +99,40 @@ impl<S> Sessions<S> {
         now: Moment,
     ) -> bool {
         let bounds = self.bounds.streams;
-        let detach = |streams: &mut Streams| streams.detach(number, exchange, is_sent, bounds);
+        let detach = |streams: &mut Streams| streams.detach(number, exchange, is_sent, bounds, now);
         let is_detached = self.change(key, detach).unwrap_or(false);
+        if is_detached {
+            self.line_up(key, number);
+        }
         self.rest(key, now);
         is_detached
+    }
+
+    /// Forgets the streams that have lingered for long enough.
+    pub(in crate::server) fn let_go(&mut self, now: Moment) {
+        let is_over = |since: Moment| since.after(self.bounds.linger) <= now;
+        let over = self.lingering.iter().take_while(|(since, ..)| is_over(*since)).count();
+        for _ in 0..over {
+            self.let_go_first();
+        }
+    }
+
+    /// Forgets the stream that has lingered for longest; `false` where none does.
+    fn let_go_first(&mut self) -> bool {
+        let Some((since, key, number)) = self.lingering.pop_front() else { return false };
+        self.change(key, |streams| streams.let_go(number, since));
+        true
+    }
+
+    /// Puts a stream at the end of the line of those that linger, if it does. What stands there
+    /// already and was resumed or has gone meanwhile is passed over when its turn comes.
+    fn line_up(&mut self, key: Key, number: u32) {
+        let held = self.slab.get(key);
+        let Some(since) = held.and_then(|held| held.streams.lingers_since(number)) else { return };
+        self.lingering.push_back((since, key, number));
+        while self.lingering.len() > self.bounds.lingering_max {
+            self.let_go_first();
+        }
     }
 
     /// An exchange is over, as [`Sessions::detach`] has it, whichever stream it carried.
@@ -114,9 +153,10 @@ impl<S> Sessions<S> {
         self.slab.get(key)?.streams.carried_by(exchange)
     }
 
-    /// The number that the next stream of a request will get.
-    pub(in crate::server) fn next_stream(&self, key: Key) -> u32 {
-        self.slab.get(key).map_or(LISTENING, |held| held.streams.upcoming())
+    /// The number that the next stream of a request will get; `None` where there is no room for
+    /// one, or the session has gone.
+    pub(in crate::server) fn next_stream(&self, key: Key) -> Option<u32> {
+        self.slab.get(key)?.streams.upcoming(self.bounds.streams).ok()
     }
 
     /// Whether anything was ever pushed on a stream.

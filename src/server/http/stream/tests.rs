@@ -8,6 +8,8 @@ const BOUNDS: StreamBounds = StreamBounds {
     log: LogBounds { events_max: 3, bytes_max: 10_000 },
 };
 
+const NOW: Moment = Moment::from_milliseconds(1);
+
 fn exchange(serial: u32) -> ExchangeAddress {
     ExchangeAddress { shard: ShardId(1), connection: Key::from_bits(7), serial }
 }
@@ -28,8 +30,8 @@ fn streams_of_requests_are_open_side_by_side_and_hear_only_of_their_own() {
     assert_eq!(streams.open(other, BOUNDS), Ok(2));
     assert_eq!(push(&mut streams, 2).exchange, Some(other));
     assert_eq!((replayed(&streams, 1, 0), replayed(&streams, 2, 0)), (vec![], vec![1]));
-    assert_eq!(streams.finish(1, BOUNDS), Some(one));
-    assert!(streams.detach(1, one, true, BOUNDS));
+    assert_eq!(streams.finish(1, BOUNDS, NOW), Some(one));
+    assert!(streams.detach(1, one, true, BOUNDS, NOW));
     assert_eq!((streams.len(), streams.attached()), (1, 1));
     assert_eq!(streams.push(1, Bytes::new(), BOUNDS.log, usize::MAX), None);
 }
@@ -39,9 +41,9 @@ fn a_second_listener_is_refused_until_the_first_has_gone() {
     let mut streams = Streams::default();
     assert_eq!(streams.listen(exchange(1)), Ok(0));
     assert_eq!(streams.listen(exchange(2)), Err(Refusal::Conflict));
-    assert!(streams.detach(LISTENING, exchange(1), true, BOUNDS));
+    assert!(streams.detach(LISTENING, exchange(1), true, BOUNDS, NOW));
     assert_eq!(streams.listen(exchange(2)), Ok(0));
-    assert_eq!(streams.finish(LISTENING, BOUNDS), None);
+    assert_eq!(streams.finish(LISTENING, BOUNDS, NOW), None);
 }
 
 #[test]
@@ -51,7 +53,7 @@ fn what_nobody_heard_waits_for_the_next_listener_and_is_told_once() {
     assert_eq!(streams.listen(exchange(1)), Ok(0));
     assert_eq!(replayed(&streams, LISTENING, 0), [1]);
     push(&mut streams, LISTENING);
-    assert!(streams.detach(LISTENING, exchange(1), false, BOUNDS));
+    assert!(streams.detach(LISTENING, exchange(1), false, BOUNDS, NOW));
     push(&mut streams, LISTENING);
     assert_eq!(streams.listen(exchange(2)), Ok(2));
     assert_eq!(replayed(&streams, LISTENING, 2), [3]);
@@ -63,7 +65,7 @@ fn a_client_that_comes_back_goes_on_where_it_stood() {
     streams.open(exchange(1), BOUNDS).unwrap();
     push(&mut streams, 1);
     push(&mut streams, 1);
-    assert!(streams.detach(1, exchange(1), true, BOUNDS));
+    assert!(streams.detach(1, exchange(1), true, BOUNDS, NOW));
     assert_eq!(push(&mut streams, 1).exchange, None);
     let resumed = streams.resume(1, 1, exchange(2)).unwrap();
     assert_eq!(resumed, Resumed { replaced: None, missing: 0, is_finished: false });
@@ -79,7 +81,7 @@ fn who_resumes_takes_over_and_the_exchange_before_has_no_more_say() {
     streams.open(exchange(1), BOUNDS).unwrap();
     let resumed = streams.resume(1, 0, exchange(2)).unwrap();
     assert_eq!(resumed.replaced, Some(exchange(1)));
-    assert!(!streams.detach(1, exchange(1), false, BOUNDS));
+    assert!(!streams.detach(1, exchange(1), false, BOUNDS, NOW));
     assert_eq!((streams.exchange(1), streams.attached()), (Some(exchange(2)), 1));
 }
 
@@ -95,18 +97,50 @@ fn an_event_that_was_never_sent_resumes_nothing() {
 }
 
 #[test]
-fn a_finished_stream_is_kept_until_it_has_been_sent() {
+fn a_finished_stream_is_kept_until_it_was_sent_and_lingers_then() {
     let mut streams = Streams::default();
     streams.open(exchange(1), BOUNDS).unwrap();
     push(&mut streams, 1);
-    assert_eq!(streams.finish(1, BOUNDS), Some(exchange(1)));
-    assert!(streams.detach(1, exchange(1), false, BOUNDS));
+    assert_eq!(streams.finish(1, BOUNDS, NOW), Some(exchange(1)));
+    assert!(streams.detach(1, exchange(1), false, BOUNDS, NOW));
     assert_eq!((streams.len(), streams.attached()), (1, 0));
     assert!(streams.resume(1, 0, exchange(2)).unwrap().is_finished);
     assert_eq!(replayed(&streams, 1, 0), [1]);
-    assert!(streams.detach(1, exchange(2), true, BOUNDS));
+    assert_eq!(streams.lingers_since(1), None);
+    assert!(streams.detach(1, exchange(2), true, BOUNDS, NOW));
+    assert_eq!(streams.lingers_since(1), Some(NOW));
+    // The client was gone before it had all of it.
+    assert!(streams.resume(1, 0, exchange(3)).unwrap().is_finished);
+    assert_eq!((replayed(&streams, 1, 0), streams.lingers_since(1)), (vec![1], None));
+    let later = Moment::from_milliseconds(2);
+    assert!(streams.detach(1, exchange(3), true, BOUNDS, later));
+    streams.let_go(1, NOW);
+    assert_eq!((streams.len(), streams.lingers_since(1)), (1, Some(later)));
+    streams.let_go(1, later);
     assert_eq!((streams.len(), streams.bytes(), streams.held.capacity()), (0, 0, 0));
-    assert_eq!(streams.resume(1, 0, exchange(3)), Err(Refusal::Event));
+    assert_eq!(streams.resume(1, 0, exchange(4)), Err(Refusal::Event));
+}
+
+#[test]
+fn what_was_sent_goes_before_what_was_not_however_old_that_is() {
+    let mut streams = Streams::default();
+    for number in 1..=4 {
+        streams.open(exchange(number), BOUNDS).unwrap();
+        push(&mut streams, number);
+        streams.finish(number, BOUNDS, NOW);
+        assert!(streams.detach(number, exchange(number), number > 1, BOUNDS, NOW));
+    }
+    let resumed = [1, 2, 3, 4].map(|number| streams.resume(number, 0, exchange(5)).is_ok());
+    assert_eq!(resumed, [true, false, false, true]);
+}
+
+#[test]
+fn a_stream_on_which_nothing_was_said_does_not_linger() {
+    let mut streams = Streams::default();
+    streams.open(exchange(1), BOUNDS).unwrap();
+    streams.finish(1, BOUNDS, NOW);
+    assert!(streams.detach(1, exchange(1), true, BOUNDS, NOW));
+    assert_eq!(streams.len(), 0);
 }
 
 #[test]
@@ -114,12 +148,12 @@ fn an_answer_that_comes_while_nobody_is_there_waits() {
     let mut streams = Streams::default();
     for number in [1, 2] {
         streams.open(exchange(number), BOUNDS).unwrap();
-        assert!(streams.detach(number, exchange(number), true, BOUNDS));
+        assert!(streams.detach(number, exchange(number), true, BOUNDS, NOW));
     }
     push(&mut streams, 1);
-    assert_eq!(streams.finish(1, BOUNDS), None);
+    assert_eq!(streams.finish(1, BOUNDS, NOW), None);
     // The other request was cancelled: there is nothing to wait for.
-    assert_eq!(streams.finish(2, BOUNDS), None);
+    assert_eq!(streams.finish(2, BOUNDS, NOW), None);
     assert_eq!(streams.len(), 1);
     assert!(streams.resume(1, 0, exchange(3)).is_ok());
 }
@@ -129,11 +163,11 @@ fn what_is_replayed_is_owed_again() {
     let mut streams = Streams::default();
     streams.open(exchange(1), BOUNDS).unwrap();
     push(&mut streams, 1);
-    assert!(streams.detach(1, exchange(1), true, BOUNDS));
+    assert!(streams.detach(1, exchange(1), true, BOUNDS, NOW));
     // Sent, but not seen: the answer that the client comes back for may break off once more.
     streams.resume(1, 0, exchange(2)).unwrap();
-    assert_eq!(streams.finish(1, BOUNDS), Some(exchange(2)));
-    assert!(streams.detach(1, exchange(2), false, BOUNDS));
+    assert_eq!(streams.finish(1, BOUNDS, NOW), Some(exchange(2)));
+    assert!(streams.detach(1, exchange(2), false, BOUNDS, NOW));
     assert_eq!(replayed(&streams, 1, 0), [1]);
     assert!(streams.resume(1, 0, exchange(3)).is_ok());
 }
@@ -144,8 +178,8 @@ fn streams_that_nobody_comes_back_for_are_bounded_and_the_oldest_goes_first() {
     for number in 1..=10_000 {
         assert_eq!(streams.open(exchange(number), BOUNDS), Ok(number));
         push(&mut streams, number);
-        streams.finish(number, BOUNDS);
-        assert!(streams.detach(number, exchange(number), false, BOUNDS));
+        streams.finish(number, BOUNDS, NOW);
+        assert!(streams.detach(number, exchange(number), false, BOUNDS, NOW));
         assert!(streams.len() <= BOUNDS.streams_kept_max);
     }
     assert_eq!(streams.resume(9_998, 0, exchange(0)), Err(Refusal::Event));
@@ -157,7 +191,7 @@ fn streams_of_requests_that_run_are_bounded_and_never_forgotten() {
     let mut streams = Streams::default();
     for number in 1..=4 {
         streams.open(exchange(number), BOUNDS).unwrap();
-        assert!(streams.detach(number, exchange(number), true, BOUNDS));
+        assert!(streams.detach(number, exchange(number), true, BOUNDS, NOW));
     }
     assert_eq!(streams.open(exchange(5), BOUNDS), Err(Refusal::Streams(4)));
     assert!(streams.listen(exchange(5)).is_ok());

@@ -20,6 +20,7 @@ enum Step {
     EndRequest { session: usize },
     Expire,
     Finish { session: usize, stream: u32 },
+    LetGo,
     Listen { session: usize },
     Open { session: usize },
     Push { session: usize, stream: u32, bytes: usize },
@@ -47,9 +48,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => session().prop_map(|session| Step::EndRequest { session }),
         1 => Just(Step::Expire),
         3 => (session(), stream()).prop_map(|(session, stream)| Step::Finish { session, stream }),
+        1 => Just(Step::LetGo),
         2 => session().prop_map(|session| Step::Listen { session }),
         4 => session().prop_map(|session| Step::Open { session }),
-        8 => (session(), stream(), 0..1_200usize)
+        8 => (session(), stream(), prop_oneof![9 => 0..1_200usize, 1 => 1_200..2_600usize])
             .prop_map(|(session, stream, bytes)| Step::Push { session, stream, bytes }),
         1 => session().prop_map(|session| Step::Remove { session }),
         3 => (session(), stream(), 0..6u32)
@@ -68,6 +70,8 @@ struct ModelStream {
     exchange: Option<ExchangeAddress>,
     is_finished: bool,
     is_owed: bool,
+    /// When it came to linger last.
+    since: Moment,
 }
 
 #[derive(Debug)]
@@ -92,6 +96,10 @@ impl ModelStream {
     fn is_kept(&self) -> bool {
         self.is_finished && self.exchange.is_none()
     }
+
+    fn lingers(&self) -> bool {
+        self.is_kept() && !self.is_owed
+    }
 }
 
 impl ModelSession {
@@ -106,11 +114,12 @@ impl ModelSession {
 
     /// A stream may have come to its end.
     fn tidy(&mut self, number: u32) {
-        self.streams.retain(|at, stream| *at != number || !stream.is_kept() || stream.is_owed);
-        let kept: Vec<u32> =
-            self.streams.iter().filter(|(_, stream)| stream.is_kept()).map(|(at, _)| *at).collect();
+        self.streams.retain(|at, it| *at != number || !it.lingers() || !it.events.is_empty());
+        let kept = self.streams.iter().filter(|(_, stream)| stream.is_kept());
+        let mut kept: Vec<(bool, u32)> = kept.map(|(at, stream)| (stream.is_owed, *at)).collect();
+        kept.sort_unstable();
         let kept_max = BOUNDS.streams.streams_kept_max;
-        for number in kept.iter().take(kept.len().saturating_sub(kept_max)) {
+        for (_, number) in kept.iter().take(kept.len().saturating_sub(kept_max)) {
             self.streams.remove(number);
         }
     }
@@ -162,7 +171,11 @@ impl ModelSession {
         }
         let stream = self.streams.get_mut(&number).filter(|stream| !stream.is_finished)?;
         let bounds = BOUNDS.streams.log;
-        let bytes_max = bounds.bytes_max.min(stream.bytes() + room);
+        let bytes_max = if cost(bytes) > bounds.bytes_max {
+            stream.bytes() + room / 2
+        } else {
+            bounds.bytes_max.min(stream.bytes() + room)
+        };
         stream.last += 1;
         stream.events.push((stream.last, bytes));
         while stream.events.len() > bounds.events_max || stream.bytes() > bytes_max {
@@ -204,6 +217,8 @@ struct Pair {
     now: Moment,
     /// Sessions that became idle.
     rested: u64,
+    /// Streams that came to linger: when, their sessions and numbers.
+    line: Vec<(Moment, usize, u32)>,
     /// Exchanges that began.
     serial: u32,
 }
@@ -211,7 +226,8 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let (keys, model) = (Vec::new(), Vec::new());
-        Self { table: sessions(BOUNDS), keys, model, now: at(1), rested: 0, serial: 0 }
+        let table = sessions(BOUNDS);
+        Self { table, keys, model, now: at(1), rested: 0, line: Vec::new(), serial: 0 }
     }
 
     /// The key of a session and its model, which is none where it has gone.
@@ -231,6 +247,35 @@ impl Pair {
         let line = self.model.iter().enumerate();
         let line = line.filter_map(|(index, session)| Some((idle(session)?, index)));
         line.min_by_key(|((_, order), _)| *order).map(|((since, _), index)| (index, since))
+    }
+
+    /// The stream of a session may have come to linger.
+    fn line_up(&mut self, session: usize, number: u32) {
+        let index = self.keys.len() - 1 - session;
+        let held = self.model[index].as_mut();
+        let stream = held.and_then(|held| held.streams.get_mut(&number));
+        if let Some(stream) = stream.filter(|stream| stream.lingers()) {
+            stream.since = self.now;
+            self.line.push((self.now, index, number));
+        }
+        while self.line.len() > BOUNDS.lingering_max {
+            self.let_go_first();
+        }
+    }
+
+    /// The first of the line goes, unless it has gone or was resumed since.
+    fn let_go_first(&mut self) {
+        let (since, index, number) = self.line.remove(0);
+        if let Some(held) = &mut self.model[index] {
+            held.streams.retain(|at, it| *at != number || !it.lingers() || it.since != since);
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.table.let_go(self.now);
+        while self.line.first().is_some_and(|(at, ..)| at.after(BOUNDS.linger) <= self.now) {
+            self.let_go_first();
+        }
     }
 
     fn event_bytes(&self) -> usize {
@@ -254,6 +299,7 @@ impl Pair {
             }
             Step::Begin => self.begin(),
             Step::Expire => self.expire(),
+            Step::LetGo => self.let_go(),
             Step::Remove { session } => {
                 let Some((key, held)) = self.pick(session) else { return };
                 let is_held = held.is_some();
@@ -287,7 +333,8 @@ impl Pair {
             Err(refusal) => {
                 assert_eq!((refusal, is_full, idlest), (Refusal::Full, true, None));
             }
-            Ok(Begun { key, id, evicted }) => {
+            Ok(Begun { key, id }) => {
+                let evicted = self.table.make_room(key);
                 assert_eq!(evicted.is_some(), is_full);
                 if let (Some(gone), Some((idlest, _))) = (evicted, idlest) {
                     self.go(idlest, &gone);
@@ -332,7 +379,6 @@ impl Pair {
 
     fn step_streams(&mut self, step: &Step) {
         let own = self.exchange();
-        let room = BOUNDS.event_bytes_max - self.event_bytes();
         let now = self.now;
         match *step {
             Step::Open { session } => {
@@ -355,6 +401,14 @@ impl Pair {
                 assert_eq!(self.table.resume(key, stream, after, own), wanted);
             }
             Step::Push { session, stream, bytes } => {
+                if self.pick(session).is_none() {
+                    return;
+                }
+                let room = |pair: &Self| BOUNDS.event_bytes_max - pair.event_bytes();
+                while room(self) < cost(bytes) && !self.line.is_empty() {
+                    self.let_go_first();
+                }
+                let room = room(self);
                 let Some((key, held)) = self.pick(session) else { return };
                 let stream = held.as_ref().map_or(stream, |held| held.number(stream));
                 let wanted = held.and_then(|held| held.push(stream, bytes, room));
@@ -365,7 +419,8 @@ impl Pair {
                 let Some((key, held)) = self.pick(session) else { return };
                 let stream = held.as_ref().map_or(stream, |held| held.number(stream));
                 let wanted = held.and_then(|held| held.finish(stream));
-                assert_eq!(self.table.finish(key, stream), wanted);
+                assert_eq!(self.table.finish(key, stream, now), wanted);
+                self.line_up(session, stream);
             }
             Step::Detach { session, stream, exchange: serial, is_sent } => {
                 let Some((key, held)) = self.pick(session) else { return };
@@ -374,6 +429,9 @@ impl Pair {
                 let address = serial.map(exchange).or(carried).unwrap_or(own);
                 let wanted = held.is_some_and(|held| held.detach(stream, address, is_sent));
                 assert_eq!(self.table.detach(key, stream, address, is_sent, now), wanted);
+                if wanted {
+                    self.line_up(session, stream);
+                }
             }
             _ => unreachable!("every other step is one of sessions"),
         }
@@ -395,7 +453,9 @@ impl Pair {
         assert_eq!(self.table.len(), live().count());
         let attached = streams().filter(|stream| stream.exchange.is_some()).count();
         assert_eq!(self.table.attached(), attached);
-        let deadline = self.idlest().map(|(_, since)| since.after(BOUNDS.ttl));
+        let expiry = self.idlest().map(|(_, since)| since.after(BOUNDS.ttl));
+        let lingering = self.line.first().map(|(since, ..)| since.after(BOUNDS.linger));
+        let deadline = [expiry, lingering].into_iter().flatten().min();
         assert_eq!(self.table.deadline(), deadline);
         for (index, session) in self.model.iter().enumerate() {
             let key = self.keys[index];

@@ -1,5 +1,6 @@
 //! Media types: what a request brings (`Content-Type`) and what it takes (`Accept`), as far as the
-//! two types of MCP over HTTP are concerned (RFC 9110, sections 8.3 and 12.5.1).
+//! two types of MCP over HTTP are concerned (RFC 9110, sections 8.3 and 12.5.1); and whether what
+//! it brings is compressed (`Content-Encoding`, section 8.4).
 //!
 //! Parameters other than the weight `q` are not looked at: a type with parameters counts as the
 //! type.
@@ -21,6 +22,29 @@ impl ContentType {
     pub fn read(value: &[u8]) -> Self {
         if value == JSON || essence(value).eq_ignore_ascii_case(JSON) {
             Self::Json
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// What was done to a body before it was sent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ContentCoding {
+    /// Nothing: it stands as its type has it.
+    #[default]
+    Identity,
+    /// Something that would have to be undone, or a coding that nobody knows.
+    Other,
+}
+
+impl ContentCoding {
+    /// Reads the value of one line of `Content-Encoding`: a list of codings in the order in which
+    /// they were applied. Nobody is to name `identity` there, and it does no harm.
+    pub fn read(value: &[u8]) -> Self {
+        let mut codings = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        if codings.all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity")) {
+            Self::Identity
         } else {
             Self::Other
         }
@@ -158,6 +182,18 @@ mod tests {
         }
         for value in ["", "text/plain", "application/json5", "text/plain; application/json"] {
             assert_eq!(ContentType::read(value.as_bytes()), ContentType::Other, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_as_it_stands_where_no_coding_is_named_but_identity() {
+        for value in ["", "identity", " Identity ,", "identity, identity"] {
+            let coding = ContentCoding::read(value.as_bytes());
+            assert_eq!(coding, ContentCoding::Identity, "{value}");
+        }
+        for value in ["gzip", "x-gzip", "identity, br", "zstd,identity", "identity;q=1", "*"] {
+            let coding = ContentCoding::read(value.as_bytes());
+            assert_eq!(coding, ContentCoding::Other, "{value}");
         }
     }
 

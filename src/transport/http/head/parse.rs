@@ -110,7 +110,7 @@ fn read(bytes: &[u8], length: usize, request: &Request<'_, '_>) -> Result<Head, 
     let mut reading = Reading::default();
     for line in &*request.headers {
         let start = offset(bytes, line.name.as_bytes());
-        is_strict &= start >= 2 && bytes[start - 2] == b'\r';
+        is_strict &= bytes.get(start.wrapping_sub(2)) == Some(&b'\r');
         reading.take(bytes, line.name.as_bytes(), line.value)?;
     }
     if !is_strict {
@@ -130,6 +130,7 @@ fn read(bytes: &[u8], length: usize, request: &Request<'_, '_>) -> Result<Head, 
         keeps_alive: !reading.says_close && (minor_version == 1 || reading.says_keep_alive),
         expects_continue: reading.expects_continue && minor_version == 1,
         content_type: reading.content_type.unwrap_or_default(),
+        content_coding: reading.content_coding,
         accept: reading.accept.finish(),
         has_params: reading.has_params,
         bytes: Span::between(0, length).end,

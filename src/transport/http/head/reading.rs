@@ -2,7 +2,7 @@
 //! what they say together about the host and the body (RFC 9112, sections 3.2, 6 and 11.2).
 
 use super::media::AcceptReading;
-use super::{BodyLength, ContentType, FIELDS, Field, Span, mirrored};
+use super::{BodyLength, ContentCoding, ContentType, FIELDS, Field, Span, mirrored};
 use crate::transport::http::grammar::{is_host, is_name};
 use crate::transport::http::limits::Refusal;
 use crate::transport::http::status::Status;
@@ -14,6 +14,7 @@ pub(super) struct Reading {
     pub(super) fields: [Span; FIELDS],
     pub(super) accept: AcceptReading,
     pub(super) content_type: Option<ContentType>,
+    pub(super) content_coding: ContentCoding,
     pub(super) says_close: bool,
     pub(super) says_keep_alive: bool,
     pub(super) expects_continue: bool,
@@ -47,6 +48,10 @@ impl Reading {
             13 if is_name(name, b"last-event-id") => Field::LastEventId,
             14 if is_name(name, b"content-length") => return self.take_content_length(value),
             14 if is_name(name, b"mcp-session-id") => Field::McpSessionId,
+            16 if is_name(name, b"content-encoding") => {
+                self.take_content_coding(value);
+                return Ok(());
+            }
             17 if is_name(name, b"transfer-encoding") => return self.take_transfer_encoding(value),
             20 if is_name(name, b"mcp-protocol-version") => Field::McpProtocolVersion,
             29 if is_name(name, b"access-control-request-method") => {
@@ -95,6 +100,13 @@ impl Reading {
         match self.content_type.replace(ContentType::read(value)) {
             Some(_) => Err(Refusal::bad("the type of the body is given twice")),
             None => Ok(()),
+        }
+    }
+
+    /// A list that may stand in several lines, as if they were one (RFC 9110, section 5.3).
+    fn take_content_coding(&mut self, value: &[u8]) {
+        if ContentCoding::read(value) == ContentCoding::Other {
+            self.content_coding = ContentCoding::Other;
         }
     }
 

@@ -7,7 +7,7 @@ use super::profile::Profile;
 use super::rungs::{Refusal, Step};
 use crate::protocol::error::Error;
 use crate::protocol::revision::Revision;
-use crate::transport::http::head::{ContentType, Field, Head, Verb};
+use crate::transport::http::head::{ContentCoding, ContentType, Field, Head, Verb};
 
 /// Climbs the rungs from [`Step::Path`] up to the last that needs no body, and says what the
 /// request is. `bytes` are those that `head` was read from; nothing is copied, and nothing
@@ -22,7 +22,6 @@ pub fn admit_head<'b>(
     bytes: &'b [u8],
     profile: &Profile,
 ) -> Result<Kind<'b>, Refusal> {
-    let profile = *profile;
     let Some(place) = Place::find(head.path(bytes), profile) else {
         return Err(Step::Path.refuse("nothing is at this path; MCP is at /mcp"));
     };
@@ -37,14 +36,15 @@ pub fn admit_head<'b>(
         (Place::Page, Verb::Get | Verb::Head) => Ok(Kind::Page),
         (Place::Ready, Verb::Get | Verb::Head) => Ok(Kind::Ready),
         (Place::Status, Verb::Get | Verb::Head) => Ok(Kind::Status),
+        (Place::WebSocket, Verb::Get) => Ok(Kind::Upgrade),
         (place, _) => Err(refuse_verb(place.allow(profile))),
     }
 }
 
 /// A message to the MCP endpoint.
 #[inline]
-fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
-    admit_content_type(head, profile.strict.is_some())?;
+fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
+    admit_content(head, profile.strict.is_some())?;
     let accept = head.accept;
     if let Some(pinned) = profile.strict {
         if accept.is_present && !accept.json {
@@ -64,7 +64,7 @@ fn admit_post<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind
 }
 
 /// The end of a legacy session.
-fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
     let session = admit_session(head, bytes, profile.has_sessions(), profile)?;
     match profile.strict {
         Some(pinned) => admit_pinned(head, bytes, pinned)?,
@@ -74,7 +74,7 @@ fn admit_end<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<
 }
 
 /// The stream of a legacy session.
-fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Kind<'b>, Refusal> {
+fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: &Profile) -> Result<Kind<'b>, Refusal> {
     let session = admit_session(head, bytes, profile.has_streams(), profile)?;
     if !head.accept.event_stream {
         return Err(Step::AcceptStream.refuse("Accept must list text/event-stream"));
@@ -86,7 +86,7 @@ fn admit_stream<'b>(head: &Head, bytes: &'b [u8], profile: Profile) -> Result<Ki
 /// A message of a client of 2024-11-05. Its `Accept` says nothing: the answer is 202, and what is
 /// to be said comes on the stream.
 fn admit_message<'b>(head: &Head, bytes: &'b [u8]) -> Result<Kind<'b>, Refusal> {
-    admit_content_type(head, false)?;
+    admit_content(head, false)?;
     let target = head.target.of(bytes);
     let query = target.get(head.path(bytes).len() + 1..).unwrap_or_default();
     let mut parameters = query.split(|byte| *byte == b'&');
@@ -105,14 +105,18 @@ fn admit_options(head: &Head, bytes: &[u8], allow: &'static str) -> Kind<'static
     if is_preflight { Kind::Preflight { allow } } else { Kind::Options { allow } }
 }
 
+/// What the body of a message is.
 #[inline]
-fn admit_content_type(head: &Head, is_strict: bool) -> Result<(), Refusal> {
-    match head.content_type {
-        ContentType::Json => Ok(()),
-        ContentType::Missing if is_strict => {
+fn admit_content(head: &Head, is_strict: bool) -> Result<(), Refusal> {
+    match (head.content_type, head.content_coding) {
+        (ContentType::Json, ContentCoding::Identity) => Ok(()),
+        (ContentType::Json, ContentCoding::Other) => {
+            Err(Step::ContentCoding.refuse("no Content-Encoding is taken; send the body as it is"))
+        }
+        (ContentType::Missing, _) if is_strict => {
             Err(Step::ContentTypeNamed.refuse("Content-Type is missing"))
         }
-        ContentType::Missing | ContentType::Other => {
+        (ContentType::Missing | ContentType::Other, _) => {
             Err(Step::ContentType.refuse("Content-Type must be application/json"))
         }
     }
@@ -123,7 +127,7 @@ fn admit_session<'b>(
     head: &Head,
     bytes: &'b [u8],
     is_known: bool,
-    profile: Profile,
+    profile: &Profile,
 ) -> Result<&'b [u8], Refusal> {
     if !is_known {
         return Err(refuse_verb(Place::Mcp.allow(profile)));
@@ -133,7 +137,7 @@ fn admit_session<'b>(
     // Without a session the answer is that of a server which has none.
     session
         .filter(|_| !version.is_some_and(Revision::is_modern))
-        .ok_or_else(|| refuse_verb(Place::Mcp.allow(MODERN_ONLY)))
+        .ok_or_else(|| refuse_verb(Place::Mcp.allow(&MODERN_ONLY)))
 }
 
 /// The header that every request of the strict profile has. Where the server is pinned to a modern
@@ -147,7 +151,7 @@ fn admit_pinned(head: &Head, bytes: &[u8], pinned: Revision) -> Result<(), Refus
 }
 
 /// The header of a GET or DELETE, which clients up to 2025-03-26 do not send.
-fn admit_version_of_stream(head: &Head, bytes: &[u8], profile: Profile) -> Result<(), Refusal> {
+fn admit_version_of_stream(head: &Head, bytes: &[u8], profile: &Profile) -> Result<(), Refusal> {
     match head.field(bytes, Field::McpProtocolVersion) {
         Some(version) if revision(version).is_none() => {
             let requested = String::from_utf8_lossy(version);
@@ -170,4 +174,5 @@ pub(super) fn revision(version: &[u8]) -> Option<Revision> {
 }
 
 /// What a server is to a client that brings no session.
-const MODERN_ONLY: Profile = Profile { strict: None, legacy: false, sse_pair: false };
+const MODERN_ONLY: Profile =
+    Profile { strict: None, legacy: false, sse_pair: false, websocket: None };

@@ -51,11 +51,20 @@ pub enum Kind<'b> {
         /// `Last-Event-ID` as it came, where a stream is resumed.
         last_event: Option<&'b [u8]>,
     },
+    /// GET of the path at which a connection becomes a WebSocket. Whether it asks for that is seen
+    /// by [`handshake`](crate::transport::websocket::handshake).
+    Upgrade,
 }
 
 /// The parameter of the query that names the session of a client of 2024-11-05. Whoever writes the
 /// URI of the `endpoint` event names it so; the SDK for TypeScript has the same.
 pub const SESSION_PARAMETER: &str = "sessionId";
+
+/// Whether a path is one of the server's own, in any profile: nothing else may stand there.
+pub fn is_taken(path: &[u8]) -> bool {
+    let all = Profile { sse_pair: true, ..Profile::default() };
+    Place::find(path, &all).is_some()
+}
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -67,6 +76,7 @@ pub(super) enum Place {
     Page,
     Ready,
     Status,
+    WebSocket,
     /// `*`: the server itself, about which only OPTIONS asks.
     Whole,
 }
@@ -74,7 +84,7 @@ pub(super) enum Place {
 impl Place {
     /// What stands at `path`. A slash at its end is passed over: people copy addresses with one.
     #[inline]
-    pub(super) fn find(path: &[u8], profile: Profile) -> Option<Self> {
+    pub(super) fn find(path: &[u8], profile: &Profile) -> Option<Self> {
         let path = match path {
             [inner @ .., b'/'] if inner.len() > 1 => inner,
             path => path,
@@ -88,17 +98,20 @@ impl Place {
             b"/sse" if profile.has_pair() => Self::Events,
             b"/messages" if profile.has_pair() => Self::Messages,
             b"*" => Self::Whole,
+            path if profile.websocket.as_ref().is_some_and(|known| known.as_bytes() == path) => {
+                Self::WebSocket
+            }
             _ => return None,
         })
     }
 
     /// The verbs of the place, for `Allow`.
-    pub(super) const fn allow(self, profile: Profile) -> &'static str {
+    pub(super) const fn allow(self, profile: &Profile) -> &'static str {
         match self {
             Self::Mcp | Self::Whole if profile.has_streams() => "POST, GET, DELETE, OPTIONS",
             Self::Mcp | Self::Whole if profile.has_sessions() => "POST, DELETE, OPTIONS",
             Self::Mcp | Self::Whole | Self::Messages => "POST, OPTIONS",
-            Self::Events => "GET, OPTIONS",
+            Self::Events | Self::WebSocket => "GET, OPTIONS",
             Self::Health | Self::Page | Self::Ready | Self::Status => "GET, HEAD, OPTIONS",
         }
     }

@@ -22,6 +22,8 @@ pub enum Looker {
     Guard,
     /// [`super::admit_head`], before a byte of the body is parsed.
     Head,
+    /// [`handshake`](crate::transport::websocket::handshake), which makes a request a WebSocket.
+    Handshake,
     /// [`super::era()`], once the body is JSON.
     Era,
     /// [`mirror`](crate::transport::http::mirror), which holds headers against the body.
@@ -108,6 +110,10 @@ rungs! {
     ContentTypeNamed    Head    Strict  BAD_REQUEST             InvalidRequest,
     /// The `Content-Type` of a message is `application/json`.
     ContentType         Head    All     UNSUPPORTED_MEDIA_TYPE  InvalidRequest,
+    /// Nothing was done to the body of a message: none is decompressed, so that no small one can
+    /// become a large one. (RFC 9110, section 15.5.16; the answer says `Accept-Encoding: identity`,
+    /// by which it differs from that of the rung below: section 12.5.3.)
+    ContentCoding       Head    All     UNSUPPORTED_MEDIA_TYPE  InvalidRequest,
     /// `Accept` takes both `application/json` and `text/event-stream`, by name or by a range such
     /// as `*/*`: which of them an answer becomes is decided when it is given. Every revision has
     /// clients list both, and the official SDKs answer 406 to those that do not, or that send no
@@ -123,6 +129,17 @@ rungs! {
     VersionOfStream     Head    Legacy  BAD_REQUEST             UnsupportedVersion,
     /// A message to the endpoint of 2024-11-05 names its session in the query.
     SessionInQuery      Head    Legacy  BAD_REQUEST             InvalidRequest,
+    /// A request to the path of the WebSocket asks for one: `Upgrade` lists `websocket`,
+    /// `Connection` lists `upgrade`, in HTTP/1.1. (The answer says what to upgrade to.)
+    UpgradeAsked        Handshake All   UPGRADE_REQUIRED        InvalidRequest,
+    /// It has no body: what follows its head is a frame.
+    UpgradeAlone        Handshake All   BAD_REQUEST             InvalidRequest,
+    /// `Sec-WebSocket-Version` is 13, once. (The answer says so.)
+    UpgradeVersion      Handshake All   UPGRADE_REQUIRED        InvalidRequest,
+    /// `Sec-WebSocket-Key` is 16 bytes in base64, once.
+    UpgradeKey          Handshake All   BAD_REQUEST             InvalidRequest,
+    /// `Sec-WebSocket-Protocol`, where it is there, offers a subprotocol of ours.
+    UpgradeProtocol     Handshake All   BAD_REQUEST             InvalidRequest,
     /// The body is JSON.
     Parse               Road    All     BAD_REQUEST             Parse,
     /// It is one message of JSON-RPC; an array of them only in a session of 2025-03-26.

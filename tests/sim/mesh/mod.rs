@@ -1,0 +1,5 @@
+//! Letters between shards, of which the lanes carry more than a server says today.
+
+pub(crate) mod correspondence;
+
+pub(crate) mod courier;
