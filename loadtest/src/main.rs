@@ -17,6 +17,10 @@ use corelane_load::report::{progress, table};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::Era;
 
+/// What names a server.
+const TARGET: &str =
+    "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH";
+
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -34,8 +38,7 @@ enum Command {
 /// What a run is to do. Flags go before what a plan says.
 #[derive(Args, Debug)]
 struct RunArguments {
-    /// Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH.
-    #[arg(required_unless_present = "plan")]
+    #[arg(required_unless_present = "plan", help = TARGET)]
     target: Option<String>,
     /// A plan, as a TOML file.
     #[arg(long, value_name = "FILE")]

@@ -1,5 +1,7 @@
 //! The generator against real servers: what it counts is what happened.
 
+#![expect(clippy::unwrap_used, reason = "what a test sets up for itself has to be there")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;

@@ -3,6 +3,8 @@
 //! Everything of a request but its id, and the name of the session where there is one, is the same
 //! for a whole run. So it is put together once, and a request costs a copy and ten digits.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::target::{Era, Transport};
@@ -182,18 +184,23 @@ fn post(
          Accept: application/json, text/event-stream\r\n"
     );
     for (name, value) in fields {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        push_field(&mut head, name, value);
     }
     if method != "initialize" {
-        head.push_str(&format!("MCP-Protocol-Version: {}\r\n", era.revision()));
+        push_field(&mut head, "MCP-Protocol-Version", era.revision());
     }
     if *era == Era::Modern {
-        head.push_str(&format!("Mcp-Method: {method}\r\n"));
+        push_field(&mut head, "Mcp-Method", method);
         if let Some(name) = name_of(method, params) {
-            head.push_str(&format!("Mcp-Name: {}\r\n", field_value(name)));
+            push_field(&mut head, "Mcp-Name", &field_value(name));
         }
     }
     (head.into_bytes(), format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes())
+}
+
+/// A field of HTTP behind the head so far.
+pub(super) fn push_field(head: &mut String, name: &str, value: &str) {
+    head.extend([name, ": ", value, "\r\n"]);
 }
 
 /// A text as it is sent.
@@ -239,8 +246,7 @@ fn field_value(value: &str) -> String {
     if is_plain {
         return value.into();
     }
-    use base64::Engine as _;
-    format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(value))
+    format!("=?base64?{}?=", STANDARD.encode(value))
 }
 
 #[cfg(test)]

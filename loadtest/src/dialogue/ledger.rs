@@ -71,13 +71,13 @@ pub(super) struct Ledger {
     next_id: u64,
     /// Answers come as responses of HTTP: what a body says counts when its response is over.
     has_responses: bool,
-    /// What the body of the response under way says of its request.
-    verdict: Option<Option<Failure>>,
+    /// What the body of the response under way says of its request, where it has said anything.
+    said: Option<Result<(), Failure>>,
 }
 
 impl Ledger {
     pub(super) const fn new(has_responses: bool) -> Self {
-        Self { flights: VecDeque::new(), next_id: ID_FIRST, has_responses, verdict: None }
+        Self { flights: VecDeque::new(), next_id: ID_FIRST, has_responses, said: None }
     }
 
     /// Requests whose answers may still come.
@@ -123,13 +123,12 @@ impl Ledger {
         };
         match judge(text, expected) {
             Judgement::Answer { id, failure } => match self.place(id) {
-                Some(0) if self.has_responses => self.verdict = Some(failure),
-                Some(_) if self.has_responses => self.verdict = Some(Some(Failure::Wrong)),
+                Some(0) if self.has_responses => self.said = Some(failure.map_or(Ok(()), Err)),
+                _ if self.has_responses => self.said = Some(Err(Failure::Wrong)),
                 Some(place) => {
                     self.learn(calls, (place, failure), whole);
                     self.conclude(place, failure, tell);
                 }
-                None if self.has_responses => self.verdict = Some(Some(Failure::Wrong)),
                 None => tell(Event::Unasked),
             },
             Judgement::Question { id, is_ping } => {
@@ -137,7 +136,7 @@ impl Ledger {
             }
             Judgement::Notice => {}
             Judgement::Nameless | Judgement::Garbage if self.has_responses => {
-                self.verdict = Some(Some(Failure::Garbage));
+                self.said = Some(Err(Failure::Garbage));
             }
             // It stands where an answer should: the oldest request is the one that it fails.
             Judgement::Nameless => self.fail_oldest(Failure::Rpc, tell),
@@ -153,12 +152,12 @@ impl Ledger {
         whole: Option<&[u8]>,
         tell: &mut impl FnMut(Event),
     ) {
-        let verdict = self.verdict.take();
+        let said = self.said.take();
         if self.flights.is_empty() {
             return tell(Event::Unasked);
         }
-        let failure = match (status, verdict) {
-            (200..300, Some(failure)) => failure,
+        let failure = match (status, said) {
+            (200..300, Some(said)) => said.err(),
             (400..500, _) => Some(Failure::HttpRefused),
             (500..600, _) => Some(Failure::HttpFailed),
             _ => Some(Failure::Garbage),
@@ -226,7 +225,7 @@ impl Ledger {
 
     /// The connection has ended: what waits has failed.
     pub(super) fn abandon(&mut self, failure: Failure, tell: &mut impl FnMut(Event)) {
-        self.verdict = None;
+        self.said = None;
         for flight in self.flights.drain(..).filter(|flight| flight.state == State::Waiting) {
             let Flight { call, intended, sent, .. } = flight;
             tell(Event::Concluded(Concluded { call, intended, sent, failure: Some(failure) }));

@@ -1,7 +1,7 @@
 //! What is said on one connection, and what the answers are worth.
 //!
-//! A [`Call`] is one kind of request, ready to be written with any id; an [`Opening`] is what has to
-//! be said before the first; [`Books`] match answers with requests and judge them. All of it is
+//! A [`Call`] is one kind of request, ready to be written with any id; an [`Opening`] is what has
+//! to be said before the first; [`Books`] match answers with requests and judge them. All of it is
 //! bytes in and bytes out.
 //!
 //! What it keeps true: a request is concluded once, as answered or as failed; an answer that is not

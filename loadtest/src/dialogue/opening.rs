@@ -13,11 +13,10 @@
 
 use httparse::{EMPTY_HEADER, Status};
 
-use super::call::{INITIALIZED_TEXT, Speech, framed, initialize_text};
+use super::call::{INITIALIZED_TEXT, Speech, framed, initialize_text, push_field};
 use super::judge::{Judgement, judge};
 use crate::measure::outcome::Failure;
 use crate::target::{Era, Transport};
-use crate::wire::frames::FrameReader;
 use crate::wire::lines::LineReader;
 use crate::wire::{Heard, Reader};
 
@@ -86,7 +85,7 @@ impl Opening {
         let reader = match speech.transport {
             Transport::Tcp | Transport::Stdio => Reader::Lines(LineReader::default()),
             Transport::Http => Reader::Responses(Box::default()),
-            Transport::WebSocket => Reader::Frames(Box::new(FrameReader::default())),
+            Transport::WebSocket => Reader::Frames(Box::default()),
         };
         Self { step, reader, begun: Vec::new(), session: None, is_agreed: false, refused: None }
     }
@@ -231,7 +230,7 @@ fn upgrade(speech: &Speech) -> Vec<u8> {
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mcp\r\n"
     );
     for (name, value) in fields {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        push_field(&mut head, name, value);
     }
     head.push_str("\r\n");
     head.into_bytes()

@@ -156,8 +156,8 @@ impl<R: Ring> Worker<R> {
     pub(super) fn sweep(&mut self) {
         let answer_max = self.job.limits.answer_max;
         // Before the clock has run that long nothing can be late.
-        let late = self.now.since(Moment::ORIGIN).saturating_sub(answer_max);
-        let before = Moment::ORIGIN.after(late);
+        let past = self.now.since(Moment::ORIGIN).saturating_sub(answer_max);
+        let before = Moment::ORIGIN.after(past);
         for _ in 0..self.lanes.len().min(SWEPT_MAX) {
             let index = self.sweep_at;
             self.sweep_at = (index + 1) % self.lanes.len();

@@ -224,7 +224,9 @@ impl Crew {
         }
         let seconds: Vec<Second> = seconds.into_iter().map(|(_, second)| second).collect();
         let mut total = Period::new();
-        seconds.iter().for_each(|second| total.follow(&second.period));
+        for second in &seconds {
+            total.follow(&second.period);
+        }
         let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
         Ok(Finding {
             total,

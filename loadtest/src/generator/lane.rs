@@ -24,6 +24,7 @@ pub(super) enum State {
 }
 
 /// One connection.
+#[expect(clippy::struct_excessive_bools, reason = "each stands for a place that it may be in")]
 #[derive(Debug)]
 pub(super) struct Lane {
     /// How far it has come.

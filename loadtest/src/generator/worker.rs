@@ -219,7 +219,7 @@ impl<R: Ring> Worker<R> {
         match completion {
             Completion::Received { socket, lease } => self.receive(socket, lease),
             Completion::Sent { socket, buffer, result } => {
-                self.sent(socket, buffer, result.is_ok())
+                self.sent(socket, buffer, result.is_ok());
             }
             Completion::Connected { token, result } => self.connected(token, result),
             Completion::Ended { socket, .. } => {

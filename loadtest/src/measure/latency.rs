@@ -85,6 +85,7 @@ impl Default for Latencies {
 }
 
 /// An empty histogram of latencies, in nanoseconds from one to [`LATENCY_MAX`].
+#[expect(clippy::missing_panics_doc, reason = "the bounds are ours and in order")]
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, nanoseconds(LATENCY_MAX), DIGITS)
         .expect("the bounds are in order and the digits are at most five")

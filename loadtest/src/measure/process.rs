@@ -54,8 +54,8 @@ impl Process {
         })
     }
 
-    /// CPU time of all threads that it has, from the scheduler's own nanosecond counters. The counter of a
-    /// thread that runs is behind by at most one tick.
+    /// CPU time of all threads that it has, from the scheduler's own nanosecond counters. The
+    /// counter of a thread that runs is behind by at most one tick.
     fn cpu(&self) -> Option<Duration> {
         let tasks = std::fs::read_dir(self.folder.join("task")).ok()?;
         let nanoseconds = tasks.flatten().map(|task| {

@@ -2,3 +2,9 @@
 
 pub mod progress;
 pub mod table;
+
+/// Bytes in MiB.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

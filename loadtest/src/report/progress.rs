@@ -1,5 +1,6 @@
 //! What a run has come to so far: a line a second.
 
+use super::mebibytes;
 use crate::generator::Second;
 use crate::result::Percentiles;
 
@@ -7,9 +8,9 @@ use crate::result::Percentiles;
 pub fn line(number: usize, second: &Second) -> String {
     let period = &second.period;
     let response = Percentiles::of(period.latencies.response());
-    let server = second.server.map(|sample| {
-        format!(" · server {:.1} MiB", sample.resident_bytes as f64 / f64::from(1 << 20))
-    });
+    let server = second
+        .server
+        .map(|sample| format!(" · server {:.1} MiB", mebibytes(sample.resident_bytes)));
     format!(
         "{:>4} s  {:>8}/s  p50 {:>8.1}  p99 {:>8.1}  max {:>9.1} us  failed {}  open {}{}",
         number + 1,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::mebibytes;
 use crate::result::{Cost, Percentiles, RunResult};
 
 /// The table of a result, with its line ends.
@@ -69,7 +70,7 @@ fn row(name: &str, percentiles: &Percentiles) -> String {
 fn cost(name: &str, cost: &Cost) -> String {
     let memory = match cost.resident_bytes_max {
         0 => String::new(),
-        bytes => format!(" · {:.1} MiB resident", bytes as f64 / f64::from(1 << 20)),
+        bytes => format!(" · {:.1} MiB resident", mebibytes(bytes)),
     };
     format!(
         "{name:<10}{:.2} us CPU an answer · {:.2} cores{memory}",

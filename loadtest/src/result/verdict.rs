@@ -49,16 +49,17 @@ impl Verdict {
         spoil(
             totals.due > 0 && sent < SENT_MIN,
             format!(
-                "only {:.1} % of the requests that were due could be sent; the server was too slow for \
-             this rate on these connections: lower the rate, or allow more connections or depth",
+                "only {:.1} % of the requests that were due could be sent; the server was too slow \
+                 for this rate on these connections: lower the rate, or allow more connections or \
+                 depth",
                 sent * 100.0
             ),
         );
         spoil(
             lag.p99_us > LAG_P99_US_MAX,
             format!(
-                "the generator was {:.0} us late at the 99th percentile ({LAG_P99_US_MAX:.0} allowed): \
-             give it more workers, or cores that nobody else uses",
+                "the generator was {:.0} us late at the 99th percentile ({LAG_P99_US_MAX:.0} \
+                 allowed): give it more workers, or cores that nobody else uses",
                 lag.p99_us
             ),
         );

@@ -17,6 +17,11 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
+/// The length is in the two bytes that follow.
+const LENGTH_16: u8 = 126;
+/// The length is in the eight bytes that follow.
+const LENGTH_64: u8 = 127;
+
 /// Cuts a stream of frames into messages.
 #[derive(Debug, Default)]
 pub struct FrameReader {
@@ -88,11 +93,11 @@ fn read_header(bytes: &[u8]) -> Result<Option<Header>, Broken> {
         return Err(Broken("a masked frame from a server"));
     }
     let (start, length) = match second & 0x7F {
-        126 => match rest.first_chunk() {
+        LENGTH_16 => match rest.first_chunk() {
             Some(length) => (4, u64::from(u16::from_be_bytes(*length))),
             None => return Ok(None),
         },
-        127 => match rest.first_chunk() {
+        LENGTH_64 => match rest.first_chunk() {
             Some(length) => (10, u64::from_be_bytes(*length)),
             None => return Ok(None),
         },
@@ -123,11 +128,11 @@ fn write_frame(out: &mut Vec<u8>, opcode: u8, payload: &[u8]) -> usize {
     match payload.len() {
         length @ 0..126 => out.push(0x80 | u8::try_from(length).unwrap_or_default()),
         length @ 126..0x1_0000 => {
-            out.push(0x80 | 126);
+            out.push(0x80 | LENGTH_16);
             out.extend_from_slice(&u16::try_from(length).unwrap_or_default().to_be_bytes());
         }
         length => {
-            out.push(0x80 | 127);
+            out.push(0x80 | LENGTH_64);
             out.extend_from_slice(&(length as u64).to_be_bytes());
         }
     }

@@ -82,10 +82,10 @@ impl ResponseReader {
                 let rest =
                     if taken == length { Body::Complete } else { Body::Length(length - taken) };
                 self.set_body(rest);
-                self.tell_event(taken)
+                Ok(Some((taken, self.tell_event())))
             }
             Body::Chunks => self.take_chunk(bytes),
-            Body::Complete => self.tell_rest(),
+            Body::Complete => Ok(Some((0, self.tell_rest()))),
         }
     }
 
@@ -99,7 +99,7 @@ impl ResponseReader {
     fn take_chunk<'a>(&'a mut self, bytes: &[u8]) -> Look<'a> {
         let Some((chunk, taken)) = read_chunk(bytes)? else {
             // What has come of a stream before is told while the next chunk is on its way.
-            return if self.has_event() { self.tell_event(0) } else { Ok(None) };
+            return if self.has_event() { Ok(Some((0, self.tell_event()))) } else { Ok(None) };
         };
         if self.body.len() + chunk.len() > MESSAGE_BYTES_MAX {
             return Err(Broken("a body without end"));
@@ -108,7 +108,7 @@ impl ResponseReader {
             self.set_body(Body::Complete);
         }
         self.body.extend_from_slice(&bytes[chunk]);
-        self.tell_event(taken)
+        Ok(Some((taken, self.tell_event())))
     }
 
     fn is_stream(&self) -> bool {
@@ -121,30 +121,28 @@ impl ResponseReader {
     }
 
     /// Tells the next event of a stream, where one is complete.
-    fn tell_event(&mut self, taken: usize) -> Look<'_> {
-        let is_stream = self.is_stream();
-        let event = if is_stream { next_event(&self.body, &mut self.data) } else { None };
-        let Some(event) = event else { return Ok(Some((taken, None))) };
+    fn tell_event(&mut self) -> Option<Heard<'_>> {
+        if !self.is_stream() {
+            return None;
+        }
+        let event = next_event(&self.body, &mut self.data)?;
         self.body.drain(..event);
-        Ok(Some((taken, text(&self.data))))
+        text(&self.data)
     }
 
     /// Tells what is left of a body of which all has come.
-    fn tell_rest(&mut self) -> Look<'_> {
-        if self.is_stream() {
-            match next_event(&self.body, &mut self.data) {
-                Some(event) => drop(self.body.drain(..event)),
-                // An event that never ended is none (the standard says so).
-                None => {
-                    self.body.clear();
-                    self.data.clear();
-                }
-            }
-        } else {
+    fn tell_rest(&mut self) -> Option<Heard<'_>> {
+        if !self.is_stream() {
             self.data.clear();
             self.data.append(&mut self.body);
+        } else if let Some(event) = next_event(&self.body, &mut self.data) {
+            self.body.drain(..event);
+        } else {
+            // An event that never ended is none (the standard says so).
+            self.body.clear();
+            self.data.clear();
         }
-        Ok(Some((0, text(&self.data))))
+        text(&self.data)
     }
 
     fn over(&mut self) -> Option<Heard<'_>> {
