@@ -61,7 +61,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job
         transport,
         era,
         authority: address.to_string(),
-        path: "/mcp".into(),
+        path: if transport == Transport::WebSocket { "/mcp/ws" } else { "/mcp" }.into(),
         fields: Vec::new(),
     };
     Job {
@@ -107,7 +107,7 @@ fn stand_in(answer: impl Fn(&str) -> Option<String> + Send + 'static) -> SocketA
 #[test]
 fn every_request_of_an_open_loop_is_sent_and_answered_on_every_road() {
     let stage = Stage::new();
-    for transport in [Transport::Tcp, Transport::Http] {
+    for transport in [Transport::Tcp, Transport::Http, Transport::WebSocket] {
         for era in [Era::Modern, Era::Legacy] {
             let finding = run(&stage.job(transport, era, open_loop()));
             let total = &finding.total;
