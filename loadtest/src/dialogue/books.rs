@@ -5,7 +5,7 @@ use corelane::base::time::Moment;
 use super::calls::Calls;
 use super::ledger::{Event, Ledger};
 use crate::measure::outcome::Failure;
-use crate::wire::{Broken, Heard, Reader};
+use crate::wire::{Broken, Heard, Reader, frames};
 
 /// The books of one connection.
 #[derive(Debug)]
@@ -104,7 +104,13 @@ impl Books {
                     }
                 }
                 Some(Heard::Reply(reply)) => tell(Event::Say(reply.to_vec())),
-                Some(Heard::Close) => tell(Event::Closing),
+                Some(Heard::Close) => {
+                    // Whoever hears it says it, too (RFC 6455 section 5.5.1).
+                    let mut goodbye = Vec::new();
+                    frames::write_close(&mut goodbye);
+                    tell(Event::Say(goodbye));
+                    tell(Event::Closing);
+                }
             }
         }
     }
@@ -157,6 +163,10 @@ mod tests {
             Self::new(Transport::Http, Reader::Responses(Box::default()))
         }
 
+        fn frames() -> Self {
+            Self::new(Transport::WebSocket, Reader::Frames(Box::default()))
+        }
+
         fn ask(&mut self, count: usize) {
             let mut out = Vec::new();
             for _ in 0..count {
@@ -165,10 +175,10 @@ mod tests {
         }
 
         /// What is told of these bytes.
-        fn hear(&mut self, bytes: &str) -> Vec<String> {
+        fn hear(&mut self, bytes: impl AsRef<[u8]>) -> Vec<String> {
             let told = &mut self.told;
             let heard =
-                self.books.hear(&mut self.calls, bytes.as_bytes(), |event| told.push(name(event)));
+                self.books.hear(&mut self.calls, bytes.as_ref(), |event| told.push(name(event)));
             if heard.is_err() {
                 self.told.push("broken".into());
             }
@@ -294,6 +304,16 @@ mod tests {
         );
         assert_eq!(stage.hear(&response(&good(2))), ["unasked"]);
         assert_eq!(stage.hear("nonsense\r\n\r\n"), ["broken"]);
+    }
+
+    #[test]
+    fn a_goodbye_over_websocket_is_returned() {
+        let mut stage = Stage::frames();
+        stage.ask(1);
+        let answer = good(0);
+        let header = [0x81, u8::try_from(answer.len()).unwrap()];
+        let stream = [&header, answer.as_bytes(), b"\x88\x02\x03\xE8"].concat();
+        assert_eq!(stage.hear(stream), ["good", "say", "closing"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! What it keeps true: a connection counts as open when the server has agreed to every step; one
 //! that it refuses fails with what the server said.
 
-use httparse::{EMPTY_HEADER, Status};
+use httparse::{EMPTY_HEADER, Header, Status};
 
 use super::call::{INITIALIZED_TEXT, Speech, framed, initialize_text, push_field};
 use super::judge::{Judgement, judge};
@@ -24,6 +24,8 @@ use crate::wire::{Heard, Reader};
 const SAID_BYTES_MAX: usize = 200;
 /// The key of every upgrade: sixteen bytes, which need not be secret (RFC 6455 section 4.1).
 const UPGRADE_KEY: &str = "Y29yZWxhbmUtbG9hZC1nZQ==";
+/// What a server makes of that key (RFC 6455 section 4.2.2): who says it has understood the upgrade.
+const UPGRADE_ACCEPT: &str = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
 
 /// Where an opening stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -140,6 +142,13 @@ impl Opening {
         if response.code != Some(101) {
             let failure = status_failure(response.code.unwrap_or_default());
             return Err(Refused::new(failure, &self.begun));
+        }
+        let accepts = |field: &Header<'_>| {
+            field.name.eq_ignore_ascii_case("sec-websocket-accept")
+                && field.value.trim_ascii() == UPGRADE_ACCEPT.as_bytes()
+        };
+        if !response.headers.iter().any(accepts) {
+            return Err(Refused::new(Failure::Garbage, &self.begun));
         }
         self.begun.drain(..length);
         if speech.era == Era::Modern {
@@ -305,9 +314,16 @@ mod tests {
         assert_eq!(opening.finish().2.as_deref(), Some(&b"s1"[..]));
     }
 
+    fn upgraded() -> String {
+        format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Accept: {UPGRADE_ACCEPT}\r\n\r\n"
+        )
+    }
+
     #[test]
     fn a_websocket_is_upgraded_and_then_shakes_hands() {
-        let upgraded = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n";
+        let upgraded = upgraded();
         let mut bytes: Vec<u8> = vec![0x81, u8::try_from(AGREED.len()).unwrap()];
         bytes.extend_from_slice(AGREED.as_bytes());
         let speech = speech(Transport::WebSocket, Era::Legacy);
@@ -334,5 +350,7 @@ mod tests {
         assert_eq!(refused(Transport::Tcp, "hello\n").failure, Failure::Garbage);
         let gone = refused(Transport::WebSocket, "HTTP/1.1 404 Not Found\r\n\r\n");
         assert_eq!(gone.failure, Failure::HttpRefused);
+        let deaf = refused(Transport::WebSocket, &upgraded().replace("mY3B", "mY3C"));
+        assert_eq!(deaf.failure, Failure::Garbage);
     }
 }
