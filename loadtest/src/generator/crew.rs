@@ -57,7 +57,7 @@ pub enum Fruitless {
     #[error("the load could not start: {0}")]
     Start(#[from] io::Error),
     /// No connection came about.
-    #[error("no connection could be opened: {0}")]
+    #[error("no connection could be opened: {0}; start the server, or correct the address")]
     Unreachable(String),
     /// A worker has ended before its time.
     #[error("a worker of the load has failed")]

@@ -44,6 +44,9 @@ use crate::generator::{Drive, Job, Limits};
 use crate::schedule::{Pace, Profile, Segment};
 use crate::target::{Era, Target};
 
+/// Requests a second behind which the sends of one machine are not worth planning.
+pub const RATE_MAX: f64 = 1e8;
+
 /// What is wrong with a plan.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
@@ -84,6 +87,9 @@ pub struct Plan {
     /// Decides where chance does. Default 1.
     #[serde(default = "seed")]
     pub seed: u64,
+    /// How long opening all connections may take. Default 30 s.
+    #[serde(default = "connect_max")]
+    pub connect_max: Span,
     /// How long an answer may take. Default 10 s.
     #[serde(default = "answer_max")]
     pub answer_max: Span,
@@ -117,6 +123,10 @@ const fn seed() -> u64 {
     1
 }
 
+const fn connect_max() -> Span {
+    Span::seconds(30)
+}
+
 const fn answer_max() -> Span {
     Span::seconds(10)
 }
@@ -134,6 +144,7 @@ impl Plan {
             closed: false,
             poisson: false,
             seed: seed(),
+            connect_max: connect_max(),
             answer_max: answer_max(),
             fields: Vec::new(),
             phases: Vec::new(),
@@ -150,8 +161,15 @@ impl Plan {
     pub fn read(path: &Path) -> Result<Self, Wrong> {
         let shown = path.display();
         let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| Wrong(format!("{shown} cannot be read: {error}")))?;
-        toml::from_str(&text).map_err(|error| Wrong(format!("{shown} is no plan: {error}")))
+        let text = text.map_err(|error| {
+            Wrong(format!("{shown} cannot be read: {error}; name a TOML file that is there"))
+        })?;
+        toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            Wrong(format!("{shown} is no plan, line {line}: {why}"))
+        })
     }
 
     /// The rates of the whole run, warm-up included.
@@ -206,13 +224,15 @@ impl Plan {
             drive,
             warm_up: self.warm_up.duration(),
             seed: self.seed,
-            limits: Limits { answer_max: self.answer_max.duration(), ..Limits::default() },
+            limits: Limits {
+                connect_max: self.connect_max.duration(),
+                answer_max: self.answer_max.duration(),
+                ..Limits::default()
+            },
         })
     }
 
     fn check(&self) -> Result<(), Wrong> {
-        /// Behind this rate the sends of one machine are not worth planning.
-        const RATE_MAX: f64 = 1e8;
         let is_rate = |rate: f64| rate.is_finite() && (0.0..=RATE_MAX).contains(&rate);
         if self.connections == 0 {
             return Err(Wrong::new(
@@ -238,6 +258,13 @@ impl Plan {
         }
         if !self.calls.is_empty() && self.calls.iter().all(|call| call.weight == 0) {
             return Err(Wrong::new("every call has weight 0: nothing would be sent"));
+        }
+        if let Some(errors) = self.thresholds.errors
+            && !(0.0..=1.0).contains(&errors)
+        {
+            return Err(Wrong(format!(
+                "errors = {errors}: a part of all requests is from 0 to 1, such as 0.001"
+            )));
         }
         Ok(())
     }
@@ -289,6 +316,7 @@ mod tests {
         assert!(
             wrong(&format!("{BRIEF}[[call]]\nmethod = \"ping\"\nweight = 0\n")).contains("weight")
         );
+        assert!(wrong(&format!("{BRIEF}[thresholds]\nerrors = nan\n")).contains("from 0 to 1"));
     }
 
     #[test]
