@@ -210,7 +210,7 @@ mod tests {
     fn answers_in_any_order_and_any_cut_are_matched() {
         let mut stage = Stage::lines();
         stage.ask(4);
-        assert_eq!(stage.hear(&good(2)), ["good"]);
+        assert_eq!(stage.hear(good(2)), ["good"]);
         assert_eq!(stage.books.in_flight(), 4);
         let rest = [good(0), good(3), good(1)].concat();
         let (first, second) = rest.split_at(20);
@@ -224,7 +224,7 @@ mod tests {
         let mut stage = Stage::lines();
         stage.ask(2);
         assert_eq!(
-            stage.hear(&[good(1), good(1), good(0), good(0)].concat()),
+            stage.hear([good(1), good(1), good(0), good(0)].concat()),
             ["good", "unasked", "good", "unasked"]
         );
     }
@@ -233,9 +233,9 @@ mod tests {
     fn an_answer_like_the_one_before_but_for_a_byte_is_read_and_judged() {
         let mut stage = Stage::lines();
         stage.ask(3);
-        assert_eq!(stage.hear(&good(0)), ["good"]);
-        assert_eq!(stage.hear(&good(1).replace("ab", "ax")), ["wrong"]);
-        assert_eq!(stage.hear(&good(2)), ["good"]);
+        assert_eq!(stage.hear(good(0)), ["good"]);
+        assert_eq!(stage.hear(good(1).replace("ab", "ax")), ["wrong"]);
+        assert_eq!(stage.hear(good(2)), ["good"]);
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         stage.books.give_up(later, |event| told.push(name(event)));
         stage.books.give_up(later, |event| told.push(name(event)));
         assert_eq!((told, stage.books.in_flight()), (vec!["timeout".into()], 1));
-        assert!(stage.hear(&good(0)).is_empty());
+        assert!(stage.hear(good(0)).is_empty());
         assert_eq!(stage.books.in_flight(), 0);
     }
 
@@ -266,7 +266,7 @@ mod tests {
     fn what_is_in_flight_when_the_connection_ends_has_failed_once() {
         let mut stage = Stage::lines();
         stage.ask(3);
-        assert_eq!(stage.hear(&good(1)), ["good"]);
+        assert_eq!(stage.hear(good(1)), ["good"]);
         let mut told = Vec::new();
         stage.books.abandon(Failure::Closed, |event| told.push(name(event)));
         assert_eq!(told, ["closed", "closed"]);
@@ -277,9 +277,9 @@ mod tests {
         let mut stage = Stage::posts();
         stage.ask(3);
         let error = format!("{{\"id\":{ID_FIRST},\"error\":{{\"code\":-32603}}}}");
-        assert_eq!(stage.hear(&response(&error)), ["rpc_error"]);
-        assert_eq!(stage.hear(&response("<html>")), ["garbage"]);
-        assert_eq!(stage.hear(&response("")), ["garbage"]);
+        assert_eq!(stage.hear(response(&error)), ["rpc_error"]);
+        assert_eq!(stage.hear(response("<html>")), ["garbage"]);
+        assert_eq!(stage.hear(response("")), ["garbage"]);
     }
 
     #[test]
@@ -287,22 +287,19 @@ mod tests {
         let mut stage = Stage::posts();
         stage.ask(3);
         let refused = response(&good(0)).replace("200 OK", "503 Busy");
-        assert_eq!(stage.hear(&refused), ["http_5xx"]);
+        assert_eq!(stage.hear(refused), ["http_5xx"]);
         let refused = response("").replace("200 OK", "404 Gone");
-        assert_eq!(stage.hear(&refused), ["http_4xx"]);
-        assert_eq!(stage.hear(&response(&good(0))), ["wrong"], "the answer to an earlier one");
+        assert_eq!(stage.hear(refused), ["http_4xx"]);
+        assert_eq!(stage.hear(response(&good(0))), ["wrong"], "the answer to an earlier one");
     }
 
     #[test]
     fn responses_are_matched_by_comparison_once_one_was_read() {
         let mut stage = Stage::posts();
         stage.ask(3);
-        assert_eq!(stage.hear(&response(&good(0))), ["good"]);
-        assert_eq!(
-            stage.hear(&[response(&good(1)), response(&good(2))].concat()),
-            ["good", "good"]
-        );
-        assert_eq!(stage.hear(&response(&good(2))), ["unasked"]);
+        assert_eq!(stage.hear(response(&good(0))), ["good"]);
+        assert_eq!(stage.hear([response(&good(1)), response(&good(2))].concat()), ["good", "good"]);
+        assert_eq!(stage.hear(response(&good(2))), ["unasked"]);
         assert_eq!(stage.hear("nonsense\r\n\r\n"), ["broken"]);
     }
 
