@@ -19,6 +19,7 @@
 //! | [`result`] | what came of it, and whether it counts |
 //! | [`report`] | results as people read them |
 //! | [`search`] | the highest rate that a server bears |
+//! | [`probe`] | the search for it, carried out run by run |
 //! | [`scalability`] | what more cores, connections or machines would do |
 //! | [`significance`] | whether two results differ |
 
@@ -28,6 +29,7 @@ pub mod dialogue;
 pub mod generator;
 pub mod measure;
 pub mod plan;
+pub mod probe;
 pub mod report;
 pub mod result;
 pub mod scalability;

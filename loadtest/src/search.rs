@@ -14,6 +14,8 @@
 //! What it does not do: run. It says at which rate to run next and is told how that went, so its
 //! tests need no server.
 
+use crate::plan::{RATE_MAX, Wrong};
+
 /// What to look for, and how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
@@ -42,6 +44,34 @@ impl Default for Bounds {
             confirmations: 3,
             runs_max: 40,
         }
+    }
+}
+
+impl Bounds {
+    /// Whether a search within them makes sense.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not: with what to write instead.
+    pub fn check(&self) -> Result<(), Wrong> {
+        let Self { rate_first, rate_min, rate_max, resolution, confirmations, runs_max } = *self;
+        let is_rate = |rate: f64| rate > 0.0 && rate <= RATE_MAX;
+        if ![rate_first, rate_min, rate_max].into_iter().all(is_rate) || rate_min > rate_max {
+            return Err(Wrong(format!(
+                "rates from {rate_min} to {rate_max}, first {rate_first}: write rates above 0, at \
+                 most {RATE_MAX} a second, the lowest first"
+            )));
+        }
+        if !(resolution > 0.0 && resolution.is_finite()) {
+            return Err(Wrong(format!("resolution = {resolution}: write a part, such as 0.02")));
+        }
+        if confirmations == 0 || runs_max < confirmations {
+            return Err(Wrong(format!(
+                "{confirmations} confirmations in at most {runs_max} runs: at least one is needed, \
+                 and a run for each"
+            )));
+        }
+        Ok(())
     }
 }
 
@@ -283,6 +313,18 @@ mod tests {
         let bounds = Bounds { runs_max: 5, ..bounds() };
         let (answer, _) = search(bounds, |rate| rate <= 9_000.0);
         assert_eq!(answer, Answer::Unconfirmed { rate: 8_000.0, passes: 1 });
+    }
+
+    #[test]
+    fn bounds_that_make_no_sense_are_told_in_a_line() {
+        assert_eq!(Bounds::default().check(), Ok(()));
+        let wrong = |bounds: Bounds| bounds.check().unwrap_err().to_string();
+        assert!(wrong(Bounds { rate_min: 0.0, ..bounds() }).contains("above 0"));
+        assert!(wrong(Bounds { rate_min: 2e6, ..bounds() }).contains("lowest first"));
+        assert!(wrong(Bounds { rate_first: f64::NAN, ..bounds() }).contains("above 0"));
+        assert!(wrong(Bounds { resolution: 0.0, ..bounds() }).contains("0.02"));
+        assert!(wrong(Bounds { confirmations: 0, ..bounds() }).contains("at least one"));
+        assert!(wrong(Bounds { runs_max: 2, ..bounds() }).contains("a run for each"));
     }
 
     #[test]

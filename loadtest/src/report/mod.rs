@@ -1,6 +1,7 @@
 //! Results as people read them.
 
 pub mod progress;
+pub mod search;
 pub mod table;
 
 /// Bytes in MiB.
