@@ -6,54 +6,22 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use corelane::observe::label::Transport as Door;
-use corelane::protocol::message::ServerInfo;
-use corelane::server::{Options, Running, Server};
-use corelane::service::demo;
 use corelane_load::dialogue::{Call, Speech};
 use corelane_load::generator::{self, Drive, Finding, Fruitless, Job, Limits};
 use corelane_load::measure::outcome::Failure;
 use corelane_load::schedule::{Pace, Profile};
 use corelane_load::target::{Era, Transport};
 
+use self::stage::Stage;
+
+#[path = "support/stage.rs"]
+mod stage;
+
 const SPAN: Duration = Duration::from_millis(400);
 
-/// A running Corelane.
-struct Stage {
-    running: Option<Running>,
-    tcp: SocketAddr,
-    http: SocketAddr,
-}
-
-impl Stage {
-    fn new() -> Self {
-        let mut options = Options::default();
-        options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        options.http.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        options.engine.shards = Some(1);
-        let catalog = demo::catalog(ServerInfo::new("load", "1")).unwrap();
-        let running = Server::new(catalog).options(options).start().unwrap();
-        let address = |door| {
-            let all = running.addresses();
-            all.iter().find(|(transport, _)| *transport == door).unwrap().1
-        };
-        let (tcp, http) = (address(Door::Tcp), address(Door::Http));
-        Self { running: Some(running), tcp, http }
-    }
-
-    fn job(&self, transport: Transport, era: Era, drive: Drive) -> Job {
-        let address = if transport == Transport::Tcp { self.tcp } else { self.http };
-        job(address, transport, era, drive)
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.handle().drain();
-            running.join().unwrap();
-        }
-    }
+fn on(stage: &Stage, transport: Transport, era: Era, drive: Drive) -> Job {
+    let address = if transport == Transport::Tcp { stage.tcp } else { stage.http };
+    job(address, transport, era, drive)
 }
 
 fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job {
@@ -109,7 +77,7 @@ fn every_request_of_an_open_loop_is_sent_and_answered_on_every_road() {
     let stage = Stage::new();
     for transport in [Transport::Tcp, Transport::Http, Transport::WebSocket] {
         for era in [Era::Modern, Era::Legacy] {
-            let finding = run(&stage.job(transport, era, open_loop()));
+            let finding = run(&on(&stage, transport, era, open_loop()));
             let total = &finding.total;
             let counts =
                 (total.due, total.sent, total.outcomes.answered, total.outcomes.failures());
@@ -123,7 +91,7 @@ fn every_request_of_an_open_loop_is_sent_and_answered_on_every_road() {
 #[test]
 fn a_closed_loop_asks_as_fast_as_it_is_answered() {
     let stage = Stage::new();
-    let finding = run(&stage.job(Transport::Tcp, Era::Legacy, Drive::Closed { span: SPAN }));
+    let finding = run(&on(&stage, Transport::Tcp, Era::Legacy, Drive::Closed { span: SPAN }));
     let outcomes = finding.total.outcomes;
     assert!(outcomes.answered > 100 && outcomes.failures() == 0, "{outcomes:?}");
     assert_eq!(finding.total.sent, outcomes.answered);
@@ -132,7 +100,7 @@ fn a_closed_loop_asks_as_fast_as_it_is_answered() {
 #[test]
 fn connections_are_held_without_a_request() {
     let stage = Stage::new();
-    let mut job = stage.job(Transport::Tcp, Era::Legacy, Drive::Hold { span: SPAN });
+    let mut job = on(&stage, Transport::Tcp, Era::Legacy, Drive::Hold { span: SPAN });
     job.connections = 100;
     let finding = run(&job);
     assert_eq!((finding.opened, finding.total.open, finding.total.sent), (100, 100, 0));
@@ -141,7 +109,7 @@ fn connections_are_held_without_a_request() {
 #[test]
 fn what_is_sent_in_the_warm_up_is_not_measured() {
     let stage = Stage::new();
-    let mut job = stage.job(Transport::Tcp, Era::Modern, open_loop());
+    let mut job = on(&stage, Transport::Tcp, Era::Modern, open_loop());
     job.warm_up = SPAN / 2;
     assert_eq!(run(&job).total.outcomes.answered, 200);
 }
