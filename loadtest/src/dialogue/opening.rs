@@ -24,7 +24,8 @@ use crate::wire::{Heard, Reader};
 const SAID_BYTES_MAX: usize = 200;
 /// The key of every upgrade: sixteen bytes, which need not be secret (RFC 6455 section 4.1).
 const UPGRADE_KEY: &str = "Y29yZWxhbmUtbG9hZC1nZQ==";
-/// What a server makes of that key (RFC 6455 section 4.2.2): who says it has understood the upgrade.
+/// What a server makes of that key (RFC 6455 section 4.2.2): one that says it has understood the
+/// upgrade.
 const UPGRADE_ACCEPT: &str = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
 
 /// Where an opening stands.
