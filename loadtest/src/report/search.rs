@@ -48,7 +48,11 @@ pub fn answer(plan: &Plan, found: &Found) -> String {
         (Answer::Found { is_ceiling: true, .. }, _) => {
             "not reached: this is the highest rate that was allowed (--rate-max)".into()
         }
-        (_, Some(probe)) => format!("{:.1}/s: {}", probe.rate, probe.trial.against.join("; ")),
+        (_, Some(Probe { rate, trial, .. })) => {
+            // Such a limit is not the server's, or not its alone.
+            let invalid = if trial.is_valid { "" } else { ", a run that does not count" };
+            format!("{rate:.1}/s{invalid}: {}", trial.against.join("; "))
+        }
         (_, None) => "not reached".into(),
     };
     format!(
@@ -91,6 +95,15 @@ mod tests {
         let text = shown(found, probes);
         assert!(text.contains("bears      20.0/s · 3 runs") && text.contains("at least 0.37"));
         assert!(text.contains("limit      40.0/s: p99 9 us\n"), "{text}");
+    }
+
+    #[test]
+    fn a_limit_that_the_generator_set_says_so() {
+        let mut spoiled = probe(40.0, &["late"]);
+        spoiled.trial.is_valid = false;
+        let found = Answer::Found { rate: 20.0, passes: 3, is_ceiling: false };
+        let text = shown(found, vec![probe(20.0, &[]), spoiled]);
+        assert!(text.ends_with("limit      40.0/s, a run that does not count: late\n"), "{text}");
     }
 
     #[test]
