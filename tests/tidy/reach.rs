@@ -39,7 +39,10 @@ fn is_root(path: &str) -> bool {
             ("src", ["lib.rs" | "main.rs"] | ["bin", _])
                 | ("benches" | "examples" | "tests", [_] | [_, "main.rs"])
         ),
-        [_, inner @ ..] if inner.first() == Some(&"src") => is_root(&inner.join("/")),
+        // A member of the workspace.
+        [_, inner @ ..] if matches!(inner.first(), Some(&("src" | "tests"))) => {
+            is_root(&inner.join("/"))
+        }
         _ => false,
     }
 }
@@ -184,6 +187,7 @@ mod tests {
             ("tests/support/judge.rs", ""),
             ("benches/floor/main.rs", ""),
             ("loadtest/src/main.rs", ""),
+            ("loadtest/tests/drive.rs", ""),
             ("tests/interop/rust/src/main.rs", "mod host;"),
             ("tests/interop/rust/src/host.rs", ""),
         ]);

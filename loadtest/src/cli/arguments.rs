@@ -1,0 +1,234 @@
+//! What can be said to the commands, and the plan that it comes to.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use corelane_load::plan::{CallPlan, PhasePlan, Plan, Span, Wrong};
+use corelane_load::search::Bounds;
+use corelane_load::target::Era;
+
+/// What names a server.
+const TARGET: &str =
+    "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH";
+
+/// Capacity planning for any MCP server.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Drive a server and say what it did.
+    Run(Box<RunArguments>),
+    /// Look for the highest rate at which a server keeps the thresholds.
+    Search(Box<SearchArguments>),
+}
+
+/// What is asked of which server. Flags go before what a plan says.
+#[derive(Args, Debug)]
+pub(super) struct LoadArguments {
+    #[arg(required_unless_present = "plan", help = TARGET)]
+    target: Option<String>,
+    /// A plan, as a TOML file.
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// What of the beginning is not measured.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    warm_up: Option<Span>,
+    /// How long opening all connections may take.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    connect_max: Option<Span>,
+    /// Connections.
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
+    /// Requests in flight on each connection.
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+    /// modern (2026-07-28) or legacy (2025-11-25).
+    #[arg(long, value_name = "ERA", value_parser = era)]
+    era: Option<Era>,
+    /// Spread requests as those of many users.
+    #[arg(long)]
+    poisson: bool,
+    /// The length of the message of the tool echo.
+    #[arg(long, value_name = "BYTES")]
+    bytes: Option<usize>,
+    /// A tool to call instead of echo, without arguments.
+    #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
+    tool: Option<String>,
+    /// A field of HTTP, such as "Authorization: Bearer …".
+    #[arg(long, value_name = "FIELD")]
+    header: Vec<String>,
+    /// The longest 99th percentile for a run to pass.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    p99_max: Option<Span>,
+    /// The largest part of requests that may fail for a run to pass.
+    #[arg(long, value_name = "PART")]
+    errors_max: Option<f64>,
+    /// Threads that drive the load.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) workers: u32,
+    /// Cores for these threads, such as 2,3.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) cores: Vec<usize>,
+    /// No lines while it runs.
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+/// What a run is to do.
+#[derive(Args, Debug)]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    pub(super) load: LoadArguments,
+    /// Requests a second; 0 only holds the connections.
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// How long, such as 10s; the warm-up comes on top.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    span: Option<Span>,
+    /// Ask again as soon as the one before is answered, instead of when it is due.
+    #[arg(long)]
+    closed: bool,
+    /// The server's process, to watch what it costs.
+    #[arg(long, value_name = "PID")]
+    pub(super) pid: Option<u32>,
+    /// Where the whole result goes, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+}
+
+/// What to look for, and how long.
+#[derive(Args, Debug)]
+pub(super) struct SearchArguments {
+    #[command(flatten)]
+    pub(super) load: LoadArguments,
+    /// How long each run is measured; the warm-up comes on top. The phases of a plan are left out.
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "3s")]
+    pub(super) span: Span,
+    /// The rate that is tried first, in requests a second.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().rate_first)]
+    rate_first: f64,
+    /// The lowest rate worth knowing about.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().rate_min)]
+    rate_min: f64,
+    /// The highest rate that is tried.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().rate_max)]
+    rate_max: f64,
+    /// How close to the truth the answer has to be: 0.02 is two parts in a hundred.
+    #[arg(long, value_name = "PART", default_value_t = Bounds::default().resolution)]
+    resolution: f64,
+    /// How many runs in a row have to pass at the answer.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().confirmations)]
+    confirmations: u32,
+    /// Runs altogether, after which the best that is known is the answer.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().runs_max)]
+    runs_max: u32,
+}
+
+impl LoadArguments {
+    /// The plan of a file or of nothing, with what the flags say instead.
+    fn plan(&self) -> Result<Plan, Wrong> {
+        let mut plan = match &self.plan {
+            Some(path) => Plan::read(path)?,
+            None => Plan::new(String::new()),
+        };
+        if let Some(target) = &self.target {
+            plan.target.clone_from(target);
+        }
+        if let Some(tool) = &self.tool {
+            plan.calls = vec![CallPlan::tool(tool)];
+        } else if self.bytes.is_some() {
+            plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
+        }
+        for field in &self.header {
+            let (name, value) = field
+                .split_once(':')
+                .ok_or_else(|| Wrong(format!("'{field}' is no field: write 'Name: value'")))?;
+            plan.fields.push((name.trim().into(), value.trim().into()));
+        }
+        plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
+        plan.connect_max = self.connect_max.unwrap_or(plan.connect_max);
+        plan.connections = self.connections.unwrap_or(plan.connections);
+        plan.depth = self.depth.unwrap_or(plan.depth);
+        plan.era = self.era.unwrap_or(plan.era);
+        plan.poisson |= self.poisson;
+        plan.thresholds.p99 = self.p99_max.or(plan.thresholds.p99);
+        plan.thresholds.errors = self.errors_max.or(plan.thresholds.errors);
+        Ok(plan)
+    }
+}
+
+impl RunArguments {
+    /// The plan of the run.
+    pub(super) fn plan(&self) -> Result<Plan, Wrong> {
+        let mut plan = self.load.plan()?;
+        if plan.phases.is_empty() || self.rate.is_some() || self.span.is_some() {
+            let rate = self.rate.unwrap_or(1_000.0);
+            let span = self.span.unwrap_or(Span::seconds(10));
+            plan.phases = vec![PhasePlan::constant(rate, span)];
+        }
+        plan.closed |= self.closed;
+        Ok(plan)
+    }
+}
+
+impl SearchArguments {
+    /// The plan of every run, but for its rate.
+    pub(super) fn plan(&self) -> Result<Plan, Wrong> {
+        let plan = self.load.plan()?;
+        let bounds = &plan.thresholds;
+        let is_bounded = [bounds.p50, bounds.p99, bounds.p999].iter().any(Option::is_some);
+        if !is_bounded && bounds.errors.is_none() {
+            return Err(Wrong(
+                "a search needs a threshold: write --p99-max 1ms or --errors-max 0.001".into(),
+            ));
+        }
+        if bounds.rate.is_some() {
+            return Err(Wrong(
+                "the threshold rate is what a search looks for: leave it out of the plan".into(),
+            ));
+        }
+        if plan.closed {
+            return Err(Wrong("a closed loop has no rate: leave closed out of the plan".into()));
+        }
+        Ok(plan)
+    }
+
+    /// The bounds of the search.
+    pub(super) const fn bounds(&self) -> Bounds {
+        Bounds {
+            rate_first: self.rate_first,
+            rate_min: self.rate_min,
+            rate_max: self.rate_max,
+            resolution: self.resolution,
+            confirmations: self.confirmations,
+            runs_max: self.runs_max,
+        }
+    }
+}
+
+/// What was not understood, in one line. clap tells it in several, with the usage behind it.
+pub(super) fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let said =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let said = said.collect::<Vec<_>>().join(" ");
+    format!("{} (see --help)", said.trim_start_matches("error: "))
+}
+
+fn era(text: &str) -> Result<Era, String> {
+    match text {
+        "modern" => Ok(Era::Modern),
+        "legacy" => Ok(Era::Legacy),
+        _ => Err("an era is modern or legacy".into()),
+    }
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|error| format!("{error}; write a span such as 500us, 20ms or 10s"))
+}

@@ -1,0 +1,178 @@
+//! Lanes that come and go.
+
+use std::io;
+
+use corelane::base::time::Moment;
+use corelane::engine::ring::{Operation, Ring, Socket};
+
+use super::lane::State;
+use super::worker::Worker;
+use crate::dialogue::{Books, Event, Opening, Progress, Refused};
+use crate::measure::outcome::Failure;
+
+/// Lanes looked at in one sweep.
+const SWEPT_MAX: usize = 4_096;
+
+impl<R: Ring> Worker<R> {
+    /// Connects lanes whose time has come, some at a time.
+    pub(super) fn connect_more(&mut self) {
+        while self.connecting < self.job.limits.connecting_max
+            && let Some(&index) = self.away.front()
+        {
+            let lane = &mut self.lanes[index as usize];
+            if matches!(lane.state, State::Away { until } if until > self.now) {
+                return;
+            }
+            self.away.pop_front();
+            lane.state = State::Connecting;
+            self.connecting += 1;
+            let address = self.job.addresses[index as usize % self.job.addresses.len()];
+            self.ring.submit(Operation::Connect { address, token: u64::from(index) });
+        }
+    }
+
+    /// The kernel has connected a lane, or has not.
+    pub(super) fn connected(&mut self, token: u64, result: io::Result<Socket>) {
+        let Ok(index) = usize::try_from(token) else { return };
+        let socket = match result {
+            Ok(socket) => socket,
+            Err(error) => {
+                self.connecting -= 1;
+                return self
+                    .refuse(index, Refused { failure: Failure::Connect, said: error.to_string() });
+            }
+        };
+        if self.places.len() <= socket.index() {
+            self.places.resize(socket.index() + 1, u32::MAX);
+        }
+        self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
+        self.ring.submit(Operation::Receive(socket));
+        let opening = Opening::new(&self.job.speech);
+        let progress = opening.begin(&self.job.speech);
+        let lane = &mut self.lanes[index];
+        lane.socket = Some(socket);
+        lane.is_leaving = false;
+        lane.state = State::Opening(Box::new(opening));
+        self.proceed(index, progress);
+    }
+
+    /// Bytes have come for a lane that is being opened.
+    #[cold]
+    pub(super) fn hear_opening(&mut self, index: usize, bytes: &[u8]) {
+        let mut arrived = bytes;
+        while let State::Opening(opening) = &mut self.lanes[index].state {
+            match opening.hear(&self.job.speech, std::mem::take(&mut arrived)) {
+                Ok(Progress::Wait) => return,
+                Ok(progress) => self.proceed(index, progress),
+                Err(refused) => {
+                    self.note_refusal(refused);
+                    return self.end(index, Failure::Connect);
+                }
+            }
+        }
+    }
+
+    fn proceed(&mut self, index: usize, progress: Progress) {
+        let lane = &mut self.lanes[index];
+        match progress {
+            Progress::Wait => return,
+            Progress::Say(words) => lane.outgoing.extend_from_slice(&words),
+            Progress::Open(words) => {
+                lane.outgoing.extend_from_slice(&words);
+                let away = State::Away { until: self.now };
+                if let State::Opening(opening) = std::mem::replace(&mut lane.state, away) {
+                    let (reader, begun, session) = opening.finish();
+                    lane.state = State::Open(Box::new(Books::new(reader, begun, session)));
+                    self.connecting -= 1;
+                    self.open += 1;
+                    self.list(index);
+                }
+            }
+        }
+        self.cork(index);
+    }
+
+    /// A lane is over: what it owes has failed, and its socket is closed.
+    #[cold]
+    pub(super) fn end(&mut self, index: usize, failure: Failure) {
+        let lane = &mut self.lanes[index];
+        match std::mem::replace(&mut lane.state, State::Closing) {
+            State::Open(mut books) => {
+                self.open -= 1;
+                self.tally.period.lost += u64::from(!lane.is_leaving);
+                let (tally, now) = (&mut self.tally, self.now);
+                books.abandon(failure, |event| {
+                    if let Event::Concluded(concluded) = event {
+                        tally.conclude(concluded, now);
+                    }
+                });
+            }
+            State::Opening(_) => {
+                self.connecting -= 1;
+                if self.tally.period.refused.is_none() {
+                    self.tally.period.refused = Some("the server closed the connection".into());
+                }
+            }
+            // Without a socket there is nothing to close.
+            other @ (State::Away { .. } | State::Connecting) => {
+                lane.state = other;
+                return;
+            }
+            State::Closing => return,
+        }
+        lane.outgoing.clear();
+        if let Some(socket) = lane.socket {
+            self.ring.submit(Operation::Close(socket));
+        }
+    }
+
+    /// The kernel has closed a socket: its lane comes back after a while.
+    pub(super) fn closed(&mut self, socket: Socket) {
+        let Some(index) = self.lane_of(socket) else { return };
+        self.places[socket.index()] = u32::MAX;
+        let lane = &mut self.lanes[index];
+        lane.socket = None;
+        lane.is_sending = false;
+        self.stay_away(index);
+    }
+
+    fn stay_away(&mut self, index: usize) {
+        let until = self.now.after(self.job.limits.retry_after);
+        self.lanes[index].state = State::Away { until };
+        self.away.push_back(u32::try_from(index).unwrap_or(u32::MAX));
+    }
+
+    fn refuse(&mut self, index: usize, refused: Refused) {
+        self.note_refusal(refused);
+        self.stay_away(index);
+    }
+
+    fn note_refusal(&mut self, refused: Refused) {
+        let Refused { failure, said } = refused;
+        self.tally.period.refused = Some(format!("{failure}: {said}"));
+    }
+
+    /// Looks at some lanes: what waits too long is given up, and those that were to leave go.
+    pub(super) fn sweep(&mut self) {
+        let answer_max = self.job.limits.answer_max;
+        // Before the clock has run that long nothing can be late.
+        let past = self.now.since(Moment::ORIGIN).saturating_sub(answer_max);
+        let before = Moment::ORIGIN.after(past);
+        for _ in 0..self.lanes.len().min(SWEPT_MAX) {
+            let index = self.sweep_at;
+            self.sweep_at = (index + 1) % self.lanes.len();
+            let (tally, now) = (&mut self.tally, self.now);
+            let lane = &mut self.lanes[index];
+            if let State::Open(books) = &mut lane.state {
+                books.give_up(before, |event| {
+                    if let Event::Concluded(concluded) = event {
+                        tally.conclude(concluded, now);
+                    }
+                });
+                if lane.is_leaving && books.in_flight() == 0 {
+                    self.end(index, Failure::Closed);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! All workers of a run, and what they have seen together.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use corelane::base::time::Moment;
+use corelane::engine::capacity::descriptors_max;
+use corelane::engine::clock::Clock;
+use corelane::engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
+use corelane::engine::ring::uring::UringRing;
+use corelane::engine::ring::{Ring, RingOptions};
+
+use super::job::Job;
+use super::period::Period;
+use super::worker::Worker;
+use crate::measure::process::{Process, Sample};
+use crate::schedule::Share;
+
+/// From the moment at which all connections are open to the first request.
+const START_AFTER: Duration = Duration::from_millis(50);
+
+/// A second of a run, of all workers together.
+#[derive(Clone, Debug)]
+pub struct Second {
+    /// What happened in it.
+    pub period: Period,
+    /// The server's process at its end, where it is watched.
+    pub server: Option<Sample>,
+}
+
+/// What a run has seen.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// All that was measured.
+    pub total: Period,
+    /// Second by second, warm-up included; in that nothing is recorded but connections.
+    pub seconds: Vec<Second>,
+    /// CPU time of the generator, from the first request on.
+    pub cpu: Duration,
+    /// CPU time of the server's process in the same time, where it is watched.
+    pub server_cpu: Option<Duration>,
+    /// Connections that were open when the first request left.
+    pub opened: u64,
+    /// What drove it: the ring and what the kernel granted.
+    pub ring: String,
+    /// Threads that drove it.
+    pub workers: u32,
+}
+
+/// Why a run came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Fruitless {
+    /// A worker could not be started, or its ring.
+    #[error("the load could not start: {0}")]
+    Start(#[from] io::Error),
+    /// No connection came about.
+    #[error("no connection could be opened: {0}; start the server, or correct the address")]
+    Unreachable(String),
+    /// A worker has ended before its time.
+    #[error("a worker of the load has failed")]
+    Failed,
+}
+
+/// What a worker tells.
+enum Report {
+    /// It has opened what it could.
+    Connected { open: u64, refused: Option<String>, ring: String },
+    /// About a second has gone by: the number of this second, and what happened.
+    Period { second: usize, period: Box<Period> },
+    /// It could not start.
+    Failed(io::Error),
+}
+
+/// What a worker is told.
+enum Order {
+    /// Begin at this moment.
+    Begin(Moment),
+    /// An empty period to write into.
+    Empty(Box<Period>),
+}
+
+/// Does a job with so many workers, pinned to these cores in turn where any are named. `watched` is
+/// the server's process; `tell` hears of each second when it is over.
+///
+/// # Errors
+///
+/// Where no connection comes about, or a worker fails. A run that came about is a finding, however
+/// badly it went.
+pub fn run(
+    job: &Job,
+    (workers, cores): (u32, &[usize]),
+    watched: Option<&Process>,
+    tell: impl FnMut(usize, &Second),
+) -> Result<Finding, Fruitless> {
+    let workers = workers.clamp(1, u32::try_from(job.connections.max(1)).unwrap_or(u32::MAX));
+    let clock = Clock::start();
+    let (reports, heard) = channel();
+    let mut crew = Crew { orders: Vec::new(), heard, threads: Vec::new() };
+    for worker in 0..workers {
+        let (orders, ordered) = channel();
+        crew.orders.push(orders);
+        let post = Post {
+            job: job.clone(),
+            share: Share { worker, workers },
+            clock,
+            core: cores.get(worker as usize % cores.len().max(1)).copied(),
+            reports: reports.clone(),
+            ordered,
+        };
+        let thread = thread::Builder::new().name(format!("load-{worker}"));
+        crew.threads.push(thread.spawn(move || post.work())?);
+    }
+    drop(reports);
+    crew.collect(clock, watched, tell)
+}
+
+/// What one worker is given.
+struct Post {
+    job: Job,
+    share: Share,
+    clock: Clock,
+    core: Option<usize>,
+    reports: Sender<(u32, Report)>,
+    ordered: Receiver<Order>,
+}
+
+impl Post {
+    fn work(self) {
+        if let Some(core) = self.core {
+            pin(core);
+        }
+        let sockets = self.job.connections / self.share.workers as usize + 64;
+        let options = RingOptions {
+            sockets_max: u32::try_from(sockets).unwrap_or(u32::MAX).min(descriptors_max()),
+            receive_buffers: 4_096,
+            ..RingOptions::default()
+        };
+        #[cfg(target_os = "linux")]
+        if let Ok(ring) = UringRing::new(&options, self.clock) {
+            return self.drive(ring);
+        }
+        match PollRing::new(&options, self.clock) {
+            Ok(ring) => self.drive(ring),
+            Err(error) => self.report(Report::Failed(error)),
+        }
+    }
+
+    fn drive<R: Ring>(self, ring: R) {
+        let described = ring.describe();
+        let mut worker = Worker::new(ring, self.job.clone(), self.share);
+        let (open, refused) = worker.connect();
+        self.report(Report::Connected { open, refused, ring: described });
+        let Ok(Order::Begin(begin)) = self.ordered.recv() else { return };
+        let mut second = 0;
+        worker.drive(begin, |period| {
+            self.report(Report::Period { second, period });
+            second += 1;
+            match self.ordered.try_recv() {
+                Ok(Order::Empty(period)) => period,
+                _ => Box::default(),
+            }
+        });
+    }
+
+    /// Tells the collector; where that has gone nobody wants to know.
+    fn report(&self, report: Report) {
+        drop(self.reports.send((self.share.worker, report)));
+    }
+}
+
+/// Keeps the calling thread on a core, where the system lets it.
+fn pin(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set).unwrap_or(());
+}
+
+/// The workers, seen from the collector.
+struct Crew {
+    orders: Vec<Sender<Order>>,
+    heard: Receiver<(u32, Report)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Crew {
+    fn collect(
+        self,
+        clock: Clock,
+        watched: Option<&Process>,
+        mut tell: impl FnMut(usize, &Second),
+    ) -> Result<Finding, Fruitless> {
+        let (opened, ring) = self.gather()?;
+        let begin = clock.now().after(START_AFTER);
+        for order in &self.orders {
+            drop(order.send(Order::Begin(begin)));
+        }
+        let server_cpu = || watched.and_then(Process::sample).map(|sample| sample.cpu);
+        let (cpu_before, server_before) = (Process::own_cpu(), server_cpu());
+        let mut seconds: Vec<(usize, Second)> = Vec::new();
+        while let Ok((worker, report)) = self.heard.recv() {
+            let Report::Period { second, mut period } = report else { continue };
+            if seconds.len() <= second {
+                let empty = || (0, Second { period: Period::new(), server: None });
+                seconds.resize_with(second + 1, empty);
+            }
+            let (told, all) = &mut seconds[second];
+            all.period.add(&period);
+            *told += 1;
+            if *told == self.orders.len() {
+                all.server = watched.and_then(Process::sample);
+                tell(second, all);
+            }
+            period.clear();
+            if let Some(order) = self.orders.get(worker as usize) {
+                drop(order.send(Order::Empty(period)));
+            }
+        }
+        let workers = u32::try_from(self.orders.len()).unwrap_or(u32::MAX);
+        if !self.threads.into_iter().map(JoinHandle::join).all(|joined| joined.is_ok()) {
+            return Err(Fruitless::Failed);
+        }
+        let seconds: Vec<Second> = seconds.into_iter().map(|(_, second)| second).collect();
+        let mut total = Period::new();
+        for second in &seconds {
+            total.follow(&second.period);
+        }
+        let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
+        Ok(Finding {
+            total,
+            seconds,
+            cpu: spent((cpu_before, Process::own_cpu())),
+            server_cpu: server_before.zip(server_cpu()).map(spent),
+            opened,
+            ring,
+            workers,
+        })
+    }
+
+    /// Waits until every worker has opened what it could; how many connections that are.
+    fn gather(&self) -> Result<(u64, String), Fruitless> {
+        let (mut opened, mut ring, mut why) = (0, String::new(), None);
+        for _ in &self.orders {
+            match self.heard.recv() {
+                Ok((_, Report::Connected { open, refused, ring: described })) => {
+                    opened += open;
+                    ring = described;
+                    why = refused.or(why);
+                }
+                Ok((_, Report::Failed(error))) => return Err(error.into()),
+                _ => return Err(Fruitless::Failed),
+            }
+        }
+        if opened == 0 {
+            let why = why.unwrap_or_else(|| "nothing answered in time".into());
+            return Err(Fruitless::Unreachable(why));
+        }
+        Ok((opened, ring))
+    }
+}

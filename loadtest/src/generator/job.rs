@@ -1,0 +1,91 @@
+//! What a worker is to do.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::dialogue::{Call, Speech};
+use crate::schedule::{Pace, Profile};
+
+/// When requests leave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Drive {
+    /// At moments that were planned: an open loop.
+    Open {
+        /// The rates, warm-up included.
+        profile: Profile,
+        /// How requests are spread around them.
+        pace: Pace,
+    },
+    /// As soon as the one before is answered, for so long: a closed loop. It measures how fast a
+    /// server can be driven, and says nothing about how long its users would wait.
+    Closed {
+        /// Warm-up included.
+        span: Duration,
+    },
+    /// No requests: the connections are held open for so long.
+    Hold {
+        /// Warm-up included.
+        span: Duration,
+    },
+}
+
+impl Drive {
+    /// How long it lasts, warm-up included.
+    pub fn span(&self) -> Duration {
+        match self {
+            Self::Open { profile, .. } => profile.span(),
+            Self::Closed { span } | Self::Hold { span } => *span,
+        }
+    }
+}
+
+/// The bounds of a run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// How long opening all connections may take. Default 30 s.
+    pub connect_max: Duration,
+    /// Connections of one worker that are being opened at one time. Default 128.
+    pub connecting_max: usize,
+    /// How long an answer may take. Default 10 s.
+    pub answer_max: Duration,
+    /// Requests that may wait for a connection with room, each worker. What comes beyond is
+    /// counted as unsent. Cost: 8 bytes each. Default 1,000,000.
+    pub due_max: usize,
+    /// How long a connection that has ended stays away. Default 100 ms.
+    pub retry_after: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect_max: Duration::from_secs(30),
+            connecting_max: 128,
+            answer_max: Duration::from_secs(10),
+            due_max: 1_000_000,
+            retry_after: Duration::from_millis(100),
+        }
+    }
+}
+
+/// One run, as all workers get it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// How the server is spoken to.
+    pub speech: Speech,
+    /// Where it listens; connections take these in turn.
+    pub addresses: Vec<SocketAddr>,
+    /// The kinds of requests with their weights.
+    pub calls: Vec<(Call, u32)>,
+    /// Connections, of all workers together.
+    pub connections: usize,
+    /// Requests in flight on each.
+    pub depth: usize,
+    /// When requests leave.
+    pub drive: Drive,
+    /// What of the beginning is not measured.
+    pub warm_up: Duration,
+    /// Decides where chance does.
+    pub seed: u64,
+    /// The bounds.
+    pub limits: Limits,
+}

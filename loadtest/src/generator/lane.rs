@@ -1,0 +1,74 @@
+//! One connection of the load, from its first attempt to its last.
+
+use corelane::base::time::Moment;
+use corelane::engine::ring::Socket;
+
+use crate::dialogue::{Books, Opening};
+
+/// How far a lane has come.
+#[derive(Debug)]
+pub(super) enum State {
+    /// It has no socket, and gets one when its time has come.
+    Away {
+        /// Not before this.
+        until: Moment,
+    },
+    /// The kernel connects it.
+    Connecting,
+    /// What has to be said before the first request is being said.
+    Opening(Box<Opening>),
+    /// Requests go over it.
+    Open(Box<Books>),
+    /// The kernel closes it.
+    Closing,
+}
+
+/// One connection.
+#[expect(clippy::struct_excessive_bools, reason = "each stands for a place that it may be in")]
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// How far it has come.
+    pub(super) state: State,
+    /// Its socket, from the completion that brought it until the one that took it away.
+    pub(super) socket: Option<Socket>,
+    /// Bytes that leave at the end of the turn, or when the send under way is over.
+    pub(super) outgoing: Vec<u8>,
+    /// A send is with the ring.
+    pub(super) is_sending: bool,
+    /// It stands in the list of those that have something to send.
+    pub(super) is_corked: bool,
+    /// It stands in the queue of those that have room.
+    pub(super) is_listed: bool,
+    /// It ends when it owes nothing: the server has said that it closes.
+    pub(super) is_leaving: bool,
+}
+
+impl Lane {
+    /// A lane that has not been connected.
+    pub(super) const fn new() -> Self {
+        Self {
+            state: State::Away { until: Moment::ORIGIN },
+            socket: None,
+            outgoing: Vec::new(),
+            is_sending: false,
+            is_corked: false,
+            is_listed: false,
+            is_leaving: false,
+        }
+    }
+
+    /// Whether another request may go over it.
+    #[inline]
+    pub(super) fn has_room(&self, depth: usize) -> bool {
+        match &self.state {
+            State::Open(books) => !self.is_leaving && books.in_flight() < depth,
+            _ => false,
+        }
+    }
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self::new()
+    }
+}

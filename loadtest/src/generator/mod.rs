@@ -1,0 +1,30 @@
+//! The load itself: workers that send what is due and hear what comes back.
+//!
+//! A worker is a thread with a ring of its own and a share of the connections and of the schedule.
+//! Nothing is shared between workers while they run; each hands a [`Period`] to the collector about
+//! once a second.
+//!
+//! ```text
+//!  schedule ─▶ due ─▶ lanes with room ─▶ ring ─▶ server
+//!                                                  │
+//!  collector ◀─ period ◀─ tally ◀─ books ◀─ ring ◀─┘
+//! ```
+//!
+//! What it keeps true: a request waits for a lane with its intended moment, however long; what the
+//! generator itself was late with is measured apart ([`Period::lag`]); every request that was due
+//! is sent, or counted as unsent.
+
+pub mod job;
+mod lane;
+pub mod period;
+
+mod worker;
+
+mod connecting;
+mod sending;
+
+pub mod crew;
+
+pub use self::crew::{Finding, Fruitless, Second, run};
+pub use self::job::{Drive, Job, Limits};
+pub use self::period::Period;

@@ -1,0 +1,113 @@
+//! What one worker has seen in about a second.
+
+use corelane::base::time::Moment;
+use hdrhistogram::Histogram;
+
+use crate::dialogue::Concluded;
+use crate::measure::latency::{Latencies, Times, histogram};
+use crate::measure::outcome::Outcomes;
+
+/// What happened in a part of a run. Takes about 800 KiB, whatever is recorded.
+#[derive(Clone, Debug)]
+pub struct Period {
+    /// Of the requests that were answered well.
+    pub latencies: Latencies,
+    /// What became of requests.
+    pub outcomes: Outcomes,
+    /// How late the generator itself was: from the moment at which a request was due to the moment
+    /// at which it was looked at, in nanoseconds. A wait for a connection with room is none of it.
+    pub lag: Histogram<u64>,
+    /// Requests that were due.
+    pub due: u64,
+    /// Requests that were sent.
+    pub sent: u64,
+    /// Connections that were open at its end.
+    pub open: u64,
+    /// Connections that ended without our doing.
+    pub lost: u64,
+    /// Why the last connection that did not open did not.
+    pub refused: Option<String>,
+}
+
+impl Period {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            latencies: Latencies::new(),
+            outcomes: Outcomes::default(),
+            lag: histogram(),
+            due: 0,
+            sent: 0,
+            open: 0,
+            lost: 0,
+            refused: None,
+        }
+    }
+
+    /// Takes in what another worker has seen in the same time.
+    pub fn add(&mut self, other: &Self) {
+        self.open += other.open;
+        self.append(other);
+    }
+
+    /// Takes in what came after. The connections that are open are those of the later one.
+    pub fn follow(&mut self, later: &Self) {
+        self.open = later.open;
+        self.append(later);
+    }
+
+    fn append(&mut self, other: &Self) {
+        self.latencies.add(&other.latencies);
+        self.outcomes.add(&other.outcomes);
+        if self.lag.add(&other.lag).is_err() {
+            debug_assert!(false, "two histograms of the same bounds");
+        }
+        self.due += other.due;
+        self.sent += other.sent;
+        self.lost += other.lost;
+        if other.refused.is_some() {
+            self.refused.clone_from(&other.refused);
+        }
+    }
+
+    /// Forgets all, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.latencies.clear();
+        self.lag.reset();
+        self.outcomes = Outcomes::default();
+        (self.due, self.sent, self.open, self.lost) = (0, 0, 0, 0);
+        self.refused = None;
+    }
+}
+
+/// The period under way.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) period: Box<Period>,
+    /// Requests that were meant to leave before this are not measured.
+    pub(super) measured_from: Moment,
+}
+
+impl Tally {
+    /// A request is over.
+    #[inline]
+    pub(super) fn conclude(&mut self, concluded: Concluded, answered: Moment) {
+        let Concluded { intended, sent, failure, .. } = concluded;
+        if intended < self.measured_from {
+            return;
+        }
+        match failure {
+            None => {
+                self.period.outcomes.answered += 1;
+                self.period.latencies.record(Times { intended, sent, answered });
+            }
+            Some(failure) => self.period.outcomes.fail(failure),
+        }
+    }
+}
+
+impl Default for Period {
+    fn default() -> Self {
+        Self::new()
+    }
+}

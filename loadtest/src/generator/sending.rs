@@ -1,0 +1,147 @@
+//! What leaves: requests that are due, over lanes that have room.
+
+use corelane::base::time::Moment;
+use corelane::engine::ring::{Operation, Ring, Socket};
+
+use super::job::Drive;
+use super::lane::State;
+use super::worker::{Stage, Worker};
+use crate::measure::outcome::Failure;
+
+impl<R: Ring> Worker<R> {
+    /// Sends everything that is due and finds a lane.
+    pub(super) fn send_due(&mut self) {
+        self.take_due();
+        match self.job.drive {
+            Drive::Open { .. } => {
+                while !self.due.is_empty()
+                    && let Some(index) = self.next_free()
+                    && let Some(intended) = self.due.pop_front()
+                {
+                    self.ask(index, intended);
+                }
+            }
+            Drive::Closed { .. } if self.stage == Stage::Driving => {
+                while let Some(index) = self.next_free() {
+                    self.ask(index, self.now);
+                }
+            }
+            Drive::Closed { .. } | Drive::Hold { .. } => {}
+        }
+    }
+
+    /// Takes what has become due off the schedule.
+    #[inline]
+    fn take_due(&mut self) {
+        let Some(arrivals) = &mut self.arrivals else { return };
+        while let Some(intended) = arrivals.next_if(|intended| *intended <= self.now) {
+            let is_measured = intended >= self.tally.measured_from;
+            let period = &mut self.tally.period;
+            if is_measured {
+                period.due += 1;
+                let lag = self.now.since(intended).as_nanos();
+                period.lag.saturating_record(u64::try_from(lag).unwrap_or(u64::MAX));
+            }
+            if self.due.len() < self.job.limits.due_max {
+                self.due.push_back(intended);
+            } else if is_measured {
+                period.outcomes.fail(Failure::Unsent);
+            }
+        }
+    }
+
+    /// The lane with room that has waited longest.
+    #[inline]
+    fn next_free(&mut self) -> Option<usize> {
+        while let Some(index) = self.free.pop_front() {
+            let index = index as usize;
+            let lane = &mut self.lanes[index];
+            lane.is_listed = false;
+            if lane.has_room(self.job.depth) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Puts a lane among those with room, where it has some.
+    #[inline]
+    pub(super) fn list(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
+        if !lane.is_listed && lane.has_room(self.job.depth) {
+            lane.is_listed = true;
+            self.free.push_back(u32::try_from(index).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Asks one request over a lane that has room.
+    #[inline]
+    fn ask(&mut self, index: usize, intended: Moment) {
+        let call = self.choose();
+        let lane = &mut self.lanes[index];
+        let State::Open(books) = &mut lane.state else { return };
+        books.ask(&self.calls, call, (intended, self.now), &mut lane.outgoing);
+        let is_measured = intended >= self.tally.measured_from;
+        self.tally.period.sent += u64::from(is_measured);
+        if !matches!(self.job.drive, Drive::Open { .. }) {
+            self.tally.period.due += u64::from(is_measured);
+        }
+        self.cork(index);
+        self.list(index);
+    }
+
+    /// Draws one of the kinds of requests by their weights.
+    #[inline]
+    fn choose(&mut self) -> u16 {
+        let [.., all] = self.weights[..] else { return 0 };
+        if self.weights.len() == 1 {
+            return 0;
+        }
+        let drawn = self.random.below(usize::try_from(all).unwrap_or(usize::MAX)) as u64;
+        let place = self.weights.partition_point(|sum| *sum <= drawn);
+        u16::try_from(place).unwrap_or_default()
+    }
+
+    /// Has a lane send at the end of the turn.
+    #[inline]
+    pub(super) fn cork(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
+        if !lane.is_corked {
+            lane.is_corked = true;
+            self.corked.push(u32::try_from(index).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Hands what lanes have to send to the ring: one send each.
+    pub(super) fn flush(&mut self) {
+        let mut corked = std::mem::take(&mut self.corked);
+        for index in corked.drain(..) {
+            let lane = &mut self.lanes[index as usize];
+            lane.is_corked = false;
+            if lane.is_sending || lane.outgoing.is_empty() {
+                continue;
+            }
+            let Some(socket) = lane.socket else { continue };
+            lane.is_sending = true;
+            let buffer =
+                std::mem::replace(&mut lane.outgoing, self.spare.pop().unwrap_or_default());
+            self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+        }
+        self.corked = corked;
+    }
+
+    /// A send is over.
+    #[inline]
+    pub(super) fn sent(&mut self, socket: Socket, mut buffer: Vec<u8>, is_well: bool) {
+        buffer.clear();
+        self.spare.push(buffer);
+        let Some(index) = self.lane_of(socket) else { return };
+        self.lanes[index].is_sending = false;
+        if !is_well {
+            return self.end(index, Failure::Closed);
+        }
+        if !self.lanes[index].outgoing.is_empty() {
+            self.cork(index);
+        }
+    }
+}

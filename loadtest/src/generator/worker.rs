@@ -1,0 +1,298 @@
+//! One worker: a ring, its lanes, its share of the schedule.
+//!
+//! A turn parks until something completes or something is due, hears what came, sends what is due,
+//! and leaves: one enter of the kernel, however many connections had something to say.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::base::time::Moment;
+use corelane::engine::ring::{Completion, Lease, Patience, Ring, Socket};
+
+use super::job::{Drive, Job};
+use super::lane::{Lane, State};
+use super::period::{Period, Tally};
+use crate::dialogue::{Calls, Event, judge};
+use crate::measure::outcome::Failure;
+use crate::schedule::{Arrivals, Share};
+
+/// How often lanes are looked at that wait for something that may never come.
+const SWEEP_EVERY: Duration = Duration::from_millis(50);
+
+/// One worker of a run.
+#[derive(Debug)]
+pub(super) struct Worker<R> {
+    pub(super) ring: R,
+    pub(super) job: Job,
+    pub(super) share: Share,
+    pub(super) calls: Calls,
+    /// The weights of the calls, each with those before it.
+    pub(super) weights: Vec<u64>,
+    pub(super) random: Random,
+    pub(super) lanes: Vec<Lane>,
+    /// From socket to lane.
+    pub(super) places: Vec<u32>,
+    /// Lanes that may have room, those that waited longest first.
+    pub(super) free: VecDeque<u32>,
+    /// Lanes with something to send.
+    pub(super) corked: Vec<u32>,
+    /// Buffers that no send has at present.
+    pub(super) spare: Vec<Vec<u8>>,
+    /// Lanes that wait to be connected.
+    pub(super) away: VecDeque<u32>,
+    pub(super) connecting: usize,
+    pub(super) open: u64,
+    /// Requests that are due and wait for a lane, by their intended moments.
+    pub(super) due: VecDeque<Moment>,
+    pub(super) arrivals: Option<std::iter::Peekable<Arrivals>>,
+    pub(super) now: Moment,
+    pub(super) stage: Stage,
+    swept: Moment,
+    /// The lane at which the next sweep goes on.
+    pub(super) sweep_at: usize,
+    pub(super) tally: Tally,
+    completions: Vec<Completion>,
+}
+
+/// What a worker does at present.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// Connections are opened; no request leaves.
+    Connecting,
+    /// Requests leave.
+    Driving,
+    /// No request leaves any more; answers are waited for.
+    Draining,
+}
+
+impl<R: Ring> Worker<R> {
+    /// A worker with its share of the connections of `job`, none of them open.
+    pub(super) fn new(mut ring: R, job: Job, share: Share) -> Self {
+        let (worker, workers) = (share.worker as usize, share.workers.max(1) as usize);
+        // Those that do not divide evenly go to the first workers.
+        let connections = (job.connections + workers - 1 - worker) / workers;
+        let calls = Calls::new(job.calls.iter().map(|(call, _)| call.clone()).collect());
+        let weights = job.calls.iter().scan(0, |sum, (_, weight)| {
+            *sum += u64::from(*weight);
+            Some(*sum)
+        });
+        let now = ring.park(Patience::None);
+        Self {
+            ring,
+            share,
+            calls,
+            weights: weights.collect(),
+            random: Random::seeded(job.seed ^ u64::from(share.worker).wrapping_mul(0x9E37_79B9)),
+            lanes: std::iter::repeat_with(Lane::new).take(connections).collect(),
+            places: Vec::new(),
+            free: VecDeque::with_capacity(connections),
+            corked: Vec::new(),
+            spare: Vec::new(),
+            away: (0..).take(connections).collect(),
+            connecting: 0,
+            open: 0,
+            due: VecDeque::new(),
+            arrivals: None,
+            now,
+            stage: Stage::Connecting,
+            swept: now,
+            sweep_at: 0,
+            tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN },
+            completions: Vec::with_capacity(1_024),
+            job,
+        }
+    }
+
+    /// Opens the connections; returns when all of them are open, or the time for it is over: how
+    /// many are, and why the last that is not is not.
+    pub(super) fn connect(&mut self) -> (u64, Option<String>) {
+        let deadline = self.now.after(self.job.limits.connect_max);
+        while self.open < self.lanes.len() as u64 && self.now < deadline {
+            self.turn(deadline);
+        }
+        (self.open, self.tally.period.refused.take())
+    }
+
+    /// Drives the server from `begin` on. `tell` is called about once a second with what happened
+    /// in it, and gives an empty period back. Returns when every answer has come or was given up.
+    pub(super) fn drive(
+        &mut self,
+        begin: Moment,
+        mut tell: impl FnMut(Box<Period>) -> Box<Period>,
+    ) {
+        const SECOND: Duration = Duration::from_secs(1);
+        let end = begin.after(self.job.drive.span());
+        self.tally.measured_from = begin.after(self.job.warm_up);
+        while self.now < begin {
+            self.turn(begin);
+        }
+        self.tally.period.clear();
+        self.stage = Stage::Driving;
+        if let Drive::Open { profile, pace } = &self.job.drive {
+            let arrivals = Arrivals::new(profile.clone(), *pace, self.share, self.job.seed, begin);
+            self.arrivals = Some(arrivals.peekable());
+        }
+        let mut next = begin.after(SECOND);
+        let last = end.after(self.job.limits.answer_max);
+        loop {
+            if self.now >= end && self.stage == Stage::Driving {
+                self.stage = Stage::Draining;
+            }
+            let is_over = self.stage == Stage::Draining && (self.is_answered() || self.now >= last);
+            if is_over {
+                self.conclude_rest();
+            }
+            if self.now >= next || is_over {
+                next = next.after(SECOND);
+                self.tally.period.open = self.open;
+                self.tally.period = tell(std::mem::take(&mut self.tally.period));
+            }
+            if is_over {
+                return;
+            }
+            let until = if self.stage == Stage::Driving { end } else { last };
+            self.turn(until.min(next));
+        }
+    }
+
+    /// The run is over: what still waits for a lane was not sent, and what waits for its answer did
+    /// not get it.
+    fn conclude_rest(&mut self) {
+        let from = self.tally.measured_from;
+        for _ in self.due.drain(..).filter(|intended| *intended >= from) {
+            self.tally.period.outcomes.fail(Failure::Unsent);
+        }
+        let (tally, now) = (&mut self.tally, self.now);
+        for lane in &mut self.lanes {
+            if let State::Open(books) = &mut lane.state {
+                books.abandon(Failure::Timeout, |event| {
+                    if let Event::Concluded(concluded) = event {
+                        tally.conclude(concluded, now);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Whether nothing that was due waits, for a lane or for its answer.
+    fn is_answered(&self) -> bool {
+        let owes = |lane: &Lane| match &lane.state {
+            State::Open(books) => books.in_flight() > 0,
+            _ => false,
+        };
+        self.due.is_empty() && !self.lanes.iter().any(owes)
+    }
+
+    /// One turn, which waits no longer than until `until`.
+    fn turn(&mut self, until: Moment) {
+        let patience = self.patience(until);
+        self.now = self.ring.park(patience);
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.reap(&mut completions);
+        for completion in completions.drain(..) {
+            self.complete(completion);
+        }
+        self.completions = completions;
+        self.send_due();
+        if self.now >= self.swept.after(SWEEP_EVERY) {
+            self.swept = self.now;
+            self.sweep();
+        }
+        self.connect_more();
+        self.flush();
+    }
+
+    /// How long nothing can become due.
+    fn patience(&mut self, until: Moment) -> Patience {
+        let mut wake = until.min(self.swept.after(SWEEP_EVERY));
+        if let Some(due) = self.arrivals.as_mut().and_then(|arrivals| arrivals.peek()) {
+            wake = wake.min(*due);
+        }
+        match wake.since(self.now) {
+            Duration::ZERO => Patience::None,
+            span => Patience::For(span),
+        }
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        match completion {
+            Completion::Received { socket, lease } => self.receive(socket, lease),
+            Completion::Sent { socket, buffer, result } => {
+                self.sent(socket, buffer, result.is_ok());
+            }
+            Completion::Connected { token, result } => self.connected(token, result),
+            Completion::Ended { socket, .. } => {
+                if let Some(index) = self.lane_of(socket) {
+                    self.end(index, Failure::Closed);
+                }
+            }
+            Completion::Closed { socket } => self.closed(socket),
+            Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn lane_of(&self, socket: Socket) -> Option<usize> {
+        let place = *self.places.get(socket.index())?;
+        (place != u32::MAX).then_some(place as usize)
+    }
+
+    #[inline]
+    fn receive(&mut self, socket: Socket, lease: Lease) {
+        if let Some(index) = self.lane_of(socket) {
+            let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
+            match &mut self.lanes[index].state {
+                State::Open(books) => {
+                    let (tally, now) = (&mut self.tally, self.now);
+                    let mut follows = Follows::default();
+                    let heard = books.hear(&mut self.calls, bytes, |event| match event {
+                        Event::Concluded(concluded) => tally.conclude(concluded, now),
+                        Event::Unasked => tally.period.outcomes.unasked += 1,
+                        Event::Asked { id, is_ping } => follows.answers.push((id, is_ping)),
+                        Event::Say(bytes) => follows.words.extend_from_slice(&bytes),
+                        Event::Closing => follows.is_closing = true,
+                    });
+                    follows.is_broken = heard.is_err();
+                    self.follow(index, follows);
+                }
+                State::Opening(_) => {
+                    let bytes = bytes.to_vec();
+                    self.hear_opening(index, &bytes);
+                }
+                _ => {}
+            }
+        }
+        self.ring.release(lease);
+    }
+
+    /// Does what hearing something asks for.
+    #[inline]
+    fn follow(&mut self, index: usize, follows: Follows) {
+        let Follows { answers, words, is_closing, is_broken } = follows;
+        if is_broken {
+            return self.end(index, Failure::Garbage);
+        }
+        if !words.is_empty() || !answers.is_empty() {
+            self.lanes[index].outgoing.extend_from_slice(&words);
+            for (id, is_ping) in answers {
+                let text = judge::answer(&id, is_ping);
+                self.lanes[index].outgoing.extend_from_slice(&self.job.speech.frame(&text));
+            }
+            self.cork(index);
+        }
+        if is_closing {
+            self.lanes[index].is_leaving = true;
+        }
+        self.list(index);
+    }
+}
+
+/// What hearing something asks for beyond counting.
+#[derive(Debug, Default)]
+struct Follows {
+    answers: Vec<(String, bool)>,
+    words: Vec<u8>,
+    is_closing: bool,
+    is_broken: bool,
+}

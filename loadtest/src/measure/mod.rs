@@ -1,0 +1,5 @@
+//! What a run has seen: latencies, outcomes, seconds, the server's process.
+
+pub mod latency;
+pub mod outcome;
+pub mod process;

@@ -1,0 +1,333 @@
+//! What a run is to do, as a person writes it: in a file, or by flags.
+//!
+//! ```toml
+//! target = "http://127.0.0.1:8080"
+//! era = "modern"
+//! connections = 1000
+//! warm_up = "2s"
+//!
+//! [[phase]]
+//! rate = 10000
+//! span = "10s"
+//!
+//! [[call]]
+//! tool = "echo"
+//! bytes = 200
+//! weight = 9
+//!
+//! [[call]]
+//! method = "tools/list"
+//!
+//! [thresholds]
+//! p99 = "1ms"
+//! errors = 0.001
+//! ```
+//!
+//! What it keeps true: a plan that has a [`Job`] makes sense; one that does not says in one line
+//! what is wrong and what to write instead.
+
+pub mod call;
+pub mod phase;
+pub mod span;
+pub mod thresholds;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::call::CallPlan;
+pub use self::phase::PhasePlan;
+pub use self::span::Span;
+pub use self::thresholds::Thresholds;
+use crate::dialogue::{Call, Speech};
+use crate::generator::{Drive, Job, Limits};
+use crate::schedule::{Pace, Profile, Segment};
+use crate::target::{Era, Target};
+
+/// Requests a second behind which the sends of one machine are not worth planning.
+pub const RATE_MAX: f64 = 1e8;
+
+/// What is wrong with a plan.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct Wrong(pub String);
+
+impl Wrong {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Which server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH` or
+    /// `stdio:COMMAND`.
+    pub target: String,
+    /// How requests say which protocol they speak. Default modern.
+    #[serde(default)]
+    pub era: Era,
+    /// Connections. Default 64.
+    #[serde(default = "connections")]
+    pub connections: usize,
+    /// Requests in flight on each connection. Default 1.
+    #[serde(default = "one")]
+    pub depth: usize,
+    /// What of the beginning is not measured. Default 2 s.
+    #[serde(default = "warm_up")]
+    pub warm_up: Span,
+    /// Requests leave when the one before is answered, not when they are due. Rates mean nothing
+    /// then. Default no.
+    #[serde(default)]
+    pub closed: bool,
+    /// Requests are spread as those of many users who know nothing of each other. Default no.
+    #[serde(default)]
+    pub poisson: bool,
+    /// Decides where chance does. Default 1.
+    #[serde(default = "seed")]
+    pub seed: u64,
+    /// How long opening all connections may take. Default 30 s.
+    #[serde(default = "connect_max")]
+    pub connect_max: Span,
+    /// How long an answer may take. Default 10 s.
+    #[serde(default = "answer_max")]
+    pub answer_max: Span,
+    /// Further fields of HTTP, for instance `Authorization`.
+    #[serde(default)]
+    pub fields: Vec<(String, String)>,
+    /// The rates, one after the other; the warm-up comes before them, at the first rate.
+    #[serde(default, rename = "phase")]
+    pub phases: Vec<PhasePlan>,
+    /// The kinds of requests. Default: the tool `echo` with 32 bytes.
+    #[serde(default, rename = "call")]
+    pub calls: Vec<CallPlan>,
+    /// What has to hold for the run to pass.
+    #[serde(default)]
+    pub thresholds: Thresholds,
+}
+
+const fn connections() -> usize {
+    64
+}
+
+const fn one() -> usize {
+    1
+}
+
+const fn warm_up() -> Span {
+    Span::seconds(2)
+}
+
+const fn seed() -> u64 {
+    1
+}
+
+const fn connect_max() -> Span {
+    Span::seconds(30)
+}
+
+const fn answer_max() -> Span {
+    Span::seconds(10)
+}
+
+impl Plan {
+    /// A plan of nothing but its server: everything else is as it is by default, and there is no
+    /// phase yet.
+    pub fn new(target: impl Into<String>) -> Self {
+        Self {
+            target: target.into(),
+            era: Era::default(),
+            connections: connections(),
+            depth: one(),
+            warm_up: warm_up(),
+            closed: false,
+            poisson: false,
+            seed: seed(),
+            connect_max: connect_max(),
+            answer_max: answer_max(),
+            fields: Vec::new(),
+            phases: Vec::new(),
+            calls: Vec::new(),
+            thresholds: Thresholds::default(),
+        }
+    }
+
+    /// The plan that a file holds.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read, or is no plan: with the line.
+    pub fn read(path: &Path) -> Result<Self, Wrong> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| {
+            Wrong(format!("{shown} cannot be read: {error}; name a TOML file that is there"))
+        })?;
+        toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            Wrong(format!("{shown} is no plan, line {line}: {why}"))
+        })
+    }
+
+    /// The rates of the whole run, warm-up included.
+    pub fn profile(&self) -> Profile {
+        let phases = self.phases.iter().flat_map(PhasePlan::segments);
+        let first = self.phases.first().map_or(0.0, |phase| phase.rate);
+        let warm_up = Segment::constant(first, self.warm_up.duration());
+        Profile::new([warm_up].into_iter().chain(phases))
+    }
+
+    /// What the workers are to do.
+    ///
+    /// # Errors
+    ///
+    /// Where the plan makes no sense, or names no server.
+    pub fn job(&self) -> Result<Job, Wrong> {
+        let target: Target = self.target.parse().map_err(|error| Wrong(format!("{error}")))?;
+        let Target::Address { transport, authority, path } = &target else {
+            return Err(Wrong::new("stdio is not driven yet: name a server that listens"));
+        };
+        self.check()?;
+        let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
+        let speech = Speech {
+            transport: *transport,
+            era: self.era,
+            authority: authority.clone(),
+            path: path.clone(),
+            fields: self.fields.clone(),
+        };
+        let mut calls = Vec::new();
+        for call in &self.calls {
+            calls.push((call.call(&speech)?, call.weight));
+        }
+        if calls.is_empty() {
+            calls.push((Call::echo(&speech, call::BYTES), 1));
+        }
+        let profile = self.profile();
+        let drive = match (self.closed, profile.rate_max() > 0.0) {
+            (true, _) => Drive::Closed { span: profile.span() },
+            (false, true) => {
+                let pace = if self.poisson { Pace::Poisson } else { Pace::Constant };
+                Drive::Open { profile, pace }
+            }
+            (false, false) => Drive::Hold { span: profile.span() },
+        };
+        Ok(Job {
+            speech,
+            addresses,
+            calls,
+            connections: self.connections,
+            depth: self.depth,
+            drive,
+            warm_up: self.warm_up.duration(),
+            seed: self.seed,
+            limits: Limits {
+                connect_max: self.connect_max.duration(),
+                answer_max: self.answer_max.duration(),
+                ..Limits::default()
+            },
+        })
+    }
+
+    fn check(&self) -> Result<(), Wrong> {
+        let is_rate = |rate: f64| rate.is_finite() && (0.0..=RATE_MAX).contains(&rate);
+        if self.connections == 0 {
+            return Err(Wrong::new(
+                "connections = 0: nothing could be sent; at least one is needed",
+            ));
+        }
+        if self.depth == 0 {
+            return Err(Wrong::new("depth = 0: no request could be in flight; write 1 or more"));
+        }
+        if self.phases.is_empty() {
+            return Err(Wrong::new("there is no phase: say how long, and at which rate"));
+        }
+        for phase in &self.phases {
+            if !is_rate(phase.rate) || !is_rate(phase.to_rate.unwrap_or(phase.rate)) {
+                let rate = phase.rate;
+                return Err(Wrong(format!(
+                    "rate = {rate}: a rate is from 0 to {RATE_MAX} a second"
+                )));
+            }
+            if phase.span.duration().is_zero() {
+                return Err(Wrong::new("a phase without time: write span = \"10s\""));
+            }
+        }
+        if !self.calls.is_empty() && self.calls.iter().all(|call| call.weight == 0) {
+            return Err(Wrong::new("every call has weight 0: nothing would be sent"));
+        }
+        if let Some(errors) = self.thresholds.errors
+            && !(0.0..=1.0).contains(&errors)
+        {
+            return Err(Wrong(format!(
+                "errors = {errors}: a part of all requests is from 0 to 1, such as 0.001"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Result<Plan, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    const BRIEF: &str = "target = \"tcp://127.0.0.1:1\"\n[[phase]]\nrate = 10\nspan = \"1s\"\n";
+
+    #[test]
+    fn a_brief_plan_has_the_defaults() {
+        let plan = plan(BRIEF).unwrap();
+        assert_eq!((plan.connections, plan.depth, plan.era), (64, 1, Era::Modern));
+        let job = plan.job().unwrap();
+        assert_eq!(job.calls.len(), 1);
+        // Two seconds of warm-up and one that counts.
+        let Drive::Open { profile, pace } = job.drive else { panic!("{:?}", job.drive) };
+        assert!((profile.requests() - 30.0).abs() < 1e-9);
+        assert_eq!(pace, Pace::Constant);
+    }
+
+    #[test]
+    fn a_plan_survives_being_written_and_read() {
+        let mut whole = plan(BRIEF).unwrap();
+        whole.calls.push(CallPlan::tool("echo"));
+        whole
+            .phases
+            .push(PhasePlan { to_rate: Some(5.0), ..PhasePlan::constant(1.0, Span::seconds(3)) });
+        whole.thresholds.p99 = Some(Span::seconds(1));
+        let written = toml::to_string(&whole).unwrap();
+        assert_eq!(plan(&written).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_in_a_line() {
+        let wrong = |text: &str| plan(text).unwrap().job().unwrap_err().to_string();
+        assert!(wrong(&format!("connections = 0\n{BRIEF}")).contains("at least one"));
+        assert!(wrong(&format!("depth = 0\n{BRIEF}")).contains("depth"));
+        assert!(wrong("target = \"tcp://127.0.0.1:1\"").contains("no phase"));
+        assert!(wrong(&BRIEF.replace("10", "-1")).contains("rate = -1"));
+        assert!(wrong(&BRIEF.replace("\"1s", "\"0s")).contains("without time"));
+        assert!(wrong(&BRIEF.replace("tcp:", "tpc:")).contains("names no transport"));
+        assert!(
+            wrong(&format!("{BRIEF}[[call]]\nmethod = \"ping\"\nweight = 0\n")).contains("weight")
+        );
+        assert!(wrong(&format!("{BRIEF}[thresholds]\nerrors = nan\n")).contains("from 0 to 1"));
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_told_with_its_line() {
+        let error = plan(&format!("conections = 3\n{BRIEF}")).unwrap_err();
+        assert!(error.contains("conections") && error.contains("connections"), "{error}");
+    }
+
+    #[test]
+    fn a_plan_without_a_rate_holds_its_connections() {
+        let job = plan(&BRIEF.replace("10", "0")).unwrap().job().unwrap();
+        assert!(matches!(job.drive, Drive::Hold { .. }));
+    }
+}

@@ -1,0 +1,27 @@
+//! What has to hold for a run to pass.
+
+use serde::{Deserialize, Serialize};
+
+use super::span::Span;
+
+/// Bounds of a run, each of them only where it is set. Latencies are response times: from the
+/// moment at which a request was meant to be sent.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Thresholds {
+    /// The longest median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<Span>,
+    /// The longest 99th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Span>,
+    /// The longest 99.9th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999: Option<Span>,
+    /// The largest part of requests that may fail, from zero to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<f64>,
+    /// The fewest answers a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+}

@@ -1,0 +1,179 @@
+//! A search carried out: run after run, each told as it ends.
+//!
+//! What it keeps true: a run counts for the server only where the generator kept its plan; what
+//! spoiled it is kept, so that an answer can say whether the server or the generator set the limit.
+//!
+//! What it does not do: drive a server. Who searches hands in what does, so its tests need none.
+
+use crate::result::RunResult;
+use crate::search::{Answer, Bounds, Search};
+
+/// How one run went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trial {
+    /// Good answers a second.
+    pub answered: f64,
+    /// The 99th percentile of the response time, in microseconds.
+    pub p99_us: f64,
+    /// The part of all requests that failed.
+    pub failure_ratio: f64,
+    /// Whether the generator kept its plan.
+    pub is_valid: bool,
+    /// Why the run did not pass; empty where it did.
+    pub against: Vec<String>,
+}
+
+impl Trial {
+    /// What a search needs of a result.
+    pub fn of(result: &RunResult) -> Self {
+        let verdict = &result.verdict;
+        Self {
+            answered: result.totals.rate,
+            p99_us: result.response.p99_us,
+            failure_ratio: result.totals.failure_ratio,
+            is_valid: verdict.is_valid(),
+            against: [&verdict.invalid[..], &verdict.missed[..]].concat(),
+        }
+    }
+
+    /// Whether it counts and every threshold held.
+    pub const fn has_passed(&self) -> bool {
+        self.is_valid && self.against.is_empty()
+    }
+}
+
+/// One run of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// Which run it was, counted from one.
+    pub number: u32,
+    /// Its rate, in requests a second.
+    pub rate: f64,
+    /// How it went.
+    pub trial: Trial,
+}
+
+/// What came of a search, and all of its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The answer.
+    pub answer: Answer,
+    /// The runs, in their order.
+    pub probes: Vec<Probe>,
+}
+
+impl Found {
+    /// The run that kept the answer from being higher: of those above it that did not pass, the
+    /// last one at the lowest rate. None where nothing above it was tried.
+    pub fn limit(&self) -> Option<&Probe> {
+        let rate = match self.answer {
+            Answer::Found { rate, .. } | Answer::Unconfirmed { rate, .. } => rate,
+            Answer::TooSlow => 0.0,
+        };
+        let above = self.probes.iter().rev();
+        above
+            .filter(|probe| probe.rate > rate && !probe.trial.has_passed())
+            .min_by(|one, other| one.rate.total_cmp(&other.rate))
+    }
+}
+
+/// Searches with runs that `run` does at the rates it is handed, in requests a second; `tell` hears
+/// of each when it is over.
+///
+/// # Errors
+///
+/// The first that `run` has: a server that cannot be driven has no highest rate.
+pub fn search<E>(
+    bounds: Bounds,
+    mut run: impl FnMut(f64) -> Result<Trial, E>,
+    mut tell: impl FnMut(&Probe),
+) -> Result<Found, E> {
+    let mut search = Search::new(bounds);
+    let mut probes = Vec::new();
+    while let Some(rate) = search.next_rate() {
+        let trial = run(rate)?;
+        search.tell(trial.has_passed());
+        let probe = Probe { number: search.runs(), rate, trial };
+        tell(&probe);
+        probes.push(probe);
+    }
+    // Without a next rate there is an answer.
+    let answer = search.answer().unwrap_or(Answer::TooSlow);
+    Ok(Found { answer, probes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds() -> Bounds {
+        Bounds { rate_min: 10.0, rate_max: 1e6, ..Bounds::default() }
+    }
+
+    /// A server that keeps its threshold up to this rate.
+    fn bears(rate_max: f64) -> impl FnMut(f64) -> Result<Trial, String> {
+        move |rate| {
+            let against =
+                if rate <= rate_max { Vec::new() } else { vec![format!("p99 at {rate:.0}")] };
+            Ok(Trial { answered: rate, is_valid: true, against, ..Trial::default() })
+        }
+    }
+
+    #[test]
+    fn every_run_is_told_once_and_in_its_order() {
+        let mut told = Vec::new();
+        let found = search(bounds(), bears(5_000.0), |probe| told.push(probe.clone())).unwrap();
+        assert_eq!(told, found.probes);
+        assert!((1..).zip(&told).all(|(number, probe)| probe.number == number));
+        let Answer::Found { rate, passes, .. } = found.answer else { panic!("{found:?}") };
+        let at_answer = told.iter().filter(|probe| (probe.rate - rate).abs() < f64::EPSILON);
+        assert!(at_answer.clone().all(|probe| probe.trial.has_passed()));
+        assert_eq!((at_answer.count(), passes), (3, 3));
+    }
+
+    #[test]
+    fn the_limit_is_the_lowest_rate_above_the_answer_that_failed() {
+        let found = search(bounds(), bears(5_000.0), |_| {}).unwrap();
+        let limit = found.limit().unwrap();
+        assert!(limit.rate > 5_000.0 && limit.rate <= 5_000.0 * 1.05, "{limit:?}");
+        let failed = found.probes.iter().filter(|probe| !probe.trial.has_passed());
+        assert!(failed.map(|probe| probe.rate).all(|rate| rate >= limit.rate));
+    }
+
+    #[test]
+    fn a_server_that_bears_all_that_is_allowed_has_no_limit() {
+        let found = search(bounds(), bears(1e9), |_| {}).unwrap();
+        assert!(matches!(found.answer, Answer::Found { is_ceiling: true, .. }));
+        assert_eq!(found.limit(), None);
+    }
+
+    #[test]
+    fn a_run_that_the_generator_spoiled_does_not_pass() {
+        let mut server = bears(1e9);
+        let found = search(
+            bounds(),
+            |rate| {
+                let trial = server(rate)?;
+                Ok::<_, String>(Trial { is_valid: rate <= 2_000.0, ..trial })
+            },
+            |_| {},
+        );
+        let found = found.unwrap();
+        let Answer::Found { rate, .. } = found.answer else { panic!("{found:?}") };
+        assert!(rate <= 2_000.0 && !found.limit().unwrap().trial.is_valid);
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_driven_ends_the_search() {
+        let mut runs = 0;
+        let ended = search(
+            bounds(),
+            |rate| {
+                runs += 1;
+                if runs < 3 { bears(1e9)(rate) } else { Err("gone".into()) }
+            },
+            |_| {},
+        );
+        assert_eq!((ended.unwrap_err(), runs), ("gone".to_string(), 3));
+    }
+}

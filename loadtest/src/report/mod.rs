@@ -1,0 +1,11 @@
+//! Results as people read them.
+
+pub mod progress;
+pub mod search;
+pub mod table;
+
+/// Bytes in MiB.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

@@ -1,0 +1,79 @@
+//! A result as a table on a terminal.
+
+use std::fmt::Write as _;
+
+use super::mebibytes;
+use crate::result::{Cost, Percentiles, RunResult};
+
+/// The table of a result, with its line ends.
+pub fn table(result: &RunResult) -> String {
+    let mut out = String::new();
+    let RunResult { plan, totals, verdict, .. } = result;
+    let kind = if plan.closed { "closed loop" } else { "open loop" };
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+    line(format!(
+        "{} · {} · {kind} · {} connections × {} · {:.1} s",
+        plan.target,
+        plan.era.name(),
+        plan.connections,
+        plan.depth,
+        totals.span_s
+    ));
+    for why in &verdict.invalid {
+        line(format!("INVALID  {why}"));
+    }
+    for why in &verdict.missed {
+        line(format!("MISSED   {why}"));
+    }
+    line(format!(
+        "requests {} due · {} sent · {} answered · {:.0}/s",
+        totals.due, totals.sent, totals.answered, totals.rate
+    ));
+    if !totals.failures.is_empty() || totals.unasked > 0 {
+        let mut failures = String::new();
+        for (kind, count) in &totals.failures {
+            // Writing to a string does not fail.
+            write!(failures, " · {kind} {count}").unwrap_or(());
+        }
+        line(format!(
+            "failed   {:.4} of all{failures} · unasked {}",
+            totals.failure_ratio, totals.unasked
+        ));
+    }
+    if totals.lost > 0 {
+        line(format!("lost     {} connections", totals.lost));
+    }
+    line(String::new());
+    line("            mean       p50       p90       p99     p99.9    p99.99       max  us".into());
+    line(row("response", &result.response));
+    line(row("service", &result.service));
+    line(row("lag", &result.lag));
+    line(String::new());
+    line(cost("generator", &result.generator));
+    if let Some(server) = &result.server {
+        line(cost("server", server));
+    }
+    out
+}
+
+fn row(name: &str, percentiles: &Percentiles) -> String {
+    let Percentiles { mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us, .. } =
+        percentiles;
+    let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];
+    let values = values.map(|us| format!("{us:>10.1}"));
+    format!("{name:<8}{}", values.concat())
+}
+
+fn cost(name: &str, cost: &Cost) -> String {
+    let memory = match cost.resident_bytes_max {
+        0 => String::new(),
+        bytes => format!(" · {:.1} MiB resident", mebibytes(bytes)),
+    };
+    format!(
+        "{name:<10}{:.2} us CPU an answer · {:.2} cores{memory}",
+        cost.cpu_us_per_answer, cost.cores
+    )
+}

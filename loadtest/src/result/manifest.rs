@@ -1,0 +1,64 @@
+//! Where and with what a run was done: what two results have to share to be compared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::generator::Finding;
+
+/// The machine and the generator.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Manifest {
+    /// The version of this program.
+    pub version: String,
+    /// How it was called.
+    pub arguments: Vec<String>,
+    /// When it ended, in seconds since the beginning of 1970 (UTC).
+    pub ended_unix_s: u64,
+    /// The release of the kernel.
+    pub kernel: String,
+    /// The processor.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Settings of the kernel that bound connections, by their names.
+    pub sysctls: Vec<(String, String)>,
+    /// The ring that drove the load, and what the kernel granted it.
+    pub ring: String,
+    /// Threads that drove it.
+    pub workers: u32,
+}
+
+/// Settings that decide how many connections there can be.
+const SYSCTLS: [&str; 6] = [
+    "net/core/somaxconn",
+    "net/ipv4/ip_local_port_range",
+    "net/ipv4/tcp_max_syn_backlog",
+    "net/ipv4/tcp_tw_reuse",
+    "fs/nr_open",
+    "kernel/io_uring_disabled",
+];
+
+impl Manifest {
+    /// Of this machine, for what was just done.
+    pub fn of(finding: &Finding, unix_ms: u64) -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let sysctl = |name: &&str| {
+            let value = read(&format!("/proc/sys/{name}"));
+            let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+            (name.replace('/', "."), value)
+        };
+        let cpus = read("/proc/cpuinfo");
+        let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
+        let model = model.map_or("", |rest| rest.trim_start_matches(['\t', ' ', ':']));
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            arguments: std::env::args().skip(1).collect(),
+            ended_unix_s: unix_ms / 1_000,
+            kernel: read("/proc/sys/kernel/osrelease").trim().into(),
+            cpu: model.into(),
+            cores: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+            sysctls: SYSCTLS.iter().map(sysctl).collect(),
+            ring: finding.ring.clone(),
+            workers: finding.workers,
+        }
+    }
+}

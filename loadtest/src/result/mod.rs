@@ -1,0 +1,241 @@
+//! What came of a run, as it is shown, kept in a file, and compared.
+//!
+//! What it keeps true: all latencies are in microseconds; what was measured during the warm-up is
+//! in no figure; a run that the generator itself spoiled says so before it says anything else.
+
+pub mod manifest;
+pub mod verdict;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+pub use self::manifest::Manifest;
+pub use self::verdict::Verdict;
+use crate::generator::{Finding, Second};
+use crate::measure::outcome::{Failure, Outcomes};
+use crate::measure::process::Sample;
+use crate::plan::Plan;
+
+/// What came of a run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct RunResult {
+    /// Whether it counts, and whether it passed.
+    pub verdict: Verdict,
+    /// What was to be done.
+    pub plan: Plan,
+    /// Where and with what it was done.
+    pub manifest: Manifest,
+    /// Counts of requests and connections.
+    pub totals: Totals,
+    /// From the intended send to the whole answer, of the requests that were answered well.
+    pub response: Percentiles,
+    /// From the real send to the whole answer.
+    pub service: Percentiles,
+    /// How late the generator was.
+    pub lag: Percentiles,
+    /// What the generator cost.
+    pub generator: Cost,
+    /// What the server cost, where its process was watched.
+    pub server: Option<Cost>,
+    /// Second by second.
+    pub seconds: Vec<SecondResult>,
+}
+
+/// Counts of a whole run.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Totals {
+    /// How long was measured, in seconds.
+    pub span_s: f64,
+    /// Requests that were due.
+    pub due: u64,
+    /// Requests that were sent.
+    pub sent: u64,
+    /// Requests that were answered well.
+    pub answered: u64,
+    /// Good answers a second.
+    pub rate: f64,
+    /// Requests that failed, by how.
+    pub failures: BTreeMap<String, u64>,
+    /// The part of all requests that failed.
+    pub failure_ratio: f64,
+    /// Answers that nobody had asked for.
+    pub unasked: u64,
+    /// Connections that were open when the first request left.
+    pub opened: u64,
+    /// Connections that ended without our doing.
+    pub lost: u64,
+    /// Why the last connection that did not open did not.
+    pub refused: Option<String>,
+}
+
+/// A distribution of latencies, in microseconds.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// How many there are.
+    pub count: u64,
+    /// Their mean.
+    pub mean_us: f64,
+    /// The median.
+    pub p50_us: f64,
+    /// The 90th percentile.
+    pub p90_us: f64,
+    /// The 99th percentile.
+    pub p99_us: f64,
+    /// The 99.9th percentile.
+    pub p999_us: f64,
+    /// The 99.99th percentile.
+    pub p9999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+/// What a process cost.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Cost {
+    /// CPU time a good answer, in microseconds.
+    pub cpu_us_per_answer: f64,
+    /// CPU time as a part of one core.
+    pub cores: f64,
+    /// The most resident memory that was seen, in bytes; zero where it was not looked at.
+    pub resident_bytes_max: u64,
+}
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct SecondResult {
+    /// Good answers.
+    pub answered: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// The median response time, in microseconds.
+    pub p50_us: f64,
+    /// The 99th percentile.
+    pub p99_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// Connections open at its end.
+    pub open: u64,
+    /// CPU time of the server as a part of one core, where it was watched.
+    pub server_cores: Option<f64>,
+    /// Resident memory of the server, in bytes.
+    pub server_resident_bytes: Option<u64>,
+}
+
+impl Percentiles {
+    /// The percentiles of a histogram of nanoseconds.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let at = |percentile| microseconds(histogram.value_at_percentile(percentile));
+        Self {
+            count: histogram.len(),
+            mean_us: histogram.mean() / 1e3,
+            p50_us: at(50.0),
+            p90_us: at(90.0),
+            p99_us: at(99.0),
+            p999_us: at(99.9),
+            p9999_us: at(99.99),
+            max_us: microseconds(histogram.max()),
+        }
+    }
+}
+
+impl RunResult {
+    /// What a finding comes to.
+    pub fn new(plan: Plan, manifest: Manifest, finding: &Finding) -> Self {
+        let span = plan.profile().span().saturating_sub(plan.warm_up.duration());
+        let total = &finding.total;
+        let totals = totals(finding, span);
+        let response = Percentiles::of(total.latencies.response());
+        let service = Percentiles::of(total.latencies.service());
+        let lag = Percentiles::of(&total.lag);
+        // CPU is counted from the first request on, so the warm-up takes its share of it.
+        let whole = plan.profile().span();
+        let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
+        let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
+        let resident = finding.seconds.iter().filter_map(|second| second.server);
+        let resident_bytes_max = resident.map(|sample| sample.resident_bytes).max();
+        let generator = cost(finding.cpu);
+        let server = finding.server_cpu.map(cost).map(|cost| Cost {
+            resident_bytes_max: resident_bytes_max.unwrap_or_default(),
+            ..cost
+        });
+        let verdict = Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
+        Self {
+            verdict,
+            plan,
+            manifest,
+            totals,
+            response,
+            service,
+            lag,
+            generator,
+            server,
+            seconds: seconds(&finding.seconds),
+        }
+    }
+}
+
+fn totals(finding: &Finding, span: Duration) -> Totals {
+    let total = &finding.total;
+    let outcomes = total.outcomes;
+    let failures = Failure::ALL.into_iter().map(|kind| (kind, outcomes.failed(kind)));
+    let failures = failures.filter(|(_, count)| *count > 0);
+    Totals {
+        span_s: span.as_secs_f64(),
+        due: total.due,
+        sent: total.sent,
+        answered: outcomes.answered,
+        rate: ratio(outcomes.answered, span),
+        failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
+        failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
+        unasked: outcomes.unasked,
+        opened: finding.opened,
+        lost: total.lost,
+        refused: total.refused.clone(),
+    }
+}
+
+fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> Cost {
+    let per_answer = match outcomes.answered {
+        0 => 0.0,
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        answered => cpu.as_secs_f64() * 1e6 / answered as f64,
+    };
+    let cores = cpu.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE);
+    Cost { cpu_us_per_answer: per_answer, cores, resident_bytes_max: 0 }
+}
+
+fn seconds(seconds: &[Second]) -> Vec<SecondResult> {
+    let mut before: Option<Sample> = None;
+    let result = |second: &Second| {
+        let response = Percentiles::of(second.period.latencies.response());
+        let last = std::mem::replace(&mut before, second.server);
+        let spent = second.server.zip(last).map(|(now, last)| now.cpu.saturating_sub(last.cpu));
+        SecondResult {
+            answered: second.period.outcomes.answered,
+            failed: second.period.outcomes.failures(),
+            p50_us: response.p50_us,
+            p99_us: response.p99_us,
+            max_us: response.max_us,
+            open: second.period.open,
+            server_cores: spent.map(|spent| spent.as_secs_f64()),
+            server_resident_bytes: second.server.map(|sample| sample.resident_bytes),
+        }
+    };
+    seconds.iter().map(result).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn ratio(count: u64, span: Duration) -> f64 {
+    count as f64 / span.as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn microseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e3
+}
