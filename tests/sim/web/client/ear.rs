@@ -280,6 +280,13 @@ impl Guest {
         let stream = asked.carried.stream.or(general);
         let stream = stream.and_then(|stream| book.streams.get(&stream));
         let was_resumed = stream.is_some_and(|stream| stream.resumes > 0);
+        if was_resumed
+            && book.forgets
+            && let Some(stream) = asked.carried.stream
+        {
+            // Its answer was among the events that were forgotten: nothing more will come of it.
+            book.streams.entry(stream).or_default().is_lost = true;
+        }
         if book.gone.is_some() || book.is_deleted || is_cancelled || was_resumed {
             return Ok(());
         }
