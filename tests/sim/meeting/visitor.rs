@@ -8,12 +8,13 @@ use corelane::base::time::Moment;
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
 
+use crate::frames::carrier::{Carrier, Weather};
 use crate::meeting::commons::Commons;
 use crate::meeting::deed::{Deed, Whose};
 use crate::meeting::errand::Errand;
 use crate::meeting::ledger::{Heard, Ledger};
 use crate::meeting::phrase::{self, Manner};
-use crate::world::wire::Wire;
+use crate::tally::Tally;
 
 /// Who a visitor is.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Person {
 #[derive(Debug)]
 pub(crate) struct Visitor {
     person: Person,
-    wire: Wire,
+    carrier: Carrier,
     deeds: VecDeque<Deed>,
     random: Random,
     pub(crate) ledger: Ledger,
@@ -43,6 +44,8 @@ pub(crate) struct Visitor {
     partial: Vec<u8>,
     next: Moment,
     is_deaf: bool,
+    /// It has said goodbye and waits for the end of its connection.
+    is_leaving: bool,
     /// Since when it has nothing to wait for, and reads.
     settled: Option<Moment>,
     ended: Option<Moment>,
@@ -53,14 +56,14 @@ impl Visitor {
     /// A client that has just connected.
     pub(crate) fn new(
         person: Person,
-        wire: Wire,
+        carrier: Carrier,
         deeds: Vec<Deed>,
         random: Random,
         now: Moment,
     ) -> Self {
         let mut visitor = Self {
             person,
-            wire,
+            carrier,
             deeds: deeds.into(),
             random,
             ledger: Ledger::new(person.revision),
@@ -72,6 +75,7 @@ impl Visitor {
             partial: Vec::new(),
             next: now,
             is_deaf: false,
+            is_leaving: false,
             settled: None,
             ended: None,
             digest: 0xCBF2_9CE4_8422_2325,
@@ -105,22 +109,31 @@ impl Visitor {
         if self.is_over() {
             return None;
         }
+        let carries = self.carrier.next();
+        if self.is_leaving {
+            return carries;
+        }
         if !self.unsaid.is_empty() || self.deeds.front() != Some(&Deed::Settle) || self.is_deaf {
-            return Some(self.next);
+            return carries.into_iter().chain([self.next]).min();
         }
         let wakes =
             self.settled.map_or(self.next, |settled| settled.after(TOLD_MAX).max(self.next));
-        self.ledger.is_settled().then_some(wakes)
+        let acts = self.ledger.is_settled().then_some(wakes);
+        carries.into_iter().chain(acts).min()
+    }
+
+    /// What happened on its connection.
+    pub(crate) fn tally(&self) -> Tally {
+        self.ledger.tally.plus(self.carrier.tally())
     }
 
     /// Itself, for whoever reads a failure.
     pub(crate) fn describe(&self) -> String {
-        let Self { person, deeds, ledger, errands, .. } = self;
-        format!("{person:?} is to {deeds:?}; {ledger:?}; {errands:?}")
+        let Self { person, deeds, ledger, errands, carrier, .. } = self;
+        format!("{person:?} is to {deeds:?}; {ledger:?}; {errands:?}; {carrier:?}")
     }
 
-    /// Hears what has come and does what is due. `may_be_cut` where connections may end without
-    /// their client.
+    /// Hears what has come and does what is due.
     ///
     /// # Errors
     ///
@@ -129,19 +142,19 @@ impl Visitor {
         &mut self,
         now: Moment,
         commons: &mut Commons,
-        may_be_cut: bool,
+        weather: Weather,
     ) -> Result<(), String> {
         if self.is_over() {
             return Ok(());
         }
-        self.hear_all(now, commons).map_err(|reason| format!("{reason}; {}", self.describe()))?;
-        if self.wire.is_reset() || self.wire.has_ended() {
-            self.leave(now);
-            if !may_be_cut {
-                return Err(format!("it was cut; {}", self.describe()));
-            }
+        self.carrier.turn(now);
+        let heard = self.hear_all(now, commons, weather);
+        heard.map_err(|reason| format!("{reason}; {}", self.describe()))?;
+        let has_ended = self.carrier.has_ended(now, weather);
+        if has_ended.map_err(|reason| format!("{reason}; {}", self.describe()))? {
+            self.end(now);
         }
-        while !self.is_over() && self.next <= now {
+        while !self.is_over() && !self.is_leaving && self.next <= now {
             let acted = self.act(now, commons);
             if !acted.map_err(|reason| format!("{reason}; {}", self.describe()))? {
                 break;
@@ -150,8 +163,13 @@ impl Visitor {
         Ok(())
     }
 
-    fn hear_all(&mut self, now: Moment, commons: &mut Commons) -> Result<(), String> {
-        let heard = self.wire.heard();
+    fn hear_all(
+        &mut self,
+        now: Moment,
+        commons: &mut Commons,
+        weather: Weather,
+    ) -> Result<(), String> {
+        let heard = self.carrier.heard(now, weather)?;
         if heard.is_empty() {
             return Ok(());
         }
@@ -203,13 +221,13 @@ impl Visitor {
             Deed::StopReading => {
                 self.is_deaf = true;
                 self.settled = None;
-                self.wire.stop_reading();
+                self.carrier.stop_reading();
             }
             Deed::ReadAgain => self.read_as_it_does(),
             Deed::Settle => return self.settle(now, commons),
             Deed::Close => self.leave(now),
             Deed::Reset => {
-                self.wire.reset();
+                self.carrier.reset();
                 self.end(now);
             }
             deed => self.speak(deed, now, commons),
@@ -465,7 +483,7 @@ impl Visitor {
             _ => self.unsaid.len(),
         };
         let piece: Vec<u8> = self.unsaid.drain(..length).collect();
-        self.wire.write(&piece);
+        self.carrier.write(&piece);
         if self.random.chance(1, 3) {
             self.next = now.after(Duration::from_micros(self.random.below(300) as u64));
         }
@@ -476,16 +494,21 @@ impl Visitor {
         if self.person.is_slow {
             let bytes = 256 + self.random.below(4_000);
             let every = Duration::from_micros(1 + self.random.below(1_000) as u64);
-            self.wire.read_slowly(bytes, every);
+            self.carrier.read_slowly(bytes, every);
         } else {
-            self.wire.read_eagerly();
+            self.carrier.read_eagerly();
         }
     }
 
     /// Goes away.
     fn leave(&mut self, now: Moment) {
-        self.wire.close();
-        self.end(now);
+        if self.is_deaf {
+            self.read_as_it_does();
+        }
+        self.is_leaving = true;
+        if self.carrier.leave(now) {
+            self.end(now);
+        }
     }
 
     fn end(&mut self, now: Moment) {

@@ -1,0 +1,1 @@
+//! Visits over WebSocket written by hand.
