@@ -33,10 +33,10 @@ impl Weather {
 
 impl Carrier {
     /// Says lines, or a part of one.
-    pub(crate) fn write(&mut self, lines: &[u8]) {
+    pub(crate) fn write(&mut self, lines: &[u8], now: Moment) {
         match self {
             Self::Lines(wire) => wire.write(lines),
-            Self::Frames(framed) => framed.write(lines),
+            Self::Frames(framed) => framed.write(lines, now),
         }
     }
 
@@ -119,6 +119,14 @@ impl Carrier {
         match self {
             Self::Lines(_) => Tally::default(),
             Self::Frames(framed) => framed.tally(),
+        }
+    }
+
+    /// Itself, for whoever reads a failure.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Lines(wire) => wire.address().to_string(),
+            Self::Frames(framed) => framed.describe(),
         }
     }
 

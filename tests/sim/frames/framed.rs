@@ -32,8 +32,10 @@ pub(crate) struct Framed {
     hearing: Hearing,
     /// What was heard of the handshake.
     heads: Vec<u8>,
-    /// A line that is not whole.
+    /// Lines that are not said yet, the last of which may not be whole.
     partial: Vec<u8>,
+    /// Until when they are kept back, so that more come into one message.
+    gathers: Option<Moment>,
     /// Bytes that are still to be written; so many of them may not be yet.
     unsent: VecDeque<u8>,
     withheld: usize,
@@ -79,6 +81,7 @@ impl Framed {
             hearing: Hearing::new(),
             heads: Vec::new(),
             partial: Vec::new(),
+            gathers: None,
             unsent,
             withheld: 0,
             next: now,
@@ -103,12 +106,24 @@ impl Framed {
         let sends = (self.unsent.len() > self.withheld).then_some(self.next);
         let late = self.goodbye.map(|(_, since)| since.after(PARTED_MAX));
         let late = late.filter(|_| !self.hearing.is_closed);
-        [sends, late, self.lingers].into_iter().flatten().min()
+        [sends, late, self.lingers, self.gathers].into_iter().flatten().min()
     }
 
-    /// Says lines, or a part of one; several may come in one message.
-    pub(super) fn write(&mut self, lines: &[u8]) {
+    /// Says lines, or a part of one, at once or with those that come soon.
+    pub(super) fn write(&mut self, lines: &[u8], now: Moment) {
         self.partial.extend(lines);
+        if self.gathers.is_none() && self.random.chance(1, 3) {
+            let span = Duration::from_micros(self.random.below(1_500) as u64);
+            self.gathers = Some(now.after(span));
+        }
+        if self.gathers.is_none() {
+            self.utter();
+        }
+    }
+
+    /// Says the lines that are whole; several may come in one message.
+    fn utter(&mut self) {
+        self.gathers = None;
         let Some(end) = self.partial.iter().rposition(|&byte| byte == b'\n') else { return };
         let lines: Vec<u8> = self.partial.drain(..=end).collect();
         let mut lines: VecDeque<&[u8]> =
@@ -147,7 +162,7 @@ impl Framed {
         match self.random.below(6) {
             0..=2 => {
                 let length = [0, 1, 8, 125][self.random.below(4)];
-                let payload = vec![self.random.below(256) as u8; length];
+                let payload = vec![self.hearing.ping_number(); length];
                 self.queue(FINAL | PING, &payload);
                 self.hearing.ping(payload);
             }
@@ -170,6 +185,9 @@ impl Framed {
 
     /// Writes what may be written, all of it or a piece after the other.
     pub(super) fn send(&mut self, now: Moment) {
+        if self.gathers.is_some_and(|until| until <= now) {
+            self.utter();
+        }
         while self.next <= now && self.unsent.len() > self.withheld {
             let most = self.unsent.len() - self.withheld;
             let length =
@@ -227,7 +245,10 @@ impl Framed {
     fn part(&mut self, code: Option<u16>, now: Moment, weather: Weather) -> Result<(), String> {
         let is_drain = weather.cut.is_some() && code == Some(1001);
         let is_given_up = self.is_lazy && matches!(code, Some(1000 | 1011));
-        match self.goodbye.map(|goodbye| goodbye.0) {
+        let goodbye = self.goodbye.map(|goodbye| goodbye.0);
+        // Who says half a message cannot say that it lives.
+        let is_silent = goodbye == Some(Goodbye::Stopped) && code == Some(1000);
+        match goodbye {
             Some(Goodbye::Closed(said)) if said == code => {
                 self.hearing.expect_all_read()?;
                 self.tally.closes_answered += 1;
@@ -247,7 +268,7 @@ impl Framed {
                 }
                 self.tally.drains_told += 1;
             }
-            _ if is_given_up => self.tally.given_up += 1,
+            _ if is_given_up || is_silent => self.tally.given_up += 1,
             goodbye => return Err(format!("{code:?} closes what says goodbye by {goodbye:?}")),
         }
         if self.goodbye.is_none_or(|goodbye| matches!(goodbye.0, Goodbye::Broken(_))) {
@@ -294,6 +315,7 @@ impl Framed {
         if self.hearing.is_closed || self.goodbye.is_some() {
             return false;
         }
+        self.utter();
         let kind = self.random.below(14);
         if kind < 2 || (!self.opening.is_done && self.random.chance(1, 2)) {
             self.flush();
@@ -340,6 +362,17 @@ impl Framed {
         }
         self.goodbye = Some((goodbye, now));
         false
+    }
+
+    /// Itself, for whoever reads a failure.
+    pub(super) fn describe(&self) -> String {
+        let Self { opening, hearing, unsent, withheld, goodbye, lingers, is_lazy, .. } = self;
+        format!(
+            "upgraded {}, {} bytes to write ({withheld} later), goodbye {goodbye:?}, \
+             lingers {lingers:?}, lazy {is_lazy}, {hearing:?}",
+            opening.is_done,
+            unsent.len(),
+        )
     }
 
     /// Writes whatever may be written.

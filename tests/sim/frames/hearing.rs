@@ -81,6 +81,11 @@ impl Hearing {
         self.pings.push_back((payload, self.said));
     }
 
+    /// A byte for the payload of the next ping, which no other of those that wait has.
+    pub(crate) fn ping_number(&self) -> u8 {
+        (self.pongs + self.pings.len() as u64).to_le_bytes()[0]
+    }
+
     /// Bytes have come.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
@@ -133,7 +138,7 @@ impl Hearing {
                 (self.proved, self.pongs) = (said, self.pongs + 1);
                 Ok(())
             }
-            expected => Err(format!("a pong has {payload:?}, where {expected:?} was to come")),
+            expected => Err(format!("the pong {payload:?} comes where {expected:?} is to")),
         }
     }
 
@@ -167,7 +172,7 @@ impl Hearing {
     /// What was not.
     pub(crate) fn expect_all_read(&self) -> Result<(), String> {
         if let Some((payload, _)) = self.pings.front() {
-            return Err(format!("the ping {payload:?} has no pong"));
+            return Err(format!("the ping \"{}\" has no pong", payload.escape_ascii()));
         }
         let missed = self.asked.iter().find(|(_, asked)| asked.is_prompt);
         missed.map_or(Ok(()), |(id, _)| Err(format!("request {id} is closed over")))

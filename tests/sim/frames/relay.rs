@@ -86,6 +86,7 @@ impl Relay {
                 passed.extend(unmasked(first, &twice));
             }
             Break::PongChanged => {
+                // It may be empty, or as long as may be.
                 payload.push(7);
                 payload.truncate(125);
                 payload[0] ^= 1;

@@ -130,7 +130,8 @@ impl Visitor {
     /// Itself, for whoever reads a failure.
     pub(crate) fn describe(&self) -> String {
         let Self { person, deeds, ledger, errands, carrier, .. } = self;
-        format!("{person:?} is to {deeds:?}; {ledger:?}; {errands:?}; {carrier:?}")
+        let carrier = carrier.describe();
+        format!("{person:?} is to {deeds:?}; {ledger:?}; {errands:?}; {carrier}")
     }
 
     /// Hears what has come and does what is due.
@@ -483,7 +484,7 @@ impl Visitor {
             _ => self.unsaid.len(),
         };
         let piece: Vec<u8> = self.unsaid.drain(..length).collect();
-        self.carrier.write(&piece);
+        self.carrier.write(&piece, now);
         if self.random.chance(1, 3) {
             self.next = now.after(Duration::from_micros(self.random.below(300) as u64));
         }
