@@ -2,7 +2,7 @@
 //!
 //! `bytes` is the form of frames, `opening` the handshake before them, `faults` what breaks their
 //! protocol. `hearing` checks what the server says, `relay` breaks it on purpose, `framed` is a
-//! client's connection, and `carrier` is that or plain lines.
+//! client's connection, `voice` what is said on it, and `carrier` is that or plain lines.
 
 mod bytes;
 
@@ -15,5 +15,7 @@ pub(crate) mod hearing;
 pub(crate) mod relay;
 
 pub(crate) mod framed;
+
+mod voice;
 
 pub(crate) mod carrier;

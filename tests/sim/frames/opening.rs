@@ -62,18 +62,18 @@ impl Opening {
     /// # Errors
     ///
     /// What is no answer, or not the right one.
-    pub(crate) fn hear(&mut self, heard: &mut Vec<u8>, may_be_shut: bool) -> Result<(), String> {
+    pub(crate) fn hear(&mut self, bytes: &mut Vec<u8>, may_be_shut: bool) -> Result<(), String> {
         while !self.is_done {
-            let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") else { break };
-            let head = String::from_utf8(heard[..end].to_vec());
+            let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { break };
+            let head = String::from_utf8(bytes[..end].to_vec());
             let head = head.map_err(|_| "a head is no text".to_owned())?;
             let field = |name: &str| field(&head, name);
             let length = field("content-length").and_then(|length| length.parse().ok());
             let body_end = end + 4 + length.unwrap_or(0);
-            if heard.len() < body_end {
+            if bytes.len() < body_end {
                 break;
             }
-            heard.drain(..body_end);
+            bytes.drain(..body_end);
             let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
             let status: u16 = status.ok_or_else(|| format!("{head} has no status"))?;
             if may_be_shut && status == 503 {

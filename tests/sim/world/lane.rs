@@ -189,7 +189,11 @@ impl Lane {
             ("futures alive", self.host.alive() as u64, 0),
             ("futures panicked", self.host.panicked(), 0),
             ("handlers panicked", counters.requests.handlers_panicked, 0),
-            ("connections of frames closed", closed_of_frames(&counters), counters.websockets.upgraded),
+            (
+                "connections of frames closed",
+                closed_of_frames(&counters),
+                counters.websockets.upgraded,
+            ),
             ("connections let in", let_in, accepted as u64),
             ("connections closed", connections.closed, connections.accepted),
         ];
