@@ -72,7 +72,7 @@ fn sessions_and_streams_over_http_outlive_connections_and_mix_with_no_other() {
 
 #[test]
 fn clients_of_websocket_hear_whole_frames_and_one_close_frame_and_leave_nothing_behind() {
-    upgraded::seeds::survey(0..150);
+    upgraded::seeds::survey(0..120);
 }
 
 #[test]

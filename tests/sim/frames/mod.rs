@@ -4,7 +4,7 @@
 //! protocol. `hearing` checks what the server says, `relay` breaks it on purpose, `framed` is a
 //! client's connection, `voice` what is said on it, and `carrier` is that or plain lines.
 
-mod bytes;
+pub(crate) mod bytes;
 
 mod opening;
 
