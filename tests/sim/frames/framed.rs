@@ -105,7 +105,8 @@ impl Framed {
         let sends = (self.unsent.len() > self.withheld).then_some(self.next);
         let late = self.goodbye.map(|(_, since)| since.after(PARTED_MAX));
         let late = late.filter(|_| !self.hearing.is_closed);
-        [sends, late, self.lingers, self.gathers].into_iter().flatten().min()
+        let lingers = self.lingers.filter(|_| self.wire.has_ended());
+        [sends, late, lingers, self.gathers].into_iter().flatten().min()
     }
 
     /// What has come, as lines.

@@ -26,8 +26,8 @@ pub(crate) fn draw(seed: u64) -> Plan {
     websocket.drain_max = Duration::from_millis([40, 5_000][random.below(2)]);
     websocket.fragment_max = Duration::from_secs(5);
     (websocket.ping, websocket.idle_max) = match random.below(4) {
-        0 => (Duration::from_millis(5), Duration::from_millis(400)),
-        1 => (Duration::from_millis(5), Duration::from_mins(5)),
+        0 => (Duration::from_millis(30), Duration::from_millis(400)),
+        1 => (Duration::from_millis(10), Duration::from_mins(5)),
         2 => (Duration::from_millis(60), Duration::from_mins(5)),
         _ => (Duration::from_secs(30), Duration::from_mins(5)),
     };
