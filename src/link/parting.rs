@@ -80,12 +80,13 @@ impl<S> Link<S> {
     /// Ends a connection whose peer does not read: what waits behind the send under way would not
     /// be read either.
     pub(super) fn part_undrained(&mut self, key: Key, now: Moment) {
-        self.statistics.frames.undrained += 1;
-        if let Some(connection) = self.connections.get_mut(key)
-            && connection.sending_bytes > 0
-        {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.sending_bytes > 0 {
             connection.outgoing.clear();
         }
+        // Even where it was to go anyway: this is why it does not hear what it is owed.
+        connection.ending = Some(Ending::Fault);
+        self.statistics.frames.undrained += 1;
         self.part(key, Farewell::UNDRAINED, Ending::Fault, now);
     }
 

@@ -180,3 +180,22 @@ fn a_strain_that_is_over_is_forgotten_and_the_next_has_its_own_time() {
     assert_eq!(stage.link.statistics.frames.undrained, 0);
     assert_eq!(stage.weight(), 0);
 }
+
+#[test]
+fn one_that_does_not_read_while_it_is_to_go_is_closed_for_that_alone() {
+    let mut stage = Stage::new(Manner::Echo);
+    let key = stage.open_frames(A);
+    let (said, words) = words(9);
+    stage.arrive(A, &said);
+    stage.flush();
+    let now = stage.now;
+    stage.link.finish(&mut stage.ring, key, Ending::Drain, now);
+    stage.wait(milliseconds(500));
+    assert_eq!(stage.link.statistics.frames.undrained, 1);
+    assert_eq!(stage.drain_frames(A).last().map(String::as_str), Some(UNDRAINED));
+    stage.arrive(A, &close(Some(1011)));
+    stage.flush();
+    stage.closed(A);
+    assert_eq!(stage.ended, [("http", Ending::Fault)]);
+    assert_eq!(stage.heard, words[..5]);
+}

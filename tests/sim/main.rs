@@ -20,9 +20,13 @@ mod talk;
 
 mod mesh;
 
+mod frames;
+
 mod meeting;
 
 mod web;
+
+mod upgraded;
 
 mod seeds;
 
@@ -67,6 +71,11 @@ fn sessions_and_streams_over_http_outlive_connections_and_mix_with_no_other() {
 }
 
 #[test]
+fn clients_of_websocket_hear_whole_frames_and_one_close_frame_and_leave_nothing_behind() {
+    upgraded::seeds::survey(0..120);
+}
+
+#[test]
 fn letters_between_shards_come_once_and_in_the_order_of_their_lane() {
     survey_mesh(0..400);
 }
@@ -79,6 +88,8 @@ fn the_same_seed_gives_the_same_run() {
     }
     assert_eq!(courier::run(1), courier::run(1));
     let plan = gathering::Plan::draw(1);
+    assert_eq!(gathering::run(&plan), gathering::run(&plan));
+    let plan = upgraded::plan::draw(1);
     assert_eq!(gathering::run(&plan), gathering::run(&plan));
     let plan = web::Plan::draw(1);
     assert_eq!(web::run(&plan), web::run(&plan));

@@ -126,6 +126,28 @@ tally! {
     resumed,
     /// Clients that went away while something was to come.
     vanished,
+    /// Connections that became ones of frames.
+    upgrades,
+    /// Requests to become one that were refused.
+    upgrades_refused,
+    /// Messages said in several frames.
+    fragmented,
+    /// Frames in which several messages were said.
+    joined,
+    /// Pings of the server heard.
+    pings,
+    /// Pongs of the server heard.
+    pongs,
+    /// Close frames of clients that the server answered.
+    closes_answered,
+    /// Faults of clients that the server closed with their code.
+    faults_closed,
+    /// Messages that did not become whole in time.
+    unfinished,
+    /// Close frames that told of a drain.
+    drains_told,
+    /// Clients that were closed because they did not read.
+    given_up,
 }
 
 impl fmt::Display for Tally {

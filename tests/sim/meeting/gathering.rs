@@ -16,9 +16,14 @@ use corelane::base::time::Moment;
 use corelane::engine::mesh::MeshOptions;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Fault, Faults, World};
+use corelane::observe::label::Transport;
 use corelane::protocol::revision::Revision;
 use corelane::server::{Options, Origin, Server};
 
+use crate::frames::carrier::{Carrier, Weather};
+use crate::frames::faults::Terms;
+use crate::frames::framed::Framed;
+use crate::frames::relay::Break;
 use crate::meeting::commons::Commons;
 use crate::meeting::deed::{self, Deed};
 use crate::meeting::editions::{self, Editions};
@@ -37,6 +42,10 @@ pub(crate) struct Plan {
     pub(crate) shards: usize,
     pub(crate) options: Options,
     pub(crate) faults: Faults,
+    /// Whether they speak WebSocket and not lines.
+    pub(crate) is_framed: bool,
+    /// What breaks what the server says over that.
+    pub(crate) breaks: Option<Break>,
     /// When each client connects, what it speaks, and what it does then.
     pub(crate) visits: Vec<(Duration, Revision, Vec<Deed>)>,
     /// When the server is told to drain, where that is not when it is at rest.
@@ -71,7 +80,8 @@ struct Gathering<'a> {
     /// When the last client had gone.
     alone: Option<Moment>,
     rested: Option<Moment>,
-    has_to_drain: bool,
+    /// When it was told to drain.
+    drained: Option<Moment>,
     tally: Tally,
 }
 
@@ -103,7 +113,9 @@ impl Plan {
         let visits = visits.collect();
         let is_cut_short = random.chance(1, 5);
         let drain = is_cut_short.then(|| Duration::from_micros(random.below(200_000) as u64));
-        Self { seed, shards: 1 + random.below(3), options, faults, visits, drain, naps }
+        let shards = 1 + random.below(3);
+        let (is_framed, breaks) = (false, None);
+        Self { seed, shards, options, faults, is_framed, breaks, visits, drain, naps }
     }
 }
 
@@ -151,7 +163,9 @@ impl<'a> Gathering<'a> {
         let server = Server::new(editions::catalog(&made)?).options(plan.options.clone());
         let (seeds, handle) = server.origin(origin).edits_to(edits).seeds(plan.shards)?;
         let places = Places::default();
-        let lanes = seeds.into_iter().map(|seed| Lane::listen(&world, seed, address(), &places));
+        let transport = if plan.is_framed { Transport::Http } else { Transport::Tcp };
+        let listen = |seed| Lane::listen_for(transport, &world, seed, address(), &places);
+        let lanes = seeds.into_iter().map(listen);
         let lanes = lanes.collect::<Result<_, _>>()?;
         let visits = plan.visits.iter().enumerate();
         let mut arrivals: Vec<_> = visits.map(|(index, visit)| (visit.0, index)).collect();
@@ -167,7 +181,7 @@ impl<'a> Gathering<'a> {
             commons: Commons::new(plan.options.limits.round_max),
             alone: None,
             rested: None,
-            has_to_drain: false,
+            drained: None,
             tally: Tally::default(),
         })
     }
@@ -189,8 +203,8 @@ impl<'a> Gathering<'a> {
             self.rest(now)?;
         }
         let is_due = self.plan.drain.is_some_and(|at| at <= elapsed) || self.rested.is_some();
-        if is_due && !self.has_to_drain {
-            self.has_to_drain = true;
+        if is_due && self.drained.is_none() {
+            self.drained = Some(now);
             self.notices.say_at_once(Notice::Drain);
         }
         self.notices.pass_on();
@@ -219,16 +233,24 @@ impl<'a> Gathering<'a> {
         let is_slow = self.plan.faults.has(Fault::SlowReader) && self.random.chance(1, 2);
         let person = Person { number: 1 + index as u64, revision, is_slow };
         let wire = Wire::stream(self.street.world.connect(address()));
+        let carrier = if self.plan.is_framed {
+            let random = Random::seeded(self.random.next_u64());
+            let terms = Terms::of(&self.plan.options);
+            Carrier::Frames(Box::new(Framed::open(wire, terms, self.plan.breaks, random, now)))
+        } else {
+            Carrier::Lines(wire)
+        };
         let random = Random::seeded(self.random.next_u64());
-        self.visitors.push(Visitor::new(person, wire, deeds, random, now));
+        self.visitors.push(Visitor::new(person, carrier, deeds, random, now));
     }
 
     fn turn_visitors(&mut self, now: Moment) -> Result<(), String> {
         let faults = self.plan.faults;
-        let has_resets = faults.has(Fault::Reset) || faults.has(Fault::FailedAccept);
-        let may_be_cut = has_resets || self.has_to_drain;
+        let breaks = faults.has(Fault::Reset) || faults.has(Fault::FailedAccept);
+        let cut = self.drained.map(|drained| drained.after(self.plan.options.engine.drain_max));
+        let weather = Weather { breaks, cut };
         for visitor in &mut self.visitors {
-            visitor.turn(now, &mut self.commons, may_be_cut)?;
+            visitor.turn(now, &mut self.commons, weather)?;
         }
         Ok(())
     }
@@ -249,11 +271,11 @@ impl<'a> Gathering<'a> {
     /// When something is due that the world does not know of.
     fn next(&self, now: Moment) -> Option<Moment> {
         let arrival = self.arrivals.front().map(|&(at, _)| at);
-        let drain = self.plan.drain.filter(|_| !self.has_to_drain);
+        let drain = self.plan.drain.filter(|_| self.drained.is_none());
         let outside = [arrival, drain].into_iter().flatten().map(|at| Moment::ORIGIN.after(at));
         let outside = outside.chain(self.editions.next());
         let outside = outside.filter(|_| !self.street.is_somebody_late(now));
-        let rest = self.alone.filter(|_| !self.has_to_drain).map(|_| now.after(REST_STEP));
+        let rest = self.alone.filter(|_| self.drained.is_none()).map(|_| now.after(REST_STEP));
         let visitors = self.visitors.iter().filter_map(Visitor::next);
         outside.chain(rest).chain(visitors).min()
     }
@@ -270,7 +292,7 @@ impl<'a> Gathering<'a> {
         let mut digest = 0_u64;
         self.tally = self.tally.plus(self.commons.tally);
         for visitor in &self.visitors {
-            self.tally = self.tally.plus(visitor.ledger.tally);
+            self.tally = self.tally.plus(visitor.tally());
             digest = digest.rotate_left(7) ^ visitor.digest();
         }
         let ends = self.visitors.iter().filter_map(Visitor::ended).collect();

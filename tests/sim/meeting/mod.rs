@@ -1,9 +1,9 @@
-//! Clients that are asked, keep tasks and listen, over lines.
+//! Clients that are asked, keep tasks and listen.
 //!
-//! `phrase` is what they say, `deed` what they do, `visitor` does it. Three checkers look on:
-//! `ledger` at one connection, `commons` at what all know together, `editions` at the catalog;
-//! `errand` says what an answer must be. `gathering` is a run, `proofs` shows that the checkers
-//! look, `visits` are written by hand.
+//! `phrase` is what they say, `deed` what they do, `visitor` does it, and `saying` says it. Three
+//! checkers look on: `ledger` at one connection, `commons` at what all know together, `editions` at
+//! the catalog; `errand` says what an answer must be. `gathering` is a run, `proofs` shows that the
+//! checkers look, `visits` are written by hand.
 
 pub(crate) mod phrase;
 
@@ -18,6 +18,8 @@ pub(crate) mod ledger;
 pub(crate) mod deed;
 
 pub(crate) mod visitor;
+
+mod saying;
 
 pub(crate) mod gathering;
 

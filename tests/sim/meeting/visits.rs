@@ -19,6 +19,8 @@ fn play(visits: &[(Revision, &[Deed])]) -> Outing {
         shards: 2,
         options: gathering::options(),
         faults: Faults::NONE,
+        is_framed: false,
+        breaks: None,
         visits: visits.collect(),
         drain: None,
         naps: None,

@@ -189,6 +189,11 @@ impl Lane {
             ("futures alive", self.host.alive() as u64, 0),
             ("futures panicked", self.host.panicked(), 0),
             ("handlers panicked", counters.requests.handlers_panicked, 0),
+            (
+                "connections of frames closed",
+                closed_of_frames(&counters),
+                counters.websockets.upgraded,
+            ),
             ("connections let in", let_in, accepted as u64),
             ("connections closed", connections.closed, connections.accepted),
         ];
@@ -208,6 +213,15 @@ impl Lane {
             ..Tally::default()
         })
     }
+}
+
+/// Connections over WebSocket that have ended, in whatever way.
+const fn closed_of_frames(counters: &Counters) -> u64 {
+    let closed = &counters.websockets;
+    let by_peers = closed.closed_by_peer + closed.closed_abnormally;
+    let by_rules = closed.closed_protocol + closed.closed_unsupported + closed.closed_invalid;
+    let by_bounds = closed.closed_policy + closed.closed_too_big + closed.closed_internal;
+    by_peers + by_rules + by_bounds + closed.closed_normal + closed.closed_going_away
 }
 
 /// The longest nap of a shard.
