@@ -53,8 +53,11 @@ impl<S> Link<S> {
 
     /// Keeps bytes that arrived while the connection was not to be read.
     pub fn stash(&mut self, key: Key, rest: &[u8]) {
+        if rest.is_empty() {
+            return;
+        }
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if rest.is_empty() || connection.is_discarding() {
+        if connection.is_discarding() {
             return;
         }
         if connection.stash.capacity() == 0 {

@@ -18,16 +18,23 @@ fn begin(stage: &Stage, session: &Session, tool: &str) -> (Client, String) {
     (client, seen.expect("a name"))
 }
 
+/// Begins a call of the tool with a long answer, and leaves before that; the session, and the last
+/// event that was seen.
+fn miss_a_long_answer(stage: &Stage) -> (Session, String) {
+    let session = Session::begin(stage.address(), LEGACY);
+    let (client, seen) = begin(stage, &session, "long");
+    drop(client);
+    stage.until_connections(0);
+    stage.open_gate();
+    session.until_answered("long");
+    (session, seen)
+}
+
 #[test]
 fn a_long_answer_waits_for_a_client_that_is_away() {
     on_one_shard_and_two(|options| {
         let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
-        let (client, seen) = begin(&stage, &session, "long");
-        drop(client);
-        stage.until_connections(0);
-        stage.open_gate();
-        session.until_answered("long");
+        let (session, seen) = miss_a_long_answer(&stage);
         let mut client = session.connect();
         client.ask_stream(&session.resume(&seen));
         let answer = client.heard().1;
@@ -66,12 +73,7 @@ fn an_answer_that_finds_no_room_to_wait_is_lost_and_counted() {
     on_one_shard_and_two(|mut options| {
         options.http.event_bytes_max = LONG_BYTES;
         let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
-        let (client, seen) = begin(&stage, &session, "long");
-        drop(client);
-        stage.until_connections(0);
-        stage.open_gate();
-        session.until_answered("long");
+        let (session, seen) = miss_a_long_answer(&stage);
         let mut client = session.connect();
         client.ask_stream(&session.resume(&seen));
         client.expect_end_of_stream();

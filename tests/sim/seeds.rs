@@ -63,26 +63,68 @@ const MESH_REACHES: [&str; 7] = [
     "shards_woken",
 ];
 
+/// What is run over many seeds.
+pub(crate) struct Survey {
+    /// What the runs are of, behind "seed 7".
+    pub(crate) about: &'static str,
+    /// What picks the test that runs them.
+    pub(crate) test: &'static str,
+    /// Seeds that found something once.
+    pub(crate) failed: &'static [u64],
+    /// What the runs must reach together.
+    pub(crate) reaches: &'static [&'static str],
+}
+
+impl Survey {
+    /// Runs every seed, or those that the environment names.
+    ///
+    /// # Panics
+    ///
+    /// At the first seed that fails, or where something was never reached.
+    pub(crate) fn run(&self, seeds: Range<u64>, run: impl Fn(u64) -> Result<Tally, String>) {
+        let Self { about, test, failed, reaches } = *self;
+        let named = named_seeds();
+        let is_survey = named.is_none();
+        let failed_once = failed.iter().copied().filter(|_| is_survey);
+        let mut tally = Tally::default();
+        for seed in failed_once.chain(named.unwrap_or(seeds)) {
+            let replay = format!(
+                "seed {seed} {about} failed; \
+                 again: CORELANE_SEED={seed} cargo test --test sim {test}"
+            );
+            tally = tally.plus(replayable(&replay, || run(seed)));
+        }
+        for name in reaches.iter().filter(|_| is_survey) {
+            assert!(tally.count(name) > 0, "no seed {about} has reached {name}:\n{tally}");
+        }
+    }
+}
+
+/// Runs something; where it fails, in whatever way, it is said how to run it again.
+fn replayable<T>(replay: &str, run: impl FnOnce() -> Result<T, String>) -> T {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(report)) => report,
+        Ok(Err(reason)) => panic!("{replay}\n{reason}"),
+        Err(panic) => {
+            eprintln!("{replay}");
+            resume_unwind(panic)
+        }
+    }
+}
+
 /// Runs every seed of the mesh, or those that the environment names.
 ///
 /// # Panics
 ///
 /// At the first seed that fails, or where something was never reached.
 pub(crate) fn survey_mesh(seeds: Range<u64>) {
-    let named = named_seeds();
-    let is_survey = named.is_none();
-    let seeds = named.unwrap_or(seeds);
-    let runs = seeds.map(|seed| match courier::run(seed) {
-        Ok(tally) => tally,
-        Err(reason) => panic!(
-            "seed {seed} of the mesh failed; \
-             again: CORELANE_SEED={seed} cargo test --test sim letters_between\n{reason}"
-        ),
-    });
-    let tally = runs.fold(Tally::default(), Tally::plus);
-    for name in MESH_REACHES.iter().filter(|_| is_survey) {
-        assert!(tally.count(name) > 0, "the mesh has never reached {name}:\n{tally}");
-    }
+    let survey = Survey {
+        about: "of the mesh",
+        test: "letters_between",
+        failed: &[],
+        reaches: &MESH_REACHES,
+    };
+    survey.run(seeds, courier::run);
 }
 
 /// Seeds of gatherings that found something once.
@@ -126,28 +168,13 @@ const GATHERINGS_REACH: [&str; 23] = [
 ///
 /// At the first seed that fails, or where something was never reached.
 pub(crate) fn survey_gatherings(seeds: Range<u64>) {
-    let named = named_seeds();
-    let is_survey = named.is_none();
-    let mut tally = Tally::default();
-    let failed_once = GATHERINGS_FAILED.into_iter().filter(|_| is_survey);
-    for seed in failed_once.chain(named.unwrap_or(seeds)) {
-        let plan = Plan::draw(seed);
-        let replay = format!(
-            "seed {seed} of the gatherings failed; \
-             again: CORELANE_SEED={seed} cargo test --test sim vanish_in_the_middle"
-        );
-        match catch_unwind(AssertUnwindSafe(|| gathering::run(&plan))) {
-            Ok(Ok(outing)) => tally = tally.plus(outing.tally),
-            Ok(Err(reason)) => panic!("{replay}\n{reason}\n{:?}", plan.faults),
-            Err(panic) => {
-                eprintln!("{replay}");
-                resume_unwind(panic)
-            }
-        }
-    }
-    for name in GATHERINGS_REACH.iter().filter(|_| is_survey) {
-        assert!(tally.count(name) > 0, "the gatherings have never reached {name}:\n{tally}");
-    }
+    let survey = Survey {
+        about: "of the gatherings",
+        test: "vanish_in_the_middle",
+        failed: &GATHERINGS_FAILED,
+        reaches: &GATHERINGS_REACH,
+    };
+    survey.run(seeds, |seed| gathering::tally(&Plan::draw(seed)));
 }
 
 fn run(chapter: Chapter, seed: u64) -> Report {
@@ -156,14 +183,9 @@ fn run(chapter: Chapter, seed: u64) -> Report {
         chapter.word()
     );
     let scenario = Scenario::draw(chapter, seed);
-    match catch_unwind(AssertUnwindSafe(|| stage::run(&scenario))) {
-        Ok(Ok(report)) => report,
-        Ok(Err(reason)) => panic!("{replay}\n{reason}\n{:?}", scenario.faults),
-        Err(panic) => {
-            eprintln!("{replay}");
-            resume_unwind(panic)
-        }
-    }
+    replayable(&replay, || {
+        stage::run(&scenario).map_err(|reason| format!("{reason}\n{:?}", scenario.faults))
+    })
 }
 
 /// The seeds that the environment asks for: one, or a range as `100..5000`.

@@ -15,9 +15,6 @@ pub const LATENCY_MAX: Duration = Duration::from_hours(1);
 /// Significant digits of every value: three, an error of at most a thousandth.
 const DIGITS: u8 = 3;
 
-/// The percentiles that tables show.
-pub const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
-
 /// The latencies of a run or of a part of it. Takes about 600 KiB, whatever is recorded.
 #[derive(Clone, Debug)]
 pub struct Latencies {

@@ -31,7 +31,7 @@ use crate::meeting::visitor::{Person, Visitor};
 use crate::tally::Tally;
 use crate::world::lane::Lane;
 use crate::world::notices::{Notice, Notices};
-use crate::world::street::{Street, address};
+use crate::world::street::{GOODBYE_MAX, REST_STEP, ROUNDS_MAX, Street, TIME_MAX, address};
 use crate::world::watched::Places;
 use crate::world::wire::Wire;
 
@@ -131,6 +131,16 @@ pub(crate) fn options() -> Options {
     options.engine.drain_max = Duration::from_millis(300);
     options.engine.ring_sizes = RingOptions { sockets_max: 64, ..RingOptions::default() };
     options
+}
+
+/// Runs a plan to its end: what was reached.
+///
+/// # Errors
+///
+/// What is wrong, with the faults that were in play.
+pub(crate) fn tally(plan: &Plan) -> Result<Tally, String> {
+    let outing = run(plan);
+    outing.map(|it| it.tally).map_err(|reason| format!("{reason}\n{:?}", plan.faults))
 }
 
 /// Runs a plan to its end.
@@ -307,11 +317,3 @@ impl<'a> Gathering<'a> {
 
 /// Keeps the order of the shards apart from other draws of the same seed.
 const ORDER: u64 = 0x0047_4154_4845;
-/// Rounds of a run, at most.
-const ROUNDS_MAX: usize = 400_000;
-/// Time of a run, at most.
-const TIME_MAX: Duration = Duration::from_mins(2);
-/// How often a server that was left alone is looked at.
-const REST_STEP: Duration = Duration::from_millis(10);
-/// How long a connection may be ended: a goodbye that nobody answers.
-const GOODBYE_MAX: Duration = Duration::from_millis(1_600);

@@ -29,7 +29,7 @@ use crate::web::client::guest::{Facts, Guest};
 use crate::web::hostile::relay::Relay;
 use crate::world::lane::Lane;
 use crate::world::notices::{Notice, Notices};
-use crate::world::street::{Street, address};
+use crate::world::street::{GOODBYE_MAX, REST_STEP, ROUNDS_MAX, Street, TIME_MAX, address};
 use crate::world::watched::Places;
 
 /// How a run went.
@@ -239,11 +239,3 @@ impl<'a> Evening<'a> {
 
 /// Keeps the order of the shards apart from other draws of the same seed.
 const ORDER: u64 = 0x0045_5645_4E49;
-/// Rounds of a run, at most.
-const ROUNDS_MAX: usize = 400_000;
-/// Time of a run, at most.
-const TIME_MAX: Duration = Duration::from_mins(2);
-/// How often a server that was left alone is looked at.
-const REST_STEP: Duration = Duration::from_millis(10);
-/// How long a connection may be ended: a goodbye that nobody answers.
-const GOODBYE_MAX: Duration = Duration::from_millis(1_600);

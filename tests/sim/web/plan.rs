@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::engine::mesh::MeshOptions;
-use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 
 use super::offer::GUESTS_MAX;
+use crate::meeting::gathering;
 use crate::web::hostile::relay::Break;
 
 /// One run.
@@ -149,15 +149,8 @@ impl Plan {
 
 /// Times that are over soon, and room for everything.
 pub(crate) fn options() -> Options {
-    let mut options = Options::default();
-    options.limits.request_max = Duration::from_millis(400);
-    options.limits.question_max = Duration::from_millis(150);
-    options.limits.round_max = Duration::from_millis(250);
-    options.limits.task_ttl = Duration::from_millis(800);
-    options.limits.task_ttl_max = Duration::from_millis(1_500);
-    options.engine.blocking_threads = 1;
-    options.engine.drain_max = Duration::from_millis(300);
-    options.engine.ring_sizes = RingOptions { sockets_max: 256, ..RingOptions::default() };
+    let mut options = gathering::options();
+    options.engine.ring_sizes.sockets_max = 256;
     options.http.retry = Duration::from_millis(5);
     options.http.session_idle_max = Duration::from_millis(200);
     options

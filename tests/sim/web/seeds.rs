@@ -1,12 +1,10 @@
 //! Which seeds are run over HTTP, and what is said of one that fails.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::evening;
 use super::plan::Plan;
-use crate::seeds::named_seeds;
-use crate::tally::Tally;
+use crate::seeds::Survey;
 
 /// Seeds that found something once.
 const FAILED: [u64; 5] = [
@@ -46,26 +44,11 @@ const REACHES: [&str; 15] = [
 ///
 /// At the first seed that fails, or where something was never reached.
 pub(crate) fn survey(seeds: Range<u64>) {
-    let named = named_seeds();
-    let is_survey = named.is_none();
-    let mut tally = Tally::default();
-    let failed_once = FAILED.into_iter().filter(|_| is_survey);
-    for seed in failed_once.chain(named.unwrap_or(seeds)) {
+    let survey =
+        Survey { about: "over HTTP", test: "over_http", failed: &FAILED, reaches: &REACHES };
+    survey.run(seeds, |seed| {
         let plan = Plan::draw(seed);
-        let replay = format!(
-            "seed {seed} over HTTP failed; \
-             again: CORELANE_SEED={seed} cargo test --test sim over_http"
-        );
-        match catch_unwind(AssertUnwindSafe(|| evening::run(&plan))) {
-            Ok(Ok(report)) => tally = tally.plus(report.tally),
-            Ok(Err(reason)) => panic!("{replay}\n{reason}\n{:?}", plan.faults),
-            Err(panic) => {
-                eprintln!("{replay}");
-                resume_unwind(panic)
-            }
-        }
-    }
-    for name in REACHES.iter().filter(|_| is_survey) {
-        assert!(tally.count(name) > 0, "HTTP has never reached {name}:\n{tally}");
-    }
+        let report = evening::run(&plan);
+        report.map(|it| it.tally).map_err(|reason| format!("{reason}\n{:?}", plan.faults))
+    });
 }

@@ -5,6 +5,7 @@
 //! them and how long a run may take is the business of whoever sets the street.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::base::time::Moment;
@@ -133,3 +134,12 @@ pub(crate) fn address() -> SocketAddr {
 
 /// Rounds in which nothing is left to happen, at most.
 const STILL_ROUNDS_MAX: usize = 2;
+
+/// Rounds of a run, at most.
+pub(crate) const ROUNDS_MAX: usize = 400_000;
+/// Time of a run, at most.
+pub(crate) const TIME_MAX: Duration = Duration::from_mins(2);
+/// How often a server that was left alone is looked at.
+pub(crate) const REST_STEP: Duration = Duration::from_millis(10);
+/// How long a connection may be ended: a goodbye that nobody answers.
+pub(crate) const GOODBYE_MAX: Duration = Duration::from_millis(1_600);
