@@ -20,6 +20,8 @@
 //! (nanosecond counters of the scheduler); a machine drifts, so only ratios within one run count.
 //! What this bench saturates is the two cores.
 
+#[path = "../rig/answering.rs"]
+mod answering;
 mod contender;
 mod dialogue;
 mod echo;

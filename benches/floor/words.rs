@@ -1,11 +1,11 @@
 //! What a floor says to what it hears: the same, one and the same response to every request of
 //! HTTP, or the text of every frame of WebSocket.
 //!
-//! None of it knows of JSON or tools. What takes several arrivals is put together here, once for
-//! all of them.
+//! None of it knows of JSON or tools.
 
 use std::io;
 
+use crate::answering::piece_together;
 use crate::fixed::{self, Fixed};
 use crate::unmasked;
 
@@ -41,20 +41,7 @@ impl Words {
             out.extend_from_slice(arrived);
             return;
         }
-        let is_split = !begun.is_empty();
-        if is_split {
-            begun.extend_from_slice(arrived);
-        }
-        let bytes = if is_split { begun.as_slice() } else { arrived };
-        let mut from = 0;
-        while let Some(length) = self.answer_one(&bytes[from..], out) {
-            from += length;
-        }
-        if is_split {
-            begun.drain(..from);
-        } else {
-            begun.extend_from_slice(&arrived[from..]);
-        }
+        piece_together(arrived, begun, |bytes| self.answer_one(bytes, out));
     }
 
     /// Answers what stands at the beginning, and tells its length; `None` until it is all there.

@@ -67,6 +67,11 @@ impl Server {
         }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where it listens.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.address.ok_or_else(|| io::Error::other("the server told no address"))

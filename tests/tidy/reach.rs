@@ -40,7 +40,7 @@ fn is_root(path: &str) -> bool {
                 | ("benches" | "examples" | "tests", [_] | [_, "main.rs"])
         ),
         // A member of the workspace.
-        [_, inner @ ..] if matches!(inner.first(), Some(&("src" | "tests"))) => {
+        [_, inner @ ..] if matches!(inner.first(), Some(&("src" | "benches" | "tests"))) => {
             is_root(&inner.join("/"))
         }
         _ => false,
@@ -187,6 +187,7 @@ mod tests {
             ("tests/support/judge.rs", ""),
             ("benches/floor/main.rs", ""),
             ("loadtest/src/main.rs", ""),
+            ("loadtest/benches/generator/main.rs", ""),
             ("loadtest/tests/drive.rs", ""),
             ("tests/interop/rust/src/main.rs", "mod host;"),
             ("tests/interop/rust/src/host.rs", ""),

@@ -41,6 +41,9 @@ pub(super) struct LoadArguments {
     /// How long opening all connections may take.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     connect_max: Option<Span>,
+    /// The last stretch before a request is due, spent awake so as not to be late; 0s to sleep.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    spin_max: Option<Span>,
     /// Connections.
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
@@ -152,6 +155,7 @@ impl LoadArguments {
         }
         plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
         plan.connect_max = self.connect_max.unwrap_or(plan.connect_max);
+        plan.spin_max = self.spin_max.unwrap_or(plan.spin_max);
         plan.connections = self.connections.unwrap_or(plan.connections);
         plan.depth = self.depth.unwrap_or(plan.depth);
         plan.era = self.era.unwrap_or(plan.era);

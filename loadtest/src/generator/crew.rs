@@ -1,6 +1,7 @@
 //! All workers of a run, and what they have seen together.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -132,10 +133,12 @@ impl Post {
         if let Some(core) = self.core {
             pin(core);
         }
+        // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
+        rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
         let sockets = self.job.connections / self.share.workers as usize + 64;
         let options = RingOptions {
             sockets_max: u32::try_from(sockets).unwrap_or(u32::MAX).min(descriptors_max()),
-            receive_buffers: 4_096,
+            receive_buffers: receive_buffers(self.job.connections / self.share.workers as usize),
             ..RingOptions::default()
         };
         #[cfg(target_os = "linux")]
@@ -169,6 +172,13 @@ impl Post {
     fn report(&self, report: Report) {
         drop(self.reports.send((self.share.worker, report)));
     }
+}
+
+/// Receive buffers for so many connections. They are used in turn, so that more of them than have
+/// something to hold at one time only leave the caches of the core: at 1,000 connections over HTTP
+/// 4,096 of them cost a tenth more CPU a request than 1,024.
+fn receive_buffers(connections: usize) -> u16 {
+    u16::try_from(connections.next_power_of_two()).unwrap_or(u16::MAX).clamp(256, 4_096)
 }
 
 /// Keeps the calling thread on a core, where the system lets it.

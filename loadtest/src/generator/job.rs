@@ -53,6 +53,10 @@ pub struct Limits {
     pub due_max: usize,
     /// How long a connection that has ended stays away. Default 100 ms.
     pub retry_after: Duration,
+    /// The last stretch before a request is due, which a worker spends awake: a sleep ends when
+    /// the kernel finds the time for it. Cost: up to a whole core for each worker, which is told
+    /// apart from its work ([`Period::spun`](super::Period::spun)). Default 100 µs.
+    pub spin_max: Duration,
 }
 
 impl Default for Limits {
@@ -63,6 +67,7 @@ impl Default for Limits {
             answer_max: Duration::from_secs(10),
             due_max: 1_000_000,
             retry_after: Duration::from_millis(100),
+            spin_max: Duration::from_micros(100),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What one worker has seen in about a second.
 
+use std::time::Duration;
+
 use corelane::base::time::Moment;
 use hdrhistogram::Histogram;
 
@@ -21,6 +23,8 @@ pub struct Period {
     pub due: u64,
     /// Requests that were sent.
     pub sent: u64,
+    /// How long the generator was awake for nothing but the next request that was due.
+    pub spun: Duration,
     /// Connections that were open at its end.
     pub open: u64,
     /// Connections that ended without our doing.
@@ -38,6 +42,7 @@ impl Period {
             lag: histogram(),
             due: 0,
             sent: 0,
+            spun: Duration::ZERO,
             open: 0,
             lost: 0,
             refused: None,
@@ -64,6 +69,7 @@ impl Period {
         }
         self.due += other.due;
         self.sent += other.sent;
+        self.spun += other.spun;
         self.lost += other.lost;
         if other.refused.is_some() {
             self.refused.clone_from(&other.refused);
@@ -76,6 +82,7 @@ impl Period {
         self.lag.reset();
         self.outcomes = Outcomes::default();
         (self.due, self.sent, self.open, self.lost) = (0, 0, 0, 0);
+        self.spun = Duration::ZERO;
         self.refused = None;
     }
 }

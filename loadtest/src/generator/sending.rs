@@ -8,33 +8,37 @@ use super::lane::State;
 use super::worker::{Stage, Worker};
 use crate::measure::outcome::Failure;
 
+/// Requests that leave in one turn. What they were written in is used again by the next, so it has
+/// to stay in the nearest cache; and a server has something to do before the last of many is sent.
+const BATCH_MAX: usize = 64;
+
 impl<R: Ring> Worker<R> {
-    /// Sends everything that is due and finds a lane.
-    pub(super) fn send_due(&mut self) {
-        self.take_due();
-        match self.job.drive {
-            Drive::Open { .. } => {
-                while !self.due.is_empty()
-                    && let Some(index) = self.next_free()
-                    && let Some(intended) = self.due.pop_front()
-                {
-                    self.ask(index, intended);
-                }
-            }
-            Drive::Closed { .. } if self.stage == Stage::Driving => {
-                while let Some(index) = self.next_free() {
-                    self.ask(index, self.now);
-                }
-            }
-            Drive::Closed { .. } | Drive::Hold { .. } => {}
+    /// Sends what is due and finds a lane, a batch of it; whether there is more to look at.
+    pub(super) fn send_due(&mut self) -> bool {
+        let is_more_due = self.take_due();
+        for _ in 0..BATCH_MAX {
+            let intended = match self.job.drive {
+                Drive::Open { .. } => self.due.front().copied(),
+                Drive::Closed { .. } => (self.stage == Stage::Driving).then_some(self.now),
+                Drive::Hold { .. } => None,
+            };
+            let Some(intended) = intended else { return is_more_due };
+            let Some(index) = self.next_free() else { return is_more_due };
+            self.due.pop_front();
+            self.ask(index, intended);
         }
+        true
     }
 
-    /// Takes what has become due off the schedule.
+    /// Takes what has become due off the schedule, a batch of it; whether there may be more. What
+    /// is taken later is late by that, and counted so.
     #[inline]
-    fn take_due(&mut self) {
-        let Some(arrivals) = &mut self.arrivals else { return };
-        while let Some(intended) = arrivals.next_if(|intended| *intended <= self.now) {
+    fn take_due(&mut self) -> bool {
+        let Some(arrivals) = &mut self.arrivals else { return false };
+        for _ in 0..BATCH_MAX {
+            let Some(intended) = arrivals.next_if(|intended| *intended <= self.now) else {
+                return false;
+            };
             let is_measured = intended >= self.tally.measured_from;
             let period = &mut self.tally.period;
             if is_measured {
@@ -48,6 +52,7 @@ impl<R: Ring> Worker<R> {
                 period.outcomes.fail(Failure::Unsent);
             }
         }
+        true
     }
 
     /// The lane with room that has waited longest.

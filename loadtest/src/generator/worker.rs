@@ -1,7 +1,9 @@
 //! One worker: a ring, its lanes, its share of the schedule.
 //!
 //! A turn parks until something completes or something is due, hears what came, sends what is due,
-//! and leaves: one enter of the kernel, however many connections had something to say.
+//! and leaves: one enter of the kernel, however many connections had something to say. Shortly
+//! before something is due it does not park but looks again and again: a timer costs more than a
+//! request, and comes late.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use crate::schedule::{Arrivals, Share};
 
 /// How often lanes are looked at that wait for something that may never come.
 const SWEEP_EVERY: Duration = Duration::from_millis(50);
+/// A look at the ring that takes longer than this was no look: somebody else had the core.
+const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// One worker of a run.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub(super) struct Worker<R> {
     pub(super) open: u64,
     /// Requests that are due and wait for a lane, by their intended moments.
     pub(super) due: VecDeque<Moment>,
+    /// More of them, or more room, than one turn has sent.
+    has_more: bool,
     pub(super) arrivals: Option<std::iter::Peekable<Arrivals>>,
     pub(super) now: Moment,
     pub(super) stage: Stage,
@@ -93,6 +99,7 @@ impl<R: Ring> Worker<R> {
             connecting: 0,
             open: 0,
             due: VecDeque::new(),
+            has_more: false,
             arrivals: None,
             now,
             stage: Stage::Connecting,
@@ -186,15 +193,23 @@ impl<R: Ring> Worker<R> {
 
     /// One turn, which waits no longer than until `until`.
     fn turn(&mut self, until: Moment) {
+        let begun = self.now;
         let patience = self.patience(until);
         self.now = self.ring.park(patience);
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.reap(&mut completions);
+        let is_quiet = completions.is_empty();
         for completion in completions.drain(..) {
             self.complete(completion);
         }
         self.completions = completions;
-        self.send_due();
+        self.has_more = self.send_due();
+        if is_quiet && self.corked.is_empty() && patience == Patience::None {
+            let looked = self.now.since(begun);
+            if looked <= LOOK_MAX {
+                self.tally.period.spun += looked;
+            }
+        }
         if self.now >= self.swept.after(SWEEP_EVERY) {
             self.swept = self.now;
             self.sweep();
@@ -203,13 +218,17 @@ impl<R: Ring> Worker<R> {
         self.flush();
     }
 
-    /// How long nothing can become due.
+    /// How long nothing can become due, less the stretch before it that is spent awake.
     fn patience(&mut self, until: Moment) -> Patience {
-        let mut wake = until.min(self.swept.after(SWEEP_EVERY));
-        if let Some(due) = self.arrivals.as_mut().and_then(|arrivals| arrivals.peek()) {
-            wake = wake.min(*due);
+        if self.has_more {
+            return Patience::None;
         }
-        match wake.since(self.now) {
+        let rest = until.min(self.swept.after(SWEEP_EVERY)).since(self.now);
+        let due = self.arrivals.as_mut().and_then(|arrivals| arrivals.peek());
+        let free = due.map_or(rest, |due| {
+            due.since(self.now).saturating_sub(self.job.limits.spin_max).min(rest)
+        });
+        match free {
             Duration::ZERO => Patience::None,
             span => Patience::For(span),
         }

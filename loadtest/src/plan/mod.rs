@@ -93,6 +93,10 @@ pub struct Plan {
     /// How long an answer may take. Default 10 s.
     #[serde(default = "answer_max")]
     pub answer_max: Span,
+    /// The last stretch before a request is due, which a worker spends awake so as not to be late;
+    /// zero where its cores are needed by others. Default 100 µs.
+    #[serde(default = "spin_max")]
+    pub spin_max: Span,
     /// Further fields of HTTP, for instance `Authorization`.
     #[serde(default)]
     pub fields: Vec<(String, String)>,
@@ -131,6 +135,10 @@ const fn answer_max() -> Span {
     Span::seconds(10)
 }
 
+fn spin_max() -> Span {
+    Limits::default().spin_max.into()
+}
+
 impl Plan {
     /// A plan of nothing but its server: everything else is as it is by default, and there is no
     /// phase yet.
@@ -146,6 +154,7 @@ impl Plan {
             seed: seed(),
             connect_max: connect_max(),
             answer_max: answer_max(),
+            spin_max: spin_max(),
             fields: Vec::new(),
             phases: Vec::new(),
             calls: Vec::new(),
@@ -227,6 +236,7 @@ impl Plan {
             limits: Limits {
                 connect_max: self.connect_max.duration(),
                 answer_max: self.answer_max.duration(),
+                spin_max: self.spin_max.duration(),
                 ..Limits::default()
             },
         })

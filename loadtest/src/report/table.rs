@@ -72,8 +72,12 @@ fn cost(name: &str, cost: &Cost) -> String {
         0 => String::new(),
         bytes => format!(" · {:.1} MiB resident", mebibytes(bytes)),
     };
+    let spun = match cost.spun_cores {
+        0.0 => String::new(),
+        cores => format!(" · {cores:.2} cores awake for the next request"),
+    };
     format!(
-        "{name:<10}{:.2} us CPU an answer · {:.2} cores{memory}",
+        "{name:<10}{:.2} us CPU an answer · {:.2} cores{spun}{memory}",
         cost.cpu_us_per_answer, cost.cores
     )
 }

@@ -95,10 +95,13 @@ pub struct Percentiles {
 /// What a process cost.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Cost {
-    /// CPU time a good answer, in microseconds.
+    /// CPU time a good answer, in microseconds, without what it was awake for nothing.
     pub cpu_us_per_answer: f64,
-    /// CPU time as a part of one core.
+    /// That CPU time as a part of one core.
     pub cores: f64,
+    /// How long the generator was awake for nothing but what was due next, as a part of one core.
+    #[serde(default)]
+    pub spun_cores: f64,
     /// The most resident memory that was seen, in bytes; zero where it was not looked at.
     pub resident_bytes_max: u64,
 }
@@ -157,9 +160,13 @@ impl RunResult {
         let whole = plan.profile().span();
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
+        let awake = total.spun.min(finding.cpu);
         let resident = finding.seconds.iter().filter_map(|second| second.server);
         let resident_bytes_max = resident.map(|sample| sample.resident_bytes).max();
-        let generator = cost(finding.cpu);
+        let generator = Cost {
+            spun_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
+            ..cost(finding.cpu.saturating_sub(awake))
+        };
         let server = finding.server_cpu.map(cost).map(|cost| Cost {
             resident_bytes_max: resident_bytes_max.unwrap_or_default(),
             ..cost
@@ -207,7 +214,7 @@ fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> Cost {
         answered => cpu.as_secs_f64() * 1e6 / answered as f64,
     };
     let cores = cpu.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE);
-    Cost { cpu_us_per_answer: per_answer, cores, resident_bytes_max: 0 }
+    Cost { cpu_us_per_answer: per_answer, cores, ..Cost::default() }
 }
 
 fn seconds(seconds: &[Second]) -> Vec<SecondResult> {
