@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use corelane_load::dialogue::{Call, Speech};
-use corelane_load::generator::{self, Drive, Finding, Fruitless, Job, Limits};
+use corelane_load::generator::{self, Drive, Finding, Fruitless, Job, Limits, Period};
 use corelane_load::measure::outcome::Failure;
 use corelane_load::schedule::{Pace, Profile};
 use corelane_load::target::{Era, Transport};
@@ -155,6 +155,18 @@ fn what_waits_for_a_server_that_never_answers_is_counted_as_timed_out_and_unsent
     assert_eq!((outcomes.answered, finding.total.due, finding.total.sent), (0, 400, 2));
     assert_eq!(outcomes.failed(Failure::Timeout), 2);
     assert_eq!(outcomes.failures(), 400, "{outcomes:?}");
+}
+
+#[test]
+fn a_rate_that_nobody_can_keep_is_counted_to_the_last_request() {
+    let stage = Stage::new();
+    let profile = Profile::constant(1e7, Duration::from_millis(100));
+    let drive = Drive::Open { profile, pace: Pace::Constant };
+    let mut job = on(&stage, Transport::Tcp, Era::Modern, drive);
+    job.limits.answer_max = Duration::from_millis(100);
+    let Period { outcomes, due, sent, .. } = run(&job).total;
+    assert_eq!((due, outcomes.requests()), (1_000_000, 1_000_000), "{outcomes:?}");
+    assert!(sent < due && outcomes.failed(Failure::Unsent) == due - sent, "{outcomes:?}");
 }
 
 #[test]

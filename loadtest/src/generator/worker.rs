@@ -166,9 +166,13 @@ impl<R: Ring> Worker<R> {
     /// The run is over: what still waits for a lane was not sent, and what waits for its answer did
     /// not get it.
     fn conclude_rest(&mut self) {
-        let from = self.tally.measured_from;
+        let (from, period) = (self.tally.measured_from, &mut self.tally.period);
         for _ in self.due.drain(..).filter(|intended| *intended >= from) {
-            self.tally.period.outcomes.fail(Failure::Unsent);
+            period.outcomes.fail(Failure::Unsent);
+        }
+        for _ in self.arrivals.iter_mut().flatten().filter(|intended| *intended >= from) {
+            period.due += 1;
+            period.outcomes.fail(Failure::Unsent);
         }
         let (tally, now) = (&mut self.tally, self.now);
         for lane in &mut self.lanes {
@@ -182,13 +186,14 @@ impl<R: Ring> Worker<R> {
         }
     }
 
-    /// Whether nothing that was due waits, for a lane or for its answer.
-    fn is_answered(&self) -> bool {
+    /// Whether nothing that was due waits: to be looked at, for a lane or for its answer.
+    fn is_answered(&mut self) -> bool {
         let owes = |lane: &Lane| match &lane.state {
             State::Open(books) => books.in_flight() > 0,
             _ => false,
         };
-        self.due.is_empty() && !self.lanes.iter().any(owes)
+        let has_next = self.arrivals.as_mut().is_some_and(|next| next.peek().is_some());
+        !has_next && self.due.is_empty() && !self.lanes.iter().any(owes)
     }
 
     /// One turn, which waits no longer than until `until`.
