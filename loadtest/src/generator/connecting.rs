@@ -10,8 +10,10 @@ use super::worker::Worker;
 use crate::dialogue::{Books, Event, Opening, Progress, Refused};
 use crate::measure::outcome::Failure;
 
-/// Lanes looked at in one sweep.
-const SWEPT_MAX: usize = 4_096;
+/// In how many sweeps every lane is looked at once.
+const SWEEPS: usize = 200;
+/// Lanes that every sweep looks at, however few there are.
+const SWEPT_MIN: usize = 16;
 
 impl<R: Ring> Worker<R> {
     /// Connects lanes whose time has come, some at a time.
@@ -152,13 +154,15 @@ impl<R: Ring> Worker<R> {
         self.tally.period.refused = Some(format!("{failure}: {said}"));
     }
 
-    /// Looks at some lanes: what waits too long is given up, and those that were to leave go.
+    /// Looks at some lanes: what waits too long is given up, and those that were to leave go. Few
+    /// at a time, because what is due waits for it and most lanes are in no cache.
     pub(super) fn sweep(&mut self) {
         let answer_max = self.job.limits.answer_max;
         // Before the clock has run that long nothing can be late.
         let past = self.now.since(Moment::ORIGIN).saturating_sub(answer_max);
         let before = Moment::ORIGIN.after(past);
-        for _ in 0..self.lanes.len().min(SWEPT_MAX) {
+        let count = (self.lanes.len() / SWEEPS).max(SWEPT_MIN).min(self.lanes.len());
+        for _ in 0..count {
             let index = self.sweep_at;
             self.sweep_at = (index + 1) % self.lanes.len();
             let (tally, now) = (&mut self.tally, self.now);

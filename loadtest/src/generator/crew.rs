@@ -1,7 +1,8 @@
 //! All workers of a run, and what they have seen together.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::num::NonZeroU64;
+use std::num::{NonZero, NonZeroU64};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -97,6 +98,11 @@ pub fn run(
     tell: impl FnMut(usize, &Second),
 ) -> Result<Finding, Fruitless> {
     let workers = workers.clamp(1, u32::try_from(job.connections.max(1)).unwrap_or(u32::MAX));
+    let mut job = job.clone();
+    if workers as usize > cores_for(cores) {
+        // Whoever stays awake keeps another worker from its core.
+        job.limits.spin_max = Duration::ZERO;
+    }
     let clock = Clock::start();
     let (reports, heard) = channel();
     let mut crew = Crew { orders: Vec::new(), heard, threads: Vec::new() };
@@ -116,6 +122,14 @@ pub fn run(
     }
     drop(reports);
     crew.collect(clock, watched, tell)
+}
+
+/// On how many cores the workers are.
+fn cores_for(cores: &[usize]) -> usize {
+    match cores.iter().collect::<BTreeSet<_>>().len() {
+        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        count => count,
+    }
 }
 
 /// What one worker is given.

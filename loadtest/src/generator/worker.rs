@@ -19,8 +19,8 @@ use crate::dialogue::{Calls, Event, judge};
 use crate::measure::outcome::Failure;
 use crate::schedule::{Arrivals, Share};
 
-/// How often lanes are looked at that wait for something that may never come.
-const SWEEP_EVERY: Duration = Duration::from_millis(50);
+/// How often some of the lanes are looked at that wait for something that may never come.
+const SWEEP_EVERY: Duration = Duration::from_millis(5);
 /// A look at the ring that takes longer than this was no look: somebody else had the core.
 const LOOK_MAX: Duration = Duration::from_micros(50);
 
