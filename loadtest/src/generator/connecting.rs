@@ -27,7 +27,7 @@ impl<R: Ring> Worker<R> {
             lane.state = State::Connecting;
             self.connecting += 1;
             let address = self.job.addresses[index as usize % self.job.addresses.len()];
-            self.ring.submit(Operation::Connect { address, token: u64::from(index) });
+            self.ring.submit(Operation::Connect { address, from: None, token: u64::from(index) });
         }
     }
 

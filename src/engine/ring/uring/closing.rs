@@ -153,6 +153,7 @@ impl Drop for UringRing {
     fn drop(&mut self) {
         if !self.fall_quiet() {
             std::mem::forget(std::mem::take(&mut self.sends));
+            std::mem::forget(std::mem::take(&mut self.attempts));
             self.accepts.leak();
             self.wakes.leak();
             self.provided.leak();
