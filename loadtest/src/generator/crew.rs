@@ -1,6 +1,7 @@
 //! All workers of a run, and what they have seen together.
 
 use std::io;
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -16,6 +17,7 @@ use corelane::engine::ring::{Ring, RingOptions};
 
 use super::job::Job;
 use super::period::Period;
+use super::staffing::{Staff, sizes};
 use super::worker::Worker;
 use crate::measure::process::{Process, Sample};
 use crate::schedule::Share;
@@ -45,9 +47,14 @@ pub struct Finding {
     pub server_cpu: Option<Duration>,
     /// Connections that were open when the first request left.
     pub opened: u64,
+    /// How long opening them took, from the start of the workers on.
+    pub opening: Duration,
+    /// Local addresses that they came from; none where the kernel chose.
+    pub sources: Vec<IpAddr>,
     /// What drove it: the ring and what the kernel granted.
     pub ring: String,
-    /// Threads that drove it.
+    /// Threads that drove it: as many as were asked for, or more where a ring of each could not hold
+    /// its share of the connections.
     pub workers: u32,
 }
 
@@ -60,6 +67,20 @@ pub enum Fruitless {
     /// No connection came about.
     #[error("no connection could be opened: {0}; start the server, or correct the address")]
     Unreachable(String),
+    /// There are more connections than files, and no ring that needs none for them.
+    #[error(
+        "{connections} connections do not fit into the {files} files that this process may open, \
+         and without io_uring each takes one: raise the limit (ulimit -n), allow io_uring, or ask \
+         for at most {possible} connections"
+    )]
+    Crowded {
+        /// How many were asked for.
+        connections: u32,
+        /// Files that the process may have open.
+        files: u32,
+        /// Connections that would fit.
+        possible: u32,
+    },
     /// A worker has ended before its time.
     #[error("a worker of the load has failed")]
     Failed,
@@ -83,7 +104,7 @@ enum Order {
     Empty(Box<Period>),
 }
 
-/// Does a job with so many workers, pinned to these cores in turn where any are named. `watched` is
+/// Does a job with so many workers, or with more where so many connections take more, pinned to these cores in turn where any are named. `watched` is
 /// the server's process; `tell` hears of each second when it is over.
 ///
 /// # Errors
@@ -96,8 +117,10 @@ pub fn run(
     watched: Option<&Process>,
     tell: impl FnMut(usize, &Second),
 ) -> Result<Finding, Fruitless> {
-    let workers = workers.clamp(1, u32::try_from(job.connections.max(1)).unwrap_or(u32::MAX));
     let clock = Clock::start();
+    let files = descriptors_max();
+    let Staff { workers, may_poll } =
+        Staff::of(job.connections, workers, files, || has_uring(clock))?;
     let (reports, heard) = channel();
     let mut crew = Crew { orders: Vec::new(), heard, threads: Vec::new() };
     for worker in 0..workers {
@@ -107,6 +130,8 @@ pub fn run(
             job: job.clone(),
             share: Share { worker, workers },
             clock,
+            files,
+            may_poll,
             core: cores.get(worker as usize % cores.len().max(1)).copied(),
             reports: reports.clone(),
             ordered,
@@ -115,7 +140,7 @@ pub fn run(
         crew.threads.push(thread.spawn(move || post.work())?);
     }
     drop(reports);
-    crew.collect(clock, watched, tell)
+    crew.collect(job, clock, watched, tell)
 }
 
 /// What one worker is given.
@@ -123,6 +148,10 @@ struct Post {
     job: Job,
     share: Share,
     clock: Clock,
+    /// Files that the process may have open.
+    files: u32,
+    /// Whether readiness, which takes a file for each connection, would do.
+    may_poll: bool,
     core: Option<usize>,
     reports: Sender<(u32, Report)>,
     ordered: Receiver<Order>,
@@ -135,15 +164,12 @@ impl Post {
         }
         // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
-        let sockets = self.job.connections / self.share.workers as usize + 64;
-        let options = RingOptions {
-            sockets_max: u32::try_from(sockets).unwrap_or(u32::MAX).min(descriptors_max()),
-            receive_buffers: receive_buffers(self.job.connections / self.share.workers as usize),
-            ..RingOptions::default()
-        };
+        let options = sizes(self.job.connections, self.share.workers, self.files);
         #[cfg(target_os = "linux")]
-        if let Ok(ring) = UringRing::new(&options, self.clock) {
-            return self.drive(ring);
+        match UringRing::new(&options, self.clock) {
+            Ok(ring) => return self.drive(ring),
+            Err(error) if !self.may_poll => return self.report(Report::Failed(error)),
+            Err(_) => {}
         }
         match PollRing::new(&options, self.clock) {
             Ok(ring) => self.drive(ring),
@@ -174,11 +200,23 @@ impl Post {
     }
 }
 
-/// Receive buffers for so many connections. They are used in turn, so that more of them than have
-/// something to hold at one time only leave the caches of the core: at 1,000 connections over HTTP
-/// 4,096 of them cost a tenth more CPU a request than 1,024.
-fn receive_buffers(connections: usize) -> u16 {
-    u16::try_from(connections.next_power_of_two()).unwrap_or(u16::MAX).clamp(256, 4_096)
+/// Whether this machine has rings that take no file for a connection.
+#[cfg(target_os = "linux")]
+fn has_uring(clock: Clock) -> bool {
+    let smallest = RingOptions {
+        sockets_max: 1,
+        submissions_max: 8,
+        completions_max: 16,
+        receive_buffers: 8,
+        ..RingOptions::default()
+    };
+    UringRing::new(&smallest, clock).is_ok()
+}
+
+/// Whether this machine has rings that take no file for a connection.
+#[cfg(not(target_os = "linux"))]
+const fn has_uring(_clock: Clock) -> bool {
+    false
 }
 
 /// Keeps the calling thread on a core, where the system lets it.
@@ -198,12 +236,15 @@ struct Crew {
 impl Crew {
     fn collect(
         self,
+        job: &Job,
         clock: Clock,
         watched: Option<&Process>,
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
+        let began = clock.now();
         let (opened, ring) = self.gather()?;
-        let begin = clock.now().after(START_AFTER);
+        let now = clock.now();
+        let (opening, begin) = (now.since(began), now.after(START_AFTER));
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
@@ -244,6 +285,8 @@ impl Crew {
             cpu: spent((cpu_before, Process::own_cpu())),
             server_cpu: server_before.zip(server_cpu()).map(spent),
             opened,
+            opening,
+            sources: job.connect.sources.clone(),
             ring,
             workers,
         })
