@@ -21,7 +21,7 @@ use crate::measure::outcome::Failure;
 use crate::schedule::{Arrivals, Share};
 
 /// How often lanes are looked at that wait for something that may never come.
-const SWEEP_EVERY: Duration = Duration::from_millis(50);
+const SWEEP_EVERY: Duration = Duration::from_millis(10);
 /// A look at the ring that takes longer than this was no look: somebody else had the core.
 const LOOK_MAX: Duration = Duration::from_micros(50);
 
