@@ -53,8 +53,8 @@ pub struct Finding {
     pub sources: Vec<IpAddr>,
     /// What drove it: the ring and what the kernel granted.
     pub ring: String,
-    /// Threads that drove it: as many as were asked for, or more where a ring of each could not hold
-    /// its share of the connections.
+    /// Threads that drove it: as many as were asked for, or more where a ring of each could not
+    /// hold its share of the connections.
     pub workers: u32,
 }
 
@@ -104,8 +104,9 @@ enum Order {
     Empty(Box<Period>),
 }
 
-/// Does a job with so many workers, or with more where so many connections take more, pinned to these cores in turn where any are named. `watched` is
-/// the server's process; `tell` hears of each second when it is over.
+/// Does a job with so many workers, or with more where so many connections take more, pinned to
+/// these cores in turn where any are named. `watched` is the server's process; `tell` hears of each
+/// second when it is over.
 ///
 /// # Errors
 ///
