@@ -251,9 +251,12 @@ impl Crew {
         }
         let server_cpu = || watched.and_then(Process::sample).map(|sample| sample.cpu);
         let (cpu_before, server_before) = (Process::own_cpu(), server_cpu());
+        // Ends with the last report: closing the connections is none of the load's cost.
+        let (mut cpu_after, mut server_after) = (cpu_before, server_before);
         let mut seconds: Vec<(usize, Second)> = Vec::new();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
+            (cpu_after, server_after) = (Process::own_cpu(), server_cpu());
             if seconds.len() <= second {
                 let empty = || (0, Second { period: Period::new(), server: None });
                 seconds.resize_with(second + 1, empty);
@@ -283,8 +286,8 @@ impl Crew {
         Ok(Finding {
             total,
             seconds,
-            cpu: spent((cpu_before, Process::own_cpu())),
-            server_cpu: server_before.zip(server_cpu()).map(spent),
+            cpu: spent((cpu_before, cpu_after)),
+            server_cpu: server_before.zip(server_after).map(spent),
             opened,
             opening,
             sources: job.connect.sources.clone(),
