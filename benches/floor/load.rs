@@ -171,7 +171,7 @@ impl Client {
         while self.open < self.lanes.len() {
             while begun < self.lanes.len().min(self.open + OPENING_MAX) {
                 let token = begun as u64;
-                self.ring.submit(Operation::Connect { address, token });
+                self.ring.submit(Operation::Connect { address, from: None, token });
                 begun += 1;
             }
             self.turn(deadline, completions)?;

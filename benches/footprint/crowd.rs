@@ -79,7 +79,7 @@ impl<G: Guest> Crowd<G> {
         let mut begun = 0;
         while crowd.open < count {
             while begun < count.min(crowd.open + OPENING_MAX) {
-                crowd.ring.submit(Operation::Connect { address, token: begun as u64 });
+                crowd.ring.submit(Operation::Connect { address, from: None, token: begun as u64 });
                 begun += 1;
             }
             crowd.turn()?;

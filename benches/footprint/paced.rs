@@ -104,7 +104,7 @@ impl Client {
             seconds: seconds.map_err(io::Error::other)?,
         };
         for token in 0..u64::from(CONNECTIONS) {
-            client.ring.submit(Operation::Connect { address: host, token });
+            client.ring.submit(Operation::Connect { address: host, from: None, token });
         }
         let deadline = clock.now().after(PATIENCE);
         while client.lanes.len() < CONNECTIONS as usize {

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use corelane_load::dialogue::{Call, Speech};
-use corelane_load::generator::{self, Drive, Finding, Fruitless, Job, Limits, Period};
+use corelane_load::generator::{self, Connecting, Drive, Finding, Fruitless, Job, Limits, Period};
 use corelane_load::measure::outcome::Failure;
 use corelane_load::schedule::{Pace, Profile};
 use corelane_load::target::{Era, Transport};
@@ -36,6 +36,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job
         calls: vec![(Call::echo(&speech, 32), 1)],
         speech,
         addresses: vec![address],
+        connect: Connecting::default(),
         connections: 4,
         depth: 2,
         drive,

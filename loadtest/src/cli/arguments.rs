@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use corelane_load::plan::{CallPlan, PhasePlan, Plan, Span, Wrong};
+use corelane_load::plan::{CallPlan, PhasePlan, Plan, Sources, Span, Wrong};
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
 
@@ -47,6 +47,12 @@ pub(super) struct LoadArguments {
     /// Connections.
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
+    /// Local addresses that connections come from in turn, such as 10.0.0.2,10.0.0.4-10.0.0.7.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = sources)]
+    source: Vec<Sources>,
+    /// Connections opened a second; as fast as the server accepts without it.
+    #[arg(long, value_name = "N")]
+    connect_rate: Option<f64>,
     /// Requests in flight on each connection.
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
@@ -157,6 +163,12 @@ impl LoadArguments {
         plan.connect_max = self.connect_max.unwrap_or(plan.connect_max);
         plan.spin_max = self.spin_max.unwrap_or(plan.spin_max);
         plan.connections = self.connections.unwrap_or(plan.connections);
+        if !self.source.is_empty() {
+            plan.connect.get_or_insert_default().sources.clone_from(&self.source);
+        }
+        if self.connect_rate.is_some() {
+            plan.connect.get_or_insert_default().rate = self.connect_rate;
+        }
         plan.depth = self.depth.unwrap_or(plan.depth);
         plan.era = self.era.unwrap_or(plan.era);
         plan.poisson |= self.poisson;
@@ -235,4 +247,8 @@ fn era(text: &str) -> Result<Era, String> {
 
 fn span(text: &str) -> Result<Span, String> {
     text.parse().map_err(|error| format!("{error}; write a span such as 500us, 20ms or 10s"))
+}
+
+fn sources(text: &str) -> Result<Sources, String> {
+    text.parse()
 }

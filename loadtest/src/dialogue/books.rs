@@ -7,6 +7,9 @@ use super::ledger::{Event, Ledger};
 use crate::measure::outcome::Failure;
 use crate::wire::{Broken, Heard, Reader, frames};
 
+/// Bytes of each buffer that an idle connection keeps.
+const KEPT_BYTES_MAX: usize = 512;
+
 /// The books of one connection.
 #[derive(Debug)]
 pub struct Books {
@@ -113,6 +116,16 @@ impl Books {
                 }
             }
         }
+    }
+
+    /// Gives back what an idle connection has no use for: buffers that grew with large messages.
+    #[inline]
+    pub fn rest(&mut self) {
+        if self.begun.is_empty() && self.begun.capacity() > KEPT_BYTES_MAX {
+            self.begun = Vec::new();
+        }
+        self.reader.rest(KEPT_BYTES_MAX);
+        self.ledger.rest();
     }
 
     /// Gives up the requests that were sent before `before` and have no answer: they have failed.

@@ -52,6 +52,9 @@ struct Flight {
     state: State,
 }
 
+/// Requests for which an idle connection keeps room, 32 bytes each.
+const KEPT_FLIGHTS_MAX: usize = 4;
+
 /// What a request waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
@@ -78,6 +81,14 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) const fn new(has_responses: bool) -> Self {
         Self { flights: VecDeque::new(), next_id: ID_FIRST, has_responses, said: None }
+    }
+
+    /// Gives back the room of a time when many requests were in flight.
+    #[inline]
+    pub(super) fn rest(&mut self) {
+        if self.flights.is_empty() && self.flights.capacity() > KEPT_FLIGHTS_MAX {
+            self.flights = VecDeque::new();
+        }
     }
 
     /// Requests whose answers may still come.

@@ -5,10 +5,12 @@ use std::io;
 use corelane::base::time::Moment;
 use corelane::engine::ring::{Operation, Ring, Socket};
 
+use super::job::Route;
 use super::lane::State;
 use super::worker::Worker;
 use crate::dialogue::{Books, Event, Opening, Progress, Refused};
 use crate::measure::outcome::Failure;
+use crate::schedule::Share;
 
 /// In how many sweeps every lane is looked at once.
 const SWEEPS: usize = 200;
@@ -22,15 +24,35 @@ impl<R: Ring> Worker<R> {
             && let Some(&index) = self.away.front()
         {
             let lane = &mut self.lanes[index as usize];
-            if matches!(lane.state, State::Away { until } if until > self.now) {
+            if matches!(lane.state, State::Away { until } if until > self.now)
+                || !self.pacing.take(self.now)
+            {
                 return;
             }
             self.away.pop_front();
             lane.state = State::Connecting;
             self.connecting += 1;
-            let address = self.job.addresses[index as usize % self.job.addresses.len()];
-            self.ring.submit(Operation::Connect { address, token: u64::from(index) });
+            let Route { address, from } = self.route(index);
+            self.ring.submit(Operation::Connect { address, from, token: u64::from(index) });
         }
+    }
+
+    /// The route of a lane: those of all workers together take the routes in turn.
+    fn route(&self, index: u32) -> Route {
+        let Share { worker, workers } = self.share;
+        let number = index as usize * workers.max(1) as usize + worker as usize;
+        self.routes[number % self.routes.len()]
+    }
+
+    /// When the next lane may be connected, where that waits for its time and for nothing else.
+    #[inline]
+    pub(super) fn connect_at(&self) -> Option<Moment> {
+        let &index = self.away.front()?;
+        if self.connecting >= self.job.limits.connecting_max {
+            return None;
+        }
+        let State::Away { until } = self.lanes[index as usize].state else { return None };
+        Some(self.pacing.next().map_or(until, |next| next.max(until)))
     }
 
     /// The kernel has connected a lane, or has not.
@@ -122,7 +144,7 @@ impl<R: Ring> Worker<R> {
             }
             State::Closing => return,
         }
-        lane.outgoing.clear();
+        lane.outgoing = Vec::new();
         if let Some(socket) = lane.socket {
             self.ring.submit(Operation::Close(socket));
         }
@@ -173,8 +195,11 @@ impl<R: Ring> Worker<R> {
                         tally.conclude(concluded, now);
                     }
                 });
-                if lane.is_leaving && books.in_flight() == 0 {
-                    self.end(index, Failure::Closed);
+                if books.in_flight() == 0 {
+                    books.rest();
+                    if lane.is_leaving {
+                        self.end(index, Failure::Closed);
+                    }
                 }
             }
         }

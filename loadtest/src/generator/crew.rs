@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::num::{NonZero, NonZeroU64};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -17,6 +18,7 @@ use corelane::engine::ring::{Ring, RingOptions};
 
 use super::job::Job;
 use super::period::Period;
+use super::staffing::{Staff, sizes};
 use super::worker::Worker;
 use crate::measure::process::{Process, Sample};
 use crate::schedule::Share;
@@ -46,9 +48,14 @@ pub struct Finding {
     pub server_cpu: Option<Duration>,
     /// Connections that were open when the first request left.
     pub opened: u64,
+    /// How long opening them took, from the start of the workers on.
+    pub opening: Duration,
+    /// Local addresses that they came from; none where the kernel chose.
+    pub sources: Vec<IpAddr>,
     /// What drove it: the ring and what the kernel granted.
     pub ring: String,
-    /// Threads that drove it.
+    /// Threads that drove it: as many as were asked for, or more where a ring of each could not
+    /// hold its share of the connections.
     pub workers: u32,
 }
 
@@ -61,6 +68,20 @@ pub enum Fruitless {
     /// No connection came about.
     #[error("no connection could be opened: {0}; start the server, or correct the address")]
     Unreachable(String),
+    /// There are more connections than files, and no ring that needs none for them.
+    #[error(
+        "{connections} connections do not fit into the {files} files that this process may open, \
+         and without io_uring each takes one: raise the limit (ulimit -n), allow io_uring, or ask \
+         for at most {possible} connections"
+    )]
+    Crowded {
+        /// How many were asked for.
+        connections: u32,
+        /// Files that the process may have open.
+        files: u32,
+        /// Connections that would fit.
+        possible: u32,
+    },
     /// A worker has ended before its time.
     #[error("a worker of the load has failed")]
     Failed,
@@ -84,8 +105,9 @@ enum Order {
     Empty(Box<Period>),
 }
 
-/// Does a job with so many workers, pinned to these cores in turn where any are named. `watched` is
-/// the server's process; `tell` hears of each second when it is over.
+/// Does a job with so many workers, or with more where so many connections take more, pinned to
+/// these cores in turn where any are named. `watched` is the server's process; `tell` hears of each
+/// second when it is over.
 ///
 /// # Errors
 ///
@@ -97,13 +119,15 @@ pub fn run(
     watched: Option<&Process>,
     tell: impl FnMut(usize, &Second),
 ) -> Result<Finding, Fruitless> {
-    let workers = workers.clamp(1, u32::try_from(job.connections.max(1)).unwrap_or(u32::MAX));
+    let clock = Clock::start();
+    let files = descriptors_max();
+    let Staff { workers, may_poll } =
+        Staff::of(job.connections, workers, files, || has_uring(clock))?;
     let mut job = job.clone();
     if workers as usize > cores_for(cores) {
         // Whoever stays awake keeps another worker from its core.
         job.limits.spin_max = Duration::ZERO;
     }
-    let clock = Clock::start();
     let (reports, heard) = channel();
     let mut crew = Crew { orders: Vec::new(), heard, threads: Vec::new() };
     for worker in 0..workers {
@@ -113,6 +137,8 @@ pub fn run(
             job: job.clone(),
             share: Share { worker, workers },
             clock,
+            files,
+            may_poll,
             core: cores.get(worker as usize % cores.len().max(1)).copied(),
             reports: reports.clone(),
             ordered,
@@ -121,7 +147,7 @@ pub fn run(
         crew.threads.push(thread.spawn(move || post.work())?);
     }
     drop(reports);
-    crew.collect(clock, watched, tell)
+    crew.collect(&job, clock, watched, tell)
 }
 
 /// On how many cores the workers are.
@@ -137,6 +163,10 @@ struct Post {
     job: Job,
     share: Share,
     clock: Clock,
+    /// Files that the process may have open.
+    files: u32,
+    /// Whether readiness, which takes a file for each connection, would do.
+    may_poll: bool,
     core: Option<usize>,
     reports: Sender<(u32, Report)>,
     ordered: Receiver<Order>,
@@ -149,15 +179,12 @@ impl Post {
         }
         // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
-        let sockets = self.job.connections / self.share.workers as usize + 64;
-        let options = RingOptions {
-            sockets_max: u32::try_from(sockets).unwrap_or(u32::MAX).min(descriptors_max()),
-            receive_buffers: receive_buffers(self.job.connections / self.share.workers as usize),
-            ..RingOptions::default()
-        };
+        let options = sizes(self.job.connections, self.share.workers, self.files);
         #[cfg(target_os = "linux")]
-        if let Ok(ring) = UringRing::new(&options, self.clock) {
-            return self.drive(ring);
+        match UringRing::new(&options, self.clock) {
+            Ok(ring) => return self.drive(ring),
+            Err(error) if !self.may_poll => return self.report(Report::Failed(error)),
+            Err(_) => {}
         }
         match PollRing::new(&options, self.clock) {
             Ok(ring) => self.drive(ring),
@@ -188,11 +215,23 @@ impl Post {
     }
 }
 
-/// Receive buffers for so many connections. They are used in turn, so that more of them than have
-/// something to hold at one time only leave the caches of the core: at 1,000 connections over HTTP
-/// 4,096 of them cost a tenth more CPU a request than 1,024.
-fn receive_buffers(connections: usize) -> u16 {
-    u16::try_from(connections.next_power_of_two()).unwrap_or(u16::MAX).clamp(256, 4_096)
+/// Whether this machine has rings that take no file for a connection.
+#[cfg(target_os = "linux")]
+fn has_uring(clock: Clock) -> bool {
+    let smallest = RingOptions {
+        sockets_max: 1,
+        submissions_max: 8,
+        completions_max: 16,
+        receive_buffers: 8,
+        ..RingOptions::default()
+    };
+    UringRing::new(&smallest, clock).is_ok()
+}
+
+/// Whether this machine has rings that take no file for a connection.
+#[cfg(not(target_os = "linux"))]
+const fn has_uring(_clock: Clock) -> bool {
+    false
 }
 
 /// Keeps the calling thread on a core, where the system lets it.
@@ -212,20 +251,26 @@ struct Crew {
 impl Crew {
     fn collect(
         self,
+        job: &Job,
         clock: Clock,
         watched: Option<&Process>,
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
+        let began = clock.now();
         let (opened, ring) = self.gather()?;
-        let begin = clock.now().after(START_AFTER);
+        let now = clock.now();
+        let (opening, begin) = (now.since(began), now.after(START_AFTER));
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
         let server_cpu = || watched.and_then(Process::sample).map(|sample| sample.cpu);
         let (cpu_before, server_before) = (Process::own_cpu(), server_cpu());
+        // Ends with the last report: closing the connections is none of the load's cost.
+        let (mut cpu_after, mut server_after) = (cpu_before, server_before);
         let mut seconds: Vec<(usize, Second)> = Vec::new();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
+            (cpu_after, server_after) = (Process::own_cpu(), server_cpu());
             if seconds.len() <= second {
                 let empty = || (0, Second { period: Period::new(), server: None });
                 seconds.resize_with(second + 1, empty);
@@ -255,9 +300,11 @@ impl Crew {
         Ok(Finding {
             total,
             seconds,
-            cpu: spent((cpu_before, Process::own_cpu())),
-            server_cpu: server_before.zip(server_cpu()).map(spent),
+            cpu: spent((cpu_before, cpu_after)),
+            server_cpu: server_before.zip(server_after).map(spent),
             opened,
+            opening,
+            sources: job.connect.sources.clone(),
             ring,
             workers,
         })

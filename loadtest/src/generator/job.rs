@@ -1,6 +1,6 @@
 //! What a worker is to do.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::dialogue::{Call, Speech};
@@ -73,6 +73,25 @@ impl Default for Limits {
     }
 }
 
+/// Where connections come from, and how fast they are opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Connecting {
+    /// Local addresses, which connections take in turn; where there are none the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// Connections opened a second, of all workers together; without it as fast as the server
+    /// accepts.
+    pub rate: Option<f64>,
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Route {
+    /// The server's.
+    pub(super) address: SocketAddr,
+    /// The local one, without a port; none where the kernel chooses.
+    pub(super) from: Option<SocketAddr>,
+}
+
 /// One run, as all workers get it.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -80,6 +99,8 @@ pub struct Job {
     pub speech: Speech,
     /// Where it listens; connections take these in turn.
     pub addresses: Vec<SocketAddr>,
+    /// Where connections come from, and how fast they are opened.
+    pub connect: Connecting,
     /// The kinds of requests with their weights.
     pub calls: Vec<(Call, u32)>,
     /// Connections, of all workers together.
@@ -94,4 +115,22 @@ pub struct Job {
     pub seed: u64,
     /// The bounds.
     pub limits: Limits,
+}
+
+impl Job {
+    /// All pairs of a local address and one of the server's of the same family. Connections take
+    /// them in turn, so that none has more than its share of the ports.
+    pub(super) fn routes(&self) -> Vec<Route> {
+        let Connecting { sources, .. } = &self.connect;
+        let routes = self.addresses.iter().flat_map(|&address| {
+            let near = sources.iter().filter(move |source| source.is_ipv4() == address.is_ipv4());
+            near.map(move |&source| Route { address, from: Some(SocketAddr::new(source, 0)) })
+        });
+        let routes: Vec<Route> = routes.collect();
+        if routes.is_empty() {
+            let anywhere = |&address| Route { address, from: None };
+            return self.addresses.iter().map(anywhere).collect();
+        }
+        routes
+    }
 }

@@ -18,13 +18,17 @@ pub mod job;
 mod lane;
 pub mod period;
 
+mod pacing;
+
 mod worker;
 
 mod connecting;
 mod sending;
 
+mod staffing;
+
 pub mod crew;
 
 pub use self::crew::{Finding, Fruitless, Second, run};
-pub use self::job::{Drive, Job, Limits};
+pub use self::job::{Connecting, Drive, Job, Limits};
 pub use self::period::Period;

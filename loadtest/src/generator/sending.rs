@@ -85,6 +85,9 @@ impl<R: Ring> Worker<R> {
         let call = self.choose();
         let lane = &mut self.lanes[index];
         let State::Open(books) = &mut lane.state else { return };
+        if lane.outgoing.capacity() == 0 {
+            lane.outgoing = self.spare.pop().unwrap_or_default();
+        }
         books.ask(&self.calls, call, (intended, self.now), &mut lane.outgoing);
         let is_measured = intended >= self.tally.measured_from;
         self.tally.period.sent += u64::from(is_measured);
@@ -128,8 +131,7 @@ impl<R: Ring> Worker<R> {
             }
             let Some(socket) = lane.socket else { continue };
             lane.is_sending = true;
-            let buffer =
-                std::mem::replace(&mut lane.outgoing, self.spare.pop().unwrap_or_default());
+            let buffer = std::mem::take(&mut lane.outgoing);
             self.ring.submit(Operation::Send { socket, buffer, from: 0 });
         }
         self.corked = corked;
@@ -139,7 +141,9 @@ impl<R: Ring> Worker<R> {
     #[inline]
     pub(super) fn sent(&mut self, socket: Socket, mut buffer: Vec<u8>, is_well: bool) {
         buffer.clear();
-        self.spare.push(buffer);
+        if buffer.capacity() > 0 {
+            self.spare.push(buffer);
+        }
         let Some(index) = self.lane_of(socket) else { return };
         self.lanes[index].is_sending = false;
         if !is_well {

@@ -12,8 +12,9 @@ use corelane::base::random::Random;
 use corelane::base::time::Moment;
 use corelane::engine::ring::{Completion, Lease, Patience, Ring, Socket};
 
-use super::job::{Drive, Job};
+use super::job::{Drive, Job, Route};
 use super::lane::{Lane, State};
+use super::pacing::Pacing;
 use super::period::{Period, Tally};
 use crate::dialogue::{Calls, Event, judge};
 use crate::measure::outcome::Failure;
@@ -46,6 +47,9 @@ pub(super) struct Worker<R> {
     /// Lanes that wait to be connected.
     pub(super) away: VecDeque<u32>,
     pub(super) connecting: usize,
+    /// Where lanes are connected to, and from where.
+    pub(super) routes: Vec<Route>,
+    pub(super) pacing: Pacing,
     pub(super) open: u64,
     /// Requests that are due and wait for a lane, by their intended moments.
     pub(super) due: VecDeque<Moment>,
@@ -97,6 +101,8 @@ impl<R: Ring> Worker<R> {
             spare: Vec::new(),
             away: (0..).take(connections).collect(),
             connecting: 0,
+            routes: job.routes(),
+            pacing: Pacing::new(job.connect.rate, share, now),
             open: 0,
             due: VecDeque::new(),
             has_more: false,
@@ -228,7 +234,10 @@ impl<R: Ring> Worker<R> {
         if self.has_more {
             return Patience::None;
         }
-        let rest = until.min(self.swept.after(SWEEP_EVERY)).since(self.now);
+        let mut rest = until.min(self.swept.after(SWEEP_EVERY)).since(self.now);
+        if let Some(at) = self.connect_at() {
+            rest = rest.min(at.since(self.now));
+        }
         let due = self.arrivals.as_mut().and_then(|arrivals| arrivals.peek());
         let free = due.map_or(rest, |due| {
             due.since(self.now).saturating_sub(self.job.limits.spin_max).min(rest)

@@ -28,15 +28,20 @@
 
 pub mod call;
 pub mod phase;
+pub mod sources;
 pub mod span;
 pub mod thresholds;
+
+pub mod connect;
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::call::CallPlan;
+pub use self::connect::ConnectPlan;
 pub use self::phase::PhasePlan;
+pub use self::sources::Sources;
 pub use self::span::Span;
 pub use self::thresholds::Thresholds;
 use crate::dialogue::{Call, Speech};
@@ -109,6 +114,9 @@ pub struct Plan {
     /// What has to hold for the run to pass.
     #[serde(default)]
     pub thresholds: Thresholds,
+    /// How connections are opened. Default: as fast as the server accepts, 128 at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect: Option<ConnectPlan>,
 }
 
 const fn connections() -> usize {
@@ -159,6 +167,7 @@ impl Plan {
             phases: Vec::new(),
             calls: Vec::new(),
             thresholds: Thresholds::default(),
+            connect: None,
         }
     }
 
@@ -201,6 +210,9 @@ impl Plan {
         };
         self.check()?;
         let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
+        let opening = self.connect.clone().unwrap_or_default();
+        let connect =
+            opening.connecting(self.connections, &addresses, self.connect_max.duration())?;
         let speech = Speech {
             transport: *transport,
             era: self.era,
@@ -227,6 +239,7 @@ impl Plan {
         Ok(Job {
             speech,
             addresses,
+            connect,
             calls,
             connections: self.connections,
             depth: self.depth,
@@ -235,6 +248,7 @@ impl Plan {
             seed: self.seed,
             limits: Limits {
                 connect_max: self.connect_max.duration(),
+                connecting_max: opening.at_once,
                 answer_max: self.answer_max.duration(),
                 spin_max: self.spin_max.duration(),
                 ..Limits::default()
@@ -310,6 +324,8 @@ mod tests {
             .phases
             .push(PhasePlan { to_rate: Some(5.0), ..PhasePlan::constant(1.0, Span::seconds(3)) });
         whole.thresholds.p99 = Some(Span::seconds(1));
+        let sources = vec!["127.0.0.2-127.0.0.5".parse().unwrap(), "::1".parse().unwrap()];
+        whole.connect = Some(ConnectPlan { sources, rate: Some(5.0), at_once: 9 });
         let written = toml::to_string(&whole).unwrap();
         assert_eq!(plan(&written).unwrap(), whole);
     }

@@ -8,7 +8,7 @@ use crate::result::{Cost, Percentiles, RunResult};
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
     let mut out = String::new();
-    let RunResult { plan, totals, verdict, .. } = result;
+    let RunResult { plan, totals, verdict, manifest, .. } = result;
     let kind = if plan.closed { "closed loop" } else { "open loop" };
     let mut line = |text: String| {
         out.push_str(&text);
@@ -42,6 +42,13 @@ pub fn table(result: &RunResult) -> String {
             "failed   {:.4} of all{failures} · unasked {}",
             totals.failure_ratio, totals.unasked
         ));
+    }
+    if plan.connect.is_some() || !manifest.sources.is_empty() {
+        let from = match &manifest.sources[..] {
+            [] => String::new(),
+            sources => format!(" from {}", sources.join(", ")),
+        };
+        line(format!("opened   {} connections in {:.2} s{from}", totals.opened, totals.opening_s));
     }
     if totals.lost > 0 {
         line(format!("lost     {} connections", totals.lost));

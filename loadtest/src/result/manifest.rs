@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::generator::Finding;
+use crate::plan::Sources;
 
 /// The machine and the generator.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -25,6 +26,9 @@ pub struct Manifest {
     pub ring: String,
     /// Threads that drove it.
     pub workers: u32,
+    /// Local addresses that connections came from, as ranges; none where the kernel chose.
+    #[serde(default)]
+    pub sources: Vec<String>,
 }
 
 /// Settings that decide how many connections there can be.
@@ -59,6 +63,7 @@ impl Manifest {
             sysctls: SYSCTLS.iter().map(sysctl).collect(),
             ring: finding.ring.clone(),
             workers: finding.workers,
+            sources: Sources::ranges(&finding.sources).iter().map(Sources::to_string).collect(),
         }
     }
 }

@@ -65,6 +65,9 @@ pub struct Totals {
     pub unasked: u64,
     /// Connections that were open when the first request left.
     pub opened: u64,
+    /// How long opening them took, in seconds.
+    #[serde(default)]
+    pub opening_s: f64,
     /// Connections that ended without our doing.
     pub lost: u64,
     /// Why the last connection that did not open did not.
@@ -202,6 +205,7 @@ fn totals(finding: &Finding, span: Duration) -> Totals {
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
         unasked: outcomes.unasked,
         opened: finding.opened,
+        opening_s: finding.opening.as_secs_f64(),
         lost: total.lost,
         refused: total.refused.clone(),
     }

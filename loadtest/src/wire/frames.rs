@@ -45,6 +45,13 @@ impl FrameReader {
         self.message.is_none()
     }
 
+    /// See [`super::Reader::rest`].
+    pub(super) fn rest(&mut self, kept_bytes_max: usize) {
+        if self.message.is_none() && self.out.capacity() > kept_bytes_max {
+            self.out = Vec::new();
+        }
+    }
+
     /// See [`super::Reader::look`].
     pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
         let Some(Header { is_last, opcode, start, end }) = read_header(bytes)? else {

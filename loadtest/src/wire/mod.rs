@@ -65,6 +65,16 @@ impl Reader {
         }
     }
 
+    /// Gives back buffers beyond so many bytes that nothing is in.
+    #[inline]
+    pub fn rest(&mut self, kept_bytes_max: usize) {
+        match self {
+            Self::Lines(_) => {}
+            Self::Responses(reader) => reader.rest(kept_bytes_max),
+            Self::Frames(reader) => reader.rest(kept_bytes_max),
+        }
+    }
+
     /// Looks at `bytes` for the next event: how many bytes of it are done with, and the event if
     /// there is one. `None` until more bytes have come. What was not done with must be shown again
     /// with what comes behind it.

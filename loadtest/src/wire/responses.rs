@@ -55,6 +55,17 @@ impl ResponseReader {
         self.current.is_none()
     }
 
+    /// See [`super::Reader::rest`].
+    pub(super) fn rest(&mut self, kept_bytes_max: usize) {
+        if self.current.is_none() {
+            for buffer in [&mut self.body, &mut self.data] {
+                if buffer.capacity() > kept_bytes_max {
+                    *buffer = Vec::new();
+                }
+            }
+        }
+    }
+
     /// See [`super::Reader::look`].
     pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
         let Some(response) = &self.current else {

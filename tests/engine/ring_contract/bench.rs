@@ -218,7 +218,7 @@ pub(super) fn reset(client: TcpStream) {
     drop(client);
 }
 
-fn copy<T: Copy>(result: &std::io::Result<T>) -> std::io::Result<T> {
+pub(super) fn copy<T: Copy>(result: &std::io::Result<T>) -> std::io::Result<T> {
     match result {
         Ok(value) => Ok(*value),
         Err(error) => match error.raw_os_error() {

@@ -1,8 +1,8 @@
 //! How connections come about.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use corelane::engine::ring::{Completion, Operation, Ring, RingOptions, Source};
+use corelane::engine::ring::{Completion, Operation, Ring, RingOptions, Socket, Source};
 
 use super::bench::{Bench, dial, read, write};
 
@@ -59,7 +59,7 @@ pub(super) fn a_full_ring_says_so_and_goes_on_when_a_socket_closes<R: Ring>(mut 
 pub(super) fn a_connection_can_be_opened_from_the_ring<R: Ring>(mut bench: Bench<R>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    bench.submit(Operation::Connect { address, token: 77 });
+    bench.submit(Operation::Connect { address, from: None, token: 77 });
     let socket = bench.await_one(|told| match told {
         Completion::Connected { token: 77, result } => Some(*result.as_ref().unwrap()),
         _ => None,
@@ -81,7 +81,7 @@ pub(super) fn a_refused_connection_is_answered_with_the_reason<R: Ring>(mut benc
     };
     // More attempts than there are places: a failed one keeps none.
     for token in 0..10 {
-        bench.submit(Operation::Connect { address, token });
+        bench.submit(Operation::Connect { address, from: None, token });
         bench.await_one(|told| match told {
             Completion::Connected { token: answered, result } => {
                 assert_eq!(*answered, token);
@@ -106,4 +106,58 @@ pub(super) fn a_stream_can_be_brought_in_from_outside<R: Ring>(mut bench: Bench<
     bench.await_sent(socket).1.unwrap();
     assert_eq!(read(&mut client, 14), b"hello yourself");
     bench.close(socket);
+}
+
+/// An attempt from this address of the machine; its answer.
+fn connect_from<R: Ring>(
+    bench: &mut Bench<R>,
+    (address, from): (SocketAddr, SocketAddr),
+    token: u64,
+) -> std::io::Result<Socket> {
+    bench.submit(Operation::Connect { address, from: Some(from), token });
+    bench.await_one(|told| match told {
+        Completion::Connected { token: answered, result } if *answered == token => {
+            Some(super::bench::copy(result))
+        }
+        _ => None,
+    })
+}
+
+pub(super) fn a_connection_comes_from_the_address_that_was_named<R: Ring>(mut bench: Bench<R>) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    for (token, from) in [(1, "127.0.0.2:0"), (2, "127.0.0.3:0"), (3, "127.0.0.3:0")] {
+        let from: SocketAddr = from.parse().unwrap();
+        let socket = connect_from(&mut bench, (address, from), token).unwrap();
+        let (mut other, peer) = server.accept().unwrap();
+        assert_eq!(peer.ip(), from.ip());
+        assert_ne!(peer.port(), 0);
+        bench.submit(Operation::Receive(socket));
+        bench.send(socket, b"from there");
+        bench.await_sent(socket).1.unwrap();
+        assert_eq!(read(&mut other, 10), b"from there");
+        write(&mut other, b"back");
+        assert_eq!(bench.await_bytes(socket, 4), b"back");
+    }
+}
+
+pub(super) fn an_address_that_is_not_ours_fails_its_connection_alone<R: Ring>(mut bench: Bench<R>) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let (mut client, socket) = bench.connected();
+    // More attempts than there are places, and one of another family: none keeps its place.
+    for token in 0..10 {
+        let foreign: SocketAddr =
+            if token == 0 { "[::1]:0" } else { "192.0.2.1:0" }.parse().unwrap();
+        let error = connect_from(&mut bench, (address, foreign), token).unwrap_err();
+        if token > 0 {
+            assert_eq!(error.kind(), std::io::ErrorKind::AddrNotAvailable);
+        }
+    }
+    write(&mut client, b"still here");
+    assert_eq!(bench.await_bytes(socket, 10), b"still here");
+    let ours = connect_from(&mut bench, (address, "127.0.0.2:0".parse().unwrap()), 10).unwrap();
+    // Nobody but the last one was ever heard of at the other side.
+    assert_eq!(server.accept().unwrap().1.ip().to_string(), "127.0.0.2");
+    bench.close(ours);
 }

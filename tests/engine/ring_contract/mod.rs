@@ -97,7 +97,9 @@ macro_rules! all_promises {
             },
             connections::{
                 a_connection_can_be_opened_from_the_ring,
+                a_connection_comes_from_the_address_that_was_named,
                 a_connection_is_accepted_with_its_peers_address,
+                an_address_that_is_not_ours_fails_its_connection_alone,
                 a_full_ring_says_so_and_goes_on_when_a_socket_closes,
                 a_refused_connection_is_answered_with_the_reason,
                 a_stream_can_be_brought_in_from_outside,

@@ -1,5 +1,6 @@
 //! What a simulated network does when nothing goes wrong by itself.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use corelane::engine::ring::sim::{Client, Faults, SimRing, World};
@@ -221,7 +222,7 @@ fn nobody_listens_at_a_closed_listener() {
 fn a_ring_connects_to_a_host_and_not_to_nobody() {
     let mut stage = Stage::new();
     let host = stage.world.host(ADDRESS);
-    stage.ring.submit(Operation::Connect { address: ADDRESS, token: 5 });
+    stage.ring.submit(Operation::Connect { address: ADDRESS, from: None, token: 5 });
     stage.settle();
     let Some(Completion::Connected { token: 5, result: Ok(socket) }) = stage.told.pop() else {
         panic!("not connected");
@@ -232,7 +233,7 @@ fn a_ring_connects_to_a_host_and_not_to_nobody() {
     stage.settle();
     assert_eq!(stage.bytes(), b"welcome");
     host.close();
-    stage.ring.submit(Operation::Connect { address: ADDRESS, token: 6 });
+    stage.ring.submit(Operation::Connect { address: ADDRESS, from: None, token: 6 });
     stage.ring.submit(Operation::Close(socket));
     stage.settle();
     let is_refused =
@@ -242,12 +243,38 @@ fn a_ring_connects_to_a_host_and_not_to_nobody() {
 }
 
 #[test]
+fn a_connection_comes_from_the_address_that_was_named() {
+    let world = World::with_faults(1, Faults::NONE);
+    let (mut server, mut caller) = (world.ring(small()), world.ring(small()));
+    let listener = server.listen(ADDRESS).unwrap();
+    server.submit(Operation::Accept(listener));
+    let from: SocketAddr = "10.9.8.7:0".parse().unwrap();
+    caller.submit(Operation::Connect { address: ADDRESS, from: Some(from), token: 1 });
+    let mut told = Vec::new();
+    for _ in 0..1_000 {
+        for ring in [&mut server, &mut caller] {
+            ring.park(Patience::Forever);
+            ring.reap(&mut told);
+        }
+        if world.is_calm() && !world.step() {
+            break;
+        }
+    }
+    let peers = told.iter().filter_map(|told| match told {
+        Completion::Accepted { peer, .. } => *peer,
+        _ => None,
+    });
+    let peers: Vec<_> = peers.collect();
+    assert!(matches!(peers[..], [peer] if peer.ip() == from.ip() && peer.port() != 0), "{peers:?}");
+}
+
+#[test]
 fn two_rings_talk_to_each_other() {
     let world = World::with_faults(1, Faults::NONE);
     let (mut server, mut caller) = (world.ring(small()), world.ring(small()));
     let listener = server.listen(ADDRESS).unwrap();
     server.submit(Operation::Accept(listener));
-    caller.submit(Operation::Connect { address: ADDRESS, token: 1 });
+    caller.submit(Operation::Connect { address: ADDRESS, from: None, token: 1 });
     let (mut heard, mut told) = (Vec::<u8>::new(), Vec::new());
     for _ in 0..1_000 {
         for ring in [&mut server, &mut caller] {

@@ -9,16 +9,19 @@ use std::net::SocketAddr;
 
 use polling::Poller;
 use rustix::io::Errno;
-use socket2::{Domain, SockAddr, SockRef, Type};
+use socket2::{SockAddr, SockRef};
 
 use super::descriptor::Descriptor;
 use super::streams::{Stream, Streams};
-use crate::engine::ring::{Completion, Socket};
+use crate::engine::ring::{Completion, Socket, bound};
+
+/// Where an attempt leads, and the local address that it has to have.
+type Route = (SocketAddr, Option<SocketAddr>);
 
 impl Streams {
     /// Begins to connect.
-    pub(super) fn connect(&mut self, poller: &Poller, address: SocketAddr, token: u64) {
-        match self.dial(poller, address, token) {
+    pub(super) fn connect(&mut self, poller: &Poller, route: Route, token: u64) {
+        match self.dial(poller, route, token) {
             Ok(Attempt::Waiting) => {}
             Ok(Attempt::Connected(socket)) => {
                 self.completed.push(Completion::Connected { token, result: Ok(socket) });
@@ -51,8 +54,8 @@ impl Streams {
         self.completed.push(Completion::Connected { token, result });
     }
 
-    fn dial(&mut self, poller: &Poller, address: SocketAddr, token: u64) -> io::Result<Attempt> {
-        let dialled = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    fn dial(&mut self, poller: &Poller, (address, from): Route, token: u64) -> io::Result<Attempt> {
+        let dialled = bound::open(address, from)?;
         dialled.set_tcp_nodelay(true)?;
         let descriptor = Descriptor::socket(dialled.into())?;
         let connected = SockRef::from(&descriptor).connect(&SockAddr::from(address));

@@ -89,7 +89,9 @@ impl PollRing {
             match operation {
                 Operation::Accept(listener) => self.listeners.accept(poller, streams, listener),
                 Operation::CloseListener(listener) => self.listeners.close(poller, listener),
-                Operation::Connect { address, token } => streams.connect(poller, address, token),
+                Operation::Connect { address, from, token } => {
+                    streams.connect(poller, (address, from), token);
+                }
                 Operation::Receive(socket) => streams.receive(poller, socket),
                 Operation::Pause(socket) => streams.pause(socket),
                 Operation::Send { socket, buffer, from } => {

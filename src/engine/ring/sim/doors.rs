@@ -78,11 +78,22 @@ impl Network {
         Ok((socket, place.opposite()))
     }
 
-    /// A ring opens a connection.
-    pub(super) fn dial(&mut self, ring: usize, address: SocketAddr, token: u64) {
+    /// A ring opens a connection, from an address of its own choice where it names one: every
+    /// machine of this world has all addresses.
+    pub(super) fn dial(
+        &mut self,
+        ring: usize,
+        (address, from): (SocketAddr, Option<SocketAddr>),
+        token: u64,
+    ) {
         self.kernels[ring].ledger.connects_in_flight += 1;
         let link = self.add_link(address, Owner::Nobody);
         let place = Place { link, end: 0 };
+        if let Some(from) = from {
+            let near = &mut self.end(place).address;
+            let port = if from.port() == 0 { near.port() } else { from.port() };
+            *near = SocketAddr::new(from.ip(), port);
+        }
         let Some(socket) = self.kernels[ring].open(place) else {
             let result = Err(Errno::NFILE.into());
             return self.tell_loose(ring, Completion::Connected { token, result });

@@ -105,7 +105,9 @@ impl SimRing {
             match operation {
                 Operation::Accept(listener) => network.accept(ring, listener),
                 Operation::CloseListener(listener) => network.close_listener(ring, listener),
-                Operation::Connect { address, token } => network.dial(ring, address, token),
+                Operation::Connect { address, from, token } => {
+                    network.dial(ring, (address, from), token);
+                }
                 Operation::Receive(socket) => network.receive(ring, socket),
                 Operation::Pause(socket) => network.pause(ring, socket),
                 Operation::Send { socket, buffer, from } => {

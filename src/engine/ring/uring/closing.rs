@@ -24,6 +24,9 @@ static RESET: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
 /// does not end is a buffer sent without a copy whose peer has not acknowledged it.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
+/// Receives that are cancelled before their ends are reaped.
+const CANCELS_MAX: usize = 256;
+
 /// After this time without an end everything is cancelled once more: what was on a kernel thread
 /// may have missed it.
 const QUIET_STEP: Duration = Duration::from_millis(10);
@@ -124,6 +127,7 @@ impl UringRing {
         self.in_flight -= self.backlog.len();
         self.backlog.clear();
         let deadline = self.clock.now().after(QUIET_MAX);
+        self.end_receives();
         let mut cancels = true;
         while self.in_flight > 0 {
             let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
@@ -132,17 +136,42 @@ impl UringRing {
                 self.in_flight += 1;
             }
             let entered = self.enter(Patience::For(QUIET_STEP));
-            let before = self.in_flight;
-            for entry in self.ring.completion() {
-                let is_last = token::is_last(entry.user_data(), entry.flags());
-                self.in_flight = self.in_flight.saturating_sub(usize::from(is_last));
-            }
-            cancels = self.in_flight == before;
+            cancels = !self.has_ended_some();
             if entered.is_err() || self.clock.now() >= deadline {
                 break;
             }
         }
         self.in_flight == 0
+    }
+
+    /// Cancels each receive by its own word, which the kernel looks up. Where it is told to cancel
+    /// everything it goes through everything for each that it cancels: 15,000 receives took three
+    /// seconds.
+    fn end_receives(&mut self) {
+        let receiving: Vec<Socket> = self.table.receiving().collect();
+        for some in receiving.chunks(CANCELS_MAX) {
+            for socket in some {
+                let entry = opcode::AsyncCancel::new(token(Purpose::Receive, socket.0)).build();
+                // What finds no place is cancelled with the rest.
+                if self.try_push(&entry.user_data(token(Purpose::Cancel, 0))).is_ok() {
+                    self.in_flight += 1;
+                }
+            }
+            if self.enter(Patience::None).is_err() {
+                return;
+            }
+            self.has_ended_some();
+        }
+    }
+
+    /// Reaps what has ended and tells nobody of it; whether there was any.
+    fn has_ended_some(&mut self) -> bool {
+        let before = self.in_flight;
+        for entry in self.ring.completion() {
+            let is_last = token::is_last(entry.user_data(), entry.flags());
+            self.in_flight = self.in_flight.saturating_sub(usize::from(is_last));
+        }
+        self.in_flight < before
     }
 }
 
@@ -153,6 +182,7 @@ impl Drop for UringRing {
     fn drop(&mut self) {
         if !self.fall_quiet() {
             std::mem::forget(std::mem::take(&mut self.sends));
+            std::mem::forget(std::mem::take(&mut self.attempts));
             self.accepts.leak();
             self.wakes.leak();
             self.provided.leak();

@@ -163,6 +163,8 @@ impl UringRing {
             Purpose::Send => self.complete_send(index, result, flags, into),
             Purpose::Accept => self.complete_accept(index, result, into),
             Purpose::Open => self.complete_open(index, result, into),
+            Purpose::Bind => self.complete_bind(index, result, into),
+            Purpose::Install => self.complete_install(index, result, into),
             Purpose::Connect => self.complete_connect(index, result, into),
             Purpose::Close => self.complete_close(Socket(index), result, into),
             Purpose::Wake => self.arm_wake(),
@@ -205,7 +207,9 @@ impl Ring for UringRing {
         match operation {
             Operation::Accept(listener) => self.submit_accepts(listener),
             Operation::CloseListener(listener) => self.close_listener(listener),
-            Operation::Connect { address, token } => self.submit_open(address, token),
+            Operation::Connect { address, from, token } => {
+                self.submit_open(address, from, token);
+            }
             Operation::Receive(socket) => self.submit_receive(socket),
             Operation::Pause(socket) => self.submit_pause(socket),
             Operation::Send { socket, buffer, from } => self.submit_send(socket, buffer, from),

@@ -20,6 +20,8 @@ pub(super) struct Granted {
     pub(super) no_array: bool,
     /// `MSG_RING` (5.18): shards wake each other without a descriptor.
     pub(super) message: bool,
+    /// `BIND` (6.11): a direct descriptor is bound to a local address.
+    pub(super) bind: bool,
     /// The ring's own descriptor is registered (5.18): one look-up less an enter.
     pub(super) ring_registered: bool,
     /// Slots for direct descriptors.
@@ -47,6 +49,7 @@ pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Entrance, Gra
         cooperative,
         no_array,
         message: has(opcode::MsgRingData::CODE),
+        bind: has(opcode::Bind::CODE),
         ring_registered: entrance.is_registered(),
         slots,
     };
@@ -139,6 +142,7 @@ impl Granted {
         }
         list(self.no_array, "no_sqarray");
         list(self.message, "msg_ring");
+        list(self.bind, "bind");
         list(self.ring_registered, "registered_ring");
         list(true, "direct_descriptors");
         list(true, "buffer_ring");

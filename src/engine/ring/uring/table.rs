@@ -134,6 +134,14 @@ impl Table {
         if adopted.pipe { Target::Pipe(raw) } else { Target::Stream(raw) }
     }
 
+    /// All sockets that have a receive with the kernel.
+    pub(super) fn receiving(&self) -> impl Iterator<Item = Socket> {
+        let states = self.slots.iter().zip(0..);
+        let adopted = self.adopted.iter().map(|adopted| &adopted.state).zip(self.slots_max..);
+        let armed = states.chain(adopted).filter(|(state, _)| state.armed);
+        armed.map(|(_, name)| Socket(name))
+    }
+
     /// Forgets a socket. For an adopted one this closes the descriptor; for a slot the kernel has
     /// done so.
     pub(super) fn forget(&mut self, socket: Socket) {

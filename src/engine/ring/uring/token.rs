@@ -7,6 +7,8 @@ use io_uring::cqueue;
 pub(super) enum Purpose {
     /// Accept into cell `index`.
     Accept,
+    /// Bind the socket of the attempt `index`.
+    Bind,
     /// Cancel something; the answer is not looked at.
     Cancel,
     /// Close the socket `index`.
@@ -15,6 +17,8 @@ pub(super) enum Purpose {
     Connect,
     /// Half-close; the answer is not looked at.
     Finish,
+    /// Give the socket of the attempt `index`, which has a descriptor, a slot.
+    Install,
     /// A message to the ring `index` of those that messages were sent to.
     Message,
     /// Receive on the socket `index`.
@@ -31,12 +35,14 @@ pub(super) enum Purpose {
     Woken,
 }
 
-const ALL: [Purpose; 12] = [
+const ALL: [Purpose; 14] = [
     Purpose::Accept,
+    Purpose::Bind,
     Purpose::Cancel,
     Purpose::Close,
     Purpose::Connect,
     Purpose::Finish,
+    Purpose::Install,
     Purpose::Message,
     Purpose::Receive,
     Purpose::Send,

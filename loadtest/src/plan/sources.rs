@@ -1,0 +1,157 @@
+//! Local addresses as people write them: one, or a range such as `127.0.0.2-127.0.0.5`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Addresses of one range. More are a mistake rather than a wish.
+const RANGE_MAX: u128 = 65_536;
+
+/// Addresses that follow each other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sources {
+    first: IpAddr,
+    /// Not before the first, and of its family.
+    last: IpAddr,
+}
+
+impl Sources {
+    /// One after the other.
+    pub fn addresses(self) -> impl Iterator<Item = IpAddr> {
+        (number(self.first)..=number(self.last)).map(move |number| match self.first {
+            // The bounds came out of 32 bits.
+            IpAddr::V4(_) => Ipv4Addr::from(u32::try_from(number).unwrap_or_default()).into(),
+            IpAddr::V6(_) => Ipv6Addr::from(number).into(),
+        })
+    }
+
+    /// The fewest ranges that hold these addresses in this order.
+    pub fn ranges(addresses: &[IpAddr]) -> Vec<Self> {
+        let mut ranges: Vec<Self> = Vec::new();
+        for &address in addresses {
+            match ranges.last_mut() {
+                Some(range)
+                    if range.last.is_ipv4() == address.is_ipv4()
+                        && number(range.last).checked_add(1) == Some(number(address)) =>
+                {
+                    range.last = address;
+                }
+                _ => ranges.push(Self { first: address, last: address }),
+            }
+        }
+        ranges
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+impl FromStr for Sources {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let address = |text: &str| {
+            text.trim().parse::<IpAddr>().map_err(|_| {
+                format!("'{text}' is no address: write 127.0.0.2, or 127.0.0.2-127.0.0.5")
+            })
+        };
+        let (first, last) = (address(first)?, address(last)?);
+        let span = number(last).checked_sub(number(first));
+        match span {
+            Some(span) if first.is_ipv4() == last.is_ipv4() && span < RANGE_MAX => {
+                Ok(Self { first, last })
+            }
+            Some(_) if first.is_ipv4() == last.is_ipv4() => {
+                Err(format!("'{text}' has more than {RANGE_MAX} addresses: name fewer"))
+            }
+            _ => Err(format!("'{text}' is no range: write the lower address first")),
+        }
+    }
+}
+
+impl fmt::Display for Sources {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(formatter, "{}", self.first)
+        } else {
+            write!(formatter, "{}-{}", self.first, self.last)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Sources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Sources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Reads a list, or one text that stands for a list of one.
+pub(super) fn one_or_many<'de, D>(deserializer: D) -> Result<Vec<Sources>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+
+    let texts = match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::One(text) => vec![text],
+        OneOrMany::Many(texts) => texts,
+    };
+    let read = |text: &String| text.parse().map_err(serde::de::Error::custom);
+    texts.iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Vec<String> {
+        let sources: Sources = text.parse().unwrap();
+        sources.addresses().map(|address| address.to_string()).collect()
+    }
+
+    #[test]
+    fn a_range_has_both_its_ends() {
+        assert_eq!(all("127.0.0.2"), ["127.0.0.2"]);
+        assert_eq!(all("127.0.0.255-127.0.1.1"), ["127.0.0.255", "127.0.1.0", "127.0.1.1"]);
+        assert_eq!(all("fd00::f - fd00::10"), ["fd00::f", "fd00::10"]);
+    }
+
+    #[test]
+    fn what_is_no_range_says_what_to_write() {
+        let wrong = |text: &str| text.parse::<Sources>().unwrap_err();
+        assert!(wrong("localhost").contains("127.0.0.2-127.0.0.5"));
+        assert!(wrong("127.0.0.2-").contains("is no address"));
+        assert!(wrong("127.0.0.5-127.0.0.2").contains("lower address first"));
+        assert!(wrong("::1-127.0.0.2").contains("lower address first"));
+        assert!(wrong("127.0.0.2-::1").contains("is no range"));
+        assert!(wrong("10.0.0.0-10.1.0.0").contains("65536"));
+    }
+
+    #[test]
+    fn addresses_are_shown_in_as_few_ranges_as_there_are() {
+        let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.4", "::1"].map(|text| text.parse());
+        let addresses: Vec<IpAddr> = addresses.into_iter().collect::<Result<_, _>>().unwrap();
+        let shown: Vec<String> =
+            Sources::ranges(&addresses).iter().map(Sources::to_string).collect();
+        assert_eq!(shown, ["10.0.0.1-10.0.0.2", "10.0.0.4", "::1"]);
+    }
+}
