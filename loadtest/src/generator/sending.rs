@@ -100,7 +100,7 @@ impl<R: Ring> Worker<R> {
 
     /// Draws one of the kinds of requests by their weights.
     #[inline]
-    fn choose(&mut self) -> u16 {
+    pub(super) fn choose(&mut self) -> u16 {
         let [.., all] = self.weights[..] else { return 0 };
         if self.weights.len() == 1 {
             return 0;
