@@ -61,12 +61,18 @@ fn stand_in(answer: impl Fn(&str) -> Option<String> + Clone + Send + 'static) ->
     address
 }
 
+/// Takes so long.
+#[expect(clippy::disallowed_methods, reason = "a server that takes its time is what is measured")]
+fn stall(span: Duration) {
+    std::thread::sleep(span);
+}
+
 /// The right answer to a call of the tool `echo`, or to any other request.
-fn echo(line: &str) -> Option<String> {
+fn echo(line: &str) -> String {
     let call: serde_json::Value = serde_json::from_str(line).unwrap();
     let text = &call["params"]["arguments"]["message"];
-    let Some(id) = call.get("id") else { return Some(String::new()) };
-    Some(format!("{{\"id\":{id},\"result\":{{\"content\":[{{\"text\":{text}}}]}}}}\n"))
+    let Some(id) = call.get("id") else { return String::new() };
+    format!("{{\"id\":{id},\"result\":{{\"content\":[{{\"text\":{text}}}]}}}}\n")
 }
 
 #[test]
@@ -145,9 +151,9 @@ fn a_replacement_that_is_late_counts_from_the_moment_at_which_it_was_due() {
     // Each handshake takes 30 ms, and a new one is due every 10 ms.
     let address = stand_in(|line| {
         if line.contains("\"initialize\"") {
-            std::thread::sleep(Duration::from_millis(30));
+            stall(Duration::from_millis(30));
         }
-        echo(line)
+        Some(echo(line))
     });
     let rest = format!("era = \"legacy\"\n{HOLD}[churn]\nrate = 100\n");
     let mut job = job(&format!("tcp://{address}"), &rest);
@@ -193,7 +199,8 @@ fn slow_readers_have_figures_of_their_own_and_get_all_they_asked_for_in_the_end(
 #[test]
 fn a_slow_reader_that_the_server_closes_is_counted_and_not_lost() {
     // The one that asks for nine letters is slow.
-    let address = stand_in(|line| if line.contains("abcdefghi\"") { None } else { echo(line) });
+    let address =
+        stand_in(|line| if line.contains("abcdefghi\"") { None } else { Some(echo(line)) });
     let readers = "[readers]\nslow = 1\nbytes_per_second = 0\nbytes = 9\n";
     let total = run(&job(&format!("tcp://{address}"), &format!("{PHASE}{readers}"))).total;
     assert!(total.slow.closed >= 1, "{:?}", total.slow);

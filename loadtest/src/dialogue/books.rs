@@ -358,9 +358,10 @@ mod tests {
 
     fn stream(events: &[&str]) -> String {
         let body: String =
-            events.iter().map(|event| format!("data: {}\n\n", event.trim())).collect();
+            events.iter().flat_map(|event| ["data: ", event.trim(), "\n\n"]).collect();
         format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n\
+             {body}",
             body.len()
         )
     }

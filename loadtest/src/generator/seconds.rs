@@ -30,7 +30,7 @@ pub(super) struct Seconds {
     pub(super) total: Period,
     /// The total as it was when slow readers began, where there are any who begin later.
     pub(super) before: Option<Box<Period>>,
-    before_seconds: usize,
+    before_length: usize,
     pub(super) kept: Vec<SecondResult>,
     /// The most resident memory that the server was seen with.
     pub(super) resident_bytes_max: u64,
@@ -43,13 +43,13 @@ pub(super) struct Seconds {
 impl Seconds {
     /// None yet, of so many workers. What went by before `before` is kept apart.
     pub(super) fn new(workers: usize, before: Option<Duration>) -> Self {
-        let before_seconds =
+        let before_length =
             before.map_or(0, |before| usize::try_from(before.as_secs()).unwrap_or(usize::MAX));
         Self {
             workers,
             total: Period::new(),
             before: None,
-            before_seconds,
+            before_length,
             kept: Vec::new(),
             resident_bytes_max: 0,
             begun: VecDeque::new(),
@@ -99,7 +99,7 @@ impl Seconds {
         let resident_bytes = second.server.map(|sample| sample.resident_bytes);
         self.resident_bytes_max = self.resident_bytes_max.max(resident_bytes.unwrap_or_default());
         self.kept.push(figures(&second, last));
-        if self.kept.len() == self.before_seconds {
+        if self.kept.len() == self.before_length {
             self.before = Some(Box::new(self.total.clone()));
         }
         second.period.clear();

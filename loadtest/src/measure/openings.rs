@@ -112,7 +112,6 @@ impl Default for Openings {
 }
 
 /// An empty histogram that grows with its values: most runs need one of the three.
-#[expect(clippy::missing_panics_doc, reason = "the digits are ours")]
 fn histogram() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("the digits are at most five")
 }
@@ -135,7 +134,7 @@ mod tests {
         let mut openings = Openings::new();
         openings.open(MILLISECOND);
         openings.replace(Occasion::Churn, MILLISECOND * 2);
-        openings.replace(Occasion::Storm, Duration::from_secs(7_200));
+        openings.replace(Occasion::Storm, Duration::from_hours(2));
         openings.refuse(Failure::HttpFailed);
         let counts =
             [&openings.connect, &openings.churn, &openings.storm].map(Histogram::<u64>::len);

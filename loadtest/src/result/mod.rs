@@ -173,7 +173,10 @@ impl RunResult {
         let warm_up = usize::try_from(plan.warm_up.duration().as_secs()).unwrap_or(usize::MAX);
         let drift = finding.seconds.get(warm_up..).and_then(Drift::of);
         let readers = plan.readers.map(|_| ReadersResult::of(finding));
-        let verdict = Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
+        let openings = OpeningsResult::of(&total.openings);
+        let mut verdict =
+            Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
+        verdict.miss(&plan, &openings);
         Self {
             verdict,
             plan,
@@ -184,7 +187,7 @@ impl RunResult {
             lag,
             generator,
             server,
-            openings: OpeningsResult::of(&total.openings),
+            openings,
             readers,
             drift,
             seconds: finding.seconds.clone(),

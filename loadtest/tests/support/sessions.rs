@@ -50,7 +50,7 @@ impl Sessions {
                     return None;
                 }
                 if verb.is_empty() {
-                    verb = line.split(' ').next()?.to_owned();
+                    line.split(' ').next()?.clone_into(&mut verb);
                 }
                 if let Some(value) = line.strip_prefix("Content-Length: ") {
                     length = value.trim().parse().ok()?;
