@@ -119,6 +119,7 @@ fn figures(second: &Second, last: Option<Sample>) -> SecondResult {
         p99_us: microseconds(response, 99.0),
         max_us: microseconds(response, 100.0),
         open: second.period.open,
+        opened: second.period.openings.opened,
         server_cores: spent.map(|spent| spent.as_secs_f64()),
         server_resident_bytes: second.server.map(|sample| sample.resident_bytes),
     }

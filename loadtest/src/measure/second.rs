@@ -17,6 +17,9 @@ pub struct SecondResult {
     pub max_us: f64,
     /// Connections open at its end.
     pub open: u64,
+    /// Connections that opened in it; the first second has those from before it as well.
+    #[serde(default)]
+    pub opened: u64,
     /// CPU time of the server as a part of one core, where it was watched.
     pub server_cores: Option<f64>,
     /// Resident memory of the server, in bytes.

@@ -171,7 +171,10 @@ impl RunResult {
             .map(cost)
             .map(|cost| Cost { resident_bytes_max: finding.resident_bytes_max, ..cost });
         let warm_up = usize::try_from(plan.warm_up.duration().as_secs()).unwrap_or(usize::MAX);
-        let drift = finding.seconds.get(warm_up..).and_then(Drift::of);
+        let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
+        // Behind them there may be seconds in which the last answers came.
+        let measured = finding.seconds.get(warm_up..warm_up.saturating_add(measured));
+        let drift = measured.and_then(Drift::of);
         let readers = plan.readers.map(|_| ReadersResult::of(finding));
         let openings = OpeningsResult::of(&total.openings);
         let mut verdict =
