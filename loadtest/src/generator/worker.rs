@@ -210,8 +210,8 @@ impl<R: Ring> Worker<R> {
         }
     }
 
-    /// Whether nothing that was due waits: to be looked at, for a lane or for its answer; and nobody
-    /// is to come back.
+    /// Whether nothing that was due waits: to be looked at, for a lane or for its answer; and
+    /// nobody is to come back.
     fn is_answered(&mut self) -> bool {
         let owes = |lane: &Lane| match &lane.state {
             State::Open(books) => books.in_flight() > 0,
