@@ -7,8 +7,8 @@ use super::ledger::{Event, Ledger};
 use crate::measure::outcome::Failure;
 use crate::wire::{Broken, Heard, Reader, frames};
 
-/// Bytes of each buffer that an idle connection keeps.
-const KEPT_BYTES_MAX: usize = 512;
+/// Bytes of each buffer that an idle connection keeps: the name of a session fits.
+const KEPT_BYTES_MAX: usize = 128;
 
 /// What is left of a connection that asks nothing more.
 #[derive(Debug)]
