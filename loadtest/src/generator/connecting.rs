@@ -104,12 +104,12 @@ impl<R: Ring> Worker<R> {
     }
 
     fn proceed(&mut self, index: usize, progress: Progress) {
-        let lane = &mut self.lanes[index];
         match progress {
             Progress::Wait => return,
-            Progress::Say(words) => lane.outgoing.extend_from_slice(&words),
+            Progress::Say(words) => self.say(index, &words),
             Progress::Open(words) => {
-                lane.outgoing.extend_from_slice(&words);
+                self.say(index, &words);
+                let lane = &mut self.lanes[index];
                 let away = State::Away { until: self.now };
                 if let State::Opening(opening) = std::mem::replace(&mut lane.state, away) {
                     let (reader, begun, session) = opening.finish();

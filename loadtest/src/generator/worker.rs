@@ -345,10 +345,11 @@ impl<R: Ring> Worker<R> {
             return self.end(index, Failure::Garbage);
         }
         if !words.is_empty() || !answers.is_empty() {
-            self.lanes[index].outgoing.extend_from_slice(&words);
+            self.say(index, &words);
             for (id, is_ping) in answers {
                 let text = judge::answer(&id, is_ping);
-                self.lanes[index].outgoing.extend_from_slice(&self.job.speech.frame(&text));
+                let framed = self.job.speech.frame(&text);
+                self.say(index, &framed);
             }
             self.cork(index);
         }
