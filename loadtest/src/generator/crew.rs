@@ -253,10 +253,10 @@ impl Crew {
         watched: Option<&Process>,
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
-        let began = clock.now();
+        let started = clock.now();
         let (opened, ring) = self.gather()?;
         let now = clock.now();
-        let (opening, begin) = (now.since(began), now.after(START_AFTER));
+        let (opening, begin) = (now.since(started), now.after(START_AFTER));
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
