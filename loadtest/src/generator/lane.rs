@@ -9,7 +9,7 @@ use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
 
 use super::reading::Reading;
-use crate::dialogue::{Books, Opening, Parting};
+use crate::dialogue::{Books, Listening, Opening, Parting};
 use crate::schedule::Occasion;
 
 /// How far a lane has come.
@@ -35,6 +35,8 @@ pub(super) enum State {
         /// How long that is waited for.
         until: Moment,
     },
+    /// It listens, or asks to.
+    Listening(Box<Listening>),
     /// The kernel closes it.
     Closing,
 }
