@@ -111,7 +111,7 @@ fn publications_follow_each_other_and_the_warm_up_is_not_measured() {
     let every = Duration::from_secs(2);
     let mut plan = plan(format!("http://{}", stage.http), Era::Modern, ListenPlan::new(3), every);
     plan.warm_up = Span::from(Duration::from_millis(100));
-    plan.phases = vec![PhasePlan::constant(50.0, Span::from(Duration::from_millis(4_000)))];
+    plan.phases = vec![PhasePlan::constant(50.0, Span::seconds(4))];
     // At 0, 2 and 4 s, the first of them in the warm-up.
     let finding = run(&plan);
     let numbers: Vec<u32> = finding.publications.iter().map(|one| one.number).collect();

@@ -70,8 +70,8 @@ pub(super) struct LoadArguments {
     /// A tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
-    /// Streams that listen to the list of tools, which the tool test_trigger_tool_change changes
-    /// every second; a plan can say more.
+    /// Streams that listen to the list of tools, which a tool of the demo changes every second;
+    /// a plan can say more.
     #[arg(long, value_name = "N")]
     listen: Option<usize>,
     /// A field of HTTP, such as "Authorization: Bearer …".
@@ -222,7 +222,8 @@ impl SearchArguments {
     pub(super) fn plan(&self) -> Result<Plan, Wrong> {
         let plan = self.load.plan()?;
         let bounds = &plan.thresholds;
-        let is_bounded = [bounds.p50, bounds.p99, bounds.p999].iter().any(Option::is_some);
+        let is_bounded =
+            [bounds.p50, bounds.p99, bounds.p999, bounds.last].iter().any(Option::is_some);
         if !is_bounded && bounds.errors.is_none() {
             return Err(Wrong(
                 "a search needs a threshold: write --p99-max 1ms or --errors-max 0.001".into(),

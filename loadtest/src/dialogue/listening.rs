@@ -16,6 +16,7 @@ use super::opening::{Refused, status_failure};
 use super::subscription::{Notice, Subscription};
 use crate::measure::outcome::Failure;
 use crate::target::Transport;
+use crate::wire::lines::LineReader;
 use crate::wire::{Heard, Reader, frames};
 
 /// What a connection that listens was told.
@@ -162,7 +163,7 @@ impl Listening {
     ) -> Result<usize, Refused> {
         let mut from = 0;
         // Apart from the rest of what is known here, which its events borrow from it.
-        let mut reader = std::mem::replace(&mut self.reader, Reader::Lines(Default::default()));
+        let mut reader = std::mem::replace(&mut self.reader, Reader::Lines(LineReader::default()));
         let read = loop {
             let look = match reader.look(&bytes[from..]) {
                 Ok(Some(look)) => look,
@@ -369,7 +370,6 @@ mod tests {
     use crate::dialogue::call::{ID_FIRST, Speech};
     use crate::dialogue::subscription::Subject;
     use crate::target::Era;
-    use crate::wire::lines::LineReader;
 
     struct Stage {
         subscription: Subscription,

@@ -203,10 +203,8 @@ impl Subscription {
     /// one, but for the name of the stream.
     #[inline]
     pub(super) fn recognize(&self, text: &[u8]) -> Option<usize> {
-        match self.pattern.id_of(text)? {
-            Some(id) => self.place(id),
-            None => Some(0),
-        }
+        let id = self.pattern.id_of(text)?;
+        if self.is_modern() { self.place(id) } else { Some(0) }
     }
 
     /// Reads a notification in full.
@@ -261,13 +259,14 @@ impl Pattern {
         self.text.extend_from_slice(text);
     }
 
-    /// The id in a text that is like this one; none where it is not.
+    /// The id in a text that is like this one, the first one where no id stands in it; none where it
+    /// is not.
     #[inline]
-    fn id_of(&self, text: &[u8]) -> Option<Option<u64>> {
+    fn id_of(&self, text: &[u8]) -> Option<u64> {
         if text.len() != self.text.len() || text.is_empty() {
             return None;
         }
-        let Some(at) = self.id_at else { return (text == self.text).then_some(None) };
+        let Some(at) = self.id_at else { return (text == self.text).then_some(ID_FIRST) };
         let end = at + ID_DIGITS;
         if text[..at] != self.text[..at] || text[end..] != self.text[end..] {
             return None;
@@ -275,7 +274,7 @@ impl Pattern {
         let add = |sum: u64, digit: &u8| {
             digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0'))
         };
-        text[at..end].iter().try_fold(0, add).map(Some)
+        text[at..end].iter().try_fold(0, add)
     }
 }
 

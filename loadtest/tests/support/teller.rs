@@ -1,5 +1,7 @@
 //! A server of lines that lets streams listen and tells them of changes in a manner of its own.
 
+#![expect(clippy::disallowed_types, reason = "its threads share who listens; it is no shard")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
