@@ -259,8 +259,8 @@ impl Pattern {
         self.text.extend_from_slice(text);
     }
 
-    /// The id in a text that is like this one, the first one where no id stands in it; none where it
-    /// is not.
+    /// The id in a text that is like this one, the first of all where none stands in it; none where
+    /// it is not.
     #[inline]
     fn id_of(&self, text: &[u8]) -> Option<u64> {
         if text.len() != self.text.len() || text.is_empty() {
