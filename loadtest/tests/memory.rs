@@ -13,7 +13,7 @@ use corelane_load::wire::lines::LineReader;
 /// Notifications between two looks at the counter.
 const NOTIFICATIONS: usize = 1_000;
 /// What one connection that listens may hold beside its lane, in bytes.
-const HELD_BYTES_MAX: usize = 1_024;
+const HELD_BYTES_MAX: usize = 640;
 
 /// The first stream of a connection.
 const ID: u64 = 1_000_000_000;
