@@ -27,7 +27,7 @@ use crate::target::{Era, Transport};
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenPlan {
-    /// How many. Cost: about 900 bytes each over HTTP, 250 over lines.
+    /// How many. Cost: about 850 bytes each over HTTP, 300 over lines.
     pub streams: usize,
     /// What they listen to: `"tools"`, `"prompts"` or `"resources"` for the list of these, or the
     /// URIs of resources. Default tools.
