@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use corelane_load::plan::{CallPlan, ChurnPlan, PhasePlan, Plan, Sessions, Sources, Span, Wrong};
+use corelane_load::plan::{
+    CallPlan, ChurnPlan, ListenPlan, PhasePlan, Plan, Sessions, Sources, Span, Wrong,
+};
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
 
@@ -68,6 +70,10 @@ pub(super) struct LoadArguments {
     /// A tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
+    /// Streams that listen to the list of tools, which a tool of the demo changes every second;
+    /// a plan can say more.
+    #[arg(long, value_name = "N")]
+    listen: Option<usize>,
     /// A field of HTTP, such as "Authorization: Bearer …".
     #[arg(long, value_name = "FIELD")]
     header: Vec<String>,
@@ -159,6 +165,10 @@ impl LoadArguments {
         } else if self.bytes.is_some() {
             plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
         }
+        if let Some(streams) = self.listen {
+            let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
+            plan.listen = Some(ListenPlan { streams, ..listen });
+        }
         for field in &self.header {
             let (name, value) = field
                 .split_once(':')
@@ -212,7 +222,8 @@ impl SearchArguments {
     pub(super) fn plan(&self) -> Result<Plan, Wrong> {
         let plan = self.load.plan()?;
         let bounds = &plan.thresholds;
-        let is_bounded = [bounds.p50, bounds.p99, bounds.p999].iter().any(Option::is_some);
+        let is_bounded =
+            [bounds.p50, bounds.p99, bounds.p999, bounds.last].iter().any(Option::is_some);
         if !is_bounded && bounds.errors.is_none() {
             return Err(Wrong(
                 "a search needs a threshold: write --p99-max 1ms or --errors-max 0.001".into(),

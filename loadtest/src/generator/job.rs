@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::dialogue::{Call, Speech};
+use crate::dialogue::{Call, Speech, Subscription};
 use crate::schedule::{Pace, Profile, Storm};
 
 /// When requests leave.
@@ -73,6 +73,26 @@ impl Default for Limits {
     }
 }
 
+/// Streams that listen, and what they are told of.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// What is listened to, and by how many streams of a connection.
+    pub subscription: Subscription,
+    /// Streams, of all workers together.
+    pub streams: usize,
+    /// What causes a change.
+    pub publish: Call,
+    /// From one change to the next.
+    pub every: Duration,
+}
+
+impl Listen {
+    /// Connections that listen.
+    pub const fn connections(&self) -> usize {
+        self.streams.div_ceil(self.subscription.streams())
+    }
+}
+
 /// Where connections come from, and how fast they are opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Connecting {
@@ -139,6 +159,8 @@ pub struct Job {
     pub warm_up: Duration,
     /// Decides where chance does.
     pub seed: u64,
+    /// Who listens meanwhile, on connections beside the others.
+    pub listen: Option<Listen>,
     /// The bounds.
     pub limits: Limits,
     /// Connections that come and go.
@@ -162,5 +184,10 @@ impl Job {
             return self.addresses.iter().map(anywhere).collect();
         }
         routes
+    }
+
+    /// All connections: those for requests, those that listen, and the one that publishes.
+    pub fn connections_all(&self) -> usize {
+        self.connections + self.listen.as_ref().map_or(0, |listen| listen.connections() + 1)
     }
 }

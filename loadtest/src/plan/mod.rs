@@ -28,6 +28,7 @@
 
 pub mod call;
 pub mod churn;
+pub mod listen;
 pub mod phase;
 pub mod readers;
 pub mod sources;
@@ -43,6 +44,7 @@ use serde::{Deserialize, Serialize};
 pub use self::call::CallPlan;
 pub use self::churn::{ChurnPlan, Sessions, StormPlan};
 pub use self::connect::ConnectPlan;
+pub use self::listen::ListenPlan;
 pub use self::phase::PhasePlan;
 pub use self::readers::ReadersPlan;
 pub use self::sources::Sources;
@@ -121,6 +123,9 @@ pub struct Plan {
     /// Connections that read slowly. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readers: Option<ReadersPlan>,
+    /// Streams that listen, and what they are told of. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<ListenPlan>,
     /// What has to hold for the run to pass.
     #[serde(default)]
     pub thresholds: Thresholds,
@@ -178,6 +183,7 @@ impl Plan {
             calls: Vec::new(),
             churn: None,
             readers: None,
+            listen: None,
             thresholds: Thresholds::default(),
             connect: None,
         }
@@ -202,6 +208,11 @@ impl Plan {
         })
     }
 
+    /// All connections: those for requests, those that listen, and the one that publishes.
+    pub fn connections_all(&self) -> usize {
+        self.connections + self.listen.as_ref().map_or(0, ListenPlan::connections)
+    }
+
     /// The rates of the whole run, warm-up included.
     pub fn profile(&self) -> Profile {
         let phases = self.phases.iter().flat_map(PhasePlan::segments);
@@ -224,7 +235,7 @@ impl Plan {
         let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
         let connect =
-            opening.connecting(self.connections, &addresses, self.connect_max.duration())?;
+            opening.connecting(self.connections_all(), &addresses, self.connect_max.duration())?;
         let speech = Speech {
             transport: *transport,
             era: self.era,
@@ -251,6 +262,9 @@ impl Plan {
             }
             readers
         });
+        let spans = (warm_up, profile.span());
+        let listen =
+            self.listen.as_ref().map(|listen| listen.listen(&speech, spans)).transpose()?;
         let drive = match (self.closed, profile.rate_max() > 0.0) {
             (true, _) => Drive::Closed { span: profile.span() },
             (false, true) => {
@@ -269,6 +283,7 @@ impl Plan {
             drive,
             warm_up,
             seed: self.seed,
+            listen,
             limits: Limits {
                 connect_max: self.connect_max.duration(),
                 connecting_max: opening.at_once,

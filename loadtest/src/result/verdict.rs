@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, OpeningsResult, Percentiles, Totals};
-use crate::plan::Plan;
+use super::{Cost, ListenResult, OpeningsResult, Percentiles, Totals};
+use crate::plan::{Plan, Thresholds};
 
 /// The part of what was due that has to be sent for a run to count.
 const SENT_MIN: f64 = 0.99;
@@ -80,16 +80,38 @@ impl Verdict {
             ),
         );
         spoil(
-            totals.opened < plan.connections as u64,
+            totals.opened < plan.connections_all() as u64,
             format!(
                 "only {} of {} connections opened{}",
                 totals.opened,
-                plan.connections,
+                plan.connections_all(),
                 totals.refused.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
             ),
         );
         verdict.missed = misses(plan, totals, response);
         verdict
+    }
+
+    /// Weighs what those that listen have heard.
+    pub(super) fn weigh_listening(&mut self, bounds: &Thresholds, listen: &ListenResult) {
+        let ListenResult { missed, stray, last, .. } = listen;
+        let ratio = listen.missed_ratio();
+        if let Some(bound) = bounds.last {
+            let us = last.max_us;
+            // Where somebody never heard, or nothing was published, there was no last.
+            if ratio > 0.0 {
+                self.missed.push(format!("last: {missed} deliveries missed, {bound} allowed"));
+            } else if us > bound.duration().as_secs_f64() * 1e6 {
+                self.missed.push(format!("last {us:.0} us, {bound} allowed"));
+            }
+        }
+        let Some(bound) = bounds.errors else { return };
+        if ratio > bound {
+            self.missed.push(format!("deliveries {ratio:.4} missed, {bound} allowed"));
+        }
+        if *stray > 0 {
+            self.missed.push(format!("{stray} notifications that came twice, late or for nothing"));
+        }
     }
 }
 
@@ -129,6 +151,7 @@ mod tests {
 
     use super::*;
     use crate::plan::Span;
+    use crate::result::listen::Spread;
 
     fn verdict(
         change: impl FnOnce(&mut Plan, &mut Totals, &mut Percentiles, &mut Percentiles),
@@ -189,6 +212,29 @@ mod tests {
         plan.thresholds.errors = Some(0.5);
         verdict.miss(&plan, &openings);
         assert!(verdict.missed[0].contains("3 connections"), "{:?}", verdict.missed);
+    }
+
+    #[test]
+    fn a_delivery_that_was_missed_keeps_no_bound() {
+        let verdict = |missed, stray, last_us| {
+            let bounds = Thresholds {
+                last: Some(Span::seconds(1)),
+                errors: Some(0.1),
+                ..Thresholds::default()
+            };
+            let last = Spread { max_us: last_us, ..Spread::default() };
+            let listen =
+                ListenResult { delivered: 8, missed, stray, last, ..ListenResult::default() };
+            let mut verdict = Verdict::default();
+            verdict.weigh_listening(&bounds, &listen);
+            verdict.missed
+        };
+        assert_eq!(verdict(0, 0, 1e6), [""; 0]);
+        assert_eq!(verdict(0, 0, 1_000_001.0), ["last 1000001 us, 1s allowed"]);
+        let missed =
+            ["last: 2 deliveries missed, 1s allowed", "deliveries 0.2000 missed, 0.1 allowed"];
+        assert_eq!(verdict(2, 0, 5.0), missed);
+        assert_eq!(verdict(0, 1, 5.0).len(), 1);
     }
 
     #[test]
