@@ -101,7 +101,7 @@ fn a_run_whose_plan_could_not_be_kept_is_shown_and_ends_with_three() {
     let plan = file("silent.toml", &plan);
     let Ended { status, out, .. } = load(["run", "--plan", plan.to_str().unwrap()]);
     assert_eq!(status, 3, "{out}");
-    assert!(out.contains("INVALID  only ") && out.contains("timeout 1"), "{out}");
+    assert!(out.contains("BEYOND   only ") && out.contains("timeout 1"), "{out}");
 }
 
 #[test]

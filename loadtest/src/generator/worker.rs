@@ -164,7 +164,7 @@ impl<R: Ring> Worker<R> {
             self.arrivals = Some(arrivals.peekable());
         }
         let mut next = begin.after(SECOND);
-        let last = end.after(self.job.limits.answer_max);
+        let last = end.after(self.job.limits.drain());
         loop {
             if self.now >= end && self.stage == Stage::Driving {
                 self.stage = Stage::Draining;
