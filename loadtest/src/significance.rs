@@ -16,6 +16,8 @@
 //! Larger than the Other" (1947); Hodges and Lehmann, "Estimates of Location Based on Rank Tests"
 //! (1963); Holm, "A Simple Sequentially Rejective Multiple Test Procedure" (1979).
 
+use serde::Serialize;
+
 /// The normal quantile of a two-sided interval of 95 %.
 const QUANTILE_95: f64 = 1.959_964;
 /// Up to this many pairs the ranks are counted out. Their number is below 2 to the 53rd then, so
@@ -36,8 +38,16 @@ pub fn corrected(p_values: &[f64]) -> Vec<f64> {
     corrected
 }
 
+/// The smallest p-value that samples of these sizes can have: all of one above all of the other.
+pub fn p_value_min(first: usize, second: usize) -> f64 {
+    let (few, many) = (first.min(second), first.max(second));
+    let orders: f64 =
+        (1..=few).map(|step| float(many + step) / float(step)).product::<f64>().max(2.0);
+    2.0 / orders
+}
+
 /// How two samples differ.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// The second as a multiple of the first: the median of all ratios between the two.
     pub ratio: f64,
@@ -213,9 +223,8 @@ mod tests {
 
     #[test]
     fn few_values_are_judged_by_counting_out_their_orders() {
-        let p_value = |first: &[f64], second: &[f64]| {
-            Difference::between(first, second).unwrap().p_value
-        };
+        let p_value =
+            |first: &[f64], second: &[f64]| Difference::between(first, second).unwrap().p_value;
         // Four below four: 2 of the 70 orders are so far apart.
         let apart = p_value(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]);
         assert!((apart - 2.0 / 70.0).abs() < 1e-12, "{apart}");
@@ -225,6 +234,13 @@ mod tests {
         assert!((nearly - 4.0 / 252.0).abs() < 1e-12, "{nearly}");
         let mixed = p_value(&[1.0, 4.0, 5.0, 8.0], &[2.0, 3.0, 6.0, 7.0]);
         assert!((mixed - 1.0).abs() < 1e-12, "{mixed}");
+    }
+
+    #[test]
+    fn few_values_cannot_say_much_however_they_lie() {
+        assert!((p_value_min(4, 4) - 2.0 / 70.0).abs() < 1e-12);
+        assert!((p_value_min(5, 4) - 2.0 / 126.0).abs() < 1e-12);
+        assert!(p_value_min(200, 300) < 1e-9);
     }
 
     #[test]

@@ -91,7 +91,11 @@ impl Verdict {
                      had room{}: lower the rate, or allow more connections or depth",
                     lag.p99_us,
                     generator.cores,
-                    if totals.lost > 0 { format!(", {} were lost", totals.lost) } else { "".into() }
+                    if totals.lost > 0 {
+                        format!(", {} were lost", totals.lost)
+                    } else {
+                        String::new()
+                    }
                 ));
             }
         }
