@@ -101,7 +101,8 @@ fn a_run_whose_plan_could_not_be_kept_is_shown_and_ends_with_three() {
     let plan = file("silent.toml", &plan);
     let Ended { status, out, .. } = load(["run", "--plan", plan.to_str().unwrap()]);
     assert_eq!(status, 3, "{out}");
-    assert!(out.contains("BEYOND   only ") && out.contains("timeout 1"), "{out}");
+    // Whose fault it is depends on how busy the machine of the test is.
+    assert!(out.contains("  only ") && out.contains("timeout 1"), "{out}");
 }
 
 #[test]
