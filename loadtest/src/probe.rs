@@ -21,6 +21,10 @@ const DRAIN_MIN: Duration = Duration::from_secs(1);
 /// percentile of answers says nothing of a server that leaves more than that unanswered.
 const ERRORS_MAX: f64 = 0.01;
 
+/// How often a run that the generator spoiled is done again before its rate is given up: a hiccup of
+/// the machine goes by, a generator that is at its end does not.
+const REPEATS_MAX: u32 = 2;
+
 /// The run that tries a rate: of one phase, and with a brief end. A rate that is too high leaves
 /// much unanswered, and twice the longest latency that is allowed is enough to know it.
 pub fn trial_plan(plan: &Plan, rate: f64, span: Span) -> Plan {
@@ -100,7 +104,8 @@ impl Found {
 }
 
 /// Searches with runs that `run` does at the rates it is handed, in requests a second; `tell` hears
-/// of each when it is over.
+/// of each when it is over. A run that the generator spoiled is done again, at most twice, and does
+/// not count against the bounds of the search.
 ///
 /// # Errors
 ///
@@ -112,12 +117,21 @@ pub fn search<E>(
 ) -> Result<Found, E> {
     let mut search = Search::new(bounds);
     let mut probes = Vec::new();
+    let mut number = 0;
     while let Some(rate) = search.next_rate() {
-        let trial = run(rate)?;
-        search.tell(trial.has_passed());
-        let probe = Probe { number: search.runs(), rate, trial };
-        tell(&probe);
-        probes.push(probe);
+        let mut repeats = 0;
+        loop {
+            number += 1;
+            let probe = Probe { number, rate, trial: run(rate)? };
+            tell(&probe);
+            let (is_valid, has_passed) = (probe.trial.is_valid, probe.trial.has_passed());
+            probes.push(probe);
+            if is_valid || repeats == REPEATS_MAX {
+                search.tell(has_passed);
+                break;
+            }
+            repeats += 1;
+        }
     }
     // Without a next rate there is an answer.
     let answer = search.answer().unwrap_or(Answer::TooSlow);
@@ -202,6 +216,26 @@ mod tests {
         let found = found.unwrap();
         let Answer::Found { rate, .. } = found.answer else { panic!("{found:?}") };
         assert!(rate <= 2_000.0 && !found.limit().unwrap().trial.is_valid);
+    }
+
+    #[test]
+    fn a_hiccup_of_the_generator_does_not_cost_the_server_its_rate() {
+        let mut server = bears(5_000.0);
+        let mut runs = 0;
+        let found = search(
+            bounds(),
+            |rate| {
+                runs += 1;
+                let trial = server(rate)?;
+                Ok::<_, String>(Trial { is_valid: runs % 3 != 0, ..trial })
+            },
+            |_| {},
+        );
+        let found = found.unwrap();
+        let Answer::Found { rate, passes: 3, .. } = found.answer else { panic!("{found:?}") };
+        assert!(rate <= 5_000.0 && rate * 1.02 >= 5_000.0, "{rate}");
+        assert!(found.limit().unwrap().trial.is_valid, "{:?}", found.limit());
+        assert_eq!(found.probes.len(), runs);
     }
 
     #[test]

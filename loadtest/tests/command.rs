@@ -182,7 +182,8 @@ fn a_search_shows_each_run_and_answers_with_its_confidence() {
         "--confirmations=2",
         "--runs-max=4",
     ]);
-    assert!((1..=4).contains(&said.lines().count()), "{said}");
+    // A run that the generator spoiled is done again, at most twice.
+    assert!((1..=12).contains(&said.lines().count()), "{said}");
     for (number, line) in (1..).zip(said.lines()) {
         assert!(line.starts_with(&format!("run {number:>3}")), "{line}");
     }

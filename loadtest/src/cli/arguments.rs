@@ -155,7 +155,8 @@ pub(super) struct SearchArguments {
     /// How many runs in a row have to pass at the answer.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().confirmations)]
     confirmations: u32,
-    /// Runs altogether, after which the best that is known is the answer.
+    /// Runs altogether, after which the best that is known is the answer; those that the generator
+    /// spoiled are done again and not counted.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().runs_max)]
     runs_max: u32,
 }

@@ -10,6 +10,7 @@ use corelane_load::forecast::{Measured, SizeOf, Survey};
 use corelane_load::plan::Plan;
 use corelane_load::report::capacity;
 use corelane_load::result::{Manifest, RunResult};
+use corelane_load::search::Answer;
 use corelane_load::sweep::SweepResult;
 use corelane_load::target::Era;
 use serde::Serialize;
@@ -42,6 +43,9 @@ pub(super) struct CapacityArguments {
     /// Memory that a machine has, in GiB.
     #[arg(long, value_name = "GIB")]
     memory_per_machine: Option<f64>,
+    /// Take sweeps too that the generator limited, or whose rate was not confirmed.
+    #[arg(long)]
+    even_invalid: bool,
     /// Where all of it goes, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -71,7 +75,7 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, Failur
     let wanted = arguments.wanted()?;
     let mut found = Vec::new();
     for result in &arguments.results {
-        found.push(read(result, arguments.size_of)?);
+        found.push(read(result, arguments)?);
     }
     let mut thresholds: Vec<&str> = found.iter().map(|it| it.threshold.as_str()).collect();
     thresholds.dedup();
@@ -122,16 +126,20 @@ fn best(found: Vec<Found>) -> Vec<Measured> {
 }
 
 /// Reads `FILE` or `SIZE=FILE`.
-fn read(argument: &str, size_of: SizeOf) -> Result<Found, Failure> {
+fn read(argument: &str, arguments: &CapacityArguments) -> Result<Found, Failure> {
+    let &CapacityArguments { size_of, even_invalid, .. } = arguments;
     let sized = argument.split_once('=').and_then(|(size, path)| {
         Some((size.parse::<f64>().ok().filter(|size| size.is_finite() && *size > 0.0)?, path))
     });
     let path = sized.map_or(argument, |(_, path)| path);
     let (mut measured, plan, manifest, is_run) = match Kept::read(Path::new(path))? {
         Kept::Run(result) => (of_run(path, &result)?, result.plan, result.manifest, true),
-        Kept::Sweep(result) => (of_sweep(path, &result)?, result.plan, result.manifest, false),
+        Kept::Sweep(result) => {
+            (of_sweep(path, &result, even_invalid)?, result.plan, result.manifest, false)
+        }
     };
-    measured.name = path.into();
+    // What of a point is to be known beside its numbers stands behind its name.
+    measured.name = format!("{path}{}", measured.name);
     measured.connections = plan.connections as u64;
     measured.size = sized.map_or_else(|| size(&plan, &manifest, size_of), |(size, _)| size);
     Ok(Found {
@@ -176,16 +184,36 @@ fn of_run(path: &str, result: &RunResult) -> Result<Measured, Failure> {
 }
 
 /// A sweep says what it found, and what the runs at its parts cost.
-fn of_sweep(path: &str, result: &SweepResult) -> Result<Measured, Failure> {
-    let rate = result.search.answer.rate().ok_or_else(|| {
+fn of_sweep(path: &str, result: &SweepResult, even_invalid: bool) -> Result<Measured, Failure> {
+    let search = &result.search;
+    let rate = search.answer.rate().ok_or_else(|| {
         format!("{path} has found no rate: a server that bears none has no capacity")
     })?;
+    let is_confirmed = matches!(search.answer, Answer::Found { .. });
+    let limit = search.limit().filter(|probe| !probe.trial.is_valid);
+    let doubt = match (is_confirmed, limit) {
+        (_, Some(probe)) => {
+            Some(format!("its limit was the generator's: {}", probe.trial.against.join("; ")))
+        }
+        (false, None) => Some("its rate was not confirmed".into()),
+        (true, None) => None,
+    };
+    if let (Some(doubt), false) = (&doubt, even_invalid) {
+        return Err(format!(
+            "{path} counts for little, {doubt}; measure again, or write \
+                            --even-invalid"
+        )
+        .into());
+    }
+    let is_ceiling = matches!(search.answer, Answer::Found { is_ceiling: true, .. });
+    let is_least = is_ceiling || doubt.is_some();
     // What an answer costs at the highest part is closest to what it costs at the whole.
     let steps = result.steps.iter().rev();
     let mut costs = steps.filter_map(|step| step.spread(|run| Some(run.server?.cpu_us_per_answer)));
     let runs = result.steps.iter().flat_map(|step| &step.runs);
     let resident = runs.filter_map(|run| Some(run.server?.resident_bytes_max)).max();
     Ok(Measured {
+        name: if is_least { " (at least)".into() } else { String::new() },
         rate,
         cores_used: costs.next().map(|cost| cost.median * rate / 1e6),
         resident_bytes: resident.filter(|bytes| *bytes > 0),

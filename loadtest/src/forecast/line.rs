@@ -1,4 +1,7 @@
 //! A straight line through points: what memory does with connections.
+//!
+//! What it keeps true: neither its base nor its slope is negative, because nothing real is; what that
+//! costs shows in the residuals.
 
 use serde::Serialize;
 
@@ -33,7 +36,16 @@ impl Line {
         let along: f64 =
             points.iter().map(|(place, value)| (place - middle) * (value - level)).sum();
         let slope = along / spread;
-        let mut line = Self { base: slope.mul_add(-middle, level), slope, residuals: Vec::new() };
+        let (base, slope) = match slope.mul_add(-middle, level) {
+            _ if slope < 0.0 => (level, 0.0),
+            base if base < 0.0 => {
+                let products: f64 = points.iter().map(|(place, value)| place * value).sum();
+                let squares: f64 = points.iter().map(|(place, _)| place.powi(2)).sum();
+                (0.0, products / squares)
+            }
+            base => (base, slope),
+        };
+        let mut line = Self { base, slope, residuals: Vec::new() };
         line.residuals =
             points.iter().map(|(place, value)| line.at(*place) / value - 1.0).collect();
         Some(line)
@@ -68,6 +80,16 @@ mod tests {
         assert!((line.slope - 1.5).abs() < 1e-12 && (line.base - 1.75).abs() < 1e-12);
         assert!((line.residuals[0] + 0.125).abs() < 1e-12, "{line:?}");
         assert!((line.residual_max() - 0.125).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_line_that_would_fall_below_nothing_is_held_there() {
+        let falling = Line::of(&[(1.0, 30.0), (2.0, 20.0), (3.0, 10.0)]).unwrap();
+        assert!((falling.base - 20.0).abs() < 1e-12 && falling.slope.abs() < f64::EPSILON);
+        // By hand: (10·1 + 20·15) / (100 + 400).
+        let steep = Line::of(&[(10.0, 1.0), (20.0, 15.0)]).unwrap();
+        assert!(steep.base.abs() < f64::EPSILON && (steep.slope - 0.62).abs() < 1e-12);
+        assert!(steep.residual_max() > 1.0);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!                       └─▶ line of memory     ──┘
 //! ```
 //!
-//! What it keeps true: where the law has nothing to say (too few sizes), the lowest that a core was
-//! seen to bear is counted with, and the answer says so; how far a number lies beyond what was
+//! What it keeps true: where the law has nothing to say (too few sizes, or points that it does not
+//! follow), the lowest that a core was seen to bear is counted with, and the answer says so; how far a number lies beyond what was
 //! measured goes with it ([`Reach`]).
 //!
 //! What it does not do: read results, or write tables. It knows numbers only.
@@ -19,6 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use self::line::Line;
 use crate::scalability::{Fit, Point};
+
+/// A law that is further than this from one of its points, as a part of the point, is not counted
+/// with.
+pub const RESIDUAL_MAX: f64 = 0.15;
 
 /// What the sizes are counts of.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -111,6 +115,11 @@ impl Survey {
         let seen = points.iter().filter_map(|it| Some((float(it.connections), it.resident_bytes?)));
         let seen: Vec<(f64, f64)> = seen.map(|(at, bytes)| (at, float(bytes))).collect();
         Self { size_of, points, fit, unfit, memory: Line::of(&seen) }
+    }
+
+    /// The law, where it follows its points well enough to be counted with.
+    pub fn law(&self) -> Option<&Fit> {
+        self.fit.as_ref().filter(|fit| fit.residual_max() <= RESIDUAL_MAX)
     }
 
     /// The largest size that was measured.

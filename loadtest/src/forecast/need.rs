@@ -146,7 +146,7 @@ type Cores = (Basis, Reach, u64, Option<u64>);
 
 /// What bears the rate.
 fn cores(survey: &Survey, wanted: &Wanted, rate: f64) -> Result<Cores, Unknown> {
-    match (survey.size_of, &survey.fit) {
+    match (survey.size_of, survey.law()) {
         (SizeOf::Cores, Some(fit)) => by_core_law(survey, fit, wanted, rate),
         (SizeOf::Connections, Some(fit)) => by_connection_law(survey, fit, wanted, rate),
         _ => {
@@ -328,6 +328,16 @@ mod tests {
         unwatched.size_of = SizeOf::Workers;
         unwatched.points.iter_mut().for_each(|point| point.cores_used = None);
         assert!(Need::of(&unwatched, &WANTED).unwrap_err().to_string().contains("--pid"));
+    }
+
+    #[test]
+    fn a_law_that_does_not_follow_its_points_is_not_counted_with() {
+        let mut survey = survey(SizeOf::Cores, &law(1_000.0, 0.0, 0.0), &[1.0, 2.0, 4.0]);
+        survey.points[1].rate = 200.0;
+        let survey = Survey::of(survey.size_of, survey.points);
+        assert!(survey.fit.is_some() && survey.law().is_none());
+        let need = Need::of(&survey, &WANTED).unwrap();
+        assert_eq!(need.basis, Basis::Sum { core_rate: 100.0 });
     }
 
     #[test]

@@ -5,13 +5,11 @@ use super::curve;
 use super::sweep::short;
 use crate::forecast::line::Line;
 use crate::forecast::need::{Basis, Need, Resource, Unknown, Wanted};
-use crate::forecast::{Measured, Reach, SizeOf, Survey};
+use crate::forecast::{Measured, RESIDUAL_MAX, Reach, SizeOf, Survey};
 use crate::scalability::Fit;
 
 /// A law whose largest residual is below this follows its points closely.
 const RESIDUAL_CLOSE: f64 = 0.05;
-/// Above this it does not follow them.
-const RESIDUAL_ROUGH: f64 = 0.15;
 
 /// The points of a survey, their law, its worth, and what a core bears. `threshold` says what the
 /// rates keep, and `has_sessions` whether a connection is a session.
@@ -97,10 +95,12 @@ fn law(survey: &Survey, fit: &Fit) -> Vec<String> {
     let worst = fit.residual_max();
     let is_exact = survey.points.len() <= 3;
     let follows = match worst {
+        worst if worst > RESIDUAL_MAX => {
+            "the law does not follow its points: it is not counted with"
+        }
         _ if is_exact => "as many points as unknowns: the residuals say little, measure more sizes",
         worst if worst <= RESIDUAL_CLOSE => "the law follows its points closely",
-        worst if worst <= RESIDUAL_ROUGH => "the law follows its points roughly",
-        _ => "the law does not follow its points: trust none of its numbers",
+        _ => "the law follows its points roughly",
     };
     let largest = survey.size_max();
     let points: Vec<(f64, f64)> = survey.points.iter().map(|it| (it.size, it.rate)).collect();
@@ -180,7 +180,7 @@ fn arithmetic(survey: &Survey, wanted: &Wanted, need: &Need) -> Vec<String> {
              connections for each {server_cores} cores{mark}"
         ),
         Basis::Sum { core_rate } => format!(
-            "core     {core_rate:.1}/s, and cores add up: nothing says yet how this scales{mark}"
+            "core     {core_rate:.1}/s, and cores add up: no law says how this scales{mark}"
         ),
     });
     let machines = need.machines_for_cores.zip(wanted.machine_cores);
@@ -189,16 +189,18 @@ fn arithmetic(survey: &Survey, wanted: &Wanted, need: &Need) -> Vec<String> {
             format!("cores    {cores}, the fewest that bear {rate:.1}/s")
         }
         (Basis::CoreLaw { rate: bears, .. }, Some((machines, each))) => format!(
-            "cores    {rate:.1} ÷ {bears:.1} = {:.2} → {machines} machines × {each} = {cores} cores",
-            rate / bears
+            "cores    {rate:.1} ÷ {bears:.1} = {:.2} → {} × {each} = {cores} cores",
+            rate / bears,
+            counted(machines, "machine")
         ),
         (Basis::ConnectionLaw { core_rate, .. } | Basis::Sum { core_rate }, machines) => {
             let spread = machines.map(|(machines, each)| {
-                format!("; {cores} ÷ {each} a machine → {machines} machines")
+                format!("; {cores} ÷ {each} a machine → {}", counted(machines, "machine"))
             });
             format!(
-                "cores    {rate:.1} ÷ {core_rate:.1} = {:.2} → {cores} cores{}",
+                "cores    {rate:.1} ÷ {core_rate:.1} = {:.2} → {}{}",
                 rate / core_rate,
+                counted(*cores, "core"),
                 spread.unwrap_or_default()
             )
         }
@@ -215,11 +217,12 @@ fn memory_needed(line: &Line, bytes: f64, wanted: &Wanted, need: &Need) -> Vec<S
     if let (Some(machines), Some(all)) = (need.machines_for_memory, wanted.machine_bytes) {
         let usable = whole_bytes(all) * (1.0 - wanted.headroom);
         lines.push(format!(
-            "room     {} × {:.0} B ÷ ({} usable − {}) → {machines} machines",
+            "room     {} × {:.0} B ÷ ({} usable − {}) → {}",
             wanted.connections,
             line.slope,
             size(usable),
-            size(line.base)
+            size(line.base),
+            counted(machines, "machine")
         ));
     }
     let machines = need.machines.unwrap_or(1);
@@ -239,16 +242,17 @@ fn decision(wanted: &Wanted, need: &Need) -> String {
         Resource::Cores => "the rate, by CPU",
         Resource::Memory => "the connections, by memory",
     };
-    let cores = need.cores;
+    let cores = counted(need.cores, "core");
     let each = whole_bytes(wanted.connections) / wanted.rate;
     match need.machines {
         Some(machines) => format!(
-            "answer   {cores} cores, {machines} machines; {decides}, decides; a core then serves \
+            "answer   {cores}, {}; {decides}, decides; a core then serves \
              {:.0} connections at {:.3}/s each",
-            whole_bytes(wanted.connections) / whole_bytes(cores),
+            counted(machines, "machine"),
+            whole_bytes(wanted.connections) / whole_bytes(need.cores),
             1.0 / each
         ),
-        None => format!("answer   {cores} cores; {decides}, decides"),
+        None => format!("answer   {cores}; {decides}, decides"),
     }
 }
 
@@ -261,6 +265,12 @@ fn mark(reach: Reach) -> String {
             format!(" (EXTRAPOLATION: {factor:.1} times the largest that was measured)")
         }
     }
+}
+
+/// So many of a thing.
+fn counted(count: u64, thing: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{end}")
 }
 
 fn percent(part: f64) -> String {
@@ -352,7 +362,7 @@ mod tests {
                 "7000 ÷ (1 − 0.3) = 10000.0/s to bear",
                 "12 cores bear X(12) = 5714.3/s by the law (EXTRAPOLATION: 3.0 times",
                 "10000.0 ÷ 5714.3 = 1.75 → 2 machines × 12 = 24 cores",
-                "40000 × 1024 B ÷ (716.8 MiB usable − 10.0 MiB) → 1 machines",
+                "40000 × 1024 B ÷ (716.8 MiB usable − 10.0 MiB) → 1 machine",
                 "10.0 MiB + 40000 ÷ 2 × 1024 B = 29.5 MiB a machine (EXTRAPOLATION: 5.0 times",
                 "24 cores, 2 machines; the rate, by CPU, decides",
             ],

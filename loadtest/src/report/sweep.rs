@@ -100,7 +100,7 @@ fn bracketed(step: &Step, of: fn(&StepRun) -> Option<f64>) -> String {
 }
 
 fn cell(text: &str) -> String {
-    format!("{text:>16}")
+    format!("{text:>14}")
 }
 
 fn percent(part: f64) -> String {
