@@ -71,7 +71,12 @@ fn run(p99_us: f64) -> RunResult {
         p999_us: p99_us * 2.0,
         ..Percentiles::default()
     };
-    let cost = Cost { cpu_us_per_answer: 500.0, cores: 0.5, resident_bytes_max: 64 << 20 };
+    let cost = Cost {
+        cpu_us_per_answer: 500.0,
+        cores: 0.5,
+        resident_bytes_max: 64 << 20,
+        ..Cost::default()
+    };
     let totals = Totals { span_s: 10.0, rate: 1_000.0, opened: 64, ..Totals::default() };
     let mut plan = Plan::new("tcp://127.0.0.1:1");
     plan.warm_up = "0s".parse().unwrap();
@@ -90,7 +95,12 @@ fn sweep(connections: usize, rate: f64, resident_bytes: u64) -> SweepResult {
     let mut result = run(100.0);
     result.plan.connections = connections;
     result.plan.thresholds.p99 = Some("1ms".parse().unwrap());
-    let cost = Cost { cpu_us_per_answer: 100.0, cores: 0.5, resident_bytes_max: resident_bytes };
+    let cost = Cost {
+        cpu_us_per_answer: 100.0,
+        cores: 0.5,
+        resident_bytes_max: resident_bytes,
+        ..Cost::default()
+    };
     result.server = Some(cost);
     SweepResult {
         plan: result.plan.clone(),
