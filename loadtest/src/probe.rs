@@ -21,8 +21,8 @@ const DRAIN_MIN: Duration = Duration::from_secs(1);
 /// percentile of answers says nothing of a server that leaves more than that unanswered.
 const ERRORS_MAX: f64 = 0.01;
 
-/// How often a run that the generator spoiled is done again before its rate is given up: a hiccup of
-/// the machine goes by, a generator that is at its end does not.
+/// How often a run that the generator spoiled is done again before its rate is given up: a hiccup
+/// of the machine goes by, a generator that is at its end does not.
 const REPEATS_MAX: u32 = 2;
 
 /// The run that tries a rate: of one phase, and with a brief end. A rate that is too high leaves

@@ -160,7 +160,8 @@ pub fn order(parts: usize, rounds: u32) -> impl Iterator<Item = (u32, usize)> {
     })
 }
 
-/// Runs at the parts of `rate` with what `run` does at the rates it is handed, in requests a second;
+/// Runs at the parts of `rate` with what `run` does at the rates it is handed, in requests a
+/// second;
 /// `tell` hears of each run when it is over: the round, counted from one, the part, and the result.
 ///
 /// # Errors

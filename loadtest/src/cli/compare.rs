@@ -14,8 +14,8 @@ use serde::Serialize;
 use super::results::read_run;
 use super::{Failure, MISSED, complain, keep};
 
-/// Status 0: nothing is significantly worse; 1: something is, by more than the tolerance; 2: nothing
-/// was compared.
+/// Status 0: nothing is significantly worse; 1: something is, by more than the tolerance; 2:
+/// nothing was compared.
 #[derive(Args, Debug)]
 pub(super) struct CompareArguments {
     /// Results of run, each of one file; the first is what the others are compared with.

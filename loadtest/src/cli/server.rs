@@ -4,8 +4,8 @@
 //! What it keeps true: a server that was started is ended whatever happens to the command, politely
 //! first; one that listened already is never taken for the one that was started.
 //!
-//! What it does not do: outlive a signal that ends this program at once (`SIGKILL`); then the server
-//! goes on.
+//! What it does not do: outlive a signal that ends this program at once (`SIGKILL`); then the
+//! server goes on.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -111,8 +111,8 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Ends a server that was started: asks it to (`SIGTERM`), and kills it where that does not help
-    /// in time. It was not waited for until now, so its number is still its own.
+    /// Ends a server that was started: asks it to (`SIGTERM`), and kills it where that does not
+    /// help in time. It was not waited for until now, so its number is still its own.
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
         let is_over = |child: &mut Child| !matches!(child.try_wait(), Ok(None));

@@ -104,8 +104,8 @@ fn members(result: &RunResult) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::result;
     use super::*;
+    use crate::comparison::tests::result;
     use crate::target::Era;
 
     #[test]

@@ -146,8 +146,8 @@ const QUESTIONS: [Question; 6] = [
     },
 ];
 
-/// What a second without an answer counts as: ratios of rates need something to divide by, and ranks
-/// only need it to be less than one.
+/// What a second without an answer counts as: ratios of rates need something to divide by, and
+/// ranks only need it to be less than one.
 const ANSWERS_MIN: f64 = 0.5;
 
 #[expect(clippy::cast_precision_loss, reason = "counts and bytes for people")]
@@ -164,8 +164,8 @@ fn mebibytes(bytes: u64) -> Option<f64> {
 }
 
 impl Comparison {
-    /// The figures of two sides, each of one result or more. They are not judged yet: that takes all
-    /// comparisons that are made together.
+    /// The figures of two sides, each of one result or more. They are not judged yet: that takes
+    /// all comparisons that are made together.
     pub fn between(base: &[RunResult], new: &[RunResult]) -> Self {
         let witness = match (base, new) {
             ([_], [_]) => Witness::Second,

@@ -1,7 +1,7 @@
 //! A straight line through points: what memory does with connections.
 //!
-//! What it keeps true: neither its base nor its slope is negative, because nothing real is; what that
-//! costs shows in the residuals.
+//! What it keeps true: neither its base nor its slope is negative, because nothing real is; what
+//! that costs shows in the residuals.
 
 use serde::Serialize;
 

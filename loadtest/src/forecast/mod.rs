@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What it keeps true: where the law has nothing to say (too few sizes, or points that it does not
-//! follow), the lowest that a core was seen to bear is counted with, and the answer says so; how far a number lies beyond what was
-//! measured goes with it ([`Reach`]).
+//! follow), the lowest that a core was seen to bear is counted with, and the answer says so; how
+//! far a number lies beyond what was measured goes with it ([`Reach`]).
 //!
 //! What it does not do: read results, or write tables. It knows numbers only.
 

@@ -5,8 +5,8 @@
 //!
 //! - sizes are cores, and there is a law: a machine bears what the law says of its cores, and where
 //!   that is past the peak, what it says of the peak;
-//! - sizes are connections, there is a law, and the server's CPU is known: the connections are spread
-//!   over so many servers like the measured one that each bears its share;
+//! - sizes are connections, there is a law, and the server's CPU is known: the connections are
+//! spread over so many servers like the measured one that each bears its share;
 //! - else a core bears the least that one was seen to bear, and cores add up.
 
 use serde::Serialize;
@@ -242,8 +242,8 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Measured;
     use super::*;
+    use crate::forecast::Measured;
 
     fn law(rate: f64, contention: f64, coherence: f64) -> Fit {
         Fit { rate, contention, coherence, residuals: Vec::new() }

@@ -107,7 +107,8 @@ fn law(survey: &Survey, fit: &Fit) -> Vec<String> {
     let drawn = curve::draw(&points, |size| fit.throughput(size));
     vec![
         format!(
-            "law      X(n) = {rate:.1}·n / (1 + {contention:.6}·(n − 1) + {coherence:.3e}·n·(n − 1))"
+            "law      X(n) = {rate:.1}·n / (1 + {contention:.6}·(n − 1) + \
+             {coherence:.3e}·n·(n − 1))"
         ),
         format!("peak     {peak}"),
         format!(

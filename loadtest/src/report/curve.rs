@@ -9,7 +9,8 @@ const ROWS: usize = 12;
 /// From this ratio of the largest size to the smallest on, sizes are drawn by their logarithms.
 const LOGARITHMIC_FROM: f64 = 32.0;
 
-/// Points of a size and a value (`o`), and the law: `·` up to the largest size that was measured and
+/// Points of a size and a value (`o`), and the law: `·` up to the largest size that was measured
+/// and
 /// `:` behind it, up to twice that size. Both are above zero.
 pub fn draw(points: &[(f64, f64)], law: impl Fn(f64) -> f64) -> String {
     let sizes = || points.iter().map(|(size, _)| *size);
