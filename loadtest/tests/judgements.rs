@@ -5,10 +5,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test sets up for itself has to be there")]
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use corelane::protocol::message::ServerInfo;
+use corelane::server::{Options, Server};
+use corelane::service::demo;
 use corelane_load::plan::{Plan, SweepPlan};
 use corelane_load::probe::{Found, Probe, Trial};
 use corelane_load::result::{Cost, Manifest, Percentiles, RunResult, Totals, Verdict};
@@ -263,6 +266,27 @@ fn sweep_once(target: &str, path: &str) {
     assert!(run.server.is_some_and(|cost| cost.resident_bytes_max > 0));
     assert_says(&out, &["p99.9 us", "RSS MiB", "50 %", "100 %", "of 1"]);
     assert_eq!(said.lines().filter(|line| line.starts_with("round")).count(), 2, "{said}");
+}
+
+#[test]
+fn a_search_ends_where_not_every_connection_opens() {
+    let mut options = Options::default();
+    options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    options.tcp.connections_max = 1;
+    options.http.address = None;
+    options.engine.shards = Some(1);
+    let catalog = demo::catalog(ServerInfo::new("full", "1")).unwrap();
+    let running = Server::new(catalog).options(options).start().unwrap();
+    let target = format!("tcp://{}", running.addresses()[0].1);
+    // In the legacy era a connection is open when its session is.
+    let flags = ["--era=legacy", "--connections=2", "--connect-max=300ms", "--errors-max=0"];
+    let flags = flags.into_iter().chain(["--warm-up=0s", "--quiet"]);
+    for command in ["search", "sweep"] {
+        let ended = load([command, &target].into_iter().chain(flags.clone()));
+        assert_fruitless(&ended, &[&target, "only 1 of 2 connections", "--connections"]);
+    }
+    running.handle().drain();
+    running.join().unwrap();
 }
 
 #[test]

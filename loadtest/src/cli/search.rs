@@ -40,7 +40,7 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Does one run without a word.
+/// Does one run of a search without a word. Where connections do not open no rate is worth trying.
 pub(super) fn run_once(
     plan: Plan,
     load: &LoadArguments,
@@ -51,5 +51,16 @@ pub(super) fn run_once(
     let finding = generator::run(&job, crew, watched, |_, _| {});
     let finding = finding.map_err(|fruitless| about(&plan, &fruitless))?;
     let manifest = Manifest::of(&finding, clock::unix_ms());
-    Ok(RunResult::new(plan, manifest, &finding))
+    let result = RunResult::new(plan, manifest, &finding);
+    let (opened, wanted) = (result.totals.opened, result.plan.connections);
+    if opened < wanted as u64 {
+        let why = result.totals.refused.as_deref().unwrap_or("no time was left");
+        let target = &result.plan.target;
+        return Err(format!(
+            "{target}: only {opened} of {wanted} connections opened: {why}; let both sides have \
+             more, or ask for fewer (--connections)"
+        )
+        .into());
+    }
+    Ok(result)
 }

@@ -6,7 +6,7 @@
 //! - sizes are cores, and there is a law: a machine bears what the law says of its cores, and where
 //!   that is past the peak, what it says of the peak;
 //! - sizes are connections, there is a law, and the server's CPU is known: the connections are
-//! spread over so many servers like the measured one that each bears its share;
+//!   spread over so many servers like the measured one that each bears its share;
 //! - else a core bears the least that one was seen to bear, and cores add up.
 
 use serde::Serialize;

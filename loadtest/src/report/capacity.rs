@@ -216,7 +216,7 @@ fn arithmetic(survey: &Survey, wanted: &Wanted, need: &Need) -> Vec<String> {
 fn memory_needed(line: &Line, bytes: f64, wanted: &Wanted, need: &Need) -> Vec<String> {
     let mut lines = Vec::new();
     if let (Some(machines), Some(all)) = (need.machines_for_memory, wanted.machine_bytes) {
-        let usable = whole_bytes(all) * (1.0 - wanted.headroom);
+        let usable = float(all) * (1.0 - wanted.headroom);
         lines.push(format!(
             "room     {} × {:.0} B ÷ ({} usable − {}) → {}",
             wanted.connections,
@@ -244,14 +244,13 @@ fn decision(wanted: &Wanted, need: &Need) -> String {
         Resource::Memory => "the connections, by memory",
     };
     let cores = counted(need.cores, "core");
-    let each = whole_bytes(wanted.connections) / wanted.rate;
+    let each = wanted.rate / float(wanted.connections);
     match need.machines {
         Some(machines) => format!(
             "answer   {cores}, {}; {decides}, decides; a core then serves \
-             {:.0} connections at {:.3}/s each",
+             {} connections at {each:.3}/s each",
             counted(machines, "machine"),
-            whole_bytes(wanted.connections) / whole_bytes(need.cores),
-            1.0 / each
+            short(float(wanted.connections) / float(need.cores))
         ),
         None => format!("answer   {cores}; {decides}, decides"),
     }
@@ -289,7 +288,7 @@ fn size(bytes: f64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-const fn whole_bytes(count: u64) -> f64 {
+const fn float(count: u64) -> f64 {
     count as f64
 }
 
