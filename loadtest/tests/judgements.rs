@@ -281,8 +281,8 @@ fn a_search_ends_where_not_every_connection_opens() {
     // In the legacy era a connection is open when its session is.
     let flags = ["--era=legacy", "--connections=2", "--connect-max=300ms", "--errors-max=0"];
     let flags = flags.into_iter().chain(["--warm-up=0s", "--quiet"]);
-    for command in ["search", "sweep"] {
-        let ended = load([command, &target].into_iter().chain(flags.clone()));
+    for (command, span) in [("search", "--span=100ms"), ("sweep", "--search-span=100ms")] {
+        let ended = load([command, &target, span].into_iter().chain(flags.clone()));
         assert_fruitless(&ended, &[&target, "only 1 of 2 connections", "--connections"]);
     }
     running.handle().drain();
