@@ -4,8 +4,8 @@
 //! What it keeps true: a server that was started is ended whatever happens to the command, politely
 //! first; one that listened already is never taken for the one that was started.
 //!
-//! What it does not do: see to a server when a signal ends this program. The interrupt of a terminal
-//! reaches the server too; after any other signal it goes on.
+//! What it does not do: see to a server when a signal ends this program. The interrupt of a
+//! terminal reaches the server too; after any other signal it goes on.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
