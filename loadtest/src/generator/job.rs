@@ -48,6 +48,9 @@ pub struct Limits {
     pub connecting_max: usize,
     /// How long an answer may take. Default 10 s.
     pub answer_max: Duration,
+    /// How long what is still open is waited for after the last request was due; what is open then
+    /// has timed out. Default as long as an answer may take.
+    pub drain_max: Option<Duration>,
     /// Requests that may wait for a connection with room, each worker. What comes beyond is
     /// counted as unsent. Cost: 8 bytes each. Default 1,000,000.
     pub due_max: usize,
@@ -66,10 +69,18 @@ impl Default for Limits {
             connect_max: Duration::from_secs(30),
             connecting_max: 128,
             answer_max: Duration::from_secs(10),
+            drain_max: None,
             due_max: 1_000_000,
             retry_after: Duration::from_millis(100),
             spin_max: Duration::from_micros(100),
         }
+    }
+}
+
+impl Limits {
+    /// How long the end of a run may take.
+    pub fn drain(&self) -> Duration {
+        self.drain_max.unwrap_or(self.answer_max)
     }
 }
 

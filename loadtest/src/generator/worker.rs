@@ -179,7 +179,7 @@ impl<R: Ring> Worker<R> {
             self.arrivals = Some(arrivals.peekable());
         }
         let mut next = begin.after(SECOND);
-        let last = end.after(self.job.limits.answer_max);
+        let last = end.after(self.job.limits.drain());
         loop {
             if self.now >= end && self.stage == Stage::Driving {
                 self.stage = Stage::Draining;
@@ -211,7 +211,11 @@ impl<R: Ring> Worker<R> {
         for _ in self.due.drain(..).filter(|intended| *intended >= from) {
             period.outcomes.fail(Failure::Unsent);
         }
-        for _ in self.arrivals.iter_mut().flatten().filter(|intended| *intended >= from) {
+        let unseen = self.arrivals.iter_mut().flatten();
+        for intended in unseen.filter(|intended| *intended >= from) {
+            // Nobody looked at it in time, which is nobody's fault but the generator's.
+            let lag = self.now.since(intended).as_nanos();
+            period.lag.saturating_record(u64::try_from(lag).unwrap_or(u64::MAX));
             period.due += 1;
             period.outcomes.fail(Failure::Unsent);
         }

@@ -33,6 +33,7 @@ pub mod phase;
 pub mod readers;
 pub mod sources;
 pub mod span;
+pub mod sweep;
 pub mod thresholds;
 
 pub mod connect;
@@ -49,6 +50,7 @@ pub use self::phase::PhasePlan;
 pub use self::readers::ReadersPlan;
 pub use self::sources::Sources;
 pub use self::span::Span;
+pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
 use crate::dialogue::{Call, Speech};
 use crate::generator::{Drive, Job, Limits};
@@ -108,6 +110,10 @@ pub struct Plan {
     /// zero where its cores are needed by others. Default 100 µs.
     #[serde(default = "spin_max")]
     pub spin_max: Span,
+    /// How long what is still open is waited for after the last request was due; what is open then
+    /// has timed out. Default as long as an answer may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_max: Option<Span>,
     /// Further fields of HTTP, for instance `Authorization`.
     #[serde(default)]
     pub fields: Vec<(String, String)>,
@@ -132,6 +138,9 @@ pub struct Plan {
     /// How connections are opened. Default: as fast as the server accepts, 128 at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<ConnectPlan>,
+    /// What `corelane-load sweep` does with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepPlan>,
 }
 
 const fn connections() -> usize {
@@ -178,6 +187,7 @@ impl Plan {
             connect_max: connect_max(),
             answer_max: answer_max(),
             spin_max: spin_max(),
+            drain_max: None,
             fields: Vec::new(),
             phases: Vec::new(),
             calls: Vec::new(),
@@ -186,6 +196,7 @@ impl Plan {
             listen: None,
             thresholds: Thresholds::default(),
             connect: None,
+            sweep: None,
         }
     }
 
@@ -289,6 +300,7 @@ impl Plan {
                 connecting_max: opening.at_once,
                 answer_max: self.answer_max.duration(),
                 spin_max: self.spin_max.duration(),
+                drain_max: self.drain_max.map(Span::duration),
                 ..Limits::default()
             },
             churn,
@@ -366,6 +378,8 @@ mod tests {
         whole.thresholds.p99 = Some(Span::seconds(1));
         let sources = vec!["127.0.0.2-127.0.0.5".parse().unwrap(), "::1".parse().unwrap()];
         whole.connect = Some(ConnectPlan { sources, rate: Some(5.0), at_once: 9 });
+        whole.drain_max = Some(Span::seconds(1));
+        whole.sweep = Some(SweepPlan { rounds: 5, ..SweepPlan::default() });
         let written = toml::to_string(&whole).unwrap();
         assert_eq!(plan(&written).unwrap(), whole);
     }

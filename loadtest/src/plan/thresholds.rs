@@ -30,3 +30,10 @@ pub struct Thresholds {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
+
+impl Thresholds {
+    /// The longest latency that any of them allows; none where none bounds a latency.
+    pub fn latency_max(&self) -> Option<Span> {
+        [self.p50, self.p99, self.p999].into_iter().flatten().max()
+    }
+}

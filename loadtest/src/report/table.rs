@@ -26,6 +26,9 @@ pub fn table(result: &RunResult) -> String {
     for why in &verdict.invalid {
         line(format!("INVALID  {why}"));
     }
+    for why in &verdict.beyond {
+        line(format!("BEYOND   {why}"));
+    }
     for why in &verdict.missed {
         line(format!("MISSED   {why}"));
     }

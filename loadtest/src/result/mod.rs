@@ -19,7 +19,7 @@ pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
 pub use self::openings::{OpeningsResult, ReadersResult};
-pub use self::verdict::Verdict;
+pub use self::verdict::{Fault, Verdict};
 use crate::generator::Finding;
 use crate::measure::outcome::{Failure, Outcomes};
 pub use crate::measure::second::SecondResult;
