@@ -22,6 +22,7 @@
 //! | [`probe`] | the search for it, carried out run by run |
 //! | [`scalability`] | what more cores, connections or machines would do |
 //! | [`significance`] | whether two results differ |
+//! | [`tuning`] | what of a machine bounds or spoils a load |
 
 #![forbid(unsafe_code)]
 
@@ -37,4 +38,5 @@ pub mod schedule;
 pub mod search;
 pub mod significance;
 pub mod target;
+pub mod tuning;
 pub mod wire;

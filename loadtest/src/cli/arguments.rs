@@ -25,6 +25,8 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Look for the highest rate at which a server keeps the thresholds.
     Search(Box<SearchArguments>),
+    /// Look at this machine: what of it differs from the profile in tuning/, and what that costs.
+    Check(CheckArguments),
 }
 
 /// What is asked of which server. Flags go before what a plan says.
@@ -142,6 +144,20 @@ pub(super) struct SearchArguments {
     /// Runs altogether, after which the best that is known is the answer.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().runs_max)]
     runs_max: u32,
+}
+
+/// What this machine is to bear.
+#[derive(Args, Debug)]
+pub(super) struct CheckArguments {
+    /// Connections to one address of a server, both ends on this machine.
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
+    pub(super) connections: u64,
+    /// Addresses that they come from.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) sources: u64,
+    /// The same as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 impl LoadArguments {

@@ -1,4 +1,4 @@
-//! The commands: `run` and `search`.
+//! The commands: `run`, `search` and `check`.
 //!
 //! What it keeps true: a result goes to standard output, everything else to standard error; what
 //! goes wrong is told in one line that says what and what to do; the status tells scripts what
@@ -18,6 +18,7 @@ use corelane_load::plan::Plan;
 use self::arguments::{Arguments, Command};
 
 mod arguments;
+mod check;
 mod run;
 mod search;
 
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Search(arguments) => search::search(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
     };
     match ended {
         Ok(status) => status,

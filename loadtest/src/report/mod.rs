@@ -1,5 +1,6 @@
 //! Results as people read them.
 
+pub mod check;
 pub mod progress;
 pub mod search;
 pub mod table;
