@@ -235,12 +235,11 @@ pub(crate) fn response(status: &str, body: &str) -> Vec<u8> {
 /// A frame of a server, with these first eight bits.
 pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![first];
-    match u8::try_from(payload.len()) {
-        Ok(length @ 0..126) => frame.push(length),
-        _ => {
-            frame.push(126);
-            frame.extend_from_slice(&u16::try_from(payload.len()).unwrap().to_be_bytes());
-        }
+    if let Ok(length @ 0..126) = u8::try_from(payload.len()) {
+        frame.push(length);
+    } else {
+        frame.push(126);
+        frame.extend_from_slice(&u16::try_from(payload.len()).unwrap().to_be_bytes());
     }
     frame.extend_from_slice(payload);
     frame
