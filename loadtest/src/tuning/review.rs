@@ -121,7 +121,7 @@ fn finding(
     }
 }
 
-const QUIET_PLAN: Option<&str> = Some("knob-quiet.toml");
+const WAKING_PLAN: Option<&str> = Some("knob-busy-poll.toml");
 
 fn ring(machine: &Machine) -> Option<Finding> {
     const COST: &str = "connections are carried over readiness: by the README's figures a call \
@@ -152,7 +152,7 @@ fn clock(machine: &Machine) -> Option<Finding> {
     let cost = "cores that were idle begin slowly: latencies at a low rate are longer than at a \
                 high one, and two runs differ";
     let remedy = "cpupower frequency-set -g performance, at the price of power";
-    Some(finding(knob, (machine.governors.join(", "), "performance"), (cost, remedy), QUIET_PLAN))
+    Some(finding(knob, (machine.governors.join(", "), "performance"), (cost, remedy), WAKING_PLAN))
 }
 
 /// Microseconds of waking that no plan tells from the noise of a socket.
@@ -164,7 +164,7 @@ fn sleep(machine: &Machine) -> Option<Finding> {
     let here = format!("{longest} us to wake from the deepest");
     let cost = "a request that finds its core asleep waits so much longer";
     let remedy = "cpupower idle-set -D 10 while measuring; cpupower idle-set -E undoes it";
-    Some(finding(knob, (here, "10 us or less"), (cost, remedy), QUIET_PLAN))
+    Some(finding(knob, (here, "10 us or less"), (cost, remedy), WAKING_PLAN))
 }
 
 fn swap(machine: &Machine) -> Option<Finding> {
@@ -196,7 +196,7 @@ fn nodes(machine: &Machine) -> Option<Finding> {
     let cost = "a core that reads memory of another node waits longer";
     let remedy = "keep the shards on the node of the network card: corelane serve --cpus, and for \
                   the load --cores";
-    Some(finding(knob, (machine.nodes.to_string(), "1"), (cost, remedy), QUIET_PLAN))
+    Some(finding(knob, (machine.nodes.to_string(), "1"), (cost, remedy), Some("knob-cores.toml")))
 }
 
 fn mitigations(machine: &Machine) -> Option<Finding> {
