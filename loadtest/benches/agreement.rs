@@ -10,6 +10,10 @@
 //! 30 us a call, several times what a request costs either tool. `echo` costs the server less than
 //! a request costs wrk, so that there each tool measures itself: the ratio shows by how much.
 //!
+//! A rate is that of an idle machine or it is nothing: on a shared one, whoever is kept off its core
+//! for a while lets the server run dry. So the server's share of its core stands beside it, and the
+//! calls that it answers in a second of its own CPU time, which neighbours change far less.
+//!
 //! Both are held against the counters of the server itself, which it tells at its end. A last line
 //! drives it at half of that rate in an open loop, which wrk does not have.
 
@@ -71,6 +75,29 @@ struct Found {
     rate: f64,
     /// Calls that the server has counted.
     counted: u64,
+    /// Calls that it has counted in a second of its own CPU time.
+    bound: f64,
+    /// The part of its core that it had.
+    share: f64,
+}
+
+/// One of its figures.
+type Figure = fn(&Found) -> f64;
+
+impl Found {
+    /// What a tool claims of a run of so many seconds, and what the server says of it.
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    fn new(server: Served, claimed: u64, seconds: f64) -> io::Result<Self> {
+        let cpu_s = server.process.cpu_time()?.as_secs_f64();
+        let counted = server.end()?;
+        Ok(Self {
+            claimed,
+            rate: claimed as f64 / seconds,
+            counted,
+            bound: counted as f64 / cpu_s,
+            share: cpu_s / seconds,
+        })
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -81,7 +108,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     // wrk has it from us; the workers of the generator pin themselves.
     process::pin(&[CORES.1])?;
-    println!("answers/s, median (range); what the server counted beyond what the tool claims\n");
+    println!("medians (ranges); what the server counted beyond what the tool claims\n");
     for tool in ["burn", "echo"] {
         for connections in &arguments.conns {
             compare(&arguments, tool, *connections)?;
@@ -99,20 +126,26 @@ fn compare(arguments: &Arguments, tool: &str, connections: usize) -> Result<(), 
         open.push(by_us(tool, connections, arguments.seconds, Some((own.rate / 2.0).floor()))?);
     }
     println!("{tool}, {connections} connections");
-    let rates = |found: &[Found]| found.iter().map(|one| one.rate).collect::<Vec<f64>>();
-    show("  wrk", rates(&theirs));
-    show("  corelane-load", rates(&ours));
-    let ratios = ours.iter().zip(&theirs).map(|(own, other)| own.rate / other.rate);
-    show("  corelane-load of wrk", ratios.collect());
+    let figures: [(&str, Figure); 3] = [
+        ("answers/s", |found| found.rate),
+        ("share of its core", |found| found.share),
+        ("calls a CPU second", |found| found.bound),
+    ];
+    for (name, figure) in figures {
+        show(&format!("  {name}, wrk"), theirs.iter().map(figure).collect());
+        show(&format!("  {name}, corelane-load"), ours.iter().map(figure).collect());
+        let ratios = ours.iter().zip(&theirs).map(|(own, other)| figure(own) / figure(other));
+        show(&format!("  {name}, ratio"), ratios.collect());
+    }
     for (name, found) in
-        [("wrk", &theirs), ("corelane-load", &ours), ("corelane-load, half, open", &open)]
+        [("wrk", &theirs), ("corelane-load", &ours), ("the same, half, open", &open)]
     {
         let beyond: Vec<String> = found
             .iter()
             .map(|one| format!("{:+}", i128::from(one.counted) - i128::from(one.claimed)))
             .collect();
         let claimed: u64 = found.iter().map(|one| one.claimed).sum();
-        println!("  counted beyond {name:<26} {} of {claimed}", beyond.join(" "));
+        println!("  counted beyond {name:<20} {} of {claimed}", beyond.join(" "));
     }
     println!();
     Ok(())
@@ -123,7 +156,7 @@ fn show(name: &str, mut figures: Vec<f64>) {
     figures.sort_by(f64::total_cmp);
     if let [first, .., last] = figures[..] {
         let median = figures[figures.len() / 2];
-        println!("{name:<24} {median:>12.3}  ({first:.3} … {last:.3})");
+        println!("{name:<36} {median:>12.3}  ({first:.3} … {last:.3})");
     }
 }
 
@@ -137,9 +170,7 @@ fn by_wrk(tool: &str, connections: usize, seconds: u64) -> Result<Found, Box<dyn
     if told.errors > 0 {
         return Err(format!("wrk had errors: {told:?}").into());
     }
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    let rate = told.answers as f64 / told.seconds;
-    Ok(Found { claimed: told.answers, rate, counted: server.end()? })
+    Ok(Found::new(server, told.answers, told.seconds)?)
 }
 
 /// A closed loop, or an open one at this rate.
@@ -163,7 +194,7 @@ fn by_us(
     if totals.failure_ratio > 0.0 || totals.unasked > 0 {
         return Err(format!("requests failed: {totals:?}").into());
     }
-    Ok(Found { claimed: totals.answered, rate: totals.rate, counted: server.end()? })
+    Ok(Found::new(server, totals.answered, totals.span_s)?)
 }
 
 /// A server in a process of its own.
@@ -171,8 +202,7 @@ struct Served {
     address: SocketAddr,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Ends with it.
-    _process: process::Server,
+    process: process::Server,
 }
 
 impl Served {
@@ -180,13 +210,16 @@ impl Served {
         let (process, input, output) = process::Server::start_piped(&[])?;
         let mut output = BufReader::new(output);
         let address = number(&mut output)?;
-        Ok(Self { address, input, output, _process: process })
+        Ok(Self { address, input, output, process })
     }
 
     /// Ends it; how many calls it has counted.
-    fn end(mut self) -> io::Result<u64> {
-        drop(self.input);
-        number(&mut self.output)
+    fn end(self) -> io::Result<u64> {
+        let Self { input, mut output, process, .. } = self;
+        drop(input);
+        let counted = number(&mut output);
+        drop(process);
+        counted
     }
 }
 
