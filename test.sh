@@ -3,9 +3,9 @@
 #
 # Installs the official MCP clients that tests/interop drives, the official suite that
 # tests/conformance runs, the Autobahn test suite of tests/autobahn (all below target, once), the
-# browser of tests/page and the wrk of loadtest/tests/agreement.rs, and finds the official schemas in
-# MCP_SCHEMA_DIR, a folder of REVISION/schema.json. Without that folder messages are judged by the
-# types of the schema crates alone.
+# browser of tests/page and the wrk of loadtest/tests/agreement.rs, and finds the official schemas
+# in MCP_SCHEMA_DIR, a folder of REVISION/schema.json. Without that folder messages are judged by
+# the types of the schema crates alone.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

@@ -10,9 +10,9 @@
 //! 30 us a call, several times what a request costs either tool. `echo` costs the server less than
 //! a request costs wrk, so that there each tool measures itself: the ratio shows by how much.
 //!
-//! A rate is that of an idle machine or it is nothing: on a shared one, whoever is kept off its core
-//! for a while lets the server run dry. So the server's share of its core stands beside it, and the
-//! calls that it answers in a second of its own CPU time, which neighbours change far less.
+//! A rate is that of an idle machine or it is nothing: on a shared one, whoever is kept off its
+//! core for a while lets the server run dry. So the server's share of its core stands beside it,
+//! and the calls that it answers in a second of its own CPU time, which neighbours change far less.
 //!
 //! Both are held against the counters of the server itself, which it tells at its end. A last line
 //! drives it at half of that rate in an open loop, which wrk does not have.

@@ -1,5 +1,6 @@
 //! What can be said to the commands, and the plan that it comes to.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -153,8 +154,8 @@ pub(super) struct CheckArguments {
     #[arg(long, value_name = "N", default_value_t = 60_000)]
     pub(super) connections: u64,
     /// Addresses that they come from.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) sources: u64,
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(super) sources: NonZeroU64,
     /// The same as JSON.
     #[arg(long)]
     pub(super) json: bool,

@@ -12,7 +12,7 @@ use super::{Failure, MISSED};
 
 /// Runs the command; its status.
 pub(super) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
-    let wish = Wish { connections: arguments.connections, sources: arguments.sources };
+    let wish = Wish { connections: arguments.connections, sources: arguments.sources.get() };
     let review = review(&look(Path::new("/")), wish);
     let text = if arguments.json {
         serde_json::to_string_pretty(&review)? + "\n"

@@ -1,7 +1,8 @@
 //! Reading a machine: the only place of this room that asks the system.
 //!
 //! Sources: proc(5), and below `Documentation` of Linux `admin-guide/pm/cpufreq.rst`,
-//! `admin-guide/pm/cpuidle.rst`, `admin-guide/mm/transhuge.rst`, `ABI/testing/sysfs-devices-system-cpu`.
+//! `admin-guide/pm/cpuidle.rst`, `admin-guide/mm/transhuge.rst`,
+//! `ABI/testing/sysfs-devices-system-cpu`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -143,7 +144,7 @@ mod tests {
                 ("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
                 (
                     "proc/self/limits",
-                    "Max open files  1024  20000  files\nMax locked memory unlimited unlimited bytes\n",
+                    "Max open files 1024 20000 files\nMax locked memory 64 unlimited bytes\n",
                 ),
                 ("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:   2048 kB\nSwapTotal: 4 kB\n"),
                 ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),

@@ -182,7 +182,8 @@ fn swap(machine: &Machine) -> Option<Finding> {
 fn huge_pages(machine: &Machine) -> Option<Finding> {
     let here = machine.huge_pages.as_ref().filter(|mode| *mode == "always")?;
     let knob = ("transparent huge pages", Weight::Told);
-    let cost = "resident memory grows in steps of 2 MiB: what a connection takes is told too high";
+    let cost =
+        "resident memory may grow in steps of 2 MiB: what a connection takes can be told too high";
     let remedy =
         "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled while measuring memory";
     Some(finding(knob, (here, "madvise"), (cost, remedy), Some("knob-memory.toml")))
