@@ -7,8 +7,9 @@
 //! The server is a process of its own on core 0; the two take turns in driving it from core 1 with
 //! the same bytes, each a closed loop with one request in flight on each connection. Two tools can
 //! only agree on how fast a server is where it is the server that is slow: `burn` works for about
-//! 30 us a call, several times what a request costs either tool. `echo` costs the server less than
-//! a request costs wrk, so that there each tool measures itself: the ratio shows by how much.
+//! 20 us a call, several times what a request costs either tool. `echo` costs the server less than
+//! a request costs wrk, so that there each tool measures itself; and the server does it for less
+//! the more arrives at once, which is up to the tool.
 //!
 //! A rate is that of an idle machine or it is nothing: on a shared one, whoever is kept off its
 //! core for a while lets the server run dry. So the server's share of its core stands beside it,
@@ -46,7 +47,7 @@ use self::wrk::Order;
 
 /// The cores of the server and of those that drive it.
 const CORES: (usize, usize) = (0, 1);
-/// Steps of the tool `burn`: about a nanosecond each.
+/// Steps of the tool `burn`: somewhat less than a nanosecond each.
 const STEPS: u64 = 30_000;
 
 /// What to measure.
