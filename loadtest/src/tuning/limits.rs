@@ -79,8 +79,9 @@ fn ports(machine: &Machine, wish: &Wish) -> Option<Finding> {
         wanted: format!("{} or more", wish.connections),
         cost: "connections beyond it fail: cannot assign requested address".into(),
         remedy: format!(
-            "connect from {sources} addresses (over loopback each of 127.0.0.0/8 is one), or widen \
-             the range: sysctl -w net.ipv4.ip_local_port_range='1024 65535'"
+            "connect from {sources} addresses: name them with --source (over loopback the load \
+             takes them by itself), or widen the range: sysctl -w \
+             net.ipv4.ip_local_port_range='1024 65535'"
         ),
         plan: Some("knob-ports.toml".into()),
     })
