@@ -1,5 +1,6 @@
 //! What can be said to the commands, and the plan that it comes to.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -38,6 +39,8 @@ pub(super) enum Command {
     Compare(Box<CompareArguments>),
     /// Say from results at several sizes what a target needs: cores, memory, machines.
     Capacity(Box<CapacityArguments>),
+    /// Look at this machine: what of it differs from the profile in tuning/, and what that costs.
+    Check(CheckArguments),
 }
 
 /// What is asked of which server. Flags go before what a plan says.
@@ -206,6 +209,20 @@ pub(super) struct SweepArguments {
     /// Print a table for a README instead.
     #[arg(long)]
     pub(super) markdown: bool,
+}
+
+/// What this machine is to bear.
+#[derive(Args, Debug)]
+pub(super) struct CheckArguments {
+    /// Connections to one address of a server, both ends on this machine.
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
+    pub(super) connections: u64,
+    /// Addresses that they come from.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(super) sources: NonZeroU64,
+    /// The same as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 impl LoadArguments {
