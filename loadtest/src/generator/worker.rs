@@ -159,13 +159,16 @@ impl<R: Ring> Worker<R> {
         const SECOND: Duration = Duration::from_secs(1);
         let end = begin.after(self.job.drive.span());
         self.tally.measured_from = begin.after(self.job.warm_up);
+        // Another worker may publish while this one is not awake yet.
+        self.begin_publishing(begin, end);
         while self.now < begin {
             self.turn(begin);
         }
-        // How the connections came about belongs to the run.
+        // How the connections came about belongs to the run, and what was heard on waking.
         let openings = std::mem::take(&mut self.tally.period.openings);
+        let listened = std::mem::take(&mut self.tally.period.listened);
         self.tally.period.clear();
-        self.tally.period.openings = openings;
+        (self.tally.period.openings, self.tally.period.listened) = (openings, listened);
         self.stage = Stage::Driving;
         if let Some(churning) = &mut self.churning {
             churning.begin(&self.job, self.share, begin);
@@ -173,7 +176,6 @@ impl<R: Ring> Worker<R> {
         if let Some(readers) = &self.job.readers {
             self.slow_from = begin.after(readers.at);
         }
-        self.begin_publishing(begin, end);
         if let Drive::Open { profile, pace } = &self.job.drive {
             let arrivals = Arrivals::new(profile.clone(), *pace, self.share, self.job.seed, begin);
             self.arrivals = Some(arrivals.peekable());
