@@ -7,9 +7,12 @@ use corelane_load::plan::{CallPlan, PhasePlan, Plan, Sources, Span, Wrong};
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
 
+use super::credentials::CredentialArguments;
+
 /// What names a server.
 const TARGET: &str =
-    "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH";
+    "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH, or with TLS \
+     tls://, https:// or wss://";
 
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]
@@ -68,9 +71,8 @@ pub(super) struct LoadArguments {
     /// A tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
-    /// A field of HTTP, such as "Authorization: Bearer …".
-    #[arg(long, value_name = "FIELD")]
-    header: Vec<String>,
+    #[command(flatten)]
+    credentials: CredentialArguments,
     /// The longest 99th percentile for a run to pass.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     p99_max: Option<Span>,
@@ -153,12 +155,7 @@ impl LoadArguments {
         } else if self.bytes.is_some() {
             plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
         }
-        for field in &self.header {
-            let (name, value) = field
-                .split_once(':')
-                .ok_or_else(|| Wrong(format!("'{field}' is no field: write 'Name: value'")))?;
-            plan.fields.push((name.trim().into(), value.trim().into()));
-        }
+        self.credentials.apply(&mut plan)?;
         plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
         plan.connect_max = self.connect_max.unwrap_or(plan.connect_max);
         plan.spin_max = self.spin_max.unwrap_or(plan.spin_max);

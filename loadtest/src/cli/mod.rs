@@ -17,6 +17,8 @@ use corelane_load::plan::Plan;
 
 use self::arguments::{Arguments, Command};
 
+mod credentials;
+
 mod arguments;
 mod run;
 mod search;

@@ -5,6 +5,7 @@ use std::io;
 use corelane::base::time::Moment;
 use corelane::engine::ring::{Operation, Ring, Socket};
 
+use super::crew::ADVICE;
 use super::job::Route;
 use super::lane::State;
 use super::worker::Worker;
@@ -62,8 +63,8 @@ impl<R: Ring> Worker<R> {
             Ok(socket) => socket,
             Err(error) => {
                 self.connecting -= 1;
-                return self
-                    .refuse(index, Refused { failure: Failure::Connect, said: error.to_string() });
+                let said = format!("{error}; {ADVICE}");
+                return self.refuse(index, Refused { failure: Failure::Connect, said });
             }
         };
         if self.places.len() <= socket.index() {
@@ -71,13 +72,22 @@ impl<R: Ring> Worker<R> {
         }
         self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
         self.ring.submit(Operation::Receive(socket));
-        let opening = Opening::new(&self.job.speech);
-        let progress = opening.begin(&self.job.speech);
         let lane = &mut self.lanes[index];
         lane.socket = Some(socket);
         lane.is_leaving = false;
-        lane.state = State::Opening(Box::new(opening));
-        self.proceed(index, progress);
+        lane.state = State::Opening(Box::new(Opening::new(&self.job.speech)));
+        if self.job.tls.is_some() {
+            return self.begin_handshake(index);
+        }
+        self.begin_dialogue(index);
+    }
+
+    /// Nothing is between a lane and its server any more: the first words are said.
+    pub(super) fn begin_dialogue(&mut self, index: usize) {
+        if let State::Opening(opening) = &self.lanes[index].state {
+            let progress = opening.begin(&self.job.speech);
+            self.proceed(index, progress);
+        }
     }
 
     /// Bytes have come for a lane that is being opened.
@@ -134,7 +144,10 @@ impl<R: Ring> Worker<R> {
             State::Opening(_) => {
                 self.connecting -= 1;
                 if self.tally.period.refused.is_none() {
-                    self.tally.period.refused = Some("the server closed the connection".into());
+                    let is_handshake = lane.filter.as_ref().is_some_and(|it| it.is_opening());
+                    let when = if is_handshake { " in the middle of the TLS handshake" } else { "" };
+                    let why = format!("the server closed the connection{when}");
+                    self.tally.period.refused = Some(why);
                 }
             }
             // Without a socket there is nothing to close.
@@ -146,6 +159,7 @@ impl<R: Ring> Worker<R> {
         }
         lane.outgoing = Vec::new();
         if let Some(socket) = lane.socket {
+            self.take_leave(index, socket);
             self.ring.submit(Operation::Close(socket));
         }
     }
@@ -156,6 +170,7 @@ impl<R: Ring> Worker<R> {
         self.places[socket.index()] = u32::MAX;
         let lane = &mut self.lanes[index];
         lane.socket = None;
+        lane.filter = None;
         lane.is_sending = false;
         self.stay_away(index);
     }
@@ -171,8 +186,10 @@ impl<R: Ring> Worker<R> {
         self.stay_away(index);
     }
 
-    fn note_refusal(&mut self, refused: Refused) {
+    pub(super) fn note_refusal(&mut self, refused: Refused) {
         let Refused { failure, said } = refused;
+        let fields = &self.job.speech.fields;
+        let said = fields.iter().fold(said, |said, field| field.conceal(said));
         self.tally.period.refused = Some(format!("{failure}: {said}"));
     }
 

@@ -22,6 +22,7 @@ use super::staffing::{Staff, sizes};
 use super::worker::Worker;
 use crate::measure::process::{Process, Sample};
 use crate::schedule::Share;
+use crate::wire::trust::TlsClient;
 
 /// From the moment at which all connections are open to the first request.
 const START_AFTER: Duration = Duration::from_millis(50);
@@ -34,6 +35,9 @@ pub struct Second {
     /// The server's process at its end, where it is watched.
     pub server: Option<Sample>,
 }
+
+/// What to do about a server that is not there.
+pub(super) const ADVICE: &str = "start the server, or correct the address";
 
 /// What a run has seen.
 #[derive(Clone, Debug)]
@@ -57,6 +61,9 @@ pub struct Finding {
     /// Threads that drove it: as many as were asked for, or more where a ring of each could not
     /// hold its share of the connections.
     pub workers: u32,
+    /// What was agreed on in the first handshake of TLS, and how certificates were checked, where
+    /// the target is encrypted.
+    pub tls: Option<String>,
 }
 
 /// Why a run came to nothing.
@@ -66,7 +73,7 @@ pub enum Fruitless {
     #[error("the load could not start: {0}")]
     Start(#[from] io::Error),
     /// No connection came about.
-    #[error("no connection could be opened: {0}; start the server, or correct the address")]
+    #[error("no connection could be opened: {0}")]
     Unreachable(String),
     /// There are more connections than files, and no ring that needs none for them.
     #[error(
@@ -147,7 +154,8 @@ pub fn run(
         crew.threads.push(thread.spawn(move || post.work())?);
     }
     drop(reports);
-    crew.collect(&job, clock, watched, tell)
+    let finding = crew.collect(&job, clock, watched, tell)?;
+    Ok(Finding { tls: job.tls.as_ref().map(TlsClient::describe), ..finding })
 }
 
 /// On how many cores the workers are.
@@ -307,6 +315,7 @@ impl Crew {
             sources: job.connect.sources.clone(),
             ring,
             workers,
+            tls: None,
         })
     }
 
@@ -325,7 +334,7 @@ impl Crew {
             }
         }
         if opened == 0 {
-            let why = why.unwrap_or_else(|| "nothing answered in time".into());
+            let why = why.unwrap_or_else(|| format!("nothing answered in time: {ADVICE}"));
             return Err(Fruitless::Unreachable(why));
         }
         Ok((opened, ring))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::dialogue::{Call, Speech};
 use crate::schedule::{Pace, Profile};
+use crate::wire::trust::TlsClient;
 
 /// When requests leave.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +98,8 @@ pub(super) struct Route {
 pub struct Job {
     /// How the server is spoken to.
     pub speech: Speech,
+    /// How it is encrypted, where it is.
+    pub tls: Option<TlsClient>,
     /// Where it listens; connections take these in turn.
     pub addresses: Vec<SocketAddr>,
     /// Where connections come from, and how fast they are opened.

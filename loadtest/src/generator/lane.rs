@@ -9,6 +9,7 @@ use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
 
 use crate::dialogue::{Books, Opening};
+use crate::wire::tls::TlsFilter;
 
 /// How far a lane has come.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(super) struct Lane {
     pub(super) state: State,
     /// Its socket, from the completion that brought it until the one that took it away.
     pub(super) socket: Option<Socket>,
+    /// Its encryption, where it has one: from the end of connecting until its socket goes.
+    pub(super) filter: Option<Box<TlsFilter>>,
     /// Bytes that leave at the end of the turn, or when the send under way is over. It has a buffer
     /// only while there are some.
     pub(super) outgoing: Vec<u8>,
@@ -55,12 +58,19 @@ impl Lane {
         Self {
             state: State::Away { until: Moment::ORIGIN },
             socket: None,
+            filter: None,
             outgoing: Vec::new(),
             is_sending: false,
             is_corked: false,
             is_listed: false,
             is_leaving: false,
         }
+    }
+
+    /// Whether it has something to say.
+    #[inline]
+    pub(super) fn owes(&self) -> bool {
+        !self.outgoing.is_empty() || self.filter.as_ref().is_some_and(|filter| filter.owes())
     }
 
     /// Whether another request may go over it.

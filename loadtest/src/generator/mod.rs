@@ -23,6 +23,7 @@ mod pacing;
 mod worker;
 
 mod connecting;
+mod sealing;
 mod sending;
 
 mod staffing;

@@ -16,7 +16,7 @@ use super::job::{Drive, Job, Route};
 use super::lane::{Lane, State};
 use super::pacing::Pacing;
 use super::period::{Period, Tally};
-use crate::dialogue::{Calls, Event, judge};
+use crate::dialogue::{Books, Calls, Event, judge};
 use crate::measure::outcome::Failure;
 use crate::schedule::{Arrivals, Share};
 
@@ -63,6 +63,8 @@ pub(super) struct Worker<R> {
     pub(super) sweep_at: usize,
     pub(super) tally: Tally,
     completions: Vec<Completion>,
+    /// What a filter has just opened.
+    plain: Vec<u8>,
 }
 
 /// What a worker does at present.
@@ -78,7 +80,8 @@ pub(super) enum Stage {
 
 impl<R: Ring> Worker<R> {
     /// A worker with its share of the connections of `job`, none of them open.
-    pub(super) fn new(mut ring: R, job: Job, share: Share) -> Self {
+    pub(super) fn new(mut ring: R, mut job: Job, share: Share) -> Self {
+        job.tls = job.tls.map(|tls| tls.apart());
         let (worker, workers) = (share.worker as usize, share.workers.max(1) as usize);
         // Those that do not divide evenly go to the first workers.
         let connections = (job.connections + workers - 1 - worker) / workers;
@@ -113,6 +116,7 @@ impl<R: Ring> Worker<R> {
             sweep_at: 0,
             tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN },
             completions: Vec::with_capacity(1_024),
+            plain: Vec::new(),
             job,
         }
     }
@@ -123,6 +127,9 @@ impl<R: Ring> Worker<R> {
         let deadline = self.now.after(self.job.limits.connect_max);
         while self.open < self.lanes.len() as u64 && self.now < deadline {
             self.turn(deadline);
+        }
+        if self.open == 0 {
+            self.note_silence();
         }
         (self.open, self.tally.period.refused.take())
     }
@@ -275,28 +282,35 @@ impl<R: Ring> Worker<R> {
     fn receive(&mut self, socket: Socket, lease: Lease) {
         if let Some(index) = self.lane_of(socket) {
             let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
-            match &mut self.lanes[index].state {
-                State::Open(books) => {
-                    let (tally, now) = (&mut self.tally, self.now);
-                    let mut follows = Follows::default();
-                    let heard = books.hear(&mut self.calls, bytes, |event| match event {
-                        Event::Concluded(concluded) => tally.conclude(concluded, now),
-                        Event::Unasked => tally.period.outcomes.unasked += 1,
-                        Event::Asked { id, is_ping } => follows.answers.push((id, is_ping)),
-                        Event::Say(bytes) => follows.words.extend_from_slice(&bytes),
-                        Event::Closing => follows.is_closing = true,
-                    });
-                    follows.is_broken = heard.is_err();
-                    self.follow(index, follows);
-                }
-                State::Opening(_) => {
-                    let bytes = bytes.to_vec();
-                    self.hear_opening(index, &bytes);
-                }
-                _ => {}
+            let lane = &mut self.lanes[index];
+            if let Some(filter) = &mut lane.filter {
+                let was_opening = filter.is_opening();
+                let mut plain = std::mem::take(&mut self.plain);
+                let heard = filter.hear(bytes, &mut plain);
+                self.hear_plain(index, (was_opening, heard), &plain);
+                plain.clear();
+                self.plain = plain;
+            } else if let State::Open(books) = &mut lane.state {
+                let follows = listen(books, (&mut self.calls, &mut self.tally), self.now, bytes);
+                self.follow(index, follows);
+            } else if let State::Opening(_) = &lane.state {
+                let bytes = bytes.to_vec();
+                self.hear_opening(index, &bytes);
             }
         }
         self.ring.release(lease);
+    }
+
+    /// Hears what a lane was told, where it is not in the hands of the ring.
+    pub(super) fn hear(&mut self, index: usize, bytes: &[u8]) {
+        match &mut self.lanes[index].state {
+            State::Open(books) => {
+                let follows = listen(books, (&mut self.calls, &mut self.tally), self.now, bytes);
+                self.follow(index, follows);
+            }
+            State::Opening(_) => self.hear_opening(index, bytes),
+            _ => {}
+        }
     }
 
     /// Does what hearing something asks for.
@@ -319,6 +333,26 @@ impl<R: Ring> Worker<R> {
         }
         self.list(index);
     }
+}
+
+/// Hears what arrived on a lane that is open, and counts what came of it.
+#[inline]
+fn listen(
+    books: &mut Books,
+    (calls, tally): (&mut Calls, &mut Tally),
+    now: Moment,
+    bytes: &[u8],
+) -> Follows {
+    let mut follows = Follows::default();
+    let heard = books.hear(calls, bytes, |event| match event {
+        Event::Concluded(concluded) => tally.conclude(concluded, now),
+        Event::Unasked => tally.period.outcomes.unasked += 1,
+        Event::Asked { id, is_ping } => follows.answers.push((id, is_ping)),
+        Event::Say(bytes) => follows.words.extend_from_slice(&bytes),
+        Event::Closing => follows.is_closing = true,
+    });
+    follows.is_broken = heard.is_err();
+    follows
 }
 
 /// What hearing something asks for beyond counting.

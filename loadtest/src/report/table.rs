@@ -22,6 +22,9 @@ pub fn table(result: &RunResult) -> String {
         plan.depth,
         totals.span_s
     ));
+    if let Some(tls) = &result.manifest.tls {
+        line(tls.clone());
+    }
     for why in &verdict.invalid {
         line(format!("INVALID  {why}"));
     }
@@ -52,6 +55,9 @@ pub fn table(result: &RunResult) -> String {
     }
     if totals.lost > 0 {
         line(format!("lost     {} connections", totals.lost));
+    }
+    if let Some(why) = &totals.refused {
+        line(format!("refused  {why}"));
     }
     line(String::new());
     line("            mean       p50       p90       p99     p99.9    p99.99       max  us".into());
