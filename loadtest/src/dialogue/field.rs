@@ -67,7 +67,8 @@ impl Field {
     ///
     /// Where no head could carry it.
     pub fn new(name: &str, value: &str) -> Result<Self, Unfit> {
-        let is_named = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let is_named =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_named) {
             return Err(Unfit::Name(name.into()));
         }

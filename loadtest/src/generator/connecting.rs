@@ -145,7 +145,8 @@ impl<R: Ring> Worker<R> {
                 self.connecting -= 1;
                 if self.tally.period.refused.is_none() {
                     let is_handshake = lane.filter.as_ref().is_some_and(|it| it.is_opening());
-                    let when = if is_handshake { " in the middle of the TLS handshake" } else { "" };
+                    let when =
+                        if is_handshake { " in the middle of the TLS handshake" } else { "" };
                     let why = format!("the server closed the connection{when}");
                     self.tally.period.refused = Some(why);
                 }
@@ -170,7 +171,6 @@ impl<R: Ring> Worker<R> {
         self.places[socket.index()] = u32::MAX;
         let lane = &mut self.lanes[index];
         lane.socket = None;
-        lane.filter = None;
         lane.is_sending = false;
         self.stay_away(index);
     }

@@ -37,7 +37,7 @@ pub(super) struct Lane {
     pub(super) state: State,
     /// Its socket, from the completion that brought it until the one that took it away.
     pub(super) socket: Option<Socket>,
-    /// Its encryption, where it has one: from the end of connecting until its socket goes.
+    /// Its encryption, where it has one: from the end of connecting until it ends.
     pub(super) filter: Option<Box<TlsFilter>>,
     /// Bytes that leave at the end of the turn, or when the send under way is over. It has a buffer
     /// only while there are some.

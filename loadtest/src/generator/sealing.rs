@@ -11,6 +11,9 @@ use crate::measure::outcome::Failure;
 use crate::wire::tls::TlsFilter;
 use crate::wire::unsealed::Unsealed;
 
+/// Handshakes that may fail before any has succeeded.
+const HANDSHAKES_FAILED_MAX: usize = 16;
+
 impl<R: Ring> Worker<R> {
     /// Begins the handshake of a lane that was connected. Its dialogue begins when that is over.
     #[cold]
@@ -58,6 +61,7 @@ impl<R: Ring> Worker<R> {
             State::Open(_) => Failure::Garbage,
             _ => return,
         };
+        self.unsealed += usize::from(failure == Failure::Connect);
         self.note_refusal(Refused { failure, said });
         self.end(index, failure);
     }
@@ -86,10 +90,8 @@ impl<R: Ring> Worker<R> {
     /// Has an encrypted lane say its last words, as far as the socket takes them before it goes.
     pub(super) fn take_leave(&mut self, index: usize, socket: Socket) {
         let lane = &mut self.lanes[index];
-        let Some(filter) = &mut lane.filter else { return };
-        if lane.is_sending {
-            return;
-        }
+        // Whatever comes behind this is of no interest.
+        let Some(mut filter) = lane.filter.take().filter(|_| !lane.is_sending) else { return };
         let mut buffer = self.spare.pop().unwrap_or_default();
         filter.part(&mut buffer);
         if buffer.is_empty() {
@@ -97,6 +99,12 @@ impl<R: Ring> Worker<R> {
         }
         lane.is_sending = true;
         self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+    }
+
+    /// Whether opening connections is not worth going on with: no certificate becomes better by
+    /// being shown again, while a server that is not there yet may come.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.open == 0 && self.unsealed >= self.lanes.len().min(HANDSHAKES_FAILED_MAX)
     }
 
     /// Why lanes are not open when the time for it is over, where nothing has said so: a server that

@@ -63,6 +63,8 @@ pub(super) struct Worker<R> {
     pub(super) sweep_at: usize,
     pub(super) tally: Tally,
     completions: Vec<Completion>,
+    /// Handshakes of TLS that have failed.
+    pub(super) unsealed: usize,
     /// What a filter has just opened.
     plain: Vec<u8>,
 }
@@ -116,6 +118,7 @@ impl<R: Ring> Worker<R> {
             sweep_at: 0,
             tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN },
             completions: Vec::with_capacity(1_024),
+            unsealed: 0,
             plain: Vec::new(),
             job,
         }
@@ -125,7 +128,7 @@ impl<R: Ring> Worker<R> {
     /// many are, and why the last that is not is not.
     pub(super) fn connect(&mut self) -> (u64, Option<String>) {
         let deadline = self.now.after(self.job.limits.connect_max);
-        while self.open < self.lanes.len() as u64 && self.now < deadline {
+        while self.open < self.lanes.len() as u64 && self.now < deadline && !self.is_hopeless() {
             self.turn(deadline);
         }
         if self.open == 0 {

@@ -21,9 +21,11 @@ impl Unsealed {
             Error::InvalidCertificate(error) => certificate(error),
             Error::InvalidMessage(
                 InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-            ) => "the server does not speak TLS on this port: write http://, ws:// or tcp:// where \
+            ) => {
+                "the server does not speak TLS on this port: write http://, ws:// or tcp:// where \
                   it speaks without, or correct the port"
-                .into(),
+                    .into()
+            }
             Error::AlertReceived(alert) => return Self::alert(*alert),
             Error::PeerIncompatible(
                 PeerIncompatible::ServerDoesNotSupportTls12Or13
@@ -78,6 +80,8 @@ impl Unsealed {
     }
 }
 
+/// Names of a certificate that are told.
+const NAMES_MAX: usize = 3;
 /// What is said of a server that is behind the times.
 const OLD: &str = "the server speaks neither TLS 1.2 nor TLS 1.3: upgrade it";
 
@@ -89,6 +93,12 @@ fn certificate(error: &CertificateError) -> String {
              --insecure"
                 .into()
         }
+        // An issuer of the same name that has another key: somebody has made it anew.
+        CertificateError::BadSignature => {
+            "the server's certificate is not signed by the issuer who is trusted under that name: \
+             pass --ca FILE with the right one, or --insecure"
+                .into()
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the server's certificate has expired: renew it, or pass --insecure".into()
         }
@@ -97,7 +107,15 @@ fn certificate(error: &CertificateError) -> String {
                 .into()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
-            let names = if presented.is_empty() { "no name".into() } else { presented.join(", ") };
+            let shown = presented.iter().take(NAMES_MAX).map(|name| bare(name));
+            let names = match presented.len() {
+                0 => "no name".into(),
+                1..=NAMES_MAX => shown.collect::<Vec<_>>().join(", "),
+                all => {
+                    let (shown, more) = (shown.collect::<Vec<_>>(), all - NAMES_MAX);
+                    format!("{} and {more} more", shown.join(", "))
+                }
+            };
             format!(
                 "the server's certificate is for {names}, not for {}: pass --server-name NAME, or \
                  --insecure",
@@ -109,5 +127,47 @@ fn certificate(error: &CertificateError) -> String {
                 .into()
         }
         error => format!("the server's certificate is not accepted: {error}; or pass --insecure"),
+    }
+}
+
+/// A name of a certificate without the word for its kind: they come as `DnsName("localhost")`.
+fn bare(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_to_a_person_is_one_line_that_says_what_to_do() {
+        let certificate = |error| Unsealed::handshake(&Error::InvalidCertificate(error));
+        let alert = |alert| Unsealed::handshake(&Error::AlertReceived(alert));
+        for (unsealed, part) in [
+            (certificate(CertificateError::UnknownIssuer), "pass --ca FILE, or --insecure"),
+            (certificate(CertificateError::BadSignature), "with the right one"),
+            (certificate(CertificateError::Expired), "renew it"),
+            (certificate(CertificateError::NotValidYet), "both clocks"),
+            (certificate(CertificateError::NotValidForName), "--server-name NAME"),
+            (certificate(CertificateError::Revoked), "or pass --insecure"),
+            (alert(AlertDescription::CertificateRequired), "--cert FILE and --key FILE"),
+            (alert(AlertDescription::UnknownCA), "pass another"),
+            (alert(AlertDescription::HandshakeFailure), "HandshakeFailure"),
+            (alert(AlertDescription::UnrecognisedName), "--server-name NAME"),
+            (alert(AlertDescription::ProtocolVersion), "upgrade it"),
+            (Unsealed::handshake(&Error::DecryptError), "has failed"),
+            (Unsealed::open(&Error::DecryptError), "no TLS any more"),
+        ] {
+            assert!(unsealed.said.contains(part), "{unsealed}");
+            assert_eq!(unsealed.said.lines().count(), 1, "{unsealed}");
+        }
+    }
+
+    #[test]
+    fn names_are_told_as_people_write_them() {
+        assert_eq!(bare("DnsName(\"localhost\")"), "localhost");
+        assert_eq!(bare("IpAddress(127.0.0.1)"), "127.0.0.1");
+        assert_eq!(bare("localhost"), "localhost");
     }
 }
