@@ -97,6 +97,11 @@ pub enum Untargeted {
          ws://HOST[:PORT]/PATH, the same with TLS as tls://, https:// and wss://, or stdio:COMMAND"
     )]
     Scheme(String),
+    /// A name and a password stand before the host. They would be in every result.
+    #[error(
+        "an address holds no name and password: write --header 'Authorization: …' or --bearer-file"
+    )]
+    Credentials,
     /// The address does not read as one.
     #[error("'{0}' is no address: {1}")]
     Address(String, String),
@@ -160,6 +165,9 @@ impl FromStr for Target {
             Some("wss") => (Transport::WebSocket, true, Some(443)),
             _ => return Err(Untargeted::Scheme(text.into())),
         };
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(Untargeted::Credentials);
+        }
         let host = uri.host().ok_or_else(|| wrong("there is no host"))?;
         let port = uri.port_u16().or(port).ok_or_else(|| wrong("there is no port"))?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -226,6 +234,8 @@ mod tests {
         assert!(shown("ftp://x:1").contains("names no transport"));
         assert!(shown("tcp://127.0.0.1").contains("no port"));
         assert!(shown("tls://127.0.0.1").contains("no port"));
+        let named = shown("https://me:s3cr3t@example.org");
+        assert!(named.contains("--header") && !named.contains("s3cr3t"), "{named}");
         assert!(shown("stdio:  ").contains("no command"));
     }
 }

@@ -194,7 +194,7 @@ fn a_run_that_checks_no_certificate_says_so_wherever_it_is_shown() {
 fn a_handshake_that_comes_to_nothing_is_told() {
     let closes = serve(|mut stream| drop(stream.read(&mut [0; 64])));
     let speaks_plain = serve(|mut stream| {
-        stream.read(&mut [0; 64]).ok();
+        drop(stream.read(&mut [0; 64]));
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").ok();
     });
     let mut kept = Vec::new();
@@ -247,7 +247,7 @@ fn flags_of_tls_that_make_no_sense_are_told() {
 
 /// A server of HTTP that refuses whoever asks, and repeats what it was shown; what it heard first.
 fn refuses() -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
-    let (told, heard) = channel();
+    let (told, asked) = channel();
     let address = serve(move |mut stream| {
         let mut head = [0; 4_096];
         let length = stream.read(&mut head).unwrap_or(0);
@@ -259,7 +259,7 @@ fn refuses() -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
         let head = format!("HTTP/1.1 401 Unauthorized\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all((head + &body).as_bytes()).ok();
     });
-    (address, heard)
+    (address, asked)
 }
 
 #[test]
@@ -274,11 +274,11 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
             (vec![], vec![("CORELANE_LOAD_BEARER", TOKEN)]),
             (vec!["--plan", &plan], vec![]),
         ] {
-            let (address, heard) = refuses();
+            let (address, asked) = refuses();
             let target = format!("{scheme}://{address}");
             let all = [&flags[..], &["--era=legacy", "--connect-max=300ms"]].concat();
             let ended = run_within(&target, &all, &environment);
-            let head = heard.recv().unwrap();
+            let head = asked.recv().unwrap();
             let field = format!("Authorization: Bearer {TOKEN}");
             assert!(head.lines().any(|line| line == field), "{flags:?}: {head}");
             assert_fruitless(&ended, &["401"]);

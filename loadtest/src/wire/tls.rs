@@ -208,7 +208,8 @@ impl TlsFilter {
             let version = connection.protocol_version().and_then(|version| version.as_str());
             let version = version.unwrap_or("TLS").replacen("TLSv", "TLS ", 1).replace('_', ".");
             let suite = connection.negotiated_cipher_suite();
-            suite.map_or(version.clone(), |suite| format!("{version} {:?}", suite.suite()))
+            let suite = suite.map(|suite| format!(" {:?}", suite.suite())).unwrap_or_default();
+            version + &suite
         });
     }
 }
@@ -325,16 +326,16 @@ mod tests {
             let mut pair = Self::new(stage, cut);
             while pair.filter.is_opening() || pair.server.is_handshaking() {
                 assert!(pair.filter.owes() || pair.server.wants_write(), "nobody goes on");
-                pair.to_server(b"");
-                let words = pair.of_server();
-                pair.to_client(&words).unwrap();
+                pair.say(b"");
+                let words = pair.answer();
+                pair.hear(&words).unwrap();
             }
             assert!(pair.filter.is_open());
             pair
         }
 
         /// What the client sends, as the server reads it.
-        fn to_server(&mut self, plain: &[u8]) -> Vec<u8> {
+        fn say(&mut self, plain: &[u8]) -> Vec<u8> {
             let mut sealed = Vec::new();
             self.filter.seal(plain, &mut sealed).unwrap();
             let (mut rest, mut heard) = (&sealed[..], Vec::new());
@@ -349,7 +350,7 @@ mod tests {
         }
 
         /// What the server has to send.
-        fn of_server(&mut self) -> Vec<u8> {
+        fn answer(&mut self) -> Vec<u8> {
             let mut words = Vec::new();
             while self.server.wants_write() {
                 self.server.write_tls(&mut words).unwrap();
@@ -357,7 +358,7 @@ mod tests {
             words
         }
 
-        fn to_client(&mut self, words: &[u8]) -> Result<(), Unsealed> {
+        fn hear(&mut self, words: &[u8]) -> Result<(), Unsealed> {
             words.chunks(self.cut).try_for_each(|piece| self.filter.hear(piece, &mut self.plain))
         }
     }
@@ -375,8 +376,8 @@ mod tests {
                 let mut pair = Pair::open(&stage, cut);
                 for part in words().chunks(15_001).chain([&b"x"[..], b"\n"]) {
                     pair.server.writer().write_all(part).unwrap();
-                    let said = pair.of_server();
-                    pair.to_client(&said).unwrap();
+                    let said = pair.answer();
+                    pair.hear(&said).unwrap();
                 }
                 assert_eq!(pair.plain, [&words()[..], b"x\n"].concat(), "cut by {cut}");
                 assert!(pair.filter.begun.is_empty());
@@ -390,9 +391,9 @@ mod tests {
             let mut pair = Pair::open(&stage(version), usize::MAX);
             for length in [1, 200, 16_384, 16_385, 40_000] {
                 let words = &words()[..length];
-                assert_eq!(pair.to_server(words), words, "{length}");
+                assert_eq!(pair.say(words), words, "{length}");
             }
-            assert_eq!(pair.to_server(b""), b"");
+            assert_eq!(pair.say(b""), b"");
         }
     }
 
@@ -402,8 +403,8 @@ mod tests {
             let mut pair = Pair::open(&stage(version), 3);
             pair.server.writer().write_all(b"last").unwrap();
             pair.server.send_close_notify();
-            let said = pair.of_server();
-            pair.to_client(&said).unwrap();
+            let said = pair.answer();
+            pair.hear(&said).unwrap();
             assert!(pair.filter.is_ended() && !pair.filter.is_open());
             assert_eq!(pair.plain, b"last");
             let mut goodbye = Vec::new();
@@ -418,16 +419,16 @@ mod tests {
         for version in VERSIONS {
             let mut pair = Pair::open(&stage(version), usize::MAX);
             pair.server.writer().write_all(b"good").unwrap();
-            let mut said = pair.of_server();
+            let mut said = pair.answer();
             pair.server.writer().write_all(b"evil").unwrap();
-            let mut changed = pair.of_server();
+            let mut changed = pair.answer();
             *changed.last_mut().unwrap() ^= 1;
             said.append(&mut changed);
-            let unsealed = pair.to_client(&said).unwrap_err();
+            let unsealed = pair.hear(&said).unwrap_err();
             assert!(!unsealed.is_alert && unsealed.said.contains("no TLS any more"));
             assert_eq!(pair.plain, b"good");
             // It is over for good, and the server is told.
-            pair.to_client(&said).unwrap();
+            pair.hear(&said).unwrap();
             assert_eq!(pair.plain, b"good");
             let mut alert = Vec::new();
             pair.filter.part(&mut alert);
@@ -477,7 +478,7 @@ mod tests {
     #[test]
     fn a_filter_says_nothing_of_what_goes_through_it() {
         let mut pair = Pair::open(&stage(&version::TLS13), usize::MAX);
-        pair.to_server(b"s3cr3t");
+        pair.say(b"s3cr3t");
         assert_eq!(format!("{:?}", pair.filter), "TlsFilter { stage: Open, .. }");
         let read = pair.server.reader().read(&mut [0]);
         assert_eq!(read.unwrap_err().kind(), ErrorKind::WouldBlock);

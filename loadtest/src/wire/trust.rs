@@ -62,7 +62,10 @@ impl TlsClient {
             .map_err(|_| format!("no certificate can be for '{name}': pass --server-name NAME"))?;
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone());
-        let builder = builder.with_safe_default_protocol_versions().map_err(unlikely)?;
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
+            // What the versions of TLS that rustls has by default make impossible.
+            format!("TLS is not to be had here: {error}")
+        })?;
         let (builder, checked) = match trust {
             Trust::Roots { roots, source } => {
                 (builder.with_root_certificates(roots), format!("checked against {source}"))
@@ -111,11 +114,6 @@ impl fmt::Debug for TlsClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "TlsClient({} · {})", self.name.to_str(), self.describe())
     }
-}
-
-/// What the versions of TLS that rustls has by default make impossible.
-fn unlikely(error: Error) -> String {
-    format!("TLS is not to be had here: {error}")
 }
 
 /// Accepts any certificate, also one that cannot be read: it was asked for by name.
