@@ -10,8 +10,8 @@ use corelane_load::target::Era;
 use super::credentials::CredentialArguments;
 
 /// What names a server.
-const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH, or with TLS \
-     tls://, https:// or wss://";
+const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or \
+                      ws://HOST[:PORT]/PATH, or with TLS tls://, https:// or wss://";
 
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]

@@ -107,8 +107,8 @@ impl<R: Ring> Worker<R> {
         self.open == 0 && self.unsealed >= self.lanes.len().min(HANDSHAKES_FAILED_MAX)
     }
 
-    /// Why lanes are not open when the time for it is over, where nothing has said so: a server that
-    /// waits for words that it understands.
+    /// Why lanes are not open when the time for it is over, where nothing has said so: a server
+    /// that waits for words that it understands.
     #[cold]
     pub(super) fn note_silence(&mut self) {
         let is_shaking = |filter: &TlsFilter| filter.is_opening();

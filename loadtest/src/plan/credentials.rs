@@ -13,8 +13,8 @@ impl Plan {
         let Some(bearer) = self.bearer()? else { return Ok(self.fields.clone()) };
         if !matches!(target.transport(), Transport::Http | Transport::WebSocket) {
             return Err(Wrong(format!(
-                "a bearer token goes in a field of HTTP, and {target} has none: leave out --bearer, \
-                 --bearer-file, bearer_file and CORELANE_LOAD_BEARER"
+                "a bearer token goes in a field of HTTP, and {target} has none: leave out \
+                 --bearer, --bearer-file, bearer_file and CORELANE_LOAD_BEARER"
             )));
         }
         let is_same = |field: &Field| field.name().eq_ignore_ascii_case(bearer.name());

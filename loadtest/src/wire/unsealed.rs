@@ -60,8 +60,8 @@ impl Unsealed {
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnsupportedCertificate
             | AlertDescription::AccessDenied => {
-                "the server does not accept the certificate of the client: pass another with --cert \
-                 FILE and --key FILE"
+                "the server does not accept the certificate of the client: pass another with \
+                 --cert FILE and --key FILE"
             }
             AlertDescription::UnrecognisedName => {
                 "the server has no certificate for this name: pass --server-name NAME"
