@@ -19,6 +19,7 @@ use super::period::{Period, Tally};
 use crate::dialogue::{Books, Calls, Event, judge};
 use crate::measure::outcome::Failure;
 use crate::schedule::{Arrivals, Share};
+use crate::wire::tls::Scratch;
 
 /// How often some of the lanes are looked at that wait for something that may never come.
 const SWEEP_EVERY: Duration = Duration::from_millis(5);
@@ -65,8 +66,8 @@ pub(super) struct Worker<R> {
     completions: Vec<Completion>,
     /// Handshakes of TLS that have failed.
     pub(super) unsealed: usize,
-    /// What a filter has just opened.
-    plain: Vec<u8>,
+    /// What filters work with.
+    scratch: Scratch,
 }
 
 /// What a worker does at present.
@@ -119,7 +120,7 @@ impl<R: Ring> Worker<R> {
             tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN },
             completions: Vec::with_capacity(1_024),
             unsealed: 0,
-            plain: Vec::new(),
+            scratch: Scratch::default(),
             job,
         }
     }
@@ -288,11 +289,11 @@ impl<R: Ring> Worker<R> {
             let lane = &mut self.lanes[index];
             if let Some(filter) = &mut lane.filter {
                 let was_opening = filter.is_opening();
-                let mut plain = std::mem::take(&mut self.plain);
-                let heard = filter.hear(bytes, &mut plain);
-                self.hear_plain(index, (was_opening, heard), &plain);
-                plain.clear();
-                self.plain = plain;
+                let mut scratch = std::mem::take(&mut self.scratch);
+                let heard = filter.hear(bytes, &mut scratch);
+                self.hear_plain(index, (was_opening, heard), &scratch.plain);
+                scratch.plain.clear();
+                self.scratch = scratch;
             } else if let State::Open(books) = &mut lane.state {
                 let follows = listen(books, (&mut self.calls, &mut self.tally), self.now, bytes);
                 self.follow(index, follows);

@@ -6,8 +6,8 @@
 //! What it keeps true: any cut of the ciphertext gives the same plaintext; nothing that is said
 //! leaves before the handshake is over; a record is handed on only when its tag was right.
 //!
-//! What it costs: an idle connection keeps no buffers but those of the record that it has a part
-//! of. Each record costs an allocation, in either direction, which is rustls's own.
+//! What it costs: a connection has a buffer of its own only once a record came to it in parts. Each
+//! record costs an allocation, in either direction, which is rustls's own.
 
 use std::fmt;
 
@@ -25,11 +25,20 @@ const RECORD_BYTES_MAX: usize = 16_384;
 /// Bytes that a record is longer than its plaintext: at most, of the suites that are offered.
 const RECORD_BYTES_MORE: usize = 40;
 
+/// Buffers that the filters of one thread share: what they hold is done with after each use.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// What a filter has opened.
+    pub plain: Vec<u8>,
+    /// Ciphertext, which is opened in place.
+    sealed: Vec<u8>,
+}
+
 /// The encryption of one connection.
 pub struct TlsFilter {
     connection: UnbufferedClientConnection,
     client: TlsClient,
-    /// Ciphertext that arrived and is not done with.
+    /// The part of a record that has arrived.
     begun: Vec<u8>,
     /// Ciphertext that the protocol itself has to say.
     owed: Vec<u8>,
@@ -66,7 +75,7 @@ impl TlsFilter {
             owed: Vec::new(),
             stage: Stage::Opening,
         };
-        filter.hear(&[], &mut Vec::new())?;
+        filter.hear(&[], &mut Scratch::default())?;
         Ok(filter)
     }
 
@@ -91,22 +100,39 @@ impl TlsFilter {
         !self.owed.is_empty()
     }
 
-    /// Takes in what arrived, and puts what it says behind what is in `plain`.
+    /// Takes in what arrived, and puts what it says behind what is in `scratch.plain`.
     ///
     /// # Errors
     ///
     /// Where the handshake fails or what arrived is no TLS: nothing more of this connection can be
-    /// read. What `plain` got before that is good.
+    /// read. What was put there before is good.
     #[inline]
-    pub fn hear(&mut self, arrived: &[u8], plain: &mut Vec<u8>) -> Result<(), Unsealed> {
+    pub fn hear(&mut self, arrived: &[u8], scratch: &mut Scratch) -> Result<(), Unsealed> {
         if self.stage == Stage::Broken {
             return Ok(());
         }
-        self.begun.extend_from_slice(arrived);
+        if !self.begun.is_empty() {
+            let mut begun = std::mem::take(&mut self.begun);
+            begun.extend_from_slice(arrived);
+            let (done, heard) = self.open(&mut begun, &mut scratch.plain);
+            begun.drain(..done);
+            // Whoever sends long records goes on with it.
+            self.begun = begun;
+            return heard;
+        }
+        scratch.sealed.clear();
+        scratch.sealed.extend_from_slice(arrived);
+        let (done, heard) = self.open(&mut scratch.sealed, &mut scratch.plain);
+        self.begun.extend_from_slice(&scratch.sealed[done..]);
+        heard
+    }
+
+    /// Opens what is whole of `sealed`; how many bytes of it are done with, and how it went.
+    fn open(&mut self, sealed: &mut [u8], plain: &mut Vec<u8>) -> (usize, Result<(), Unsealed>) {
         let mut done = 0;
-        let heard = loop {
+        loop {
             let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut self.begun[done..]);
+                self.connection.process_tls_records(&mut sealed[done..]);
             done += discard;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -122,25 +148,23 @@ impl TlsFilter {
                 Ok(ConnectionState::TransmitTlsData(said)) => said.done(),
                 Ok(ConnectionState::PeerClosed) => self.stage = Stage::Ended,
                 Ok(ConnectionState::WriteTraffic(_)) => {
-                    self.open();
-                    break Ok(());
+                    self.note_open();
+                    return (done, Ok(()));
                 }
-                Ok(_) => break Ok(()),
-                Err(error) => break Err(self.fail(&error)),
+                Ok(_) => return (done, Ok(())),
+                Err(error) => return (done, Err(self.fail(&error, &mut sealed[done..]))),
             }
-        };
-        self.begun.drain(..done);
-        heard
+        }
     }
 
     /// Nothing more can be read. The server is owed the alert that says why, where there is one.
     #[cold]
-    fn fail(&mut self, error: &Error) -> Unsealed {
+    fn fail(&mut self, error: &Error, sealed: &mut [u8]) -> Unsealed {
         let was_opening = self.is_opening();
         self.stage = Stage::Broken;
         // rustls would stumble over what is broken again as soon as it has nothing to say.
         while self.connection.wants_write()
-            && let Ok(state) = self.connection.process_tls_records(&mut self.begun).state
+            && let Ok(state) = self.connection.process_tls_records(sealed).state
         {
             match state {
                 ConnectionState::EncodeTlsData(mut said) => {
@@ -163,7 +187,7 @@ impl TlsFilter {
     /// Where the connection has sent all that its keys are good for.
     #[inline]
     pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Unsealed> {
-        out.append(&mut self.owed);
+        out.extend(std::mem::take(&mut self.owed));
         if plain.is_empty() {
             return Ok(());
         }
@@ -198,7 +222,7 @@ impl TlsFilter {
         }
     }
 
-    fn open(&mut self) {
+    fn note_open(&mut self) {
         if self.stage != Stage::Opening {
             return;
         }
@@ -310,7 +334,7 @@ mod tests {
     struct Pair {
         server: ServerConnection,
         filter: TlsFilter,
-        plain: Vec<u8>,
+        scratch: Scratch,
         cut: usize,
     }
 
@@ -318,7 +342,7 @@ mod tests {
         fn new((config, client): &(Arc<ServerConfig>, TlsClient), cut: usize) -> Self {
             let server = ServerConnection::new(config.clone()).unwrap();
             let filter = TlsFilter::new(client).unwrap();
-            Self { server, filter, plain: Vec::new(), cut }
+            Self { server, filter, scratch: Scratch::default(), cut }
         }
 
         /// An open pair.
@@ -359,7 +383,7 @@ mod tests {
         }
 
         fn hear(&mut self, words: &[u8]) -> Result<(), Unsealed> {
-            words.chunks(self.cut).try_for_each(|piece| self.filter.hear(piece, &mut self.plain))
+            words.chunks(self.cut).try_for_each(|piece| self.filter.hear(piece, &mut self.scratch))
         }
     }
 
@@ -379,7 +403,7 @@ mod tests {
                     let said = pair.answer();
                     pair.hear(&said).unwrap();
                 }
-                assert_eq!(pair.plain, [&words()[..], b"x\n"].concat(), "cut by {cut}");
+                assert_eq!(pair.scratch.plain, [&words()[..], b"x\n"].concat(), "cut by {cut}");
                 assert!(pair.filter.begun.is_empty());
             }
         }
@@ -406,7 +430,7 @@ mod tests {
             let said = pair.answer();
             pair.hear(&said).unwrap();
             assert!(pair.filter.is_ended() && !pair.filter.is_open());
-            assert_eq!(pair.plain, b"last");
+            assert_eq!(pair.scratch.plain, b"last");
             let mut goodbye = Vec::new();
             pair.filter.part(&mut goodbye);
             pair.server.read_tls(&mut &goodbye[..]).unwrap();
@@ -426,10 +450,10 @@ mod tests {
             said.append(&mut changed);
             let unsealed = pair.hear(&said).unwrap_err();
             assert!(!unsealed.is_alert && unsealed.said.contains("no TLS any more"));
-            assert_eq!(pair.plain, b"good");
+            assert_eq!(pair.scratch.plain, b"good");
             // It is over for good, and the server is told.
             pair.hear(&said).unwrap();
-            assert_eq!(pair.plain, b"good");
+            assert_eq!(pair.scratch.plain, b"good");
             let mut alert = Vec::new();
             pair.filter.part(&mut alert);
             pair.server.read_tls(&mut &alert[..]).unwrap();
@@ -461,7 +485,7 @@ mod tests {
             [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"{\"jsonrpc\":\"2.0\"}\n", b"\n\n\n\n\n\n"]
         {
             let mut filter = TlsFilter::new(&client).unwrap();
-            let unsealed = filter.hear(words, &mut Vec::new()).unwrap_err();
+            let unsealed = filter.hear(words, &mut Scratch::default()).unwrap_err();
             assert!(unsealed.said.contains("does not speak TLS on this port"), "{unsealed}");
         }
     }
