@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// What stands where a secret is not shown.
 pub const HIDDEN: &str = "(hidden)";
+/// Bytes from which on the beginning of a secret is told apart from chance.
+const BEGINNING_BYTES_MIN: usize = 4;
 /// Parts of the names whose values are not shown.
 const SECRET: [&str; 6] = ["auth", "cookie", "key", "password", "secret", "token"];
 
@@ -122,14 +124,36 @@ impl Field {
         if self.is_secret() { HIDDEN } else { &self.value }
     }
 
-    /// `text` without the secret of this field: what a server says may repeat it.
+    /// `text` without the secret of this field: what a server says may repeat it, also with its
+    /// end cut off.
     pub fn conceal(&self, text: String) -> String {
-        let secret = self.value.rsplit(' ').next().unwrap_or_default();
-        if !self.is_secret() || secret.is_empty() || !text.contains(secret) {
+        if !self.is_secret() {
             return text;
         }
-        text.replace(secret, HIDDEN)
+        let behind_scheme = self.value.split_once(' ').map(|(_, secret)| secret);
+        let secrets = [Some(self.value.as_str()), behind_scheme];
+        secrets.into_iter().flatten().fold(text, conceal)
     }
+}
+
+/// `text` without `secret`, as it is or as debug output has it, and without the beginning of it at
+/// the end.
+fn conceal(mut text: String, secret: &str) -> String {
+    if secret.is_empty() {
+        return text;
+    }
+    for secret in [secret.to_owned(), secret.escape_debug().to_string()] {
+        if text.contains(&secret) {
+            text = text.replace(&secret, HIDDEN);
+        }
+        let parts = (BEGINNING_BYTES_MIN..secret.len()).rev().filter_map(|end| secret.get(..end));
+        let begun = parts.into_iter().find(|part| text.ends_with(part)).map(str::len);
+        if let Some(length) = begun {
+            text.truncate(text.len() - length);
+            text.push_str(HIDDEN);
+        }
+    }
+    text
 }
 
 impl fmt::Debug for Field {
@@ -198,6 +222,11 @@ mod tests {
         assert!(!written.contains("s3cr3t") && written.contains(HIDDEN), "{written}");
         let said = fields[0].conceal("no such token: s3cr3t!".into());
         assert_eq!(said, "no such token: (hidden)!");
+        let cut = fields[0].conceal("no such token: s3cr3".into());
+        assert_eq!(cut, "no such token: (hidden)");
+        let quoted = Field::bearer("a\"b'c\\d").unwrap();
+        let said = quoted.conceal("a\"b'c\\d".escape_debug().to_string());
+        assert_eq!(said, HIDDEN);
     }
 
     #[test]
