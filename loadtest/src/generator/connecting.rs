@@ -21,21 +21,31 @@ const SWEPT_MIN: usize = 16;
 impl<R: Ring> Worker<R> {
     /// Connects lanes whose time has come, some at a time.
     pub(super) fn connect_more(&mut self) {
+        // However many they are: that they come at once is what they are for.
+        while let Some(index) = self.next_returning() {
+            self.begin_connect(index);
+        }
         while self.connecting < self.job.limits.connecting_max
             && let Some(&index) = self.away.front()
         {
-            let lane = &mut self.lanes[index as usize];
+            let lane = &self.lanes[index as usize];
             if matches!(lane.state, State::Away { until } if until > self.now)
                 || !self.pacing.take(self.now)
             {
                 return;
             }
             self.away.pop_front();
-            lane.state = State::Connecting;
-            self.connecting += 1;
-            let Route { address, from } = self.route(index);
-            self.ring.submit(Operation::Connect { address, from, token: u64::from(index) });
+            self.begin_connect(index);
         }
+    }
+
+    fn begin_connect(&mut self, index: u32) {
+        let lane = &mut self.lanes[index as usize];
+        lane.state = State::Connecting;
+        lane.began = self.now;
+        self.connecting += 1;
+        let Route { address, from } = self.route(index);
+        self.ring.submit(Operation::Connect { address, from, token: u64::from(index) });
     }
 
     /// The route of a lane: those of all workers together take the routes in turn.
@@ -98,28 +108,31 @@ impl<R: Ring> Worker<R> {
             match opening.hear(&self.job.speech, std::mem::take(&mut arrived)) {
                 Ok(Progress::Wait) => return,
                 Ok(progress) => self.proceed(index, progress),
-                Err(refused) => {
-                    self.note_refusal(refused);
-                    return self.end(index, Failure::Connect);
-                }
+                Err(refused) => return self.break_off(index, refused),
             }
         }
     }
 
     fn proceed(&mut self, index: usize, progress: Progress) {
-        let lane = &mut self.lanes[index];
         match progress {
             Progress::Wait => return,
-            Progress::Say(words) => lane.outgoing.extend_from_slice(&words),
+            Progress::Say(words) => self.say(index, &words),
             Progress::Open(words) => {
-                lane.outgoing.extend_from_slice(&words);
+                self.say(index, &words);
+                let lane = &mut self.lanes[index];
                 let away = State::Away { until: self.now };
                 if let State::Opening(opening) = std::mem::replace(&mut lane.state, away) {
                     let (reader, begun, session) = opening.finish();
-                    lane.state = State::Open(Box::new(Books::new(reader, begun, session)));
+                    let books = Books::new(reader, begun, session);
                     self.connecting -= 1;
                     self.open += 1;
-                    self.list(index);
+                    if index < self.slow_lanes {
+                        self.begin_reading(index, books);
+                    } else {
+                        lane.state = State::Open(Box::new(books));
+                        self.list(index);
+                    }
+                    self.note_opened(index);
                 }
             }
         }
@@ -141,15 +154,15 @@ impl<R: Ring> Worker<R> {
                     }
                 });
             }
-            State::Opening(_) => {
-                self.connecting -= 1;
-                if self.tally.period.refused.is_none() {
-                    let is_handshake = lane.filter.as_ref().is_some_and(|it| it.is_opening());
-                    let when =
-                        if is_handshake { " in the middle of the TLS handshake" } else { "" };
-                    let why = format!("the server closed the connection{when}");
-                    self.tally.period.refused = Some(why);
-                }
+            State::Slow(_) => {
+                self.open -= 1;
+                self.tally.period.slow.closed += 1;
+            }
+            State::Parting { .. } => self.open -= 1,
+            opening @ State::Opening(_) => {
+                lane.state = opening;
+                let refused = lane.cut_off();
+                return self.break_off(index, refused);
             }
             // Without a socket there is nothing to close.
             other @ (State::Away { .. } | State::Connecting) => {
@@ -158,6 +171,20 @@ impl<R: Ring> Worker<R> {
             }
             State::Closing => return,
         }
+        self.close(index);
+    }
+
+    /// An opening has come to nothing.
+    #[cold]
+    pub(super) fn break_off(&mut self, index: usize, refused: Refused) {
+        self.note_refusal(refused);
+        self.connecting -= 1;
+        self.lanes[index].state = State::Closing;
+        self.close(index);
+    }
+
+    fn close(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
         lane.outgoing = Vec::new();
         if let Some(socket) = lane.socket {
             self.take_leave(index, socket);
@@ -172,7 +199,9 @@ impl<R: Ring> Worker<R> {
         let lane = &mut self.lanes[index];
         lane.socket = None;
         lane.is_sending = false;
-        self.stay_away(index);
+        if !self.comes_back(index) {
+            self.stay_away(index);
+        }
     }
 
     fn stay_away(&mut self, index: usize) {
@@ -186,7 +215,13 @@ impl<R: Ring> Worker<R> {
         self.stay_away(index);
     }
 
-    pub(super) fn note_refusal(&mut self, refused: Refused) {
+    fn note_refusal(&mut self, refused: Refused) {
+        self.tally.period.openings.refuse(refused.failure);
+        self.tell(refused);
+    }
+
+    /// Keeps why a connection did not open, or what broke one.
+    pub(super) fn tell(&mut self, refused: Refused) {
         let Refused { failure, said } = refused;
         let fields = &self.job.speech.fields;
         let said = fields.iter().fold(said, |said, field| field.conceal(said));
@@ -206,18 +241,29 @@ impl<R: Ring> Worker<R> {
             self.sweep_at = (index + 1) % self.lanes.len();
             let (tally, now) = (&mut self.tally, self.now);
             let lane = &mut self.lanes[index];
-            if let State::Open(books) = &mut lane.state {
-                books.give_up(before, |event| {
-                    if let Event::Concluded(concluded) = event {
-                        tally.conclude(concluded, now);
+            match &mut lane.state {
+                State::Open(books) => {
+                    books.give_up(before, |event| {
+                        if let Event::Concluded(concluded) = event {
+                            tally.conclude(concluded, now);
+                        }
+                    });
+                    let is_idle = books.in_flight() == 0;
+                    if is_idle {
+                        books.rest();
                     }
-                });
-                if books.in_flight() == 0 {
-                    books.rest();
-                    if lane.is_leaving {
+                    // What has been given up may be owed for ever.
+                    let is_late = lane.departure.is_some_and(|departure| departure.asked < before);
+                    if lane.is_leaving && (is_late || is_idle) {
                         self.end(index, Failure::Closed);
                     }
                 }
+                State::Opening(_) if now.since(lane.began) > self.job.limits.connect_max => {
+                    let refused = lane.given_up();
+                    self.break_off(index, refused);
+                }
+                State::Parting { until, .. } if *until <= now => self.part(index, false),
+                _ => {}
             }
         }
     }

@@ -8,7 +8,10 @@
 use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
 
-use crate::dialogue::{Books, Opening};
+use super::reading::Reading;
+use crate::dialogue::{Books, Opening, Parting, Refused};
+use crate::measure::outcome::Failure;
+use crate::schedule::Occasion;
 use crate::wire::tls::TlsFilter;
 
 /// How far a lane has come.
@@ -25,8 +28,28 @@ pub(super) enum State {
     Opening(Box<Opening>),
     /// Requests go over it.
     Open(Box<Books>),
+    /// It is open and reads slowly; no request of the schedule goes over it.
+    Slow(Box<Reading>),
+    /// It has said goodbye and is closed when the other end has, too.
+    Parting {
+        /// What was said.
+        parting: Box<Parting>,
+        /// How long that is waited for.
+        until: Moment,
+    },
     /// The kernel closes it.
     Closing,
+}
+
+/// A lane is to be closed and opened again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    /// When it was to be.
+    pub(super) intended: Moment,
+    /// Why.
+    pub(super) occasion: Occasion,
+    /// When it was told.
+    pub(super) asked: Moment,
 }
 
 /// One connection.
@@ -48,8 +71,12 @@ pub(super) struct Lane {
     pub(super) is_corked: bool,
     /// It stands in the queue of those that have room.
     pub(super) is_listed: bool,
-    /// It ends when it owes nothing: the server has said that it closes.
+    /// It ends when it owes nothing: the server has said that it closes, or it is to be replaced.
     pub(super) is_leaving: bool,
+    /// When its last connect began.
+    pub(super) began: Moment,
+    /// It is being replaced: from the moment at which it was told until it is open again.
+    pub(super) departure: Option<Departure>,
 }
 
 impl Lane {
@@ -64,7 +91,35 @@ impl Lane {
             is_corked: false,
             is_listed: false,
             is_leaving: false,
+            began: Moment::ORIGIN,
+            departure: None,
         }
+    }
+
+    /// Whether its handshake of TLS is under way.
+    pub(super) fn is_shaking_hands(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.is_opening())
+    }
+
+    /// Why it did not open, where the server has closed it.
+    pub(super) fn cut_off(&self) -> Refused {
+        let (failure, said) = if self.is_shaking_hands() {
+            let said = "the server closed the connection in the middle of the TLS handshake";
+            (Failure::Connect, said)
+        } else {
+            (Failure::Closed, "the server closed the connection")
+        };
+        Refused { failure, said: said.into() }
+    }
+
+    /// Why it did not open, where nothing came in time.
+    pub(super) fn given_up(&self) -> Refused {
+        let said = if self.is_shaking_hands() {
+            "nothing answered the TLS handshake: does the server speak TLS on this port?"
+        } else {
+            "it said nothing in time"
+        };
+        Refused { failure: Failure::Timeout, said: said.into() }
     }
 
     /// Whether it has something to say.

@@ -56,13 +56,15 @@ impl<R: Ring> Worker<R> {
     pub(super) fn unseal(&mut self, index: usize, unsealed: Unsealed) {
         let Unsealed { said, is_alert } = unsealed;
         let failure = match &self.lanes[index].state {
-            State::Opening(_) => Failure::Connect,
-            State::Open(_) if is_alert => Failure::Closed,
-            State::Open(_) => Failure::Garbage,
+            State::Opening(_) => {
+                self.unsealed += 1;
+                return self.break_off(index, Refused { failure: Failure::Connect, said });
+            }
+            State::Open(_) | State::Slow(_) | State::Parting { .. } if is_alert => Failure::Closed,
+            State::Open(_) | State::Slow(_) | State::Parting { .. } => Failure::Garbage,
             _ => return,
         };
-        self.unsealed += usize::from(failure == Failure::Connect);
-        self.note_refusal(Refused { failure, said });
+        self.tell(Refused { failure, said });
         self.end(index, failure);
     }
 
@@ -111,12 +113,9 @@ impl<R: Ring> Worker<R> {
     /// that waits for words that it understands.
     #[cold]
     pub(super) fn note_silence(&mut self) {
-        let is_shaking = |filter: &TlsFilter| filter.is_opening();
-        let mut filters = self.lanes.iter().filter_map(|lane| lane.filter.as_deref());
-        if self.tally.period.refused.is_none() && filters.any(is_shaking) {
-            let why = "nothing answered the TLS handshake in time: does the server speak TLS on \
-                       this port?";
-            self.tally.period.refused = Some(why.into());
+        let shaking = self.lanes.iter().find(|lane| lane.is_shaking_hands());
+        if let (None, Some(lane)) = (&self.tally.period.refused, shaking) {
+            self.tally.period.refused = Some(lane.given_up().said);
         }
     }
 }

@@ -4,6 +4,8 @@ pub mod progress;
 pub mod search;
 pub mod table;
 
+mod scenes;
+
 /// Bytes in MiB.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn mebibytes(bytes: u64) -> f64 {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::mebibytes;
+use super::{mebibytes, scenes};
 use crate::result::{Cost, Percentiles, RunResult};
 
 /// The table of a result, with its line ends.
@@ -59,11 +59,17 @@ pub fn table(result: &RunResult) -> String {
     if let Some(why) = &totals.refused {
         line(format!("refused  {why}"));
     }
+    for scene in scenes::lines(result) {
+        line(scene);
+    }
     line(String::new());
     line("            mean       p50       p90       p99     p99.9    p99.99       max  us".into());
     line(row("response", &result.response));
     line(row("service", &result.service));
     line(row("lag", &result.lag));
+    for row in scenes::rows(result) {
+        line(row);
+    }
     line(String::new());
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {
@@ -72,7 +78,7 @@ pub fn table(result: &RunResult) -> String {
     out
 }
 
-fn row(name: &str, percentiles: &Percentiles) -> String {
+pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     let Percentiles { mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us, .. } =
         percentiles;
     let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];

@@ -3,7 +3,9 @@
 //! What it keeps true: all latencies are in microseconds; what was measured during the warm-up is
 //! in no figure; a run that the generator itself spoiled says so before it says anything else.
 
+pub mod drift;
 pub mod manifest;
+pub mod openings;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -12,11 +14,13 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+pub use self::drift::Drift;
 pub use self::manifest::Manifest;
+pub use self::openings::{OpeningsResult, ReadersResult};
 pub use self::verdict::Verdict;
-use crate::generator::{Finding, Second};
+use crate::generator::Finding;
 use crate::measure::outcome::{Failure, Outcomes};
-use crate::measure::process::Sample;
+pub use crate::measure::second::SecondResult;
 use crate::plan::Plan;
 
 /// What came of a run.
@@ -40,6 +44,15 @@ pub struct RunResult {
     pub generator: Cost,
     /// What the server cost, where its process was watched.
     pub server: Option<Cost>,
+    /// How connections opened.
+    #[serde(default)]
+    pub openings: OpeningsResult,
+    /// How slow readers were borne with, where there were any.
+    #[serde(default)]
+    pub readers: Option<ReadersResult>,
+    /// What the end of the run was compared with its beginning, where it was long enough.
+    #[serde(default)]
+    pub drift: Option<Drift>,
     /// Second by second.
     pub seconds: Vec<SecondResult>,
 }
@@ -63,6 +76,12 @@ pub struct Totals {
     pub failure_ratio: f64,
     /// Answers that nobody had asked for.
     pub unasked: u64,
+    /// What the server told without being asked, in the warm-up too.
+    #[serde(default)]
+    pub notices: u64,
+    /// Answers that came as streams of events, in the warm-up too.
+    #[serde(default)]
+    pub streamed: u64,
     /// Connections that were open when the first request left.
     pub opened: u64,
     /// How long opening them took, in seconds.
@@ -109,27 +128,6 @@ pub struct Cost {
     pub resident_bytes_max: u64,
 }
 
-/// One second of a run.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct SecondResult {
-    /// Good answers.
-    pub answered: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// The median response time, in microseconds.
-    pub p50_us: f64,
-    /// The 99th percentile.
-    pub p99_us: f64,
-    /// The longest.
-    pub max_us: f64,
-    /// Connections open at its end.
-    pub open: u64,
-    /// CPU time of the server as a part of one core, where it was watched.
-    pub server_cores: Option<f64>,
-    /// Resident memory of the server, in bytes.
-    pub server_resident_bytes: Option<u64>,
-}
-
 impl Percentiles {
     /// The percentiles of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Self {
@@ -164,17 +162,24 @@ impl RunResult {
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
         let awake = total.spun.min(finding.cpu);
-        let resident = finding.seconds.iter().filter_map(|second| second.server);
-        let resident_bytes_max = resident.map(|sample| sample.resident_bytes).max();
         let generator = Cost {
             spun_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
             ..cost(finding.cpu.saturating_sub(awake))
         };
-        let server = finding.server_cpu.map(cost).map(|cost| Cost {
-            resident_bytes_max: resident_bytes_max.unwrap_or_default(),
-            ..cost
-        });
-        let verdict = Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
+        let server = finding
+            .server_cpu
+            .map(cost)
+            .map(|cost| Cost { resident_bytes_max: finding.resident_bytes_max, ..cost });
+        let warm_up = usize::try_from(plan.warm_up.duration().as_secs()).unwrap_or(usize::MAX);
+        let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
+        // Behind them there may be seconds in which the last answers came.
+        let measured = finding.seconds.get(warm_up..warm_up.saturating_add(measured));
+        let drift = measured.and_then(Drift::of);
+        let readers = plan.readers.map(|_| ReadersResult::of(finding));
+        let openings = OpeningsResult::of(&total.openings);
+        let mut verdict =
+            Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
+        verdict.miss(&plan, &openings);
         Self {
             verdict,
             plan,
@@ -185,7 +190,10 @@ impl RunResult {
             lag,
             generator,
             server,
-            seconds: seconds(&finding.seconds),
+            openings,
+            readers,
+            drift,
+            seconds: finding.seconds.clone(),
         }
     }
 }
@@ -204,6 +212,8 @@ fn totals(finding: &Finding, span: Duration) -> Totals {
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
         unasked: outcomes.unasked,
+        notices: outcomes.notices,
+        streamed: outcomes.streamed,
         opened: finding.opened,
         opening_s: finding.opening.as_secs_f64(),
         lost: total.lost,
@@ -219,26 +229,6 @@ fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> Cost {
     };
     let cores = cpu.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE);
     Cost { cpu_us_per_answer: per_answer, cores, ..Cost::default() }
-}
-
-fn seconds(seconds: &[Second]) -> Vec<SecondResult> {
-    let mut before: Option<Sample> = None;
-    let result = |second: &Second| {
-        let response = Percentiles::of(second.period.latencies.response());
-        let last = std::mem::replace(&mut before, second.server);
-        let spent = second.server.zip(last).map(|(now, last)| now.cpu.saturating_sub(last.cpu));
-        SecondResult {
-            answered: second.period.outcomes.answered,
-            failed: second.period.outcomes.failures(),
-            p50_us: response.p50_us,
-            p99_us: response.p99_us,
-            max_us: response.max_us,
-            open: second.period.open,
-            server_cores: spent.map(|spent| spent.as_secs_f64()),
-            server_resident_bytes: second.server.map(|sample| sample.resident_bytes),
-        }
-    };
-    seconds.iter().map(result).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
