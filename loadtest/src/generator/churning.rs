@@ -112,7 +112,7 @@ impl<R: Ring> Worker<R> {
     fn depart(&mut self, index: usize, intended: Moment, occasion: Occasion) {
         let lane = &mut self.lanes[index];
         lane.is_leaving = true;
-        lane.departure = Some(Departure { intended, occasion, asked: self.now });
+        lane.departure = Some(Box::new(Departure { intended, occasion, asked: self.now }));
         if let Some(churning) = &mut self.churning {
             churning.under_way += 1;
         }
@@ -164,7 +164,7 @@ impl<R: Ring> Worker<R> {
     pub(super) fn note_opened(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         let openings = &mut self.tally.period.openings;
-        match lane.departure.take() {
+        match lane.departure.take().map(|departure| *departure) {
             None => openings.open(self.now.since(lane.began)),
             Some(Departure { intended, occasion, .. }) => {
                 if intended >= self.tally.measured_from {
@@ -206,7 +206,7 @@ impl<R: Ring> Worker<R> {
     pub(super) fn conclude_churn(&mut self) {
         let from = self.tally.measured_from;
         let Some(churning) = &mut self.churning else { return };
-        let gone = self.lanes.iter().filter_map(|lane| lane.departure);
+        let gone = self.lanes.iter().filter_map(|lane| lane.departure.as_deref());
         let gone = gone.map(|departure| departure.intended).chain(churning.due.drain(..));
         let mut gone = gone.filter(|intended| *intended >= from).count();
         // What the generator itself never came to look at.

@@ -253,7 +253,8 @@ impl<R: Ring> Worker<R> {
                         books.rest();
                     }
                     // What has been given up may be owed for ever.
-                    let is_late = lane.departure.is_some_and(|departure| departure.asked < before);
+                    let is_late =
+                        lane.departure.as_deref().is_some_and(|departure| departure.asked < before);
                     if lane.is_leaving && (is_late || is_idle) {
                         self.end(index, Failure::Closed);
                     }
