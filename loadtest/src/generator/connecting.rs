@@ -158,7 +158,7 @@ impl<R: Ring> Worker<R> {
                 self.open -= 1;
                 self.tally.period.slow.closed += 1;
             }
-            State::Parting { .. } => self.open -= 1,
+            State::Parting(_) => self.open -= 1,
             opening @ State::Opening(_) => {
                 lane.state = opening;
                 let refused = lane.cut_off();
@@ -241,6 +241,8 @@ impl<R: Ring> Worker<R> {
             self.sweep_at = (index + 1) % self.lanes.len();
             let (tally, now) = (&mut self.tally, self.now);
             let lane = &mut self.lanes[index];
+            // What has been given up may be owed for ever.
+            let is_late = lane.departure.as_ref().is_some_and(|leaving| leaving.asked < before);
             match &mut lane.state {
                 State::Open(books) => {
                     books.give_up(before, |event| {
@@ -252,9 +254,6 @@ impl<R: Ring> Worker<R> {
                     if is_idle {
                         books.rest();
                     }
-                    // What has been given up may be owed for ever.
-                    let is_late =
-                        lane.departure.as_deref().is_some_and(|departure| departure.asked < before);
                     if lane.is_leaving && (is_late || is_idle) {
                         self.end(index, Failure::Closed);
                     }
@@ -263,7 +262,7 @@ impl<R: Ring> Worker<R> {
                     let refused = lane.given_up();
                     self.break_off(index, refused);
                 }
-                State::Parting { until, .. } if *until <= now => self.part(index, false),
+                State::Parting(_) if is_late => self.part(index, false),
                 _ => {}
             }
         }

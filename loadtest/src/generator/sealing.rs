@@ -60,8 +60,8 @@ impl<R: Ring> Worker<R> {
                 self.unsealed += 1;
                 return self.break_off(index, Refused { failure: Failure::Connect, said });
             }
-            State::Open(_) | State::Slow(_) | State::Parting { .. } if is_alert => Failure::Closed,
-            State::Open(_) | State::Slow(_) | State::Parting { .. } => Failure::Garbage,
+            State::Open(_) | State::Slow(_) | State::Parting(_) if is_alert => Failure::Closed,
+            State::Open(_) | State::Slow(_) | State::Parting(_) => Failure::Garbage,
             _ => return,
         };
         self.tell(Refused { failure, said });

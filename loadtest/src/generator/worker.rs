@@ -341,7 +341,7 @@ impl<R: Ring> Worker<R> {
             }
             State::Opening(_) => self.hear_opening(index, bytes),
             State::Slow(_) => self.hear_slowly(index, bytes),
-            State::Parting { parting, .. } => {
+            State::Parting(parting) => {
                 if let Some(is_agreed) = parting.hear(bytes) {
                     self.part(index, is_agreed);
                 }
