@@ -5,45 +5,34 @@ use std::process::ExitCode;
 
 use corelane::engine::clock;
 use corelane_load::generator;
-use corelane_load::measure::process::Process;
 use corelane_load::report::{progress, table};
 use corelane_load::result::{Manifest, RunResult, Verdict};
 
 use super::arguments::RunArguments;
-use super::{Failure, INVALID, MISSED, about, complain};
+use super::{Failure, INVALID, MISSED, about, complain, keep};
 
 /// Runs the command; its status.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let plan = arguments.plan()?;
     let job = plan.job()?;
-    let watched = arguments.pid.map(watch).transpose()?;
     let load = &arguments.load;
+    let server = load.server(&plan)?;
     let is_shown = !load.quiet && std::io::stderr().is_terminal();
     let crew = (load.workers, &load.cores[..]);
-    let finding = generator::run(&job, crew, watched.as_ref(), |number, second| {
+    let finding = generator::run(&job, crew, server.process(), |number, second| {
         if is_shown {
             complain(&progress::line(number, second));
         }
     });
     let finding = finding.map_err(|fruitless| about(&plan, &fruitless))?;
+    drop(server);
     let manifest = Manifest::of(&finding, clock::unix_ms());
     let result = RunResult::new(plan, manifest, &finding);
     std::io::stdout().write_all(table::table(&result).as_bytes())?;
     if let Some(path) = &arguments.json {
-        let text = serde_json::to_string_pretty(&result)?;
-        std::fs::write(path, text + "\n")
-            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        keep(path, &result)?;
     }
     Ok(status(&result.verdict))
-}
-
-/// The process to watch.
-fn watch(pid: u32) -> Result<Process, String> {
-    let process = Process::of(pid);
-    match process.sample() {
-        Some(_) => Ok(process),
-        None => Err(format!("there is no process {pid} to watch, or it may not be looked at")),
-    }
 }
 
 fn status(verdict: &Verdict) -> ExitCode {

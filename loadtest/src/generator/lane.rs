@@ -10,7 +10,7 @@ use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
 
 use super::reading::Reading;
-use crate::dialogue::{Books, Opening, Parting, Refused};
+use crate::dialogue::{Books, Listening, Opening, Parting, Refused};
 use crate::measure::outcome::Failure;
 use crate::schedule::Occasion;
 use crate::wire::tls::TlsFilter;
@@ -33,6 +33,8 @@ pub(super) enum State {
     Slow(Box<Reading>),
     /// It has said goodbye and is closed when the other end has, too.
     Parting(Box<Parting>),
+    /// It listens, or asks to.
+    Listening(Box<Listening>),
     /// The kernel closes it.
     Closing,
 }

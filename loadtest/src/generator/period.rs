@@ -6,6 +6,7 @@ use corelane::base::time::Moment;
 use hdrhistogram::Histogram;
 
 use crate::dialogue::Concluded;
+use crate::measure::fanout::Listened;
 use crate::measure::latency::{Latencies, Times, histogram};
 use crate::measure::openings::Openings;
 use crate::measure::outcome::{Outcomes, SlowOutcomes};
@@ -37,6 +38,8 @@ pub struct Period {
     pub slow: SlowOutcomes,
     /// Why the last connection that did not open did not, or what broke the encryption of one.
     pub refused: Option<String>,
+    /// What those that listen have heard.
+    pub listened: Listened,
 }
 
 impl Period {
@@ -54,6 +57,7 @@ impl Period {
             openings: Openings::new(),
             slow: SlowOutcomes::default(),
             refused: None,
+            listened: Listened::default(),
         }
     }
 
@@ -81,6 +85,7 @@ impl Period {
         self.lost += other.lost;
         self.openings.add(&other.openings);
         self.slow.add(&other.slow);
+        self.listened.add(&other.listened);
         if other.refused.is_some() {
             self.refused.clone_from(&other.refused);
         }
@@ -96,6 +101,7 @@ impl Period {
         self.openings.clear();
         self.slow = SlowOutcomes::default();
         self.refused = None;
+        self.listened.clear();
     }
 }
 
@@ -105,15 +111,20 @@ pub(super) struct Tally {
     pub(super) period: Box<Period>,
     /// Requests that were meant to leave before this are not measured.
     pub(super) measured_from: Moment,
+    /// The kind of request that publishes, which is counted apart.
+    pub(super) publishing: Option<u16>,
 }
 
 impl Tally {
     /// A request is over.
     #[inline]
     pub(super) fn conclude(&mut self, concluded: Concluded, answered: Moment) {
-        let Concluded { intended, sent, failure, .. } = concluded;
+        let Concluded { call, intended, sent, failure } = concluded;
         if intended < self.measured_from {
             return;
+        }
+        if self.publishing == Some(call) {
+            return self.period.listened.published(failure);
         }
         match failure {
             None => {

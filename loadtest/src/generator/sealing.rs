@@ -60,9 +60,9 @@ impl<R: Ring> Worker<R> {
                 self.unsealed += 1;
                 return self.break_off(index, Refused { failure: Failure::Connect, said });
             }
-            State::Open(_) | State::Slow(_) | State::Parting(_) if is_alert => Failure::Closed,
-            State::Open(_) | State::Slow(_) | State::Parting(_) => Failure::Garbage,
-            _ => return,
+            State::Away { .. } | State::Connecting | State::Closing => return,
+            _ if is_alert => Failure::Closed,
+            _ => Failure::Garbage,
         };
         self.tell(Refused { failure, said });
         self.end(index, failure);

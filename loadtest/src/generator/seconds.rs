@@ -117,6 +117,7 @@ fn figures(second: &Second, last: Option<Sample>) -> SecondResult {
         failed: second.period.outcomes.failures(),
         p50_us: microseconds(response, 50.0),
         p99_us: microseconds(response, 99.0),
+        p999_us: microseconds(response, 99.9),
         max_us: microseconds(response, 100.0),
         open: second.period.open,
         opened: second.period.openings.opened,

@@ -13,6 +13,9 @@ pub struct SecondResult {
     pub p50_us: f64,
     /// The 99th percentile.
     pub p99_us: f64,
+    /// The 99.9th percentile.
+    #[serde(default)]
+    pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
     /// Connections open at its end.

@@ -1,7 +1,11 @@
 //! Results as people read them.
 
+pub mod capacity;
+pub mod compare;
+pub mod curve;
 pub mod progress;
 pub mod search;
+pub mod sweep;
 pub mod table;
 
 mod scenes;

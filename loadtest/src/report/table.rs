@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{mebibytes, scenes};
-use crate::result::{Cost, Percentiles, RunResult, Totals};
+use crate::result::listen::Spread;
+use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -27,6 +28,9 @@ pub fn table(result: &RunResult) -> String {
     }
     for why in &verdict.invalid {
         line(format!("INVALID  {why}"));
+    }
+    for why in &verdict.beyond {
+        line(format!("BEYOND   {why}"));
     }
     for why in &verdict.missed {
         line(format!("MISSED   {why}"));
@@ -62,6 +66,11 @@ pub fn table(result: &RunResult) -> String {
     for row in scenes::rows(result) {
         line(row);
     }
+    if let Some(listen) = &result.listen {
+        for text in listening(listen) {
+            line(text);
+        }
+    }
     line(String::new());
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {
@@ -85,6 +94,27 @@ fn failed(totals: &Totals) -> String {
         write!(line, " · {kind} {count}").unwrap_or(());
     }
     line + &format!(" · unasked {}", totals.unasked)
+}
+
+/// Two lines: who heard of publications, and when.
+fn listening(listen: &ListenResult) -> [String; 2] {
+    let ListenResult { streams, opened, lost, delivered, missed, stray, .. } = listen;
+    let publications = listen.publications.len();
+    let mut counts = format!(
+        "listen   {opened} of {streams} streams · {publications} publications · {delivered} \
+         delivered · {missed} missed · {stray} stray"
+    );
+    if *lost > 0 {
+        write!(counts, " · {lost} lost").unwrap_or(());
+    }
+    for (kind, count) in &listen.failures {
+        write!(counts, " · publishing: {kind} {count}").unwrap_or(());
+    }
+    let times = [("first", listen.first), ("median", listen.median), ("last", listen.last)];
+    let times = times.map(|(name, Spread { min_us, median_us, max_us })| {
+        format!("{name} {median_us:.1} ({min_us:.1} to {max_us:.1})")
+    });
+    [counts, format!("heard    {} us", times.join(" · "))]
 }
 
 fn cost(name: &str, cost: &Cost) -> String {

@@ -4,6 +4,7 @@
 //! in no figure; a run that the generator itself spoiled says so before it says anything else.
 
 pub mod drift;
+pub mod listen;
 pub mod manifest;
 pub mod openings;
 pub mod verdict;
@@ -15,9 +16,10 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 pub use self::drift::Drift;
+pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
 pub use self::openings::{OpeningsResult, ReadersResult};
-pub use self::verdict::Verdict;
+pub use self::verdict::{Fault, Verdict};
 use crate::generator::Finding;
 use crate::measure::outcome::{Failure, Outcomes};
 pub use crate::measure::second::SecondResult;
@@ -40,6 +42,9 @@ pub struct RunResult {
     pub service: Percentiles,
     /// How late the generator was.
     pub lag: Percentiles,
+    /// What those that listen have heard, where anybody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<ListenResult>,
     /// What the generator cost.
     pub generator: Cost,
     /// What the server cost, where its process was watched.
@@ -180,6 +185,10 @@ impl RunResult {
         let mut verdict =
             Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
         verdict.miss(&plan, &openings);
+        let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
+        if let Some(listen) = &listen {
+            verdict.weigh_listening(&plan.thresholds, listen);
+        }
         Self {
             verdict,
             plan,
@@ -188,6 +197,7 @@ impl RunResult {
             response,
             service,
             lag,
+            listen,
             generator,
             server,
             openings,
