@@ -13,11 +13,12 @@ use corelane_load::target::Era;
 use super::Failure;
 use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
+use super::credentials::CredentialArguments;
 use super::server::Server;
 
 /// What names a server.
-const TARGET: &str =
-    "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH";
+const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or \
+                      ws://HOST[:PORT]/PATH, or with TLS tls://, https:// or wss://";
 
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]
@@ -84,13 +85,12 @@ pub(super) struct LoadArguments {
     /// A tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
+    #[command(flatten)]
+    credentials: CredentialArguments,
     /// Streams that listen to the list of tools, which a tool of the demo changes every second;
     /// a plan can say more.
     #[arg(long, value_name = "N")]
     listen: Option<usize>,
-    /// A field of HTTP, such as "Authorization: Bearer …".
-    #[arg(long, value_name = "FIELD")]
-    header: Vec<String>,
     /// Connections a second that are closed and opened again, the oldest first.
     #[arg(long, value_name = "RATE")]
     churn: Option<f64>,
@@ -240,15 +240,10 @@ impl LoadArguments {
         } else if self.bytes.is_some() {
             plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
         }
+        self.credentials.apply(&mut plan)?;
         if let Some(streams) = self.listen {
             let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
             plan.listen = Some(ListenPlan { streams, ..listen });
-        }
-        for field in &self.header {
-            let (name, value) = field
-                .split_once(':')
-                .ok_or_else(|| Wrong(format!("'{field}' is no field: write 'Name: value'")))?;
-            plan.fields.push((name.trim().into(), value.trim().into()));
         }
         if let Some(rate) = self.churn {
             plan.churn = Some(ChurnPlan { rate, ..plan.churn.unwrap_or_default() });

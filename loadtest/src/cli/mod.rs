@@ -20,6 +20,8 @@ use serde::Serialize;
 
 use self::arguments::{Arguments, Command};
 
+mod credentials;
+
 mod arguments;
 mod capacity;
 mod check;

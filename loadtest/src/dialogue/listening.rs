@@ -332,8 +332,8 @@ impl Listening {
             "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n",
             speech.path, speech.authority
         );
-        for (name, value) in &speech.fields {
-            push_field(&mut head, name, value);
+        for field in &speech.fields {
+            push_field(&mut head, field.name(), field.value());
         }
         push_field(&mut head, "MCP-Protocol-Version", speech.era.revision());
         out.extend_from_slice(head.as_bytes());

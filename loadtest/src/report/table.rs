@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{mebibytes, scenes};
 use crate::result::listen::Spread;
-use crate::result::{Cost, ListenResult, Percentiles, RunResult};
+use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -23,6 +23,9 @@ pub fn table(result: &RunResult) -> String {
         plan.depth,
         totals.span_s
     ));
+    if let Some(tls) = &result.manifest.tls {
+        line(tls.clone());
+    }
     for why in &verdict.invalid {
         line(format!("INVALID  {why}"));
     }
@@ -37,15 +40,7 @@ pub fn table(result: &RunResult) -> String {
         totals.due, totals.sent, totals.answered, totals.rate
     ));
     if !totals.failures.is_empty() || totals.unasked > 0 {
-        let mut failures = String::new();
-        for (kind, count) in &totals.failures {
-            // Writing to a string does not fail.
-            write!(failures, " · {kind} {count}").unwrap_or(());
-        }
-        line(format!(
-            "failed   {:.4} of all{failures} · unasked {}",
-            totals.failure_ratio, totals.unasked
-        ));
+        line(failed(totals));
     }
     if plan.connect.is_some() || !manifest.sources.is_empty() {
         let from = match &manifest.sources[..] {
@@ -56,6 +51,9 @@ pub fn table(result: &RunResult) -> String {
     }
     if totals.lost > 0 {
         line(format!("lost     {} connections", totals.lost));
+    }
+    if let Some(why) = &totals.refused {
+        line(format!("refused  {why}"));
     }
     for scene in scenes::lines(result) {
         line(scene);
@@ -87,6 +85,15 @@ pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];
     let values = values.map(|us| format!("{us:>10.1}"));
     format!("{name:<8}{}", values.concat())
+}
+
+fn failed(totals: &Totals) -> String {
+    let mut line = format!("failed   {:.4} of all", totals.failure_ratio);
+    for (kind, count) in &totals.failures {
+        // Writing to a string does not fail.
+        write!(line, " · {kind} {count}").unwrap_or(());
+    }
+    line + &format!(" · unasked {}", totals.unasked)
 }
 
 /// Two lines: who heard of publications, and when.
