@@ -66,11 +66,7 @@ pub fn table(result: &RunResult) -> String {
     for row in scenes::rows(result) {
         line(row);
     }
-    if let Some(listen) = &result.listen {
-        for text in listening(listen) {
-            line(text);
-        }
-    }
+    result.listen.iter().flat_map(listening).for_each(&mut line);
     line(String::new());
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {
