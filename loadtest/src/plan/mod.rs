@@ -295,14 +295,6 @@ impl Plan {
         let spans = (warm_up, profile.span());
         let listen =
             self.listen.as_ref().map(|listen| listen.listen(&speech, spans)).transpose()?;
-        let drive = match (self.closed, profile.rate_max() > 0.0) {
-            (true, _) => Drive::Closed { span: profile.span() },
-            (false, true) => {
-                let pace = if self.poisson { Pace::Poisson } else { Pace::Constant };
-                Drive::Open { profile, pace }
-            }
-            (false, false) => Drive::Hold { span: profile.span() },
-        };
         Ok(Job {
             speech,
             tls,
@@ -311,7 +303,7 @@ impl Plan {
             calls,
             connections: self.connections,
             depth: self.depth,
-            drive,
+            drive: self.drive(profile),
             warm_up,
             seed: self.seed,
             listen,
@@ -326,6 +318,18 @@ impl Plan {
             churn,
             readers,
         })
+    }
+
+    /// When requests leave.
+    fn drive(&self, profile: Profile) -> Drive {
+        match (self.closed, profile.rate_max() > 0.0) {
+            (true, _) => Drive::Closed { span: profile.span() },
+            (false, true) => {
+                let pace = if self.poisson { Pace::Poisson } else { Pace::Constant };
+                Drive::Open { profile, pace }
+            }
+            (false, false) => Drive::Hold { span: profile.span() },
+        }
     }
 
     fn check(&self) -> Result<(), Wrong> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{mebibytes, scenes};
 use crate::result::listen::Spread;
-use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals};
+use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals, Verdict};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -26,15 +26,7 @@ pub fn table(result: &RunResult) -> String {
     if let Some(tls) = &result.manifest.tls {
         line(tls.clone());
     }
-    for why in &verdict.invalid {
-        line(format!("INVALID  {why}"));
-    }
-    for why in &verdict.beyond {
-        line(format!("BEYOND   {why}"));
-    }
-    for why in &verdict.missed {
-        line(format!("MISSED   {why}"));
-    }
+    judged(verdict).for_each(&mut line);
     line(format!(
         "requests {} due · {} sent · {} answered · {:.0}/s",
         totals.due, totals.sent, totals.answered, totals.rate
@@ -81,6 +73,13 @@ pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];
     let values = values.map(|us| format!("{us:>10.1}"));
     format!("{name:<8}{}", values.concat())
+}
+
+/// A line for each that speaks against the run.
+fn judged(verdict: &Verdict) -> impl Iterator<Item = String> {
+    let Verdict { invalid, beyond, missed } = verdict;
+    let all = [("INVALID ", invalid), ("BEYOND  ", beyond), ("MISSED  ", missed)];
+    all.into_iter().flat_map(|(word, whys)| whys.iter().map(move |why| format!("{word} {why}")))
 }
 
 fn failed(totals: &Totals) -> String {
