@@ -33,6 +33,8 @@ pub struct Second {
     pub period: Period,
     /// The server's process at its end, where it is watched.
     pub server: Option<Sample>,
+    /// The generator's own process at its end, where the system tells.
+    pub generator: Option<Sample>,
 }
 
 /// What a run has seen.
@@ -272,7 +274,7 @@ impl Crew {
             let Report::Period { second, mut period } = report else { continue };
             (cpu_after, server_after) = (Process::own_cpu(), server_cpu());
             if seconds.len() <= second {
-                let empty = || (0, Second { period: Period::new(), server: None });
+                let empty = || (0, Second { period: Period::new(), server: None, generator: None });
                 seconds.resize_with(second + 1, empty);
             }
             let (told, all) = &mut seconds[second];
@@ -280,6 +282,7 @@ impl Crew {
             *told += 1;
             if *told == self.orders.len() {
                 all.server = watched.and_then(Process::sample);
+                all.generator = Process::own().sample();
                 tell(second, all);
             }
             period.clear();

@@ -31,6 +31,8 @@ pub struct Period {
     pub lost: u64,
     /// Why the last connection that did not open did not.
     pub refused: Option<String>,
+    /// When it ended, counted from the beginning of the run, warm-up included.
+    pub until: Duration,
 }
 
 impl Period {
@@ -46,6 +48,7 @@ impl Period {
             open: 0,
             lost: 0,
             refused: None,
+            until: Duration::ZERO,
         }
     }
 
@@ -71,6 +74,7 @@ impl Period {
         self.sent += other.sent;
         self.spun += other.spun;
         self.lost += other.lost;
+        self.until = self.until.max(other.until);
         if other.refused.is_some() {
             self.refused.clone_from(&other.refused);
         }
@@ -84,6 +88,7 @@ impl Period {
         (self.due, self.sent, self.open, self.lost) = (0, 0, 0, 0);
         self.spun = Duration::ZERO;
         self.refused = None;
+        self.until = Duration::ZERO;
     }
 }
 

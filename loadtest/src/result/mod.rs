@@ -3,7 +3,9 @@
 //! What it keeps true: all latencies are in microseconds; what was measured during the warm-up is
 //! in no figure; a run that the generator itself spoiled says so before it says anything else.
 
+pub mod distribution;
 pub mod manifest;
+pub mod second;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -12,11 +14,12 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use self::distribution::distribution;
 pub use self::manifest::Manifest;
+pub use self::second::{SecondResult, Sight};
 pub use self::verdict::Verdict;
-use crate::generator::{Finding, Second};
+use crate::generator::Finding;
 use crate::measure::outcome::{Failure, Outcomes};
-use crate::measure::process::Sample;
 use crate::plan::Plan;
 
 /// What came of a run.
@@ -36,6 +39,13 @@ pub struct RunResult {
     pub service: Percentiles,
     /// How late the generator was.
     pub lag: Percentiles,
+    /// Response times: percentiles with their microseconds, from the shortest to the longest, as
+    /// many as it takes to draw them.
+    #[serde(default)]
+    pub response_distribution: Vec<(f64, f64)>,
+    /// Service times in the same way.
+    #[serde(default)]
+    pub service_distribution: Vec<(f64, f64)>,
     /// What the generator cost.
     pub generator: Cost,
     /// What the server cost, where its process was watched.
@@ -109,27 +119,6 @@ pub struct Cost {
     pub resident_bytes_max: u64,
 }
 
-/// One second of a run.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct SecondResult {
-    /// Good answers.
-    pub answered: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// The median response time, in microseconds.
-    pub p50_us: f64,
-    /// The 99th percentile.
-    pub p99_us: f64,
-    /// The longest.
-    pub max_us: f64,
-    /// Connections open at its end.
-    pub open: u64,
-    /// CPU time of the server as a part of one core, where it was watched.
-    pub server_cores: Option<f64>,
-    /// Resident memory of the server, in bytes.
-    pub server_resident_bytes: Option<u64>,
-}
-
 impl Percentiles {
     /// The percentiles of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Self {
@@ -164,14 +153,18 @@ impl RunResult {
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
         let awake = total.spun.min(finding.cpu);
-        let resident = finding.seconds.iter().filter_map(|second| second.server);
-        let resident_bytes_max = resident.map(|sample| sample.resident_bytes).max();
+        let mut sight = Sight::new(plan.warm_up.duration());
+        let seconds: Vec<_> = finding.seconds.iter().map(|second| sight.see(second)).collect();
+        let most = |bytes: fn(&SecondResult) -> Option<u64>| {
+            seconds.iter().filter_map(bytes).max().unwrap_or_default()
+        };
         let generator = Cost {
             spun_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
+            resident_bytes_max: most(|second| second.generator_resident_bytes),
             ..cost(finding.cpu.saturating_sub(awake))
         };
         let server = finding.server_cpu.map(cost).map(|cost| Cost {
-            resident_bytes_max: resident_bytes_max.unwrap_or_default(),
+            resident_bytes_max: most(|second| second.server_resident_bytes),
             ..cost
         });
         let verdict = Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
@@ -183,9 +176,11 @@ impl RunResult {
             response,
             service,
             lag,
+            response_distribution: distribution(total.latencies.response()),
+            service_distribution: distribution(total.latencies.service()),
             generator,
             server,
-            seconds: seconds(&finding.seconds),
+            seconds,
         }
     }
 }
@@ -219,26 +214,6 @@ fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> Cost {
     };
     let cores = cpu.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE);
     Cost { cpu_us_per_answer: per_answer, cores, ..Cost::default() }
-}
-
-fn seconds(seconds: &[Second]) -> Vec<SecondResult> {
-    let mut before: Option<Sample> = None;
-    let result = |second: &Second| {
-        let response = Percentiles::of(second.period.latencies.response());
-        let last = std::mem::replace(&mut before, second.server);
-        let spent = second.server.zip(last).map(|(now, last)| now.cpu.saturating_sub(last.cpu));
-        SecondResult {
-            answered: second.period.outcomes.answered,
-            failed: second.period.outcomes.failures(),
-            p50_us: response.p50_us,
-            p99_us: response.p99_us,
-            max_us: response.max_us,
-            open: second.period.open,
-            server_cores: spent.map(|spent| spent.as_secs_f64()),
-            server_resident_bytes: second.server.map(|sample| sample.resident_bytes),
-        }
-    };
-    seconds.iter().map(result).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
