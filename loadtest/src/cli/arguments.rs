@@ -7,6 +7,9 @@ use corelane_load::plan::{CallPlan, PhasePlan, Plan, Sources, Span, Wrong};
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
 
+use super::report::ReportArguments;
+use super::telling::Progress;
+
 /// What names a server.
 const TARGET: &str =
     "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH";
@@ -25,6 +28,8 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Look for the highest rate at which a server keeps the thresholds.
     Search(Box<SearchArguments>),
+    /// Show a result that was kept, and make a page or rows of it.
+    Report(ReportArguments),
 }
 
 /// What is asked of which server. Flags go before what a plan says.
@@ -108,6 +113,18 @@ pub(super) struct RunArguments {
     /// Where the whole result goes, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
+    /// Where a page with plots goes: one file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Where a row a second goes while it runs, as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Where the histograms of each second go while it runs, as an interval log of HdrHistogram.
+    #[arg(long, value_name = "FILE")]
+    pub(super) hlog: Option<PathBuf>,
+    /// How it is shown while it runs; without this a block on a terminal, lines elsewhere.
+    #[arg(long, value_name = "HOW")]
+    pub(super) progress: Option<Progress>,
 }
 
 /// What to look for, and how long.

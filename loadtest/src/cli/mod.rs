@@ -1,4 +1,4 @@
-//! The commands: `run` and `search`.
+//! The commands: `run` and `search` drive a server, `report` shows what came of that.
 //!
 //! What it keeps true: a result goes to standard output, everything else to standard error; what
 //! goes wrong is told in one line that says what and what to do; the status tells scripts what
@@ -18,8 +18,10 @@ use corelane_load::plan::Plan;
 use self::arguments::{Arguments, Command};
 
 mod arguments;
+mod report;
 mod run;
 mod search;
+mod telling;
 
 /// A threshold was missed.
 const MISSED: u8 = 1;
@@ -40,6 +42,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Search(arguments) => search::search(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
     };
     match ended {
         Ok(status) => status,

@@ -1,16 +1,17 @@
 //! `corelane-load run`: drives a server once and says what it did.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use corelane::engine::clock;
 use corelane_load::generator;
 use corelane_load::measure::process::Process;
-use corelane_load::report::{progress, table};
+use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, Verdict};
 
 use super::arguments::RunArguments;
-use super::{Failure, INVALID, MISSED, about, complain};
+use super::telling::{Telling, check_writable, write};
+use super::{Failure, INVALID, MISSED, about};
 
 /// Runs the command; its status.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
@@ -18,22 +19,22 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let job = plan.job()?;
     let watched = arguments.pid.map(watch).transpose()?;
     let load = &arguments.load;
-    let is_shown = !load.quiet && std::io::stderr().is_terminal();
+    let kept = [&arguments.json, &arguments.html];
+    kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
+    let mut telling = Telling::begin(arguments, &plan)?;
     let crew = (load.workers, &load.cores[..]);
-    let finding = generator::run(&job, crew, watched.as_ref(), |number, second| {
-        if is_shown {
-            complain(&progress::line(number, second));
-        }
-    });
+    let finding = generator::run(&job, crew, watched.as_ref(), |_, second| telling.tell(second));
     let finding = finding.map_err(|fruitless| about(&plan, &fruitless))?;
     let manifest = Manifest::of(&finding, clock::unix_ms());
     let result = RunResult::new(plan, manifest, &finding);
     std::io::stdout().write_all(table::table(&result).as_bytes())?;
     if let Some(path) = &arguments.json {
-        let text = serde_json::to_string_pretty(&result)?;
-        std::fs::write(path, text + "\n")
-            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        write(path, &(serde_json::to_string_pretty(&result)? + "\n"))?;
     }
+    if let Some(path) = &arguments.html {
+        write(path, &html::page(&result))?;
+    }
+    telling.end()?;
     Ok(status(&result.verdict))
 }
 

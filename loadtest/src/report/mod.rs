@@ -1,11 +1,10 @@
 //! Results as people read them.
 
+pub mod csv;
+pub mod figure;
+pub mod hlog;
+pub mod html;
 pub mod progress;
 pub mod search;
+pub mod spark;
 pub mod table;
-
-/// Bytes in MiB.
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}

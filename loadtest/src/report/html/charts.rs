@@ -1,0 +1,383 @@
+//! Which plots a result has.
+//!
+//! What it keeps true: a plot is there when there is something to plot; what it shows is said in
+//! words as well, and stands in the table behind it.
+
+use super::axis::Axis;
+use super::history::{History, Point};
+use super::plot::{Bound, Line, Plot, Spot, Table};
+use crate::report::figure;
+use crate::result::{Percentiles, RunResult};
+
+/// Latencies that lie further apart than this have a logarithmic axis.
+const RATIO_LINEAR_MAX: f64 = 20.0;
+
+/// Latency by percentile, where anything was answered.
+pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
+    let response = points(&result.response_distribution, &result.response);
+    let service = points(&result.service_distribution, &result.service);
+    let (least, most) = extent(response.iter().chain(&service).map(|point| point.1))?;
+    let y = latency_axis(least, most, result);
+    #[expect(clippy::cast_precision_loss, reason = "what is drawn")]
+    let x = Axis::nines(result.response.count as f64);
+    let pairs = response.windows(2);
+    let spots = pairs.map(|pair| Spot {
+        from: pair[0].0,
+        to: pair[1].0,
+        text: format!("{} of 100 within {}", percentile(pair[1].0), figure::duration(pair[1].1)),
+    });
+    let Percentiles { p50_us, p99_us, max_us, .. } = result.response;
+    Some(Plot {
+        id: "percentiles",
+        title: "Latency by percentile",
+        caption: format!(
+            "What part of the requests was answered within which time{}. Response time counts from \
+             the moment at which a request was meant to leave, service time from the moment at \
+             which it left.",
+            scale(least, most)
+        ),
+        description: format!(
+            "Half of the requests were answered within {}, 99 of 100 within {}, all within {}.",
+            figure::duration(p50_us),
+            figure::duration(p99_us),
+            figure::duration(max_us)
+        ),
+        spots: spots.collect(),
+        warm_up: None,
+        bounds: bounds(result),
+        table: percentile_table(result),
+        lines: vec![
+            line("response time", "one", response.iter().map(|(x, y)| (*x, Some(*y)))),
+            line("service time", "two dashed", service.iter().map(|(x, y)| (*x, Some(*y)))),
+        ],
+        x,
+        y,
+    })
+}
+
+/// Latency over time, where there is any.
+pub(super) fn latencies(result: &RunResult, history: &History) -> Option<Plot> {
+    let known = history.points.iter().filter_map(|point| point.latencies);
+    let (least, most) = extent(known.flat_map(|latencies| [latencies.p50, latencies.max]))?;
+    let columns: [Column; 3] = [
+        ("median", "one", |point| point.latencies.map(|latencies| latencies.p50)),
+        ("99th percentile", "two dashed", |point| point.latencies.map(|latencies| latencies.p99)),
+        ("longest", "three dotted", |point| point.latencies.map(|latencies| latencies.max)),
+    ];
+    let p99 = history.most(|point| point.latencies.map(|latencies| latencies.p99));
+    Some(Plot {
+        caption: format!(
+            "Response times of the answers of each {}{}.",
+            each(history, "the highest"),
+            scale(least, most)
+        ),
+        description: format!(
+            "The 99th percentile was at most {}, the longest response {}.",
+            figure::duration(p99),
+            figure::duration(most)
+        ),
+        bounds: bounds(result),
+        ..over_time(
+            ("latency", "Latency over time"),
+            (result, history),
+            latency_axis(least, most, result),
+            &columns,
+            figure::duration,
+        )
+    })
+}
+
+/// Requests over time, where there were any.
+pub(super) fn throughput(result: &RunResult, history: &History) -> Option<Plot> {
+    let most = history
+        .most(|point| point.rates.map(|rates| rates.due.max(rates.answered).max(rates.failed)));
+    if most <= 0.0 {
+        return None;
+    }
+    let columns: [Column; 3] = [
+        ("due", "three dashed", |point| point.rates.map(|rates| rates.due)),
+        ("answered", "one filled", |point| point.rates.map(|rates| rates.answered)),
+        ("failed", "four", |point| point.rates.map(|rates| rates.failed)),
+    ];
+    Some(Plot {
+        caption: format!("Requests a second, of each {}.", each(history, "the mean")),
+        description: format!(
+            "{} good answers a second on average; {} of all requests failed.",
+            figure::rate(result.totals.rate),
+            figure::part(result.totals.failure_ratio)
+        ),
+        ..over_time(
+            ("throughput", "Throughput over time"),
+            (result, history),
+            Axis::linear(most, figure::rate),
+            &columns,
+            figure::rate,
+        )
+    })
+}
+
+/// Connections over time.
+pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot> {
+    history.points.first()?;
+    let columns: [Column; 1] = [("open", "one filled", |point| Some(point.open))];
+    Some(Plot {
+        caption: format!("Connections open at the end of each {}.", each(history, "the last")),
+        description: format!(
+            "{} of {} connections were open when the first request left; {} ended before their \
+             time.",
+            figure::count(result.totals.opened),
+            figure::count(result.plan.connections as u64),
+            figure::count(result.totals.lost)
+        ),
+        ..over_time(
+            ("connections", "Connections over time"),
+            (result, history),
+            Axis::linear(history.most(|point| Some(point.open)), figure::rate),
+            &columns,
+            figure::rate,
+        )
+    })
+}
+
+/// CPU time over time, where it is known.
+pub(super) fn cores(result: &RunResult, history: &History) -> Option<Plot> {
+    let columns: [Column; 2] = [
+        ("server", "one", |point| point.server_cores),
+        ("generator", "two dashed", |point| point.generator_cores),
+    ];
+    let columns = known(history, &columns)?;
+    let most = most_of(history, &columns);
+    let cores = |cores: f64| figure::without_zeros(&figure::digits(cores)).to_owned();
+    Some(Plot {
+        caption: format!("Cores in use, of each {}.", each(history, "the mean")),
+        description: costs(result, |cost| format!("{:.2} cores", cost.cores)),
+        ..over_time(
+            ("cores", "CPU over time"),
+            (result, history),
+            Axis::linear(most, cores),
+            &columns,
+            cores,
+        )
+    })
+}
+
+/// Resident memory over time, where it is known.
+pub(super) fn memory(result: &RunResult, history: &History) -> Option<Plot> {
+    let columns: [Column; 2] = [
+        ("server", "one", |point| point.server_bytes),
+        ("generator", "two dashed", |point| point.generator_bytes),
+    ];
+    let columns = known(history, &columns)?;
+    let most = most_of(history, &columns);
+    // Marks are round in the unit that they are shown in.
+    let (unit, name) = if most < f64::from(1 << 30) {
+        (f64::from(1 << 20), "MiB")
+    } else {
+        (f64::from(1 << 30), "GiB")
+    };
+    let shown = |amount: f64| format!("{} {name}", figure::without_zeros(&figure::digits(amount)));
+    let scaled = History {
+        points: history
+            .points
+            .iter()
+            .map(|point| Point {
+                server_bytes: point.server_bytes.map(|bytes| bytes / unit),
+                generator_bytes: point.generator_bytes.map(|bytes| bytes / unit),
+                ..*point
+            })
+            .collect(),
+        ..*history
+    };
+    Some(Plot {
+        caption: format!("Resident memory at the end of each {}.", each(history, "the highest")),
+        description: costs(result, |cost| {
+            format!("at most {}", figure::bytes(cost.resident_bytes_max))
+        }),
+        ..over_time(
+            ("memory", "Memory over time"),
+            (result, &scaled),
+            Axis::linear(most / unit, shown),
+            &columns,
+            shown,
+        )
+    })
+}
+
+/// A line over time: its name, its stroke (`filled` where it is tinted below), its value.
+type Column = (&'static str, &'static str, fn(&Point) -> Option<f64>);
+
+/// A plot over time, without its words.
+fn over_time(
+    (id, title): (&'static str, &'static str),
+    (result, history): (&RunResult, &History),
+    y: Axis,
+    columns: &[Column],
+    shown: impl Fn(f64) -> String,
+) -> Plot {
+    let points = &history.points;
+    let lines = columns.iter().map(|&(name, stroke, of)| {
+        line(name, stroke, points.iter().map(|point| (point.middle(), of(point))))
+    });
+    let value = |of: fn(&Point) -> Option<f64>, point: &Point| of(point).map(&shown);
+    let spots = points.iter().filter_map(|point| {
+        let values = columns
+            .iter()
+            .filter_map(|&(name, _, of)| value(of, point).map(|value| format!("{name} {value}")));
+        let values: Vec<String> = values.collect();
+        let until = figure::moment(point.until);
+        (!values.is_empty()).then(|| Spot {
+            from: point.from,
+            to: point.until,
+            text: format!("until {until}: {}", values.join(" · ")),
+        })
+    });
+    let rows = points.iter().map(|point| {
+        let values = columns.iter();
+        let values = values.map(|&(_, _, of)| value(of, point).unwrap_or_else(|| "–".into()));
+        std::iter::once(figure::moment(point.until)).chain(values).collect()
+    });
+    let names = columns.iter().map(|&(name, _, _)| name.to_owned());
+    let warm_up = result.plan.warm_up.duration().as_secs_f64();
+    Plot {
+        id,
+        title,
+        caption: String::new(),
+        description: String::new(),
+        x: Axis::time(history.end(), figure::moment),
+        y,
+        warm_up: (warm_up > 0.0).then_some(warm_up),
+        lines: lines.collect(),
+        bounds: Vec::new(),
+        spots: spots.collect(),
+        table: Table {
+            head: std::iter::once("until".into()).chain(names).collect(),
+            rows: rows.collect(),
+        },
+    }
+}
+
+fn line(
+    name: &'static str,
+    stroke: &'static str,
+    points: impl Iterator<Item = (f64, Option<f64>)>,
+) -> Line {
+    let is_filled = stroke.ends_with("filled");
+    Line { name, stroke, is_filled, points: points.collect() }
+}
+
+/// The columns of which anything is known; none where nothing is.
+fn known(history: &History, columns: &[Column]) -> Option<Vec<Column>> {
+    let is_known = |column: &&Column| history.points.iter().any(|point| column.2(point).is_some());
+    let columns: Vec<Column> = columns.iter().filter(is_known).copied().collect();
+    (!columns.is_empty()).then_some(columns)
+}
+
+fn most_of(history: &History, columns: &[Column]) -> f64 {
+    columns.iter().map(|column| history.most(column.2)).fold(0.0, f64::max)
+}
+
+/// What both processes cost, in words.
+fn costs(result: &RunResult, shown: impl Fn(&crate::result::Cost) -> String) -> String {
+    let generator = format!("The generator: {}.", shown(&result.generator));
+    match &result.server {
+        Some(server) => format!("The server: {}. {generator}", shown(server)),
+        None => generator,
+    }
+}
+
+/// How a point of a plot is called, and what of its seconds it shows.
+fn each(history: &History, what: &str) -> String {
+    match history.seconds_each {
+        1 => "second".into(),
+        seconds => format!("{seconds} seconds ({what} of them; --csv has every second)"),
+    }
+}
+
+fn latency_axis(least: f64, most: f64, result: &RunResult) -> Axis {
+    let most = bounds(result).iter().map(|bound| bound.at).fold(most, f64::max);
+    if is_wide(least, most) {
+        Axis::logarithmic(least, most, figure::round_duration)
+    } else {
+        Axis::linear(most, figure::round_duration)
+    }
+}
+
+fn scale(least: f64, most: f64) -> &'static str {
+    if is_wide(least, most) { ", on a logarithmic scale" } else { "" }
+}
+
+fn is_wide(least: f64, most: f64) -> bool {
+    least > 0.0 && most / least > RATIO_LINEAR_MAX
+}
+
+/// The bounds of latency that the plan sets and that are near enough to be seen.
+fn bounds(result: &RunResult) -> Vec<Bound> {
+    let thresholds = &result.plan.thresholds;
+    let set = [("p50", thresholds.p50), ("p99", thresholds.p99), ("p99.9", thresholds.p999)];
+    let set = set.into_iter().filter_map(|(name, bound)| Some((name, bound?)));
+    let all = set.map(|(name, bound)| Bound {
+        at: bound.duration().as_secs_f64() * 1e6,
+        label: format!("{name} allowed: {bound}"),
+    });
+    let far = result.response.max_us * 100.0;
+    all.filter(|bound| bound.at > result.response.p50_us / 100.0 && bound.at < far).collect()
+}
+
+/// The points of a distribution; those of its percentiles where an earlier version kept no more.
+fn points(distribution: &[(f64, f64)], percentiles: &Percentiles) -> Vec<(f64, f64)> {
+    if !distribution.is_empty() {
+        return distribution.to_vec();
+    }
+    let Percentiles { count, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us, .. } = *percentiles;
+    let all = [
+        (50.0, p50_us, 1),
+        (90.0, p90_us, 10),
+        (99.0, p99_us, 100),
+        (99.9, p999_us, 1_000),
+        (99.99, p9999_us, 10_000),
+        (100.0, max_us, 1),
+    ];
+    all.into_iter().filter(|row| row.2 <= count).map(|row| (row.0, row.1)).collect()
+}
+
+/// The least above zero and the most.
+fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let values = values.filter(|value| *value > 0.0);
+    values.fold(None, |extent: Option<(f64, f64)>, value| {
+        let (least, most) = extent.unwrap_or((value, value));
+        Some((least.min(value), most.max(value)))
+    })
+}
+
+/// A percentile with as many nines as it takes.
+fn percentile(percentile: f64) -> String {
+    let places = match 100.0 - percentile {
+        left if left >= 1.0 => 1,
+        left if left >= 0.1 => 2,
+        left if left >= 0.01 => 3,
+        _ => 4,
+    };
+    figure::without_zeros(&format!("{percentile:.places$}")).to_owned()
+}
+
+fn percentile_table(result: &RunResult) -> Table {
+    let columns = [&result.response, &result.service, &result.lag];
+    let row = |name: &str, of: fn(&Percentiles) -> f64| {
+        let values = columns.map(|percentiles| figure::duration(of(percentiles)));
+        std::iter::once(name.to_owned()).chain(values).collect()
+    };
+    Table {
+        head: ["percentile", "response time", "service time", "lag of the generator"]
+            .map(Into::into)
+            .to_vec(),
+        rows: vec![
+            row("50", |all| all.p50_us),
+            row("90", |all| all.p90_us),
+            row("99", |all| all.p99_us),
+            row("99.9", |all| all.p999_us),
+            row("99.99", |all| all.p9999_us),
+            row("longest", |all| all.max_us),
+            row("mean", |all| all.mean_us),
+        ],
+    }
+}

@@ -1,0 +1,264 @@
+//! The page around the plots: target, verdict, figures, outcomes, manifest, plan.
+//!
+//! What it keeps true: names, errors and addresses come from outside, and maud escapes them; the
+//! page refuses by its own policy to load anything or to run anything; the values of fields of
+//! HTTP, which may be secrets, are not shown.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::charts;
+use super::history::History;
+use super::outcomes::outcomes;
+use super::style::STYLE;
+use crate::report::figure;
+use crate::result::{Manifest, RunResult};
+
+/// What stands where a value is not shown.
+const HIDDEN: &str = "(not shown)";
+/// The policy of the page: its own style, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// The whole page.
+pub(super) fn page(result: &RunResult) -> Markup {
+    let history = History::of(result);
+    let target = &result.plan.target;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (verdict_word(result)) " · " (target) " · corelane-load" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    p class="kicker" { "Load report" }
+                    h1 { (target) }
+                    p class="about" { (about(result)) }
+                    (verdict(result))
+                }
+                main {
+                    (figures(result))
+                    div class="wide" { @if let Some(plot) = charts::percentiles(result) {
+                        (plot.section())
+                    } }
+                    @for plot in [
+                        charts::latencies(result, &history),
+                        charts::throughput(result, &history),
+                        charts::connections(result, &history),
+                        charts::cores(result, &history),
+                        charts::memory(result, &history),
+                    ].into_iter().flatten() {
+                        (plot.section())
+                    }
+                    (outcomes(result))
+                    (manifest(&result.manifest))
+                    (plan(result))
+                }
+                footer {
+                    p {
+                        "Made by corelane-load " (result.manifest.version) ". Latencies are \
+                         response times unless it says otherwise: they count from the moment at \
+                         which a request was meant to leave, so that a server that stalls is not \
+                         spared the requests that had to wait. What was measured during the \
+                         warm-up is in no figure."
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn about(result: &RunResult) -> String {
+    let RunResult { plan, totals, manifest, .. } = result;
+    let kind = match (plan.closed, plan.poisson) {
+        (true, _) => "closed loop",
+        (false, true) => "open loop, Poisson arrivals",
+        (false, false) => "open loop, even arrivals",
+    };
+    format!(
+        "{} · {kind} · {} connections × {} · {:.1} s measured after {} of warm-up · {}",
+        plan.era.name(),
+        figure::count(plan.connections as u64),
+        plan.depth,
+        totals.span_s,
+        plan.warm_up,
+        ended(manifest)
+    )
+}
+
+fn verdict_word(result: &RunResult) -> &'static str {
+    match (result.verdict.is_valid(), result.verdict.has_passed()) {
+        (false, _) => "INVALID",
+        (true, false) => "MISSED",
+        (true, true) => "PASSED",
+    }
+}
+
+fn verdict(result: &RunResult) -> Markup {
+    let word = verdict_word(result);
+    let has_thresholds = result.plan.thresholds != crate::plan::Thresholds::default();
+    let (class, says, sign) = match word {
+        "INVALID" => (
+            "invalid",
+            "This run does not count: its plan could not be kept.",
+            "M12 3 22 20H2ZM12 9v5M12 17v.1",
+        ),
+        "MISSED" => {
+            ("missed", "The run counts, and the server missed a threshold.", "M5 5 19 19M19 5 5 19")
+        }
+        _ if has_thresholds => {
+            ("passed", "The run counts, and every threshold held.", "M4 13 10 19 20 6")
+        }
+        _ => ("passed", "The run counts. No threshold was set.", "M4 13 10 19 20 6"),
+    };
+    let reasons = || result.verdict.invalid.iter().chain(&result.verdict.missed);
+    html! {
+        div class={ "verdict " (class) } role="group" aria-label="Verdict" {
+            svg viewBox="0 0 24 24" aria-hidden="true" fill="none" stroke="currentColor"
+                stroke-width="2.5" stroke-linecap="round" stroke-linejoin="round" {
+                path d=(sign) {}
+            }
+            div {
+                strong { (word) }
+                p { (says) }
+                @if reasons().next().is_some() {
+                    ul { @for reason in reasons() { li { (reason) } } }
+                }
+            }
+        }
+    }
+}
+
+/// A figure with its name and what belongs to it.
+type Figure = (&'static str, String, String);
+
+fn figures(result: &RunResult) -> Markup {
+    let RunResult { totals, response, lag, generator, server, .. } = result;
+    let mut all: Vec<Figure> = vec![
+        (
+            "Good answers a second",
+            figure::rate(totals.rate),
+            format!("{} of {} due", figure::count(totals.answered), figure::count(totals.due)),
+        ),
+        ("Median", figure::duration(response.p50_us), "half of the requests within".into()),
+        ("99th percentile", figure::duration(response.p99_us), "99 of 100 within".into()),
+        ("99.9th percentile", figure::duration(response.p999_us), {
+            format!("the longest {}", figure::duration(response.max_us))
+        }),
+        ("Failed", figure::part(totals.failure_ratio), {
+            let failed: u64 = totals.failures.values().sum();
+            format!("{} requests, {} connections lost", figure::count(failed), totals.lost)
+        }),
+    ];
+    if let Some(server) = server {
+        all.push((
+            "Server CPU",
+            format!("{} cores", figure::digits(server.cores)),
+            format!("{} an answer", figure::duration(server.cpu_us_per_answer)),
+        ));
+        all.push((
+            "Server memory",
+            figure::bytes(server.resident_bytes_max),
+            format!("resident, {} connections", figure::count(totals.opened)),
+        ));
+    }
+    all.push((
+        "Generator CPU",
+        format!("{} cores", figure::digits(generator.cores)),
+        format!("99 of 100 late by {} at most", figure::duration(lag.p99_us)),
+    ));
+    html! {
+        dl class="card figures wide" {
+            @for (name, value, note) in &all {
+                div {
+                    dt { (name) }
+                    dd class="value" { (value) }
+                    dd class="note" { (note) }
+                }
+            }
+        }
+    }
+}
+
+fn manifest(manifest: &Manifest) -> Markup {
+    html! {
+        section class="card wide" id="manifest" {
+            h2 { "Where and with what" }
+            dl class="facts" {
+                dt { "Command" }
+                dd { code { "corelane-load " (command(&manifest.arguments)) } }
+                dt { "Ended" }
+                dd { (ended(manifest)) }
+                dt { "Version" }
+                dd { "corelane-load " (manifest.version) }
+                dt { "Processor" }
+                dd { (manifest.cpu) ", " (manifest.cores) " cores" }
+                dt { "Kernel" }
+                dd { (manifest.kernel) }
+                dt { "Ring" }
+                dd { (manifest.ring) }
+                dt { "Workers" }
+                dd { (manifest.workers) }
+                @for (name, value) in manifest.sysctls.iter().filter(|row| !row.1.is_empty()) {
+                    dt { code { (name) } }
+                    dd { (value) }
+                }
+            }
+        }
+    }
+}
+
+fn plan(result: &RunResult) -> Markup {
+    let mut plan = result.plan.clone();
+    for (_, value) in &mut plan.fields {
+        HIDDEN.clone_into(value);
+    }
+    // A plan came from TOML or would fit into it.
+    let text = toml::to_string_pretty(&plan).unwrap_or_else(|error| error.to_string());
+    html! {
+        section class="card wide" id="plan" {
+            h2 { "The plan" }
+            p class="caption" { "Kept in a file, it repeats this run: corelane-load run --plan FILE" }
+            pre tabindex="0" { code { (text) } }
+        }
+    }
+}
+
+/// When a run ended, in universal time.
+fn ended(manifest: &Manifest) -> String {
+    // A year of more than four digits cannot be written that way.
+    let seconds = manifest.ended_unix_s.min(253_402_300_799);
+    let time = UNIX_EPOCH + Duration::from_secs(seconds);
+    humantime::format_rfc3339_seconds(time).to_string().replace('T', " ").replace('Z', " UTC")
+}
+
+/// The arguments as a shell would take them, without the values of fields.
+fn command(arguments: &[String]) -> String {
+    let mut shown: Vec<String> = Vec::with_capacity(arguments.len());
+    let mut is_field = false;
+    for argument in arguments {
+        let argument = match argument.strip_prefix("--header=") {
+            Some(field) => format!("--header={}", without_value(field)),
+            None if is_field => without_value(argument),
+            None => argument.clone(),
+        };
+        is_field = argument == "--header";
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
+        shown.push(match argument.bytes().all(is_plain) && !argument.is_empty() {
+            true => argument,
+            false => format!("'{}'", argument.replace('\'', r"'\''")),
+        });
+    }
+    shown.join(" ")
+}
+
+fn without_value(field: &str) -> String {
+    let name = field.split(':').next().unwrap_or_default();
+    format!("{name}: {HIDDEN}")
+}
