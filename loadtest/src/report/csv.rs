@@ -56,10 +56,7 @@ impl<W: Write> Seconds<W> {
     ///
     /// Those of the output.
     pub fn add(&mut self, second: &SecondResult) -> io::Result<()> {
-        let rate = |count| match second.span_s > 0.0 {
-            true => format!("{:.1}", second.rate(count)),
-            false => String::new(),
-        };
+        let rate = |count| second.rate(count).map(|rate| format!("{rate:.1}")).unwrap_or_default();
         let counts = [second.due, second.sent, second.answered];
         let mut row = vec![format!("{:.3}", second.at_s), format!("{:.3}", second.span_s)];
         row.extend(counts.map(|count| count.to_string()));

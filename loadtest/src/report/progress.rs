@@ -23,10 +23,10 @@ pub fn line(second: &SecondResult) -> String {
         .map(|bytes| format!("  server {}", figure::bytes(bytes)))
         .unwrap_or_default();
     let duration = |us| if second.answered > 0 { figure::duration(us) } else { "–".into() };
+    let rate = second.rate(second.answered).map_or_else(|| "–".into(), figure::rate);
     format!(
-        "{:>8}  {:>10}/s  p50 {:>8}  p99 {:>8}  max {:>8}  failed {}  open {}{server}",
+        "{:>8}  {rate:>10}/s  p50 {:>8}  p99 {:>8}  max {:>8}  failed {}  open {}{server}",
         figure::moment(second.at_s),
-        figure::rate(second.answered_rate()),
         duration(second.p50_us),
         duration(second.p99_us),
         duration(second.max_us),
@@ -44,6 +44,8 @@ pub struct Block {
     rates: VecDeque<Option<f64>>,
     p99s: VecDeque<Option<f64>>,
     failed: u64,
+    /// The last second that was long enough to say anything.
+    latest: SecondResult,
     lines: usize,
 }
 
@@ -59,6 +61,7 @@ impl Block {
             rates: VecDeque::new(),
             p99s: VecDeque::new(),
             failed: 0,
+            latest: SecondResult::default(),
             lines: 0,
         }
     }
@@ -66,16 +69,20 @@ impl Block {
     /// The block after a second, for a terminal of so many columns: first what takes the one before
     /// back, then its lines.
     pub fn draw(&mut self, second: &SecondResult, columns: usize) -> String {
-        let is_measured = second.span_s > 0.0;
         self.failed += second.failed;
-        for (values, value) in [
-            (&mut self.rates, is_measured.then(|| second.answered_rate())),
-            (&mut self.p99s, (second.answered > 0).then_some(second.p99_us)),
-        ] {
-            values.push_back(value);
-            values.drain(..values.len().saturating_sub(SECONDS_SHOWN));
+        let rate = second.rate(second.answered);
+        // The short rest of a run says nothing new.
+        if rate.is_some() || self.latest.span_s <= 0.0 {
+            for (values, value) in [
+                (&mut self.rates, rate),
+                (&mut self.p99s, (second.answered > 0).then_some(second.p99_us)),
+            ] {
+                values.push_back(value);
+                values.drain(..values.len().saturating_sub(SECONDS_SHOWN));
+            }
+            self.latest = second.clone();
         }
-        let lines = self.shown(second, columns.saturating_sub(1));
+        let lines = self.shown(second.at_s, columns.saturating_sub(1));
         let mut text = match self.lines {
             0 => String::new(),
             lines => format!("\x1b[{lines}A"),
@@ -90,14 +97,13 @@ impl Block {
         text
     }
 
-    fn shown(&mut self, second: &SecondResult, columns: usize) -> Vec<String> {
-        let is_measured = second.span_s > 0.0;
+    fn shown(&mut self, at_s: f64, columns: usize) -> Vec<String> {
+        let second = &self.latest;
         let known = second.answered > 0;
         let duration = |us| if known { figure::duration(us) } else { "–".into() };
-        let rate = match is_measured {
-            true => format!("{}/s", figure::rate(second.answered_rate())),
-            false => "warm-up".into(),
-        };
+        let rate = second.rate(second.answered);
+        let rate =
+            rate.map_or_else(|| "warm-up".into(), |rate| format!("{}/s", figure::rate(rate)));
         let spark_columns = columns.saturating_sub(BEFORE_SPARK);
         let rates = spark(self.rates.make_contiguous(), spark_columns);
         let p99s = spark(self.p99s.make_contiguous(), spark_columns);
@@ -111,7 +117,7 @@ impl Block {
         [
             vec![
                 (Style::Strong, self.target.clone()),
-                (Style::Soft, format!(" · {} of {of}", figure::moment(second.at_s))),
+                (Style::Soft, format!(" · {} of {of}", figure::moment(at_s))),
             ],
             vec![
                 (Style::Soft, format!("{:<7}", "rate")),

@@ -13,6 +13,10 @@ use crate::generator::Second;
 use crate::measure::outcome::Failure;
 use crate::measure::process::Sample;
 
+/// The shortest time that has a rate worth showing, in seconds. A second ends when its worker next
+/// looks at the clock, so that a few milliseconds of the warm-up's end or of the run's are left.
+pub const RATE_SPAN_S_MIN: f64 = 0.25;
+
 /// One second of a run. The last one is shorter: what was still to come after the last request.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
@@ -61,15 +65,10 @@ pub struct SecondResult {
 }
 
 impl SecondResult {
-    /// Good answers a second, of the part that was measured.
-    pub fn answered_rate(&self) -> f64 {
-        self.rate(self.answered)
-    }
-
-    /// So many a second, of the part that was measured; none where nothing was.
+    /// So many a second, of the part that was measured; none where that was too short.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    pub fn rate(&self, count: u64) -> f64 {
-        if self.span_s > 0.0 { count as f64 / self.span_s } else { 0.0 }
+    pub fn rate(&self, count: u64) -> Option<f64> {
+        (self.span_s >= RATE_SPAN_S_MIN).then(|| count as f64 / self.span_s)
     }
 }
 
@@ -144,10 +143,10 @@ mod tests {
     #[test]
     fn rates_are_of_the_part_that_was_measured() {
         let mut sight = Sight::new(Duration::from_millis(1_500));
-        assert!(sight.see(&second(1_000, 0)).answered_rate().abs() < f64::EPSILON);
-        let half = sight.see(&second(2_000, 0));
-        assert!((half.span_s - 0.5).abs() < 1e-9 && (half.answered_rate() - 16.0).abs() < 1e-9);
-        assert!((sight.see(&second(3_000, 0)).rate(10) - 10.0).abs() < 1e-9);
+        assert_eq!(sight.see(&second(1_000, 0)).rate(8), None);
+        assert_eq!(sight.see(&second(2_000, 0)).rate(8), Some(16.0));
+        assert_eq!(sight.see(&second(3_000, 0)).rate(8), Some(8.0));
+        assert_eq!(sight.see(&second(3_100, 0)).rate(8), None);
     }
 
     #[test]

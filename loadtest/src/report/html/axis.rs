@@ -79,8 +79,8 @@ impl Axis {
     pub(super) fn nines(count: f64) -> Self {
         let to = count.max(100.0).log10();
         let marks = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999, 99.99999];
-        // What is nearer to the end than this would stand on top of its label.
-        let marks = marks.into_iter().filter(|mark| nines(*mark) < to - 0.2).chain([100.0]);
+        // What is nearer to the end than this would touch its label on a narrow page.
+        let marks = marks.into_iter().filter(|mark| nines(*mark) < to * 0.89).chain([100.0]);
         let label = |mark: f64| if mark < 100.0 { format!("{mark}") } else { "max".into() };
         Self::marked(Scale::Nines, (0.0, to), marks.collect(), label)
     }

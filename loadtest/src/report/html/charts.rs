@@ -31,9 +31,9 @@ pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
         id: "percentiles",
         title: "Latency by percentile",
         caption: format!(
-            "What part of the requests was answered within which time{}. Response time counts from \
-             the moment at which a request was meant to leave, service time from the moment at \
-             which it left.",
+            "How many percent of the requests were answered within which time{}. Response time \
+             counts from the moment at which a request was meant to leave, service time from the \
+             one at which it left.",
             scale(least, most)
         ),
         description: format!(
@@ -135,6 +135,36 @@ pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot>
             Axis::linear(history.most(|point| Some(point.open)), figure::rate),
             &columns,
             figure::rate,
+        )
+    })
+}
+
+/// How late the generator was over time, where it had anything to send.
+pub(super) fn lag(result: &RunResult, history: &History) -> Option<Plot> {
+    let columns: [Column; 1] = [("99th percentile", "two", |point| point.lag_p99)];
+    let (least, most) = extent(history.points.iter().filter_map(|point| point.lag_p99))?;
+    let y = match is_wide(least, most) {
+        true => Axis::logarithmic(least, most, figure::round_duration),
+        false => Axis::linear(most, figure::round_duration),
+    };
+    Some(Plot {
+        caption: format!(
+            "From the moment at which a request was due to the moment at which the generator came \
+             to it, in each {}{}: what of the response times is its own.",
+            each(history, "the highest"),
+            scale(least, most)
+        ),
+        description: format!(
+            "The generator was {} late at the 99th percentile, {} at most.",
+            figure::duration(result.lag.p99_us),
+            figure::duration(result.lag.max_us)
+        ),
+        ..over_time(
+            ("lag", "Lag of the generator over time"),
+            (result, history),
+            y,
+            &columns,
+            figure::duration,
         )
     })
 }

@@ -4,13 +4,11 @@
 //! point stands for several: rates are their mean, latencies and memory their highest. What was
 //! too short to be a rate (the rest behind the last whole second) is no point.
 
-use crate::result::{RunResult, SecondResult};
+use crate::result::RunResult;
+use crate::result::second::{RATE_SPAN_S_MIN, SecondResult};
 
 /// Points that a column of the page can show.
 const POINTS_MAX: usize = 240;
-/// The shortest time that has a rate worth showing, in seconds.
-const SPAN_S_MIN: f64 = 0.25;
-
 /// A second, or a few of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Point {
@@ -21,6 +19,8 @@ pub(super) struct Point {
     pub(super) rates: Option<Rates>,
     /// Response times in microseconds; none where nothing was answered.
     pub(super) latencies: Option<Latencies>,
+    /// How late the generator was, in microseconds; none where nothing was due.
+    pub(super) lag_p99: Option<f64>,
     /// Connections open at its end.
     pub(super) open: f64,
     pub(super) server_cores: Option<f64>,
@@ -74,7 +74,7 @@ impl History {
             timed.push(Timed { from, until, span, second });
             from = until;
         }
-        timed.retain(|timed| timed.until - timed.from >= SPAN_S_MIN);
+        timed.retain(|timed| timed.until - timed.from >= RATE_SPAN_S_MIN);
         let seconds_each = timed.len().div_ceil(POINTS_MAX).max(1);
         Self { points: timed.chunks(seconds_each).map(point).collect(), seconds_each }
     }
@@ -120,7 +120,7 @@ fn point(seconds: &[Timed<'_>]) -> Point {
     Point {
         from: first.from,
         until: last.until,
-        rates: (span >= SPAN_S_MIN).then(|| Rates {
+        rates: (span >= RATE_SPAN_S_MIN).then(|| Rates {
             due: all(|second| second.due),
             answered: all(|second| second.answered),
             failed: all(|second| second.failed),
@@ -130,6 +130,7 @@ fn point(seconds: &[Timed<'_>]) -> Point {
             p99: most(|second| second.p99_us),
             max: most(|second| second.max_us),
         }),
+        lag_p99: Some(most(|second| second.lag_p99_us)).filter(|lag| *lag > 0.0),
         open: last.second.open as f64,
         server_cores: mean(|second| second.server_cores),
         server_bytes: most_bytes(|second| second.server_resident_bytes),

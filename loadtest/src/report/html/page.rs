@@ -11,6 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::charts;
 use super::history::History;
 use super::outcomes::outcomes;
+use super::plot::Plot;
 use super::style::STYLE;
 use crate::report::figure;
 use crate::result::{Manifest, RunResult};
@@ -22,7 +23,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The whole page.
 pub(super) fn page(result: &RunResult) -> Markup {
-    let history = History::of(result);
+    let plots = plots(result);
     let target = &result.plan.target;
     html! {
         (DOCTYPE)
@@ -44,17 +45,10 @@ pub(super) fn page(result: &RunResult) -> Markup {
                 }
                 main {
                     (figures(result))
-                    div class="wide" { @if let Some(plot) = charts::percentiles(result) {
-                        (plot.section())
-                    } }
-                    @for plot in [
-                        charts::latencies(result, &history),
-                        charts::throughput(result, &history),
-                        charts::connections(result, &history),
-                        charts::cores(result, &history),
-                        charts::memory(result, &history),
-                    ].into_iter().flatten() {
-                        (plot.section())
+                    @if let Some(plot) = charts::percentiles(result) { (plot.section(true)) }
+                    @for (index, plot) in plots.iter().enumerate() {
+                        // They stand in pairs; the last may stand alone.
+                        (plot.section(index + 1 == plots.len() && index % 2 == 0))
                     }
                     (outcomes(result))
                     (manifest(&result.manifest))
@@ -72,6 +66,20 @@ pub(super) fn page(result: &RunResult) -> Markup {
             }
         }
     }
+}
+
+/// The plots over time, those of which anything is known.
+fn plots(result: &RunResult) -> Vec<Plot> {
+    let history = History::of(result);
+    let all = [
+        charts::latencies(result, &history),
+        charts::throughput(result, &history),
+        charts::connections(result, &history),
+        charts::lag(result, &history),
+        charts::cores(result, &history),
+        charts::memory(result, &history),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 fn about(result: &RunResult) -> String {

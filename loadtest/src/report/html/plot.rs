@@ -68,24 +68,34 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// The section of the page that holds it.
-    pub(super) fn section(&self) -> Markup {
-        let Self { id, title, caption, lines, table, .. } = self;
+    /// The section of the page that holds it, in a column of its own or across all.
+    pub(super) fn section(&self, is_wide: bool) -> Markup {
+        let Self { id, title, caption, table, .. } = self;
         html! {
-            section class="card plot" id=(id) {
+            section class={ "card plot" (if is_wide { " wide" } else { "" }) } id=(id) {
                 h2 { (title) }
                 p class="caption" { (caption) }
-                @if lines.len() > 1 {
-                    ul class="legend" {
-                        @for line in lines {
-                            li { (swatch(line)) (line.name) }
-                        }
-                    }
-                }
+                (self.legend())
                 div class="frame" { (self.drawing()) }
                 details {
                     summary { "These figures as a table" }
                     div class="scroll" { (table.markup(title)) }
+                }
+            }
+        }
+    }
+
+    fn legend(&self) -> Markup {
+        html! {
+            ul class="legend" {
+                @for line in &self.lines { li { (swatch(line)) (line.name) } }
+                @if self.warm_up.is_some() {
+                    li {
+                        svg class="swatch" aria-hidden="true" width="28" height="14" {
+                            rect class="warm-up" width="100%" height="100%" {}
+                        }
+                        "warm-up"
+                    }
                 }
             }
         }
@@ -109,9 +119,8 @@ impl Plot {
                             (mark.label)
                         }
                     }
+                    line class="base" x1="0" x2="100%" y1="100%" y2="100%" {}
                     @for mark in &x.marks {
-                        line class="tick" x1=(percent(mark.at)) x2=(percent(mark.at))
-                            y1="100%" y2="100%" {}
                         text x=(percent(mark.at)) y="100%" dy="1.6em" text-anchor="middle" {
                             (mark.label)
                         }
@@ -147,7 +156,7 @@ impl Plot {
                 @let y = percent(1.0 - self.y.place(bound.at));
                 g class="bound" {
                     line x1="0" x2="100%" y1=(y) y2=(y) {}
-                    text x="100%" dx="-4" y=(y) dy="-0.4em" text-anchor="end" { (bound.label) }
+                    text x="0" dx="6" y=(y) dy="-0.45em" { (bound.label) }
                 }
             }
         }
@@ -261,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_plot_has_a_title_a_description_and_its_values_in_words() {
-        let text = plot(vec![(0.0, Some(1.0))]).section().into_string();
+        let text = plot(vec![(0.0, Some(1.0))]).section(false).into_string();
         for part in [
             r#"<svg class="drawing" role="img" aria-labelledby="plot-title plot-text">"#,
             r#"<title id="plot-title">A &lt;plot&gt;</title>"#,

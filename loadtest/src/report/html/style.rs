@@ -80,7 +80,7 @@ main { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
 #percentiles .drawing { height: 19rem; }
 .lines { overflow: visible; }
 .grid line { stroke: var(--rule); stroke-width: 1; shape-rendering: crispEdges; }
-.grid .tick { stroke: var(--soft); stroke-width: 6; stroke-dasharray: none; }
+.grid .base { stroke: var(--soft); }
 .drawing text { fill: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; }
 .warm-up { fill: var(--shade); }
 .line {
@@ -112,7 +112,7 @@ th:first-child, td:first-child { padding-left: 0; text-align: left; }
 th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--soft); font-weight: 600; }
 tbody th { font-weight: 400; white-space: nowrap; }
-.outcomes { margin-top: .75rem; font-size: .9375rem; }
+.outcomes { margin: .75rem 0; font-size: .9375rem; }
 .outcomes .meaning { color: var(--soft); text-align: left; }
 .outcomes .share { width: 22%; }
 .bar { display: block; width: 100%; height: .625rem; }
@@ -120,7 +120,8 @@ tbody th { font-weight: 400; white-space: nowrap; }
 .bar .part { fill: currentColor; }
 
 .facts { display: grid; gap: .5rem 1.5rem; margin: .75rem 0 0; grid-template-columns: 1fr; }
-.facts dt { color: var(--soft); font-size: .875rem; }
+.facts { font-size: .875rem; }
+.facts dt { color: var(--soft); }
 .facts dd { margin: 0 0 .25rem; overflow-wrap: anywhere; }
 code, pre { font: .8125rem/1.55 ui-monospace, 'SF Mono', Menlo, Consolas, monospace; }
 pre {
@@ -137,7 +138,7 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   h1 { font-size: 2.25rem; }
   .card { padding: 1.5rem; }
   .figures { padding: 0; grid-template-columns: repeat(4, minmax(0, 1fr)); }
-  .facts { grid-template-columns: 11rem minmax(0, 1fr); }
+  .facts { grid-template-columns: 15rem minmax(0, 1fr); }
   .facts dd { margin: 0; }
 }
 @media (min-width: 64rem) {
@@ -153,7 +154,7 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   .wide { grid-column: 1 / -1; }
   .figures { grid-template-columns: repeat(4, minmax(0, 1fr)); }
   .figures .value { font-size: 1.25rem; }
-  .facts { grid-template-columns: 9rem minmax(0, 1fr); }
+  .facts { grid-template-columns: 14rem minmax(0, 1fr); }
   .card, .verdict { break-inside: avoid; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   details { display: none; }

@@ -69,7 +69,8 @@ fn parse(page: &str) -> Parsed {
     parsed
 }
 
-const PLOTS: [&str; 6] = ["percentiles", "latency", "throughput", "connections", "cores", "memory"];
+const PLOTS: [&str; 7] =
+    ["percentiles", "latency", "throughput", "connections", "lag", "cores", "memory"];
 
 #[test]
 fn a_page_is_well_formed_and_has_every_section() {
