@@ -31,8 +31,11 @@ fn load(arguments: &[&str]) -> Output {
 
 /// Runs a server for a moment with further flags.
 fn run(stage: &Stage, flags: &[&str]) -> Output {
-    let target = format!("tcp://{}", stage.tcp);
-    let short = ["run", &target, "--closed", "--connections=2", "--warm-up=0s", "--span=1200ms"];
+    run_target(&format!("http://{}", stage.http), flags)
+}
+
+fn run_target(target: &str, flags: &[&str]) -> Output {
+    let short = ["run", target, "--closed", "--connections=2", "--warm-up=0s", "--span=1200ms"];
     load(&[&short[..], flags].concat())
 }
 
@@ -124,7 +127,7 @@ fn a_kept_result_makes_the_page_and_the_rows_of_its_run() {
     assert_eq!(read(&page), read(&path("kept.html")));
     assert_eq!(read(&rows), read(&path("kept.csv")));
     let page = read(&page);
-    let target = format!("<h1>tcp://{}</h1>", stage.tcp);
+    let target = format!("<h1>http://{}</h1>", stage.http);
     for part in [&target, "PASSED", r#"id="percentiles""#, r#"id="throughput""#, r#"id="plan""#] {
         assert!(page.contains(part), "{part} is not in the page");
     }
@@ -142,7 +145,7 @@ fn a_missed_threshold_stands_on_the_page() {
 #[test]
 fn a_run_without_a_terminal_is_told_line_by_line() {
     let stage = Stage::new();
-    let output = run(&stage, &[]);
+    let output = run_target(&format!("tcp://{}", stage.tcp), &[]);
     let lines: Vec<&str> = said(&output).lines().collect();
     assert!((1..=4).contains(&lines.len()) && lines[0].contains("open 2"), "{lines:?}");
     assert!(!said(&output).contains('\x1b'));

@@ -119,7 +119,8 @@ pub(super) struct RunArguments {
     /// Where a row a second goes while it runs, as CSV.
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
-    /// Where the histograms of each second go while it runs, as an interval log of HdrHistogram.
+    /// Where the histograms of each second go while it runs, as an interval log
+    /// (.hlog) for the tools of `HdrHistogram`.
     #[arg(long, value_name = "FILE")]
     pub(super) hlog: Option<PathBuf>,
     /// How it is shown while it runs; without this a block on a terminal, lines elsewhere.

@@ -46,7 +46,7 @@ pub(super) struct Telling {
 enum Shown {
     Nothing,
     Lines,
-    Block(Block),
+    Block(Box<Block>),
 }
 
 /// A log, which begins when the run does.
@@ -156,7 +156,7 @@ fn shown(arguments: &RunArguments, plan: &Plan) -> Shown {
         Progress::Block => {
             let is_coloured = is_able && !says("NO_COLOR", |value| !value.is_empty());
             let span = plan.profile().span().as_secs_f64();
-            Shown::Block(Block::new(&plan.target, span, is_coloured))
+            Shown::Block(Box::new(Block::new(&plan.target, span, is_coloured)))
         }
     }
 }

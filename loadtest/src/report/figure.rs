@@ -75,10 +75,10 @@ pub fn digits(value: f64) -> String {
 
 /// A number without the zeros behind its point.
 pub fn without_zeros(number: &str) -> &str {
-    match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
+    if number.contains('.') {
+        return number.trim_end_matches('0').trim_end_matches('.');
     }
+    number
 }
 
 fn scaled(us: f64) -> (f64, &'static str) {

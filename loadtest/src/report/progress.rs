@@ -6,6 +6,7 @@
 //! What it does not do: write. Whoever has the terminal does, and knows how wide it is.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use super::figure;
 use super::spark::spark;
@@ -152,7 +153,8 @@ impl Block {
             left -= part.chars().count();
             match style.code() {
                 Some(code) if self.is_coloured && !part.is_empty() => {
-                    text.push_str(&format!("\x1b[{code}m{part}\x1b[0m"));
+                    // Writing to a string does not fail.
+                    write!(text, "\x1b[{code}m{part}\x1b[0m").unwrap_or(());
                 }
                 _ => text.push_str(&part),
             }

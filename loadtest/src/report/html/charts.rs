@@ -7,7 +7,7 @@ use super::axis::Axis;
 use super::history::{History, Point};
 use super::plot::{Bound, Line, Plot, Spot, Table};
 use crate::report::figure;
-use crate::result::{Percentiles, RunResult};
+use crate::result::{Cost, Percentiles, RunResult};
 
 /// Latencies that lie further apart than this have a logarithmic axis.
 const RATIO_LINEAR_MAX: f64 = 20.0;
@@ -143,10 +143,6 @@ pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot>
 pub(super) fn lag(result: &RunResult, history: &History) -> Option<Plot> {
     let columns: [Column; 1] = [("99th percentile", "two", |point| point.lag_p99)];
     let (least, most) = extent(history.points.iter().filter_map(|point| point.lag_p99))?;
-    let y = match is_wide(least, most) {
-        true => Axis::logarithmic(least, most, figure::round_duration),
-        false => Axis::linear(most, figure::round_duration),
-    };
     Some(Plot {
         caption: format!(
             "From the moment at which a request was due to the moment at which the generator came \
@@ -162,7 +158,7 @@ pub(super) fn lag(result: &RunResult, history: &History) -> Option<Plot> {
         ..over_time(
             ("lag", "Lag of the generator over time"),
             (result, history),
-            y,
+            duration_axis(least, most),
             &columns,
             figure::duration,
         )
@@ -307,7 +303,7 @@ fn most_of(history: &History, columns: &[Column]) -> f64 {
 }
 
 /// What both processes cost, in words.
-fn costs(result: &RunResult, shown: impl Fn(&crate::result::Cost) -> String) -> String {
+fn costs(result: &RunResult, shown: impl Fn(&Cost) -> String) -> String {
     let generator = format!("The generator: {}.", shown(&result.generator));
     match &result.server {
         Some(server) => format!("The server: {}. {generator}", shown(server)),
@@ -323,8 +319,12 @@ fn each(history: &History, what: &str) -> String {
     }
 }
 
+/// The axis of latencies, with room for the bounds that the plan sets.
 fn latency_axis(least: f64, most: f64, result: &RunResult) -> Axis {
-    let most = bounds(result).iter().map(|bound| bound.at).fold(most, f64::max);
+    duration_axis(least, bounds(result).iter().map(|bound| bound.at).fold(most, f64::max))
+}
+
+fn duration_axis(least: f64, most: f64) -> Axis {
     if is_wide(least, most) {
         Axis::logarithmic(least, most, figure::round_duration)
     } else {

@@ -116,11 +116,12 @@ fn point(seconds: &[Timed<'_>]) -> Point {
         let known: Vec<f64> = seconds.iter().filter_map(|timed| cores(timed.second)).collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
-    let is_answered = seconds.iter().any(|timed| timed.second.answered > 0);
+    let is_measured = span >= RATE_SPAN_S_MIN;
+    let is_answered = is_measured && seconds.iter().any(|timed| timed.second.answered > 0);
     Point {
         from: first.from,
         until: last.until,
-        rates: (span >= RATE_SPAN_S_MIN).then(|| Rates {
+        rates: is_measured.then(|| Rates {
             due: all(|second| second.due),
             answered: all(|second| second.answered),
             failed: all(|second| second.failed),
@@ -130,7 +131,7 @@ fn point(seconds: &[Timed<'_>]) -> Point {
             p99: most(|second| second.p99_us),
             max: most(|second| second.max_us),
         }),
-        lag_p99: Some(most(|second| second.lag_p99_us)).filter(|lag| *lag > 0.0),
+        lag_p99: is_measured.then(|| most(|second| second.lag_p99_us)).filter(|lag| *lag > 0.0),
         open: last.second.open as f64,
         server_cores: mean(|second| second.server_cores),
         server_bytes: most_bytes(|second| second.server_resident_bytes),

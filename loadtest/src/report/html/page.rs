@@ -258,10 +258,11 @@ fn command(arguments: &[String]) -> String {
         };
         is_field = argument == "--header";
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
-        shown.push(match argument.bytes().all(is_plain) && !argument.is_empty() {
-            true => argument,
-            false => format!("'{}'", argument.replace('\'', r"'\''")),
-        });
+        if argument.bytes().all(is_plain) && !argument.is_empty() {
+            shown.push(argument);
+        } else {
+            shown.push(format!("'{}'", argument.replace('\'', r"'\''")));
+        }
     }
     shown.join(" ")
 }

@@ -126,7 +126,6 @@ impl Plot {
                         }
                     }
                 }
-                (self.bounds())
                 svg class="lines" width="100%" height="100%" viewBox="0 0 1000 1000"
                     preserveAspectRatio="none" {
                     @for line in &self.lines {
@@ -138,6 +137,7 @@ impl Plot {
                         path class={ "line " (line.stroke) } d=(self.path(line)) {}
                     }
                 }
+                (self.bounds())
                 g class="spots" {
                     @for spot in &self.spots {
                         rect x=(percent(x.place(spot.from))) y="0" height="100%"

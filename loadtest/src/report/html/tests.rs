@@ -3,8 +3,8 @@
 use html5gum::{Token, Tokenizer};
 
 use super::{page, sample};
-use crate::plan::Span;
-use crate::result::RunResult;
+use crate::plan::{CallPlan, Span};
+use crate::result::{Percentiles, RunResult, SecondResult, Totals};
 
 /// Elements that have no end.
 const VOID: [&str; 2] = ["meta", "br"];
@@ -108,7 +108,7 @@ fn hostile_names_stay_text() {
     result.manifest.ring = hostile.into();
     result.manifest.cpu = hostile.into();
     result.manifest.sysctls = vec![(hostile.into(), hostile.into())];
-    result.plan.calls = vec![crate::plan::CallPlan::tool(hostile)];
+    result.plan.calls = vec![CallPlan::tool(hostile)];
     let parsed = parse(&page(&result));
     assert!(parsed.text.matches("<script>alert(1)</script>").count() >= 9, "{}", parsed.text);
 }
@@ -127,9 +127,9 @@ fn a_verdict_is_said_in_words_with_its_reasons() {
 #[test]
 fn a_run_without_an_answer_has_a_page() {
     let mut result = sample::result();
-    result.totals = Default::default();
-    result.response = Default::default();
-    result.service = Default::default();
+    result.totals = Totals::default();
+    result.response = Percentiles::default();
+    result.service = Percentiles::default();
     result.response_distribution.clear();
     result.service_distribution.clear();
     result.seconds.clear();
@@ -171,7 +171,7 @@ fn values_of_fields_are_not_shown() {
 fn a_long_run_makes_no_long_page() {
     let mut result = sample::result();
     let second = result.seconds[1].clone();
-    let at = |at: u32| crate::result::SecondResult { at_s: f64::from(at), ..second.clone() };
+    let at = |at: u32| SecondResult { at_s: f64::from(at), ..second.clone() };
     result.seconds = (1..=36_000).map(at).collect();
     result.plan.warm_up = Span::seconds(1);
     let page = page(&result);
