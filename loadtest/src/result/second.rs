@@ -58,7 +58,8 @@ pub struct SecondResult {
     pub server_cores: Option<f64>,
     /// Resident memory of the server, in bytes.
     pub server_resident_bytes: Option<u64>,
-    /// CPU time of the generator as a part of one core, where the system tells.
+    /// CPU time of the generator as a part of one core, without what it was awake for nothing, where
+    /// the system tells.
     pub generator_cores: Option<f64>,
     /// Resident memory of the generator, in bytes.
     pub generator_resident_bytes: Option<u64>,
@@ -91,8 +92,8 @@ impl Sight {
     pub fn see(&mut self, second: &Second) -> SecondResult {
         let period = &second.period;
         let (from, until) = (self.until, period.until);
-        let cores = |now: Option<Sample>, last: Option<Sample>| {
-            let spent = now?.cpu.saturating_sub(last?.cpu);
+        let cores = |now: Option<Sample>, last: Option<Sample>, spun: Duration| {
+            let spent = now?.cpu.saturating_sub(last?.cpu).saturating_sub(spun);
             let span = until.saturating_sub(from).max(Duration::from_millis(1));
             Some(spent.as_secs_f64() / span.as_secs_f64())
         };
@@ -115,9 +116,9 @@ impl Sight {
             lag_p99_us: Percentiles::of(&period.lag).p99_us,
             open: period.open,
             lost: period.lost,
-            server_cores: cores(second.server, self.server),
+            server_cores: cores(second.server, self.server, Duration::ZERO),
             server_resident_bytes: second.server.map(|sample| sample.resident_bytes),
-            generator_cores: cores(second.generator, self.generator),
+            generator_cores: cores(second.generator, self.generator, period.spun),
             generator_resident_bytes: second.generator.map(|sample| sample.resident_bytes),
         };
         self.until = until;
@@ -156,6 +157,20 @@ mod tests {
         let next = sight.see(&second(3_000, 1_700));
         assert!(next.server_cores.is_some_and(|cores| (cores - 0.5).abs() < 1e-9));
         assert_eq!(next.generator_cores, None);
+    }
+
+    #[test]
+    fn what_the_generator_was_awake_for_nothing_is_no_cost() {
+        let mut sight = Sight::new(Duration::ZERO);
+        let own = |until_ms, cpu_ms| {
+            let second = second(until_ms, cpu_ms);
+            Second { generator: second.server, ..second }
+        };
+        sight.see(&own(1_000, 0));
+        let mut next = own(2_000, 900);
+        next.period.spun = Duration::from_millis(800);
+        let cores = sight.see(&next).generator_cores;
+        assert!(cores.is_some_and(|cores| (cores - 0.1).abs() < 1e-9), "{cores:?}");
     }
 
     #[test]

@@ -152,9 +152,12 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   body { padding: 0; font-size: 11pt; }
   main { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .wide { grid-column: 1 / -1; }
-  .figures { grid-template-columns: repeat(4, minmax(0, 1fr)); }
+  .card.figures { padding: 0; grid-template-columns: repeat(4, minmax(0, 1fr)); }
   .figures .value { font-size: 1.25rem; }
   .facts { grid-template-columns: 14rem minmax(0, 1fr); }
+  .card { padding: 1rem; }
+  .drawing { height: 10rem; }
+  #percentiles .drawing { height: 14rem; }
   .card, .verdict { break-inside: avoid; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   details { display: none; }
