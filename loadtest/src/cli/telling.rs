@@ -10,12 +10,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use corelane::engine::clock;
-use corelane_load::generator::{Period, Second};
+use corelane_load::generator::{Period, Second, Sight};
 use corelane_load::plan::Plan;
 use corelane_load::report::csv::Seconds;
 use corelane_load::report::hlog::IntervalLog;
 use corelane_load::report::progress::{self, Block};
-use corelane_load::result::Sight;
 
 use super::arguments::RunArguments;
 use super::{Failure, complain};

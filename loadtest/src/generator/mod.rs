@@ -29,6 +29,9 @@ mod staffing;
 
 pub mod crew;
 
+pub mod sight;
+
 pub use self::crew::{Finding, Fruitless, Second, run};
 pub use self::job::{Connecting, Drive, Job, Limits};
 pub use self::period::Period;
+pub use self::sight::Sight;

@@ -4,3 +4,4 @@ pub mod latency;
 pub mod limits;
 pub mod outcome;
 pub mod process;
+pub mod second;

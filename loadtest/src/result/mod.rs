@@ -5,7 +5,6 @@
 
 pub mod distribution;
 pub mod manifest;
-pub mod second;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -16,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use self::distribution::distribution;
 pub use self::manifest::Manifest;
-pub use self::second::{SecondResult, Sight};
 pub use self::verdict::Verdict;
-use crate::generator::Finding;
+use crate::generator::{Finding, Sight};
 use crate::measure::outcome::{Failure, Outcomes};
+pub use crate::measure::second::SecondResult;
 use crate::plan::Plan;
 
 /// What came of a run.

@@ -4,8 +4,8 @@
 //! point stands for several: rates are their mean, latencies and memory their highest. What was
 //! too short to be a rate (the rest behind the last whole second) is no point.
 
+use crate::measure::second::{RATE_SPAN_S_MIN, SecondResult};
 use crate::result::RunResult;
-use crate::result::second::{RATE_SPAN_S_MIN, SecondResult};
 
 /// Points that a column of the page can show.
 const POINTS_MAX: usize = 240;

@@ -1,77 +1,17 @@
-//! One second of a run, as it is kept.
+//! What a second of a run comes to, seen beside the one before it.
 //!
-//! What it keeps true: a second that the warm-up fills has connections and costs, and no requests;
-//! counts are of the part that was measured, which [`SecondResult::span_s`] says.
+//! What it keeps true: costs are differences of what processes have spent; what the generator was
+//! awake for nothing is none of them; the short rests of the warm-up and of the run keep their
+//! lengths.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use hdrhistogram::Histogram;
 
-use super::Percentiles;
-use crate::generator::Second;
+use super::crew::Second;
 use crate::measure::outcome::Failure;
 use crate::measure::process::Sample;
-
-/// The shortest time that has a rate worth showing, in seconds. A second ends when its worker next
-/// looks at the clock, so that a few milliseconds of the warm-up's end or of the run's are left.
-pub const RATE_SPAN_S_MIN: f64 = 0.25;
-
-/// One second of a run. The last one is shorter: what was still to come after the last request.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default)]
-pub struct SecondResult {
-    /// When it ended, in seconds from the beginning of the run, warm-up included.
-    pub at_s: f64,
-    /// How much of it was measured, in seconds: none of it within the warm-up.
-    pub span_s: f64,
-    /// Requests that were due.
-    pub due: u64,
-    /// Requests that were sent.
-    pub sent: u64,
-    /// Good answers.
-    pub answered: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// Requests that failed, by how.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub failures: BTreeMap<String, u64>,
-    /// The median response time, in microseconds.
-    pub p50_us: f64,
-    /// The 90th percentile.
-    pub p90_us: f64,
-    /// The 99th percentile.
-    pub p99_us: f64,
-    /// The 99.9th percentile.
-    pub p999_us: f64,
-    /// The longest.
-    pub max_us: f64,
-    /// The 99th percentile of the service time, in microseconds.
-    pub service_p99_us: f64,
-    /// How late the generator was, at the 99th percentile, in microseconds.
-    pub lag_p99_us: f64,
-    /// Connections open at its end.
-    pub open: u64,
-    /// Connections that ended without our doing.
-    pub lost: u64,
-    /// CPU time of the server as a part of one core, where it was watched.
-    pub server_cores: Option<f64>,
-    /// Resident memory of the server, in bytes.
-    pub server_resident_bytes: Option<u64>,
-    /// CPU time of the generator as a part of one core, without what it was awake for nothing, where
-    /// the system tells.
-    pub generator_cores: Option<f64>,
-    /// Resident memory of the generator, in bytes.
-    pub generator_resident_bytes: Option<u64>,
-}
-
-impl SecondResult {
-    /// So many a second, of the part that was measured; none where that was too short.
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    pub fn rate(&self, count: u64) -> Option<f64> {
-        (self.span_s >= RATE_SPAN_S_MIN).then(|| count as f64 / self.span_s)
-    }
-}
+use crate::measure::second::SecondResult;
 
 /// What is known of the seconds so far, for the next one: costs are differences.
 #[derive(Clone, Debug)]
@@ -97,7 +37,7 @@ impl Sight {
             let span = until.saturating_sub(from).max(Duration::from_millis(1));
             Some(spent.as_secs_f64() / span.as_secs_f64())
         };
-        let response = Percentiles::of(period.latencies.response());
+        let response = period.latencies.response();
         let failures = Failure::ALL.map(|kind| (kind.name().into(), period.outcomes.failed(kind)));
         let result = SecondResult {
             at_s: until.as_secs_f64(),
@@ -107,13 +47,13 @@ impl Sight {
             answered: period.outcomes.answered,
             failed: period.outcomes.failures(),
             failures: failures.into_iter().filter(|(_, count)| *count > 0).collect(),
-            p50_us: response.p50_us,
-            p90_us: response.p90_us,
-            p99_us: response.p99_us,
-            p999_us: response.p999_us,
-            max_us: response.max_us,
-            service_p99_us: Percentiles::of(period.latencies.service()).p99_us,
-            lag_p99_us: Percentiles::of(&period.lag).p99_us,
+            p50_us: microseconds(response, 50.0),
+            p90_us: microseconds(response, 90.0),
+            p99_us: microseconds(response, 99.0),
+            p999_us: microseconds(response, 99.9),
+            max_us: microseconds(response, 100.0),
+            service_p99_us: microseconds(period.latencies.service(), 99.0),
+            lag_p99_us: microseconds(&period.lag, 99.0),
             open: period.open,
             lost: period.lost,
             server_cores: cores(second.server, self.server, Duration::ZERO),
@@ -127,8 +67,16 @@ impl Sight {
     }
 }
 
+/// A percentile of a histogram of nanoseconds, zero where it is empty.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn microseconds(histogram: &Histogram<u64>, percentile: f64) -> f64 {
+    if histogram.is_empty() { 0.0 } else { histogram.value_at_percentile(percentile) as f64 / 1e3 }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::generator::Period;
 
