@@ -1,4 +1,4 @@
-//! Results as people read them.
+//! Results as people and other programs read them.
 
 pub mod csv;
 pub mod figure;

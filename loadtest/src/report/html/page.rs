@@ -4,20 +4,23 @@
 //! page refuses by its own policy to load anything or to run anything; the values of fields of
 //! HTTP, which may be secrets, are not shown.
 
+use std::error::Error;
 use std::time::{Duration, UNIX_EPOCH};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
 
 use super::charts;
 use super::history::History;
 use super::outcomes::outcomes;
 use super::plot::Plot;
 use super::style::STYLE;
+use crate::plan::{Plan, Thresholds};
 use crate::report::figure;
 use crate::result::{Manifest, RunResult};
 
 /// What stands where a value is not shown.
-const HIDDEN: &str = "(not shown)";
+const HIDDEN: &str = "(hidden)";
 /// The policy of the page: its own style, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
@@ -110,7 +113,7 @@ fn verdict_word(result: &RunResult) -> &'static str {
 
 fn verdict(result: &RunResult) -> Markup {
     let word = verdict_word(result);
-    let has_thresholds = result.plan.thresholds != crate::plan::Thresholds::default();
+    let has_thresholds = result.plan.thresholds != Thresholds::default();
     let (class, says, sign) = match word {
         "INVALID" => (
             "invalid",
@@ -223,19 +226,27 @@ fn manifest(manifest: &Manifest) -> Markup {
 }
 
 fn plan(result: &RunResult) -> Markup {
-    let mut plan = result.plan.clone();
-    for (_, value) in &mut plan.fields {
-        HIDDEN.clone_into(value);
-    }
-    // A plan came from TOML or would fit into it.
-    let text = toml::to_string_pretty(&plan).unwrap_or_else(|error| error.to_string());
+    // A plan came from TOML or fits into it.
+    let text = plan_text(&result.plan).unwrap_or_else(|error| error.to_string());
     html! {
         section class="card wide" id="plan" {
             h2 { "The plan" }
-            p class="caption" { "Kept in a file, it repeats this run: corelane-load run --plan FILE" }
+            p class="caption" {
+                "Kept in a file, it repeats this run: " code { "corelane-load run --plan FILE" }
+            }
             pre tabindex="0" { code { (text) } }
         }
     }
+}
+
+/// A plan as TOML, without the values of fields.
+fn plan_text(plan: &Plan) -> Result<String, Box<dyn Error>> {
+    let mut plan = serde_json::to_value(plan)?;
+    let fields = plan.get_mut("fields").and_then(Value::as_array_mut);
+    for value in fields.into_iter().flatten().filter_map(|field| field.get_mut(1)) {
+        *value = HIDDEN.into();
+    }
+    Ok(toml::to_string_pretty(&plan)?)
 }
 
 /// When a run ended, in universal time.
