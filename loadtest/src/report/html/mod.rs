@@ -10,6 +10,8 @@ mod style;
 
 mod plot;
 
+mod latencies;
+
 mod charts;
 mod outcomes;
 

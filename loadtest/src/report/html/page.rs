@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::charts;
 use super::history::History;
+use super::latencies;
 use super::outcomes::outcomes;
 use super::plot::Plot;
 use super::style::STYLE;
@@ -48,7 +49,7 @@ pub(super) fn page(result: &RunResult) -> Markup {
                 }
                 main {
                     (figures(result))
-                    @if let Some(plot) = charts::percentiles(result) { (plot.section(true)) }
+                    @if let Some(plot) = latencies::percentiles(result) { (plot.section(true)) }
                     @for (index, plot) in plots.iter().enumerate() {
                         // They stand in pairs; the last may stand alone.
                         (plot.section(index + 1 == plots.len() && index % 2 == 0))

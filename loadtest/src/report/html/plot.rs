@@ -19,10 +19,23 @@ pub(super) struct Line {
     pub(super) name: &'static str,
     /// Its stroke: a class of the style.
     pub(super) stroke: &'static str,
-    /// Whether what is below it is tinted.
-    pub(super) is_filled: bool,
     /// Its points; a gap is a point without a value.
     pub(super) points: Vec<(f64, Option<f64>)>,
+}
+
+impl Line {
+    /// A line with a stroke of the style; one that is `filled` is tinted below.
+    pub(super) fn new(
+        name: &'static str,
+        stroke: &'static str,
+        points: impl Iterator<Item = (f64, Option<f64>)>,
+    ) -> Self {
+        Self { name, stroke, points: points.collect() }
+    }
+
+    fn is_filled(&self) -> bool {
+        self.stroke.ends_with("filled")
+    }
 }
 
 /// A bound that is drawn across.
@@ -129,7 +142,7 @@ impl Plot {
                 svg class="lines" width="100%" height="100%" viewBox="0 0 1000 1000"
                     preserveAspectRatio="none" {
                     @for line in &self.lines {
-                        @if line.is_filled {
+                        @if line.is_filled() {
                             path class={ "fill " (line.stroke) } d=(self.area(line)) {}
                         }
                     }
@@ -253,7 +266,7 @@ mod tests {
             x: Axis::time(10.0, |value| format!("{value}")),
             y: Axis::linear(98.0, |value| format!("{value}")),
             warm_up: Some(1.0),
-            lines: vec![Line { name: "line", stroke: "one", is_filled: true, points }],
+            lines: vec![Line { name: "line", stroke: "one filled", points }],
             bounds: vec![Bound { at: 50.0, label: "half".into() }],
             spots: vec![Spot { from: 0.0, to: 5.0, text: "0 s: <5>".into() }],
             table: Table { head: vec!["x".into()], rows: vec![vec!["<1>".into()]] },

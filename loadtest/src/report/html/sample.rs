@@ -41,5 +41,5 @@ pub(super) fn result() -> RunResult {
         "server": { "cpu_us_per_answer": 3.0, "cores": 0.25, "resident_bytes_max": 20_000_000 },
         "seconds": [second(1, 0), second(2, 100), second(3, 99)],
     }))
-    .unwrap()
+    .expect("all that a result needs")
 }

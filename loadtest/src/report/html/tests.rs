@@ -19,22 +19,26 @@ struct Parsed {
     text: String,
 }
 
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// Reads a page as strictly as it goes: no fault of the tokenizer, every element closed in order,
 /// nothing loaded, nothing run, no id twice.
 fn parse(page: &str) -> Parsed {
     let mut parsed = Parsed { elements: Vec::new(), ids: Vec::new(), text: String::new() };
     let mut open: Vec<String> = Vec::new();
-    for token in Tokenizer::new(page) {
-        match token.unwrap() {
+    for token in Tokenizer::new(page).flatten() {
+        match token {
             Token::StartTag(tag) => {
-                let name = String::from_utf8(tag.name.to_vec()).unwrap();
+                let name = text(&tag.name);
                 assert!(
                     !["script", "link", "iframe", "img", "object"].contains(&&name[..]),
                     "{name}"
                 );
                 for (attribute, value) in &tag.attributes {
-                    let attribute = String::from_utf8(attribute.to_vec()).unwrap();
-                    let value = String::from_utf8(value.to_vec()).unwrap();
+                    let attribute = text(attribute);
+                    let value = text(value);
                     let loads = LOADING.contains(&&attribute[..]) || attribute.starts_with("on");
                     assert!(!loads, "{name} has {attribute}=\"{value}\"");
                     assert!(attribute != "style" && !value.contains("url("), "{value}");
@@ -49,11 +53,11 @@ fn parse(page: &str) -> Parsed {
                 parsed.elements.push(name);
             }
             Token::EndTag(tag) => {
-                let name = String::from_utf8(tag.name.to_vec()).unwrap();
+                let name = text(&tag.name);
                 assert_eq!(open.pop(), Some(name));
             }
-            Token::String(text) => {
-                let text = String::from_utf8(text.to_vec()).unwrap();
+            Token::String(bytes) => {
+                let text = text(&bytes);
                 if open.last().is_some_and(|name| name == "style") {
                     assert!(!text.contains("url(") && !text.contains("@import"));
                 } else {
