@@ -52,8 +52,8 @@ pub struct SecondResult {
     pub server_cores: Option<f64>,
     /// Resident memory of the server, in bytes.
     pub server_resident_bytes: Option<u64>,
-    /// CPU time of the generator as a part of one core, without what it was awake for nothing, where
-    /// the system tells.
+    /// CPU time of the generator as a part of one core, without what it was awake for nothing;
+    /// where the system tells.
     pub generator_cores: Option<f64>,
     /// Resident memory of the generator, in bytes.
     pub generator_resident_bytes: Option<u64>,

@@ -1,5 +1,5 @@
-//! Latency by percentile, and what all plots of latencies have in common: their axis, and the bounds
-//! that the plan sets.
+//! Latency by percentile, and what all plots of latencies have in common: their axis, and the
+//! bounds that the plan sets.
 
 use super::axis::Axis;
 use super::plot::{Bound, Line, Plot, Spot, Table};

@@ -14,7 +14,8 @@ pub(super) fn result() -> RunResult {
         json!({
             "at_s": f64::from(at), "span_s": if at > 1 { 1.0 } else { 0.0 }, "due": answered,
             "sent": answered, "answered": answered, "failed": 0, "p50_us": 100.0, "p99_us": 400.0,
-            "max_us": 900.0, "lag_p99_us": 40.0, "open": 4, "server_cores": 0.25, "server_resident_bytes": 20_000_000,
+            "max_us": 900.0, "lag_p99_us": 40.0,
+            "open": 4, "server_cores": 0.25, "server_resident_bytes": 20_000_000,
             "generator_cores": 0.5, "generator_resident_bytes": 9_000_000,
         })
     };

@@ -48,7 +48,8 @@ p { margin: 0; }
 main { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
 
 .verdict {
-  display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0 .875rem; margin: 1.25rem auto 1rem;
+  display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0 .875rem;
+  margin: 1.25rem auto 1rem;
   padding: 1rem 1.25rem; border: 1px solid; border-left-width: .375rem; border-radius: .75rem;
 }
 .verdict svg { width: 1.75rem; height: 1.75rem; margin-top: .125rem; }
