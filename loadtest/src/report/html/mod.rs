@@ -10,6 +10,7 @@ mod style;
 
 mod plot;
 
+mod further;
 mod latencies;
 
 mod charts;

@@ -11,6 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
 use super::charts;
+use super::further::{further, further_of_manifest};
 use super::history::History;
 use super::latencies;
 use super::outcomes::outcomes;
@@ -55,7 +56,8 @@ pub(super) fn page(result: &RunResult) -> Markup {
                         (plot.section(index + 1 == plots.len() && index % 2 == 0))
                     }
                     (outcomes(result))
-                    (manifest(&result.manifest))
+                    @if let Some(section) = further(result) { (section) }
+                    (manifest(result))
                     (plan(result))
                 }
                 footer {
@@ -198,7 +200,8 @@ fn figures(result: &RunResult) -> Markup {
     }
 }
 
-fn manifest(manifest: &Manifest) -> Markup {
+fn manifest(result: &RunResult) -> Markup {
+    let manifest = &result.manifest;
     html! {
         section class="card wide" id="manifest" {
             h2 { "Where and with what" }
@@ -217,6 +220,7 @@ fn manifest(manifest: &Manifest) -> Markup {
                 dd { (manifest.ring) }
                 dt { "Workers" }
                 dd { (manifest.workers) }
+                (further_of_manifest(result))
                 @for (name, value) in manifest.sysctls.iter().filter(|row| !row.1.is_empty()) {
                     dt { code { (name) } }
                     dd { (value) }
