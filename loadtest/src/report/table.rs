@@ -52,7 +52,11 @@ pub fn table(result: &RunResult) -> String {
             [] => String::new(),
             sources => format!(" from {}", sources.join(", ")),
         };
-        line(format!("opened   {} connections in {:.2} s{from}", totals.opened, totals.opening_s));
+        line(format!(
+            "opened   {} connections in {}{from}",
+            figure::count(totals.opened),
+            figure::duration(totals.opening_s * 1e6)
+        ));
     }
     if totals.lost > 0 {
         line(format!("lost     {} connections", figure::count(totals.lost)));

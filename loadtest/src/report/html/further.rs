@@ -105,8 +105,8 @@ fn collect(members: &Map<String, Value>, path: &str, facts: &mut Vec<Fact>) {
         let path = if path.is_empty() { words(name) } else { format!("{path}, {}", words(name)) };
         match value {
             Value::Object(inner) => match percentiles(inner) {
-                Some(Some(text)) => facts.push((path, text)),
-                Some(None) => {}
+                Some(text) if text.is_empty() => {}
+                Some(text) => facts.push((path, text)),
                 None => collect(inner, &path, facts),
             },
             _ => facts.extend(shown(name, value).map(|text| (path, text))),
@@ -114,8 +114,8 @@ fn collect(members: &Map<String, Value>, path: &str, facts: &mut Vec<Fact>) {
     }
 }
 
-/// A distribution in one line: nothing where it has no values, no line where it is none.
-fn percentiles(members: &Map<String, Value>) -> Option<Option<String>> {
+/// A distribution in one line, which is empty where it has no values; none where this is none.
+fn percentiles(members: &Map<String, Value>) -> Option<String> {
     let count = members.get("count")?.as_u64()?;
     let names = [("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"), ("max", "max_us")];
     let values = names.map(|(shown, name)| {
@@ -123,7 +123,10 @@ fn percentiles(members: &Map<String, Value>) -> Option<Option<String>> {
         Some(format!("{shown} {}", figure::duration(us)))
     });
     let values = values.into_iter().collect::<Option<Vec<_>>>()?;
-    Some((count > 0).then(|| format!("{} · {} values", values.join(" · "), figure::count(count))))
+    if count == 0 {
+        return Some(String::new());
+    }
+    Some(format!("{} · {} values", values.join(" · "), figure::count(count)))
 }
 
 /// A value with the unit that its name ends with; none where it is nothing.
