@@ -91,11 +91,11 @@ fn cost(name: &str, cost: &Cost) -> String {
         0.0 => String::new(),
         cores => format!(" · {} cores awake for the next request", figure::digits(cores)),
     };
-    format!(
-        "{name:<10}{} CPU an answer · {} cores{spun}{memory}",
-        figure::duration(cost.cpu_us_per_answer),
-        figure::digits(cost.cores)
-    )
+    let per_answer = match cost.cpu_us_per_answer {
+        0.0 => String::new(),
+        us => format!("{} CPU an answer · ", figure::duration(us)),
+    };
+    format!("{name:<10}{per_answer}{} cores{spun}{memory}", figure::digits(cost.cores))
 }
 
 #[cfg(test)]

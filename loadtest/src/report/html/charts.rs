@@ -10,6 +10,9 @@ use super::plot::{Line, Plot, Spot, Table};
 use crate::report::figure;
 use crate::result::{Cost, RunResult};
 
+/// The least that an axis of cores has room for: their values have two digits behind the point.
+const CORES_SHOWN_MIN: f64 = 0.05;
+
 /// Latency over time, where there is any.
 pub(super) fn latencies(result: &RunResult, history: &History) -> Option<Plot> {
     let known = history.points.iter().filter_map(|point| point.latencies);
@@ -137,7 +140,7 @@ pub(super) fn cores(result: &RunResult, history: &History) -> Option<Plot> {
         ..over_time(
             ("cores", "CPU over time"),
             (result, history),
-            Axis::linear(most, cores),
+            Axis::linear(most.max(CORES_SHOWN_MIN), cores),
             &columns,
             cores,
         )

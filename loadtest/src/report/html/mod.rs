@@ -14,6 +14,7 @@ mod further;
 mod latencies;
 
 mod charts;
+mod figures;
 mod outcomes;
 
 mod page;

@@ -11,6 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
 use super::charts;
+use super::figures::figures;
 use super::further::{further, further_of_manifest};
 use super::history::History;
 use super::latencies;
@@ -90,18 +91,23 @@ fn plots(result: &RunResult) -> Vec<Plot> {
 
 fn about(result: &RunResult) -> String {
     let RunResult { plan, totals, manifest, .. } = result;
-    let kind = match (plan.closed, plan.poisson) {
-        (true, _) => "closed loop",
-        (false, true) => "open loop, Poisson arrivals",
-        (false, false) => "open loop, even arrivals",
+    let kind = match (totals.due, plan.closed, plan.poisson) {
+        (0, ..) => "no requests",
+        (_, true, _) => "closed loop",
+        (_, false, true) => "open loop, Poisson arrivals",
+        (_, false, false) => "open loop, even arrivals",
+    };
+    let warm_up = if plan.warm_up.duration().is_zero() {
+        String::new()
+    } else {
+        format!(" after {} of warm-up", plan.warm_up)
     };
     format!(
-        "{} · {kind} · {} connections × {} · {:.1} s measured after {} of warm-up · {}",
+        "{} · {kind} · {} connections × {} · {:.1} s measured{warm_up} · {}",
         plan.era.name(),
         figure::count(plan.connections as u64),
         plan.depth,
         totals.span_s,
-        plan.warm_up,
         ended(manifest)
     )
 }
@@ -143,57 +149,6 @@ fn verdict(result: &RunResult) -> Markup {
                 p { (says) }
                 @if reasons().next().is_some() {
                     ul { @for reason in reasons() { li { (reason) } } }
-                }
-            }
-        }
-    }
-}
-
-/// A figure with its name and what belongs to it.
-type Figure = (&'static str, String, String);
-
-fn figures(result: &RunResult) -> Markup {
-    let RunResult { totals, response, lag, generator, server, .. } = result;
-    let mut all: Vec<Figure> = vec![
-        (
-            "Good answers a second",
-            figure::rate(totals.rate),
-            format!("{} of {} due", figure::count(totals.answered), figure::count(totals.due)),
-        ),
-        ("Median", figure::duration(response.p50_us), "half of the requests within".into()),
-        ("99th percentile", figure::duration(response.p99_us), "99 of 100 within".into()),
-        ("99.9th percentile", figure::duration(response.p999_us), {
-            format!("the longest {}", figure::duration(response.max_us))
-        }),
-        ("Failed", figure::part(totals.failure_ratio), {
-            let failed: u64 = totals.failures.values().sum();
-            format!("{} requests, {} connections lost", figure::count(failed), totals.lost)
-        }),
-    ];
-    if let Some(server) = server {
-        all.push((
-            "Server CPU",
-            format!("{} cores", figure::digits(server.cores)),
-            format!("{} an answer", figure::duration(server.cpu_us_per_answer)),
-        ));
-        all.push((
-            "Server memory",
-            figure::bytes(server.resident_bytes_max),
-            format!("resident, {} connections", figure::count(totals.opened)),
-        ));
-    }
-    all.push((
-        "Generator CPU",
-        format!("{} cores", figure::digits(generator.cores)),
-        format!("99 of 100 late by {} at most", figure::duration(lag.p99_us)),
-    ));
-    html! {
-        dl class="card figures wide" {
-            @for (name, value, note) in &all {
-                div {
-                    dt { (name) }
-                    dd class="value" { (value) }
-                    dd class="note" { (note) }
                 }
             }
         }

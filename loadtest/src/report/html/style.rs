@@ -61,10 +61,10 @@ main { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
 .verdict.invalid { color: var(--void); background: var(--void-tint); }
 
 .figures {
-  display: grid; gap: 1px; margin: 0; padding: 0; overflow: hidden; background: var(--rule);
-  grid-template-columns: repeat(2, minmax(0, 1fr));
+  display: flex; flex-wrap: wrap; gap: 1px; margin: 0; padding: 0; overflow: hidden;
+  background: var(--rule);
 }
-.figures div { padding: .875rem 1.25rem; background: var(--card); }
+.figures div { flex: 1 1 40%; padding: .875rem 1.25rem; background: var(--card); }
 .figures dt { color: var(--soft); font-size: .8125rem; }
 .figures dd { margin: 0; font-variant-numeric: tabular-nums; }
 .figures .value { font-size: 1.5rem; font-weight: 650; line-height: 1.3; white-space: nowrap; }
@@ -138,7 +138,8 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   body { padding-top: 3rem; }
   h1 { font-size: 2.25rem; }
   .card { padding: 1.5rem; }
-  .figures { padding: 0; grid-template-columns: repeat(4, minmax(0, 1fr)); }
+  .card.figures { padding: 0; }
+  .figures div { flex-basis: 22%; }
   .facts { grid-template-columns: 15rem minmax(0, 1fr); }
   .facts dd { margin: 0; }
 }
@@ -153,10 +154,11 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   body { padding: 0; font-size: 11pt; }
   main { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .wide { grid-column: 1 / -1; }
-  .card.figures { padding: 0; grid-template-columns: repeat(4, minmax(0, 1fr)); }
+  .figures div { flex-basis: 22%; }
   .figures .value { font-size: 1.25rem; }
   .facts { grid-template-columns: 14rem minmax(0, 1fr); }
   .card { padding: 1rem; }
+  .card.figures { padding: 0; }
   .drawing { height: 10rem; }
   #percentiles .drawing { height: 14rem; }
   .card, .verdict { break-inside: avoid; }
