@@ -43,6 +43,8 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job
         warm_up: Duration::ZERO,
         seed: 1,
         limits: Limits { connect_max: Duration::from_secs(5), ..Limits::default() },
+        churn: None,
+        readers: None,
     }
 }
 

@@ -73,6 +73,8 @@ fn job(address: SocketAddr, connections: usize, connect: Connecting) -> Job {
         warm_up: Duration::ZERO,
         seed: 1,
         limits: Limits::default(),
+        churn: None,
+        readers: None,
     }
 }
 

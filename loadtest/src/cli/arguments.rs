@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use corelane_load::plan::{CallPlan, PhasePlan, Plan, Sources, Span, Wrong};
+use corelane_load::plan::{CallPlan, ChurnPlan, PhasePlan, Plan, Sessions, Sources, Span, Wrong};
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
 
@@ -76,6 +76,12 @@ pub(super) struct LoadArguments {
     /// A field of HTTP, such as "Authorization: Bearer …".
     #[arg(long, value_name = "FIELD")]
     header: Vec<String>,
+    /// Connections a second that are closed and opened again, the oldest first.
+    #[arg(long, value_name = "RATE")]
+    churn: Option<f64>,
+    /// Connections that are replaced go without a word; their sessions stay.
+    #[arg(long)]
+    leave_sessions: bool,
     /// The longest 99th percentile for a run to pass.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     p99_max: Option<Span>,
@@ -176,6 +182,15 @@ impl LoadArguments {
                 .split_once(':')
                 .ok_or_else(|| Wrong(format!("'{field}' is no field: write 'Name: value'")))?;
             plan.fields.push((name.trim().into(), value.trim().into()));
+        }
+        if let Some(rate) = self.churn {
+            plan.churn = Some(ChurnPlan { rate, ..plan.churn.unwrap_or_default() });
+        }
+        if self.leave_sessions {
+            let churn = plan.churn.as_mut().ok_or_else(|| {
+                Wrong("--leave-sessions: no connection goes; write --churn 100 with it".into())
+            })?;
+            churn.sessions = Sessions::Leave;
         }
         plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
         plan.connect_max = self.connect_max.unwrap_or(plan.connect_max);

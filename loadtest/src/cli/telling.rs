@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use corelane::engine::clock;
-use corelane_load::generator::{Period, Second, Sight};
+use corelane_load::generator::{Period, Second};
 use corelane_load::plan::Plan;
 use corelane_load::report::csv::Seconds;
 use corelane_load::report::hlog::IntervalLog;
@@ -34,7 +34,6 @@ pub(super) enum Progress {
 /// Everything that hears of each second.
 #[derive(Debug)]
 pub(super) struct Telling {
-    sight: Sight,
     shown: Shown,
     csv: Option<(PathBuf, Seconds<File>)>,
     hlog: Option<(PathBuf, Log)>,
@@ -67,7 +66,6 @@ impl Telling {
             Ok::<_, Failure>((path.to_owned(), log))
         });
         Ok(Self {
-            sight: Sight::new(plan.warm_up.duration()),
             shown: shown(arguments, plan),
             csv: csv.transpose()?,
             hlog: hlog.transpose()?,
@@ -77,18 +75,18 @@ impl Telling {
 
     /// Tells of a second that is over.
     pub(super) fn tell(&mut self, second: &Second) {
-        let result = self.sight.see(second);
+        let result = &second.figures;
         match &mut self.shown {
             Shown::Nothing => {}
-            Shown::Lines => complain(&progress::line(&result)),
+            Shown::Lines => complain(&progress::line(result)),
             Shown::Block(block) => {
-                let text = block.draw(&result, columns());
+                let text = block.draw(result, columns());
                 // A standard error that is closed is no reason to end the run.
                 io::stderr().write_all(text.as_bytes()).unwrap_or(());
             }
         }
         if let Some((path, table)) = &mut self.csv
-            && let Err(error) = table.add(&result)
+            && let Err(error) = table.add(result)
         {
             self.broken = Some(unwritable(path, &error));
             self.csv = None;

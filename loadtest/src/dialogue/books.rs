@@ -7,8 +7,19 @@ use super::ledger::{Event, Ledger};
 use crate::measure::outcome::Failure;
 use crate::wire::{Broken, Heard, Reader, frames};
 
-/// Bytes of each buffer that an idle connection keeps.
-const KEPT_BYTES_MAX: usize = 512;
+/// Bytes of each buffer that an idle connection keeps: the name of a session fits.
+const KEPT_BYTES_MAX: usize = 128;
+
+/// What is left of a connection that asks nothing more.
+#[derive(Debug)]
+pub struct Left {
+    /// Where in the stream it stands.
+    pub reader: Reader,
+    /// Bytes that the reader is not done with.
+    pub begun: Vec<u8>,
+    /// The session that was opened.
+    pub session: Option<Box<[u8]>>,
+}
 
 /// The books of one connection.
 #[derive(Debug)]
@@ -100,7 +111,10 @@ impl Books {
             match heard {
                 None => {}
                 Some(Heard::Text(text)) => self.ledger.weigh(calls, text, whole, tell),
-                Some(Heard::Over { status, closes, .. }) => {
+                Some(Heard::Over { status, closes, is_stream, .. }) => {
+                    if is_stream {
+                        tell(Event::Streamed);
+                    }
                     self.ledger.end_response(calls, status, whole, tell);
                     if closes {
                         tell(Event::Closing);
@@ -131,6 +145,12 @@ impl Books {
     /// Gives up the requests that were sent before `before` and have no answer: they have failed.
     pub fn give_up(&mut self, before: Moment, mut tell: impl FnMut(Event)) {
         self.ledger.give_up(before, &mut tell);
+    }
+
+    /// Closes the books of a connection that goes on. What is in flight is forgotten.
+    pub fn close(self) -> Left {
+        let Self { reader, begun, session, .. } = self;
+        Left { reader, begun, session }
     }
 
     /// The connection has ended: what is in flight has failed in this way.
@@ -204,6 +224,8 @@ mod tests {
             Event::Concluded(Concluded { failure: None, .. }) => "good".into(),
             Event::Concluded(Concluded { failure: Some(failure), .. }) => failure.to_string(),
             Event::Unasked => "unasked".into(),
+            Event::Notice => "notice".into(),
+            Event::Streamed => "streamed".into(),
             Event::Asked { id, is_ping } => format!("asked {id} {is_ping}"),
             Event::Say(_) => "say".into(),
             Event::Closing => "closing".into(),
@@ -331,6 +353,48 @@ mod tests {
         let mut stage = Stage::lines();
         assert_eq!(stage.hear("{\"id\":\"x\",\"method\":\"ping\"}\n"), ["asked \"x\" true"]);
         assert_eq!(stage.hear("{\"id\":3,\"method\":\"roots/list\"}\n"), ["asked 3 false"]);
-        assert!(stage.hear("{\"method\":\"notifications/message\"}\n").is_empty());
+        assert_eq!(stage.hear("{\"method\":\"notifications/message\"}\n"), ["notice"]);
+    }
+
+    fn stream(events: &[&str]) -> String {
+        let body: String =
+            events.iter().flat_map(|event| ["data: ", event.trim(), "\n\n"]).collect();
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n\
+             {body}",
+            body.len()
+        )
+    }
+
+    #[test]
+    fn an_answer_that_comes_as_a_stream_is_told_as_one_whether_it_was_read_or_compared() {
+        let mut stage = Stage::posts();
+        stage.ask(3);
+        assert_eq!(stage.hear(stream(&[&good(0)])), ["streamed", "good"]);
+        assert_eq!(stage.hear(stream(&[&good(1)])), ["streamed", "good"]);
+        assert_eq!(stage.hear(stream(&[&good(2).replace("ab", "ax")])), ["streamed", "wrong"]);
+    }
+
+    #[test]
+    fn notices_before_an_answer_are_told_and_the_answers_behind_them_still_judged() {
+        let progress = |number: u64| {
+            let token = ID_FIRST + number;
+            let method = "notifications/progress";
+            format!("{{\"method\":\"{method}\",\"params\":{{\"progressToken\":{token}}}}}\n")
+        };
+        let mut stage = Stage::posts();
+        stage.ask(3);
+        for number in 0..2 {
+            let answer = stream(&[&progress(number), &good(number)]);
+            assert_eq!(stage.hear(answer), ["notice", "streamed", "good"]);
+        }
+        let wrong = stream(&[&progress(2), &good(2).replace("ab", "ax")]);
+        assert_eq!(stage.hear(wrong), ["notice", "streamed", "wrong"]);
+        let mut stage = Stage::lines();
+        stage.ask(3);
+        for number in 0..3 {
+            let answer = [progress(number), good(number)].concat();
+            assert_eq!(stage.hear(answer), ["notice", "good"]);
+        }
     }
 }

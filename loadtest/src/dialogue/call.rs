@@ -18,6 +18,9 @@ pub const ID_FIRST: u64 = 1_000_000_000;
 /// million requests later.
 pub const ID_COUNT: u64 = 9_000_000_000;
 
+/// What stands before the token of progress.
+const TOKEN: &str = "\"progressToken\":";
+
 /// How requests are spoken to one server.
 #[derive(Clone, Debug)]
 pub struct Speech {
@@ -48,11 +51,40 @@ pub struct Call {
     /// Behind that.
     after: Vec<u8>,
     /// Where in `after` the id stands.
-    id_at: usize,
-    /// How each digit of the id is masked.
-    mask: [u8; ID_DIGITS],
+    id: Spot,
+    /// Where it stands once more, as the token of progress.
+    token: Option<Spot>,
     /// What a right answer has as the text of its first content, where that is known.
     expected_text: Option<String>,
+}
+
+/// Where an id stands.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    at: usize,
+    /// How each digit is masked.
+    mask: [u8; ID_DIGITS],
+}
+
+impl Spot {
+    /// The id that begins at `at` of a text, which itself begins at `text_at`.
+    fn new(transport: Transport, text_at: usize, at: usize) -> Self {
+        let mut mask = [0; ID_DIGITS];
+        if transport == Transport::WebSocket {
+            for (place, key) in mask.iter_mut().enumerate() {
+                *key = frames::MASK[(at + place) % frames::MASK.len()];
+            }
+        }
+        Self { at: text_at + at, mask }
+    }
+
+    #[inline]
+    fn write(self, out: &mut [u8], digits: [u8; ID_DIGITS]) {
+        let places = out[self.at..self.at + ID_DIGITS].iter_mut();
+        for (place, (digit, key)) in places.zip(digits.iter().zip(self.mask)) {
+            *place = digit ^ key;
+        }
+    }
 }
 
 impl Call {
@@ -64,7 +96,7 @@ impl Call {
         expected_text: Option<String>,
     ) -> Self {
         let text = request_text(speech.era, method, params.as_ref());
-        let (mut before, mut after, mut mask) = (Vec::new(), Vec::new(), [0; ID_DIGITS]);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
         let text_at = match speech.transport {
             Transport::Tcp | Transport::Stdio => {
                 after.extend_from_slice(text.as_bytes());
@@ -79,20 +111,34 @@ impl Call {
         };
         // The members of the envelope come first, and the id is the second of them.
         let id_at = text.find(&ID_FIRST.to_string()).unwrap_or_default();
-        if speech.transport == Transport::WebSocket {
-            for (place, key) in mask.iter_mut().enumerate() {
-                *key = frames::MASK[(id_at + place) % frames::MASK.len()];
-            }
+        let spot = |at| Spot::new(speech.transport, text_at, at);
+        // A text inside the message would have its quotes escaped.
+        let token_at = text.find(&format!("{TOKEN}{ID_FIRST}")).map(|at| at + TOKEN.len());
+        Self { before, after, id: spot(id_at), token: token_at.map(spot), expected_text }
+    }
+
+    /// Params by which a server is asked to tell how far it has come, as `notifications/progress`
+    /// (every revision, `basic/utilities/progress`). Each request has a token of its own: its id.
+    pub fn with_progress(params: Option<Map<String, Value>>) -> Map<String, Value> {
+        let mut params = params.unwrap_or_default();
+        let meta = params.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(meta) = meta {
+            meta.insert("progressToken".into(), ID_FIRST.into());
         }
-        Self { before, after, id_at: text_at + id_at, mask, expected_text }
+        params
     }
 
     /// The call of the tool `echo` with a message of this length, which a right answer says back.
     pub fn echo(speech: &Speech, message_bytes: usize) -> Self {
+        let (params, message) = Self::echo_params(message_bytes);
+        Self::new(speech, ("tools/call", params), Some(message))
+    }
+
+    /// The params of that call, and its message.
+    pub fn echo_params(message_bytes: usize) -> (Option<Map<String, Value>>, String) {
         let message: String = ('a'..='z').cycle().take(message_bytes).collect();
         let params = json!({ "name": "echo", "arguments": { "message": message } });
-        let params = params.as_object().cloned();
-        Self::new(speech, ("tools/call", params), Some(message))
+        (params.as_object().cloned(), message)
     }
 
     /// Writes the request behind what is in `out`.
@@ -104,13 +150,12 @@ impl Call {
             out.extend_from_slice(session);
             out.extend_from_slice(b"\r\n");
         }
-        let at = out.len() + self.id_at;
+        let at = out.len();
         out.extend_from_slice(&self.after);
         let digits = digits(id);
-        for (place, (digit, key)) in
-            out[at..at + ID_DIGITS].iter_mut().zip(digits.iter().zip(self.mask))
-        {
-            *place = digit ^ key;
+        self.id.write(&mut out[at..], digits);
+        if let Some(token) = self.token {
+            token.write(&mut out[at..], digits);
         }
     }
 
@@ -164,7 +209,11 @@ fn request_text(era: Era, method: &str, params: Option<&Map<String, Value>>) -> 
             "io.modelcontextprotocol/clientInfo": client_info(),
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        params.get_or_insert_default().insert("_meta".into(), meta);
+        let params = params.get_or_insert_default();
+        let said = params.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
+        if let (Value::Object(said), Value::Object(meta)) = (said, meta) {
+            said.extend(meta);
+        }
     }
     let method = Value::from(method);
     let params =
@@ -321,6 +370,34 @@ mod tests {
             masked.iter().zip(frames::MASK.iter().cycle()).map(|(byte, key)| byte ^ key).collect();
         let message: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(message["id"], 1_111_222_333_u64);
+    }
+
+    #[test]
+    fn a_request_that_wants_progress_names_it_by_its_own_id() {
+        for (transport, era) in [
+            (Transport::Tcp, Era::Legacy),
+            (Transport::Http, Era::Modern),
+            (Transport::WebSocket, Era::Modern),
+        ] {
+            let params = json!({ "name": "slow", "arguments": { "progressToken\":": 1 } });
+            let params = Call::with_progress(params.as_object().cloned());
+            let call = Call::new(&speech(transport, era), ("tools/call", Some(params)), None);
+            let mut bytes = written(&call, 1_234_567_890, None);
+            if transport == Transport::WebSocket {
+                let masked = bytes.split_off(8);
+                bytes =
+                    masked.iter().zip(frames::MASK.iter().cycle()).map(|(b, k)| b ^ k).collect();
+            }
+            let text = String::from_utf8(bytes).unwrap();
+            let text = text.rsplit("\r\n").next().unwrap();
+            let message: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(message["id"], 1_234_567_890_u64);
+            assert_eq!(message["params"]["_meta"]["progressToken"], 1_234_567_890_u64);
+            assert_eq!(
+                message["params"]["_meta"].as_object().unwrap().len() > 1,
+                era == Era::Modern
+            );
+        }
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub enum Event {
     Concluded(Concluded),
     /// An answer came that nobody had asked for, or a second one.
     Unasked,
+    /// The server told something that wants no answer: progress, a message, a change.
+    Notice,
+    /// The answer that is concluded next came as a stream of events.
+    Streamed,
     /// The server asks something itself and waits.
     Asked {
         /// The id of its request, as it was written.
@@ -115,7 +119,11 @@ impl Ledger {
         tell: &mut impl FnMut(Event),
     ) -> Option<usize> {
         let flight = self.flights.front()?;
-        let length = calls.model(flight.call)?.accept(bytes, flight.id)?;
+        let model = calls.model(flight.call)?;
+        let length = model.accept(bytes, flight.id)?;
+        if model.is_stream() {
+            tell(Event::Streamed);
+        }
         self.conclude(0, None, tell);
         Some(length)
     }
@@ -145,7 +153,7 @@ impl Ledger {
             Judgement::Question { id, is_ping } => {
                 tell(Event::Asked { id: id.into(), is_ping });
             }
-            Judgement::Notice => {}
+            Judgement::Notice => tell(Event::Notice),
             Judgement::Nameless | Judgement::Garbage if self.has_responses => {
                 self.said = Some(Err(Failure::Garbage));
             }

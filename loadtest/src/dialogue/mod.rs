@@ -1,8 +1,8 @@
 //! What is said on one connection, and what the answers are worth.
 //!
 //! A [`Call`] is one kind of request, ready to be written with any id; an [`Opening`] is what has
-//! to be said before the first; [`Books`] match answers with requests and judge them. All of it is
-//! bytes in and bytes out.
+//! to be said before the first; [`Books`] match answers with requests and judge them; a [`Parting`]
+//! is what is said last. All of it is bytes in and bytes out.
 //!
 //! What it keeps true: a request is concluded once, as answered or as failed; an answer that is not
 //! to the byte what the last right one was is read in full before it counts.
@@ -16,9 +16,11 @@ pub mod ledger;
 
 pub mod books;
 pub mod opening;
+pub mod parting;
 
 pub use self::books::Books;
 pub use self::call::{Call, Speech};
 pub use self::calls::Calls;
 pub use self::ledger::{Concluded, Event};
 pub use self::opening::{Opening, Progress, Refused};
+pub use self::parting::{Goodbye, Parting};

@@ -17,6 +17,7 @@ pub(super) struct Model {
     /// Where a date begins; at the end where there is none.
     date_at: usize,
     id_at: usize,
+    is_stream: bool,
 }
 
 impl Model {
@@ -32,14 +33,21 @@ impl Model {
             .map(|at| at + b"\r\nDate: ".len())
             .filter(|at| at + DATE_BYTES <= id_at)
             .unwrap_or(id_at);
-        Some(Self { bytes: bytes.to_vec(), date_at, id_at })
+        let is_stream = memmem::find(&bytes[..head_end], b"text/event-stream").is_some();
+        Some(Self { bytes: bytes.to_vec(), date_at, id_at, is_stream })
+    }
+
+    /// Whether it is a response of HTTP whose body is a stream of events.
+    #[inline]
+    pub(super) const fn is_stream(&self) -> bool {
+        self.is_stream
     }
 
     /// The length of the right answer to the request `id` at the beginning of `arrived`; none where
     /// it is not all there, or differs.
     #[inline]
     pub(super) fn accept(&self, arrived: &[u8], id: u64) -> Option<usize> {
-        let Self { bytes, date_at, id_at } = self;
+        let Self { bytes, date_at, id_at, .. } = self;
         let arrived = arrived.get(..bytes.len())?;
         let behind_date = (date_at + DATE_BYTES).min(*id_at);
         let behind_id = id_at + ID_DIGITS;

@@ -129,7 +129,9 @@ impl Opening {
 
     /// The reader, what it is not done with, and the session: once the opening is over.
     pub fn finish(self) -> (Reader, Vec<u8>, Option<Box<[u8]>>) {
-        (self.reader, self.begun, self.session)
+        // The buffer has held the whole answer to `initialize`; most connections need none again.
+        let begun = if self.begun.is_empty() { Vec::new() } else { self.begun };
+        (self.reader, begun, self.session)
     }
 
     fn hear_upgrade(&mut self, speech: &Speech) -> Result<Progress, Refused> {

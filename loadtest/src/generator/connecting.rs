@@ -20,21 +20,31 @@ const SWEPT_MIN: usize = 16;
 impl<R: Ring> Worker<R> {
     /// Connects lanes whose time has come, some at a time.
     pub(super) fn connect_more(&mut self) {
+        // However many they are: that they come at once is what they are for.
+        while let Some(index) = self.next_returning() {
+            self.begin_connect(index);
+        }
         while self.connecting < self.job.limits.connecting_max
             && let Some(&index) = self.away.front()
         {
-            let lane = &mut self.lanes[index as usize];
+            let lane = &self.lanes[index as usize];
             if matches!(lane.state, State::Away { until } if until > self.now)
                 || !self.pacing.take(self.now)
             {
                 return;
             }
             self.away.pop_front();
-            lane.state = State::Connecting;
-            self.connecting += 1;
-            let Route { address, from } = self.route(index);
-            self.ring.submit(Operation::Connect { address, from, token: u64::from(index) });
+            self.begin_connect(index);
         }
+    }
+
+    fn begin_connect(&mut self, index: u32) {
+        let lane = &mut self.lanes[index as usize];
+        lane.state = State::Connecting;
+        lane.began = self.now;
+        self.connecting += 1;
+        let Route { address, from } = self.route(index);
+        self.ring.submit(Operation::Connect { address, from, token: u64::from(index) });
     }
 
     /// The route of a lane: those of all workers together take the routes in turn.
@@ -88,28 +98,31 @@ impl<R: Ring> Worker<R> {
             match opening.hear(&self.job.speech, std::mem::take(&mut arrived)) {
                 Ok(Progress::Wait) => return,
                 Ok(progress) => self.proceed(index, progress),
-                Err(refused) => {
-                    self.note_refusal(refused);
-                    return self.end(index, Failure::Connect);
-                }
+                Err(refused) => return self.break_off(index, refused),
             }
         }
     }
 
     fn proceed(&mut self, index: usize, progress: Progress) {
-        let lane = &mut self.lanes[index];
         match progress {
             Progress::Wait => return,
-            Progress::Say(words) => lane.outgoing.extend_from_slice(&words),
+            Progress::Say(words) => self.say(index, &words),
             Progress::Open(words) => {
-                lane.outgoing.extend_from_slice(&words);
+                self.say(index, &words);
+                let lane = &mut self.lanes[index];
                 let away = State::Away { until: self.now };
                 if let State::Opening(opening) = std::mem::replace(&mut lane.state, away) {
                     let (reader, begun, session) = opening.finish();
-                    lane.state = State::Open(Box::new(Books::new(reader, begun, session)));
+                    let books = Books::new(reader, begun, session);
                     self.connecting -= 1;
                     self.open += 1;
-                    self.list(index);
+                    if index < self.slow_lanes {
+                        self.begin_reading(index, books);
+                    } else {
+                        lane.state = State::Open(Box::new(books));
+                        self.list(index);
+                    }
+                    self.note_opened(index);
                 }
             }
         }
@@ -131,11 +144,15 @@ impl<R: Ring> Worker<R> {
                     }
                 });
             }
-            State::Opening(_) => {
-                self.connecting -= 1;
-                if self.tally.period.refused.is_none() {
-                    self.tally.period.refused = Some("the server closed the connection".into());
-                }
+            State::Slow(_) => {
+                self.open -= 1;
+                self.tally.period.slow.closed += 1;
+            }
+            State::Parting { .. } => self.open -= 1,
+            opening @ State::Opening(_) => {
+                lane.state = opening;
+                let said = "the server closed the connection".into();
+                return self.break_off(index, Refused { failure: Failure::Closed, said });
             }
             // Without a socket there is nothing to close.
             other @ (State::Away { .. } | State::Connecting) => {
@@ -144,6 +161,20 @@ impl<R: Ring> Worker<R> {
             }
             State::Closing => return,
         }
+        self.close(index);
+    }
+
+    /// An opening has come to nothing.
+    #[cold]
+    fn break_off(&mut self, index: usize, refused: Refused) {
+        self.note_refusal(refused);
+        self.connecting -= 1;
+        self.lanes[index].state = State::Closing;
+        self.close(index);
+    }
+
+    fn close(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
         lane.outgoing = Vec::new();
         if let Some(socket) = lane.socket {
             self.ring.submit(Operation::Close(socket));
@@ -157,7 +188,9 @@ impl<R: Ring> Worker<R> {
         let lane = &mut self.lanes[index];
         lane.socket = None;
         lane.is_sending = false;
-        self.stay_away(index);
+        if !self.comes_back(index) {
+            self.stay_away(index);
+        }
     }
 
     fn stay_away(&mut self, index: usize) {
@@ -173,6 +206,7 @@ impl<R: Ring> Worker<R> {
 
     fn note_refusal(&mut self, refused: Refused) {
         let Refused { failure, said } = refused;
+        self.tally.period.openings.refuse(failure);
         self.tally.period.refused = Some(format!("{failure}: {said}"));
     }
 
@@ -189,18 +223,30 @@ impl<R: Ring> Worker<R> {
             self.sweep_at = (index + 1) % self.lanes.len();
             let (tally, now) = (&mut self.tally, self.now);
             let lane = &mut self.lanes[index];
-            if let State::Open(books) = &mut lane.state {
-                books.give_up(before, |event| {
-                    if let Event::Concluded(concluded) = event {
-                        tally.conclude(concluded, now);
+            match &mut lane.state {
+                State::Open(books) => {
+                    books.give_up(before, |event| {
+                        if let Event::Concluded(concluded) = event {
+                            tally.conclude(concluded, now);
+                        }
+                    });
+                    let is_idle = books.in_flight() == 0;
+                    if is_idle {
+                        books.rest();
                     }
-                });
-                if books.in_flight() == 0 {
-                    books.rest();
-                    if lane.is_leaving {
+                    // What has been given up may be owed for ever.
+                    let is_late =
+                        lane.departure.as_deref().is_some_and(|departure| departure.asked < before);
+                    if lane.is_leaving && (is_late || is_idle) {
                         self.end(index, Failure::Closed);
                     }
                 }
+                State::Opening(_) if now.since(lane.began) > self.job.limits.connect_max => {
+                    let said = "it said nothing in time".into();
+                    self.break_off(index, Refused { failure: Failure::Timeout, said });
+                }
+                State::Parting { until, .. } if *until <= now => self.part(index, false),
+                _ => {}
             }
         }
     }

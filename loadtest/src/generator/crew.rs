@@ -18,32 +18,27 @@ use corelane::engine::ring::{Ring, RingOptions};
 
 use super::job::Job;
 use super::period::Period;
+use super::seconds::{Second, Seconds};
 use super::staffing::{Staff, sizes};
 use super::worker::Worker;
-use crate::measure::process::{Process, Sample};
+use crate::measure::process::Process;
+use crate::measure::second::SecondResult;
 use crate::schedule::Share;
 
 /// From the moment at which all connections are open to the first request.
 const START_AFTER: Duration = Duration::from_millis(50);
-
-/// A second of a run, of all workers together.
-#[derive(Clone, Debug)]
-pub struct Second {
-    /// What happened in it.
-    pub period: Period,
-    /// The server's process at its end, where it is watched.
-    pub server: Option<Sample>,
-    /// The generator's own process at its end, where the system tells.
-    pub generator: Option<Sample>,
-}
 
 /// What a run has seen.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// All that was measured.
     pub total: Period,
+    /// What of it was measured before slow readers began, where they began later than the rest.
+    pub before: Option<Box<Period>>,
     /// Second by second, warm-up included; in that nothing is recorded but connections.
-    pub seconds: Vec<Second>,
+    pub seconds: Vec<SecondResult>,
+    /// The most resident memory that the server's process was seen with; zero where none is.
+    pub resident_bytes_max: u64,
     /// CPU time of the generator, from the first request on.
     pub cpu: Duration,
     /// CPU time of the server's process in the same time, where it is watched.
@@ -258,10 +253,10 @@ impl Crew {
         watched: Option<&Process>,
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
-        let began = clock.now();
+        let started = clock.now();
         let (opened, ring) = self.gather()?;
         let now = clock.now();
-        let (opening, begin) = (now.since(began), now.after(START_AFTER));
+        let (opening, begin) = (now.since(started), now.after(START_AFTER));
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
@@ -269,22 +264,13 @@ impl Crew {
         let (cpu_before, server_before) = (Process::own_cpu(), server_cpu());
         // Ends with the last report: closing the connections is none of the load's cost.
         let (mut cpu_after, mut server_after) = (cpu_before, server_before);
-        let mut seconds: Vec<(usize, Second)> = Vec::new();
+        let before = job.readers.map(|readers| readers.at).filter(|at| *at > job.warm_up);
+        let mut seconds = Seconds::new(self.orders.len(), job.warm_up, before);
+        let sample = || [watched.and_then(Process::sample), Process::own().sample()];
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
             (cpu_after, server_after) = (Process::own_cpu(), server_cpu());
-            if seconds.len() <= second {
-                let empty = || (0, Second { period: Period::new(), server: None, generator: None });
-                seconds.resize_with(second + 1, empty);
-            }
-            let (told, all) = &mut seconds[second];
-            all.period.add(&period);
-            *told += 1;
-            if *told == self.orders.len() {
-                all.server = watched.and_then(Process::sample);
-                all.generator = Process::own().sample();
-                tell(second, all);
-            }
+            seconds.add((second, &period), sample, &mut tell);
             period.clear();
             if let Some(order) = self.orders.get(worker as usize) {
                 drop(order.send(Order::Empty(period)));
@@ -294,15 +280,13 @@ impl Crew {
         if !self.threads.into_iter().map(JoinHandle::join).all(|joined| joined.is_ok()) {
             return Err(Fruitless::Failed);
         }
-        let seconds: Vec<Second> = seconds.into_iter().map(|(_, second)| second).collect();
-        let mut total = Period::new();
-        for second in &seconds {
-            total.follow(&second.period);
-        }
+        seconds.finish(&mut tell);
         let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
         Ok(Finding {
-            total,
-            seconds,
+            total: seconds.total,
+            before: seconds.before,
+            seconds: seconds.kept,
+            resident_bytes_max: seconds.resident_bytes_max,
             cpu: spent((cpu_before, cpu_after)),
             server_cpu: server_before.zip(server_after).map(spent),
             opened,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::dialogue::{Call, Speech};
-use crate::schedule::{Pace, Profile};
+use crate::schedule::{Pace, Profile, Storm};
 
 /// When requests leave.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +92,32 @@ pub(super) struct Route {
     pub(super) from: Option<SocketAddr>,
 }
 
+/// Connections that come and go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Churn {
+    /// Connections a second that are closed and opened again, of all workers together.
+    pub rate: f64,
+    /// Many at once; its moment counts from the beginning, warm-up included.
+    pub storm: Option<Storm>,
+    /// They go without a word, and their sessions stay.
+    pub leaves_sessions: bool,
+}
+
+/// Connections that read slowly.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Readers {
+    /// How many, of all workers together.
+    pub slow: usize,
+    /// How fast each reads; 0 not at all.
+    pub bytes_per_second: u64,
+    /// Requests that each has unanswered.
+    pub depth: usize,
+    /// From when on, counted from the beginning, warm-up included.
+    pub at: Duration,
+    /// What they ask for: the place of one of the calls; drawn like those of the others without.
+    pub call: Option<u16>,
+}
+
 /// One run, as all workers get it.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -115,6 +141,10 @@ pub struct Job {
     pub seed: u64,
     /// The bounds.
     pub limits: Limits,
+    /// Connections that come and go.
+    pub churn: Option<Churn>,
+    /// Connections that read slowly.
+    pub readers: Option<Readers>,
 }
 
 impl Job {

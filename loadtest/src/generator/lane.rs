@@ -1,6 +1,6 @@
 //! One connection of the load, from its first attempt to its last.
 //!
-//! What a held connection costs the generator: a lane (about 60 bytes), its books (about 100, and
+//! What a held connection costs the generator: a lane (about 80 bytes), its books (about 100, and
 //! 128 more from its first request on; over HTTP and WebSocket a reader, too, of about 110 and 50),
 //! the ring's entry for its socket, and 8 bytes in the lists of its worker. Buffers belong to what
 //! is under way, not to lanes.
@@ -8,7 +8,9 @@
 use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
 
-use crate::dialogue::{Books, Opening};
+use super::reading::Reading;
+use crate::dialogue::{Books, Opening, Parting};
+use crate::schedule::Occasion;
 
 /// How far a lane has come.
 #[derive(Debug)]
@@ -24,8 +26,28 @@ pub(super) enum State {
     Opening(Box<Opening>),
     /// Requests go over it.
     Open(Box<Books>),
+    /// It is open and reads slowly; no request of the schedule goes over it.
+    Slow(Box<Reading>),
+    /// It has said goodbye and is closed when the other end has, too.
+    Parting {
+        /// What was said.
+        parting: Box<Parting>,
+        /// How long that is waited for.
+        until: Moment,
+    },
     /// The kernel closes it.
     Closing,
+}
+
+/// A lane is to be closed and opened again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    /// When it was to be.
+    pub(super) intended: Moment,
+    /// Why.
+    pub(super) occasion: Occasion,
+    /// When it was told.
+    pub(super) asked: Moment,
 }
 
 /// One connection.
@@ -45,8 +67,12 @@ pub(super) struct Lane {
     pub(super) is_corked: bool,
     /// It stands in the queue of those that have room.
     pub(super) is_listed: bool,
-    /// It ends when it owes nothing: the server has said that it closes.
+    /// It ends when it owes nothing: the server has said that it closes, or it is to be replaced.
     pub(super) is_leaving: bool,
+    /// When its last connect began.
+    pub(super) began: Moment,
+    /// It is being replaced: from the moment at which it was told until it is open again.
+    pub(super) departure: Option<Box<Departure>>,
 }
 
 impl Lane {
@@ -60,6 +86,8 @@ impl Lane {
             is_corked: false,
             is_listed: false,
             is_leaving: false,
+            began: Moment::ORIGIN,
+            departure: None,
         }
     }
 

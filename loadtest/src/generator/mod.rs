@@ -12,9 +12,12 @@
 //!
 //! What it keeps true: a request waits for a lane with its intended moment, however long; what the
 //! generator itself was late with is measured apart ([`Period::lag`]); every request that was due
-//! is sent, or counted as unsent.
+//! is sent, or counted as unsent; a connection that was due to be replaced counts from that moment;
+//! the memory of a run does not grow with its length but for a hundred bytes a second.
 
 pub mod job;
+mod reading;
+
 mod lane;
 pub mod period;
 
@@ -22,16 +25,20 @@ mod pacing;
 
 mod worker;
 
+mod churning;
 mod connecting;
 mod sending;
+mod slowing;
+
+mod sight;
+
+pub mod seconds;
 
 mod staffing;
 
 pub mod crew;
 
-pub mod sight;
-
-pub use self::crew::{Finding, Fruitless, Second, run};
+pub use self::crew::{Finding, Fruitless, run};
 pub use self::job::{Connecting, Drive, Job, Limits};
 pub use self::period::Period;
-pub use self::sight::Sight;
+pub use self::seconds::Second;

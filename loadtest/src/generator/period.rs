@@ -7,9 +7,11 @@ use hdrhistogram::Histogram;
 
 use crate::dialogue::Concluded;
 use crate::measure::latency::{Latencies, Times, histogram};
-use crate::measure::outcome::Outcomes;
+use crate::measure::openings::Openings;
+use crate::measure::outcome::{Outcomes, SlowOutcomes};
 
-/// What happened in a part of a run. Takes about 800 KiB, whatever is recorded.
+/// What happened in a part of a run. Takes about 800 KiB, whatever is recorded, and what its
+/// openings take.
 #[derive(Clone, Debug)]
 pub struct Period {
     /// Of the requests that were answered well.
@@ -29,6 +31,10 @@ pub struct Period {
     pub open: u64,
     /// Connections that ended without our doing.
     pub lost: u64,
+    /// Connections that opened; those from before the first request are in the first second.
+    pub openings: Openings,
+    /// What became of the connections that read slowly.
+    pub slow: SlowOutcomes,
     /// Why the last connection that did not open did not.
     pub refused: Option<String>,
     /// When it ended, counted from the beginning of the run, warm-up included.
@@ -47,6 +53,8 @@ impl Period {
             spun: Duration::ZERO,
             open: 0,
             lost: 0,
+            openings: Openings::new(),
+            slow: SlowOutcomes::default(),
             refused: None,
             until: Duration::ZERO,
         }
@@ -75,6 +83,8 @@ impl Period {
         self.spun += other.spun;
         self.lost += other.lost;
         self.until = self.until.max(other.until);
+        self.openings.add(&other.openings);
+        self.slow.add(&other.slow);
         if other.refused.is_some() {
             self.refused.clone_from(&other.refused);
         }
@@ -87,6 +97,8 @@ impl Period {
         self.outcomes = Outcomes::default();
         (self.due, self.sent, self.open, self.lost) = (0, 0, 0, 0);
         self.spun = Duration::ZERO;
+        self.openings.clear();
+        self.slow = SlowOutcomes::default();
         self.refused = None;
         self.until = Duration::ZERO;
     }

@@ -98,9 +98,18 @@ impl<R: Ring> Worker<R> {
         self.list(index);
     }
 
+    /// Writes bytes behind what a lane has to send, in a buffer of those that are spare.
+    pub(super) fn say(&mut self, index: usize, words: &[u8]) {
+        let lane = &mut self.lanes[index];
+        if lane.outgoing.capacity() == 0 && !words.is_empty() {
+            lane.outgoing = self.spare.pop().unwrap_or_default();
+        }
+        lane.outgoing.extend_from_slice(words);
+    }
+
     /// Draws one of the kinds of requests by their weights.
     #[inline]
-    fn choose(&mut self) -> u16 {
+    pub(super) fn choose(&mut self) -> u16 {
         let [.., all] = self.weights[..] else { return 0 };
         if self.weights.len() == 1 {
             return 0;

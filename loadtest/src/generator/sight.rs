@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::crew::Second;
+use super::period::Period;
 use crate::measure::outcome::Failure;
 use crate::measure::process::Sample;
 use crate::measure::second::SecondResult;
 
 /// What is known of the seconds so far, for the next one: costs are differences.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub(super) struct Sight {
     warm_up: Duration,
     until: Duration,
     server: Option<Sample>,
@@ -24,13 +24,16 @@ pub struct Sight {
 
 impl Sight {
     /// Nothing of a run yet that begins with so much warm-up.
-    pub const fn new(warm_up: Duration) -> Self {
+    pub(super) const fn new(warm_up: Duration) -> Self {
         Self { warm_up, until: Duration::ZERO, server: None, generator: None }
     }
 
-    /// What the next second comes to.
-    pub fn see(&mut self, second: &Second) -> SecondResult {
-        let period = &second.period;
+    /// What the next second comes to, with the server and the generator as they were at its end.
+    pub(super) fn see(
+        &mut self,
+        period: &Period,
+        [server, generator]: [Option<Sample>; 2],
+    ) -> SecondResult {
         let (from, until) = (self.until, period.until);
         let cores = |now: Option<Sample>, last: Option<Sample>, spun: Duration| {
             let spent = now?.cpu.saturating_sub(last?.cpu).saturating_sub(spun);
@@ -55,14 +58,15 @@ impl Sight {
             service_p99_us: microseconds(period.latencies.service(), 99.0),
             lag_p99_us: microseconds(&period.lag, 99.0),
             open: period.open,
+            opened: period.openings.opened,
             lost: period.lost,
-            server_cores: cores(second.server, self.server, Duration::ZERO),
-            server_resident_bytes: second.server.map(|sample| sample.resident_bytes),
-            generator_cores: cores(second.generator, self.generator, period.spun),
-            generator_resident_bytes: second.generator.map(|sample| sample.resident_bytes),
+            server_cores: cores(server, self.server, Duration::ZERO),
+            server_resident_bytes: server.map(|sample| sample.resident_bytes),
+            generator_cores: cores(generator, self.generator, period.spun),
+            generator_resident_bytes: generator.map(|sample| sample.resident_bytes),
         };
         self.until = until;
-        (self.server, self.generator) = (second.server, second.generator);
+        (self.server, self.generator) = (server, generator);
         result
     }
 }
@@ -78,31 +82,32 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::generator::Period;
 
-    fn second(until_ms: u64, cpu_ms: u64) -> Second {
-        let sample = Sample { cpu: Duration::from_millis(cpu_ms), ..Sample::default() };
+    fn period(until_ms: u64) -> Period {
         let mut period =
             Period { due: 10, until: Duration::from_millis(until_ms), ..Period::new() };
         period.outcomes.answered = 8;
         period.outcomes.fail(Failure::Rpc);
-        Second { period, server: Some(sample), generator: None }
+        period
+    }
+
+    fn spent(cpu_ms: u64) -> Sample {
+        Sample { cpu: Duration::from_millis(cpu_ms), ..Sample::default() }
     }
 
     #[test]
     fn rates_are_of_the_part_that_was_measured() {
         let mut sight = Sight::new(Duration::from_millis(1_500));
-        assert_eq!(sight.see(&second(1_000, 0)).rate(8), None);
-        assert_eq!(sight.see(&second(2_000, 0)).rate(8), Some(16.0));
-        assert_eq!(sight.see(&second(3_000, 0)).rate(8), Some(8.0));
-        assert_eq!(sight.see(&second(3_100, 0)).rate(8), None);
+        let mut rate = |until_ms| sight.see(&period(until_ms), [None, None]).rate(8);
+        assert_eq!([rate(1_000), rate(2_000)], [None, Some(16.0)]);
+        assert_eq!([rate(3_000), rate(3_100)], [Some(8.0), None]);
     }
 
     #[test]
     fn costs_are_differences_and_the_first_second_has_none() {
         let mut sight = Sight::new(Duration::ZERO);
-        assert_eq!(sight.see(&second(1_000, 700)).server_cores, None);
-        let next = sight.see(&second(3_000, 1_700));
+        assert_eq!(sight.see(&period(1_000), [Some(spent(700)), None]).server_cores, None);
+        let next = sight.see(&period(3_000), [Some(spent(1_700)), None]);
         assert!(next.server_cores.is_some_and(|cores| (cores - 0.5).abs() < 1e-9));
         assert_eq!(next.generator_cores, None);
     }
@@ -110,20 +115,15 @@ mod tests {
     #[test]
     fn what_the_generator_was_awake_for_nothing_is_no_cost() {
         let mut sight = Sight::new(Duration::ZERO);
-        let own = |until_ms, cpu_ms| {
-            let second = second(until_ms, cpu_ms);
-            Second { generator: second.server, ..second }
-        };
-        sight.see(&own(1_000, 0));
-        let mut next = own(2_000, 900);
-        next.period.spun = Duration::from_millis(800);
-        let cores = sight.see(&next).generator_cores;
+        sight.see(&period(1_000), [None, Some(spent(0))]);
+        let next = Period { spun: Duration::from_millis(800), ..period(2_000) };
+        let cores = sight.see(&next, [None, Some(spent(900))]).generator_cores;
         assert!(cores.is_some_and(|cores| (cores - 0.1).abs() < 1e-9), "{cores:?}");
     }
 
     #[test]
     fn failures_are_kept_by_kind() {
-        let result = Sight::new(Duration::ZERO).see(&second(1_000, 0));
+        let result = Sight::new(Duration::ZERO).see(&period(1_000), [None, None]);
         assert_eq!(result.failures, BTreeMap::from([("rpc_error".into(), 1)]));
     }
 }

@@ -12,6 +12,7 @@ use corelane::base::random::Random;
 use corelane::base::time::Moment;
 use corelane::engine::ring::{Completion, Lease, Patience, Ring, Socket};
 
+use super::churning::Churning;
 use super::job::{Drive, Job, Route};
 use super::lane::{Lane, State};
 use super::pacing::Pacing;
@@ -55,6 +56,12 @@ pub(super) struct Worker<R> {
     pub(super) due: VecDeque<Moment>,
     /// More of them, or more room, than one turn has sent.
     has_more: bool,
+    /// Who comes and goes, where somebody does.
+    pub(super) churning: Option<Box<Churning>>,
+    /// How many lanes read slowly: the first ones.
+    pub(super) slow_lanes: usize,
+    /// From when on they do.
+    pub(super) slow_from: Moment,
     pub(super) arrivals: Option<std::iter::Peekable<Arrivals>>,
     pub(super) now: Moment,
     pub(super) stage: Stage,
@@ -79,9 +86,7 @@ pub(super) enum Stage {
 impl<R: Ring> Worker<R> {
     /// A worker with its share of the connections of `job`, none of them open.
     pub(super) fn new(mut ring: R, job: Job, share: Share) -> Self {
-        let (worker, workers) = (share.worker as usize, share.workers.max(1) as usize);
-        // Those that do not divide evenly go to the first workers.
-        let connections = (job.connections + workers - 1 - worker) / workers;
+        let connections = share.part(job.connections);
         let calls = Calls::new(job.calls.iter().map(|(call, _)| call.clone()).collect());
         let weights = job.calls.iter().scan(0, |sum, (_, weight)| {
             *sum += u64::from(*weight);
@@ -106,6 +111,9 @@ impl<R: Ring> Worker<R> {
             open: 0,
             due: VecDeque::new(),
             has_more: false,
+            churning: job.churn.map(|_| Box::new(Churning::new())),
+            slow_lanes: job.readers.map_or(0, |readers| share.part(readers.slow)),
+            slow_from: Moment::ORIGIN,
             arrivals: None,
             now,
             stage: Stage::Connecting,
@@ -140,8 +148,17 @@ impl<R: Ring> Worker<R> {
         while self.now < begin {
             self.turn(begin);
         }
+        // How the connections came about belongs to the run.
+        let openings = std::mem::take(&mut self.tally.period.openings);
         self.tally.period.clear();
+        self.tally.period.openings = openings;
         self.stage = Stage::Driving;
+        if let Some(churning) = &mut self.churning {
+            churning.begin(&self.job, self.share, begin);
+        }
+        if let Some(readers) = &self.job.readers {
+            self.slow_from = begin.after(readers.at);
+        }
         if let Drive::Open { profile, pace } = &self.job.drive {
             let arrivals = Arrivals::new(profile.clone(), *pace, self.share, self.job.seed, begin);
             self.arrivals = Some(arrivals.peekable());
@@ -173,6 +190,7 @@ impl<R: Ring> Worker<R> {
     /// The run is over: what still waits for a lane was not sent, and what waits for its answer did
     /// not get it.
     fn conclude_rest(&mut self) {
+        self.conclude_churn();
         let (from, period) = (self.tally.measured_from, &mut self.tally.period);
         for _ in self.due.drain(..).filter(|intended| *intended >= from) {
             period.outcomes.fail(Failure::Unsent);
@@ -193,14 +211,17 @@ impl<R: Ring> Worker<R> {
         }
     }
 
-    /// Whether nothing that was due waits: to be looked at, for a lane or for its answer.
+    /// Whether nothing that was due waits: to be looked at, for a lane or for its answer; and
+    /// nobody is to come back.
     fn is_answered(&mut self) -> bool {
         let owes = |lane: &Lane| match &lane.state {
             State::Open(books) => books.in_flight() > 0,
+            State::Slow(reading) => reading.books.in_flight() > 0,
             _ => false,
         };
         let has_next = self.arrivals.as_mut().is_some_and(|next| next.peek().is_some());
-        !has_next && self.due.is_empty() && !self.lanes.iter().any(owes)
+        let is_settled = self.churning.as_mut().is_none_or(|churning| churning.is_settled());
+        is_settled && !has_next && self.due.is_empty() && !self.lanes.iter().any(owes)
     }
 
     /// One turn, which waits no longer than until `until`.
@@ -215,6 +236,9 @@ impl<R: Ring> Worker<R> {
             self.complete(completion);
         }
         self.completions = completions;
+        if self.churning.is_some() {
+            self.churn();
+        }
         self.has_more = self.send_due();
         if is_quiet && self.corked.is_empty() && patience == Patience::None {
             let looked = self.now.since(begun);
@@ -225,6 +249,7 @@ impl<R: Ring> Worker<R> {
         if self.now >= self.swept.after(SWEEP_EVERY) {
             self.swept = self.now;
             self.sweep();
+            self.tend_readers();
         }
         self.connect_more();
         self.flush();
@@ -235,10 +260,12 @@ impl<R: Ring> Worker<R> {
         if self.has_more {
             return Patience::None;
         }
-        let mut rest = until.min(self.swept.after(SWEEP_EVERY)).since(self.now);
-        if let Some(at) = self.connect_at() {
-            rest = rest.min(at.since(self.now));
+        let mut wake = until.min(self.swept.after(SWEEP_EVERY));
+        let replaced = self.churning.as_mut().and_then(|churning| churning.next_at());
+        for at in self.connect_at().into_iter().chain(replaced) {
+            wake = wake.min(at);
         }
+        let rest = wake.since(self.now);
         let due = self.arrivals.as_mut().and_then(|arrivals| arrivals.peek());
         let free = due.map_or(rest, |due| {
             due.since(self.now).saturating_sub(self.job.limits.spin_max).min(rest)
@@ -283,6 +310,8 @@ impl<R: Ring> Worker<R> {
                     let heard = books.hear(&mut self.calls, bytes, |event| match event {
                         Event::Concluded(concluded) => tally.conclude(concluded, now),
                         Event::Unasked => tally.period.outcomes.unasked += 1,
+                        Event::Notice => tally.period.outcomes.notices += 1,
+                        Event::Streamed => tally.period.outcomes.streamed += 1,
                         Event::Asked { id, is_ping } => follows.answers.push((id, is_ping)),
                         Event::Say(bytes) => follows.words.extend_from_slice(&bytes),
                         Event::Closing => follows.is_closing = true,
@@ -293,6 +322,15 @@ impl<R: Ring> Worker<R> {
                 State::Opening(_) => {
                     let bytes = bytes.to_vec();
                     self.hear_opening(index, &bytes);
+                }
+                State::Slow(_) => {
+                    let bytes = bytes.to_vec();
+                    self.hear_slowly(index, &bytes);
+                }
+                State::Parting { parting, .. } => {
+                    if let Some(is_agreed) = parting.hear(bytes) {
+                        self.part(index, is_agreed);
+                    }
                 }
                 _ => {}
             }
@@ -308,15 +346,19 @@ impl<R: Ring> Worker<R> {
             return self.end(index, Failure::Garbage);
         }
         if !words.is_empty() || !answers.is_empty() {
-            self.lanes[index].outgoing.extend_from_slice(&words);
+            self.say(index, &words);
             for (id, is_ping) in answers {
                 let text = judge::answer(&id, is_ping);
-                self.lanes[index].outgoing.extend_from_slice(&self.job.speech.frame(&text));
+                let framed = self.job.speech.frame(&text);
+                self.say(index, &framed);
             }
             self.cork(index);
         }
         if is_closing {
             self.lanes[index].is_leaving = true;
+        }
+        if self.lanes[index].is_leaving {
+            return self.leave(index);
         }
         self.list(index);
     }

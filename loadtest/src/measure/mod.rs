@@ -2,6 +2,7 @@
 
 pub mod latency;
 pub mod limits;
+pub mod openings;
 pub mod outcome;
 pub mod process;
 pub mod second;

@@ -76,6 +76,10 @@ pub struct Outcomes {
     /// Answers that nobody had asked for, or that came a second time. No request failed by them, so
     /// they are counted apart; a run that has any is not clean.
     pub unasked: u64,
+    /// What the server told without being asked: progress, messages, changes. The warm-up counts.
+    pub notices: u64,
+    /// Answers that came as streams of events. The warm-up counts.
+    pub streamed: u64,
     failures: [u64; Failure::ALL.len()],
 }
 
@@ -114,9 +118,34 @@ impl Outcomes {
     pub fn add(&mut self, other: &Self) {
         self.answered += other.answered;
         self.unasked += other.unasked;
+        self.notices += other.notices;
+        self.streamed += other.streamed;
         for (all, some) in self.failures.iter_mut().zip(other.failures) {
             *all += some;
         }
+    }
+}
+
+/// What became of the connections that read slowly.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SlowOutcomes {
+    /// Requests that they sent.
+    pub asked: u64,
+    /// Answers that they have read, good ones.
+    pub answered: u64,
+    /// Answers that they have read, others.
+    pub failed: u64,
+    /// How often the server closed one of them.
+    pub closed: u64,
+}
+
+impl SlowOutcomes {
+    /// Takes in what another worker, or another second, has counted.
+    pub const fn add(&mut self, other: &Self) {
+        self.asked += other.asked;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.closed += other.closed;
     }
 }
 

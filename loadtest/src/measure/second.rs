@@ -1,4 +1,4 @@
-//! One second of a run, as it is kept.
+//! One second of a run as it is kept, when what it was measured with is used again.
 //!
 //! What it keeps true: a second that the warm-up fills has connections and costs, and no requests;
 //! counts are of the part that was measured, which [`SecondResult::span_s`] says.
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const RATE_SPAN_S_MIN: f64 = 0.25;
 
 /// One second of a run. The last one is shorter: what was still to come after the last request.
+/// Takes about 250 bytes: a day of them takes 22 megabytes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct SecondResult {
@@ -46,6 +47,8 @@ pub struct SecondResult {
     pub lag_p99_us: f64,
     /// Connections open at its end.
     pub open: u64,
+    /// Connections that opened in it; the first second has those from before it as well.
+    pub opened: u64,
     /// Connections that ended without our doing.
     pub lost: u64,
     /// CPU time of the server as a part of one core, where it was watched.

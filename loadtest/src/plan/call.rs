@@ -33,6 +33,10 @@ pub struct CallPlan {
     /// error is right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
+    /// The server is asked to tell how far it has come, so that it answers by a stream of events
+    /// over HTTP. Default no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub progress: bool,
     /// How often it is sent, compared with the others. Default 1.
     #[serde(default = "weight")]
     pub weight: u32,
@@ -52,29 +56,30 @@ impl CallPlan {
             method: None,
             params: None,
             expect: None,
+            progress: false,
             weight: weight(),
         }
     }
 
     /// The request.
     pub(super) fn call(&self, speech: &Speech) -> Result<Call, Wrong> {
-        match (&self.tool, &self.method) {
+        let (method, params, expected) = match (&self.tool, &self.method) {
             (Some(tool), None) if tool == "echo" && self.arguments.is_none() => {
-                Ok(Call::echo(speech, self.bytes.unwrap_or(BYTES)))
+                let (params, message) = Call::echo_params(self.bytes.unwrap_or(BYTES));
+                ("tools/call", params, Some(message))
             }
             (Some(_), None) if self.bytes.is_some() => {
-                Err(Wrong::new("bytes is for the tool echo without arguments"))
+                return Err(Wrong::new("bytes is for the tool echo without arguments"));
             }
             (Some(tool), None) => {
                 let arguments = self.arguments.clone().unwrap_or_default();
                 let params = json!({ "name": tool, "arguments": arguments });
-                let params = params.as_object().cloned();
-                Ok(Call::new(speech, ("tools/call", params), self.expect.clone()))
+                ("tools/call", params.as_object().cloned(), self.expect.clone())
             }
-            (None, Some(method)) => {
-                Ok(Call::new(speech, (method, self.params.clone()), self.expect.clone()))
-            }
-            _ => Err(Wrong::new("a call names either a tool or a method")),
-        }
+            (None, Some(method)) => (method.as_str(), self.params.clone(), self.expect.clone()),
+            _ => return Err(Wrong::new("a call names either a tool or a method")),
+        };
+        let params = if self.progress { Some(Call::with_progress(params)) } else { params };
+        Ok(Call::new(speech, (method, params), expected))
     }
 }

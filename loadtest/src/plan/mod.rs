@@ -27,7 +27,9 @@
 //! what is wrong and what to write instead.
 
 pub mod call;
+pub mod churn;
 pub mod phase;
+pub mod readers;
 pub mod sources;
 pub mod span;
 pub mod thresholds;
@@ -39,8 +41,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use self::call::CallPlan;
+pub use self::churn::{ChurnPlan, Sessions, StormPlan};
 pub use self::connect::ConnectPlan;
 pub use self::phase::PhasePlan;
+pub use self::readers::ReadersPlan;
 pub use self::sources::Sources;
 pub use self::span::Span;
 pub use self::thresholds::Thresholds;
@@ -111,6 +115,12 @@ pub struct Plan {
     /// The kinds of requests. Default: the tool `echo` with 32 bytes.
     #[serde(default, rename = "call")]
     pub calls: Vec<CallPlan>,
+    /// Connections that come and go. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub churn: Option<ChurnPlan>,
+    /// Connections that read slowly. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readers: Option<ReadersPlan>,
     /// What has to hold for the run to pass.
     #[serde(default)]
     pub thresholds: Thresholds,
@@ -166,6 +176,8 @@ impl Plan {
             fields: Vec::new(),
             phases: Vec::new(),
             calls: Vec::new(),
+            churn: None,
+            readers: None,
             thresholds: Thresholds::default(),
             connect: None,
         }
@@ -228,6 +240,17 @@ impl Plan {
             calls.push((Call::echo(&speech, call::BYTES), 1));
         }
         let profile = self.profile();
+        let warm_up = self.warm_up.duration();
+        let times = (warm_up, profile.span().saturating_sub(warm_up));
+        let churn = self.churn.map(|churn| churn.churn(self.connections, times)).transpose()?;
+        let readers = self.readers.map(|plan| plan.readers(self.connections, &speech, times));
+        let readers = readers.transpose()?.map(|(mut readers, call)| {
+            if let Some(call) = call {
+                readers.call = u16::try_from(calls.len()).ok();
+                calls.push((call, 0));
+            }
+            readers
+        });
         let drive = match (self.closed, profile.rate_max() > 0.0) {
             (true, _) => Drive::Closed { span: profile.span() },
             (false, true) => {
@@ -244,7 +267,7 @@ impl Plan {
             connections: self.connections,
             depth: self.depth,
             drive,
-            warm_up: self.warm_up.duration(),
+            warm_up,
             seed: self.seed,
             limits: Limits {
                 connect_max: self.connect_max.duration(),
@@ -253,6 +276,8 @@ impl Plan {
                 spin_max: self.spin_max.duration(),
                 ..Limits::default()
             },
+            churn,
+            readers,
         })
     }
 

@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn addresses_are_shown_in_as_few_ranges_as_there_are() {
-        let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.4", "::1"].map(|text| text.parse());
+        let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.4", "::1"].map(str::parse);
         let addresses: Vec<IpAddr> = addresses.into_iter().collect::<Result<_, _>>().unwrap();
         let shown: Vec<String> =
             Sources::ranges(&addresses).iter().map(Sources::to_string).collect();

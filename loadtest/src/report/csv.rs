@@ -15,7 +15,7 @@ use crate::result::SecondResult;
 const BEFORE: [&str; 8] =
     ["time_s", "span_s", "due", "sent", "answered", "due_per_s", "sent_per_s", "answered_per_s"];
 /// The columns behind them.
-const BEHIND: [&str; 13] = [
+const BEHIND: [&str; 14] = [
     "response_p50_us",
     "response_p90_us",
     "response_p99_us",
@@ -24,6 +24,7 @@ const BEHIND: [&str; 13] = [
     "service_p99_us",
     "lag_p99_us",
     "connections_open",
+    "connections_opened",
     "connections_lost",
     "server_cores",
     "server_resident_bytes",
@@ -68,7 +69,7 @@ impl<W: Write> Seconds<W> {
         let latencies = response.into_iter().chain([second.service_p99_us]);
         row.extend(latencies.map(|us| shown(second.answered > 0, us)));
         row.push(shown(second.due > 0, second.lag_p99_us));
-        row.extend([second.open.to_string(), second.lost.to_string()]);
+        row.extend([second.open, second.opened, second.lost].map(|count| count.to_string()));
         for (cores, bytes) in [
             (second.server_cores, second.server_resident_bytes),
             (second.generator_cores, second.generator_resident_bytes),

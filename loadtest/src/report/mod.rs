@@ -8,3 +8,5 @@ pub mod progress;
 pub mod search;
 pub mod spark;
 pub mod table;
+
+mod scenes;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::figure;
+use super::{figure, scenes};
 use crate::result::{Cost, Percentiles, RunResult};
 
 /// The table of a result, with its line ends.
@@ -61,11 +61,17 @@ pub fn table(result: &RunResult) -> String {
     if totals.lost > 0 {
         line(format!("lost     {} connections", figure::count(totals.lost)));
     }
+    for scene in scenes::lines(result) {
+        line(scene);
+    }
     line(String::new());
     line("              mean       p50       p90       p99     p99.9    p99.99       max".into());
     line(row("response", &result.response));
     line(row("service", &result.service));
     line(row("lag", &result.lag));
+    for row in scenes::rows(result) {
+        line(row);
+    }
     line(String::new());
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {
@@ -74,7 +80,7 @@ pub fn table(result: &RunResult) -> String {
     out
 }
 
-fn row(name: &str, percentiles: &Percentiles) -> String {
+pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     let Percentiles { count, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us } =
         percentiles;
     let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];

@@ -4,7 +4,9 @@
 //! in no figure; a run that the generator itself spoiled says so before it says anything else.
 
 pub mod distribution;
+pub mod drift;
 pub mod manifest;
+pub mod openings;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -14,9 +16,11 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use self::distribution::distribution;
+pub use self::drift::Drift;
 pub use self::manifest::Manifest;
+pub use self::openings::{OpeningsResult, ReadersResult};
 pub use self::verdict::Verdict;
-use crate::generator::{Finding, Sight};
+use crate::generator::Finding;
 use crate::measure::outcome::{Failure, Outcomes};
 pub use crate::measure::second::SecondResult;
 use crate::plan::Plan;
@@ -49,6 +53,15 @@ pub struct RunResult {
     pub generator: Cost,
     /// What the server cost, where its process was watched.
     pub server: Option<Cost>,
+    /// How connections opened.
+    #[serde(default)]
+    pub openings: OpeningsResult,
+    /// How slow readers were borne with, where there were any.
+    #[serde(default)]
+    pub readers: Option<ReadersResult>,
+    /// What the end of the run was compared with its beginning, where it was long enough.
+    #[serde(default)]
+    pub drift: Option<Drift>,
     /// Second by second.
     pub seconds: Vec<SecondResult>,
 }
@@ -72,6 +85,12 @@ pub struct Totals {
     pub failure_ratio: f64,
     /// Answers that nobody had asked for.
     pub unasked: u64,
+    /// What the server told without being asked, in the warm-up too.
+    #[serde(default)]
+    pub notices: u64,
+    /// Answers that came as streams of events, in the warm-up too.
+    #[serde(default)]
+    pub streamed: u64,
     /// Connections that were open when the first request left.
     pub opened: u64,
     /// How long opening them took, in seconds.
@@ -152,21 +171,26 @@ impl RunResult {
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
         let awake = total.spun.min(finding.cpu);
-        let mut sight = Sight::new(plan.warm_up.duration());
-        let seconds: Vec<_> = finding.seconds.iter().map(|second| sight.see(second)).collect();
-        let most = |bytes: fn(&SecondResult) -> Option<u64>| {
-            seconds.iter().filter_map(bytes).max().unwrap_or_default()
-        };
+        let own = finding.seconds.iter().filter_map(|second| second.generator_resident_bytes);
         let generator = Cost {
             spun_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
-            resident_bytes_max: most(|second| second.generator_resident_bytes),
+            resident_bytes_max: own.max().unwrap_or_default(),
             ..cost(finding.cpu.saturating_sub(awake))
         };
-        let server = finding.server_cpu.map(cost).map(|cost| Cost {
-            resident_bytes_max: most(|second| second.server_resident_bytes),
-            ..cost
-        });
-        let verdict = Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
+        let server = finding
+            .server_cpu
+            .map(cost)
+            .map(|cost| Cost { resident_bytes_max: finding.resident_bytes_max, ..cost });
+        let warm_up = usize::try_from(plan.warm_up.duration().as_secs()).unwrap_or(usize::MAX);
+        let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
+        // Behind them there may be seconds in which the last answers came.
+        let measured = finding.seconds.get(warm_up..warm_up.saturating_add(measured));
+        let drift = measured.and_then(Drift::of);
+        let readers = plan.readers.map(|_| ReadersResult::of(finding));
+        let openings = OpeningsResult::of(&total.openings);
+        let mut verdict =
+            Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
+        verdict.miss(&plan, &openings);
         Self {
             verdict,
             plan,
@@ -179,7 +203,10 @@ impl RunResult {
             service_distribution: distribution(total.latencies.service()),
             generator,
             server,
-            seconds,
+            openings,
+            readers,
+            drift,
+            seconds: finding.seconds.clone(),
         }
     }
 }
@@ -198,6 +225,8 @@ fn totals(finding: &Finding, span: Duration) -> Totals {
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
         unasked: outcomes.unasked,
+        notices: outcomes.notices,
+        streamed: outcomes.streamed,
         opened: finding.opened,
         opening_s: finding.opening.as_secs_f64(),
         lost: total.lost,

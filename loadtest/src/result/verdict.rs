@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, Percentiles, Totals};
+use super::{Cost, OpeningsResult, Percentiles, Totals};
 use crate::plan::Plan;
 
 /// The part of what was due that has to be sent for a run to count.
@@ -30,6 +30,15 @@ impl Verdict {
     /// Whether it counts and every threshold held.
     pub const fn has_passed(&self) -> bool {
         self.is_valid() && self.missed.is_empty()
+    }
+
+    /// Connections that did not come back are failures, though no request failed by them.
+    pub(super) fn miss(&mut self, plan: &Plan, openings: &OpeningsResult) {
+        let OpeningsResult { unopened, .. } = openings;
+        if plan.thresholds.errors.is_some() && *unopened > 0 {
+            self.missed
+                .push(format!("{unopened} connections that were replaced did not come back"));
+        }
     }
 
     pub(super) fn of(
@@ -168,6 +177,18 @@ mod tests {
         });
         assert!(verdict.is_valid() && !verdict.has_passed());
         assert_eq!(verdict.missed.len(), 2, "{:?}", verdict.missed);
+    }
+
+    #[test]
+    fn connections_that_did_not_come_back_miss_the_bound_of_errors() {
+        let openings = OpeningsResult { unopened: 3, ..OpeningsResult::default() };
+        let mut plan = Plan::new("tcp://127.0.0.1:1");
+        let mut verdict = Verdict::default();
+        verdict.miss(&plan, &openings);
+        assert!(verdict.has_passed(), "nobody had asked");
+        plan.thresholds.errors = Some(0.5);
+        verdict.miss(&plan, &openings);
+        assert!(verdict.missed[0].contains("3 connections"), "{:?}", verdict.missed);
     }
 
     #[test]

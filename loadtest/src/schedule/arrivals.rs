@@ -31,6 +31,12 @@ pub struct Share {
 impl Share {
     /// All of it.
     pub const WHOLE: Self = Self { worker: 0, workers: 1 };
+
+    /// How many of so many are in it. What does not divide evenly goes to the first workers.
+    pub fn part(self, whole: usize) -> usize {
+        let (worker, workers) = (self.worker as usize, self.workers.max(1) as usize);
+        (whole + workers - 1 - worker) / workers
+    }
 }
 
 /// The moments at which one worker is to send, one after the other.

@@ -28,6 +28,8 @@ pub enum Heard<'a> {
         session: Option<&'a [u8]>,
         /// The server closes the connection after it.
         closes: bool,
+        /// Its body was a stream of events.
+        is_stream: bool,
     },
     /// Something that asks for these bytes in return: a pong.
     Reply(&'a [u8]),

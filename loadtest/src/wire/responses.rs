@@ -157,10 +157,13 @@ impl ResponseReader {
     }
 
     fn over(&mut self) -> Option<Heard<'_>> {
-        let Response { status, session, closes, .. } = self.current.take()?;
+        let Response { status, session, closes, is_stream, .. } = self.current.take()?;
         self.data.clear();
-        let session = session.map(|session| self.data.extend_from_slice(&session));
-        Some(Heard::Over { status, session: session.map(|()| &self.data[..]), closes })
+        let session = session.map(|session| {
+            self.data.extend_from_slice(&session);
+            &self.data[..]
+        });
+        Some(Heard::Over { status, session, closes, is_stream })
     }
 }
 
@@ -272,7 +275,7 @@ mod tests {
             while let Some((taken, event)) = reader.look(&bytes)? {
                 match event {
                     Some(Heard::Text(text)) => heard.push(String::from_utf8_lossy(text).into()),
-                    Some(Heard::Over { status, session, closes }) => {
+                    Some(Heard::Over { status, session, closes, .. }) => {
                         let session = session.map(String::from_utf8_lossy).unwrap_or_default();
                         heard.push(format!("{status} {session} {closes}"));
                     }

@@ -1,0 +1,95 @@
+//! Whether a server at the end of a run is what it was at the beginning.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::second::SecondResult;
+
+/// Measured seconds below which tenths say nothing.
+const SECONDS_MIN: usize = 10;
+
+/// The first and the last tenth of what was measured.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Drift {
+    /// The first tenth.
+    pub first: Tenth,
+    /// The last.
+    pub last: Tenth,
+}
+
+/// A tenth of a run: medians over its seconds, so that one bad second is no drift.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Tenth {
+    /// The 99th percentile of the response time, in microseconds; none without an answer.
+    pub p99_us: Option<f64>,
+    /// Resident memory of the server, in bytes, where it was watched.
+    pub server_resident_bytes: Option<u64>,
+}
+
+impl Drift {
+    /// The drift over the seconds that were measured; none where they are too few.
+    pub fn of(measured: &[SecondResult]) -> Option<Self> {
+        if measured.len() < SECONDS_MIN {
+            return None;
+        }
+        let length = measured.len() / 10;
+        Some(Self {
+            first: Tenth::of(&measured[..length]),
+            last: Tenth::of(&measured[measured.len() - length..]),
+        })
+    }
+}
+
+impl Tenth {
+    fn of(seconds: &[SecondResult]) -> Self {
+        let answered = seconds.iter().filter(|second| second.answered > 0);
+        Self {
+            p99_us: median(answered.map(|second| second.p99_us).collect()),
+            server_resident_bytes: median(
+                seconds.iter().filter_map(|second| second.server_resident_bytes).collect(),
+            ),
+        }
+    }
+}
+
+/// The one in the middle, of an even number the upper of the two.
+fn median<T: Copy + PartialOrd>(mut values: Vec<T>) -> Option<T> {
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(p99_us: f64, resident: u64) -> SecondResult {
+        let server_resident_bytes = Some(resident);
+        SecondResult { answered: 1, p99_us, server_resident_bytes, ..SecondResult::default() }
+    }
+
+    #[test]
+    fn a_server_that_grows_and_slows_down_drifts() {
+        let seconds: Vec<SecondResult> =
+            (0..100_u32).map(|at| second(f64::from(at), 1_000 + u64::from(at))).collect();
+        let drift = Drift::of(&seconds).unwrap();
+        assert_eq!(
+            (drift.first.server_resident_bytes, drift.last.server_resident_bytes),
+            (Some(1_005), Some(1_095))
+        );
+        assert_eq!((drift.first.p99_us, drift.last.p99_us), (Some(5.0), Some(95.0)));
+    }
+
+    #[test]
+    fn one_bad_second_is_no_drift() {
+        let mut seconds = vec![second(10.0, 1); 30];
+        seconds[28].p99_us = 1e6;
+        let drift = Drift::of(&seconds).unwrap();
+        assert_eq!(drift.last.p99_us, Some(10.0));
+        assert!(Drift::of(&seconds[..9]).is_none());
+    }
+
+    #[test]
+    fn a_tenth_without_an_answer_has_no_percentile() {
+        let seconds = vec![SecondResult::default(); 20];
+        assert_eq!(Drift::of(&seconds), Some(Drift::default()));
+    }
+}

@@ -1,0 +1,86 @@
+//! A server that keeps legacy sessions over HTTP and counts what becomes of them; nothing else.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What has become of sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    begun: AtomicU64,
+    deleted: AtomicU64,
+}
+
+impl Sessions {
+    /// Starts a server; it lives as long as the test.
+    pub(crate) fn serve() -> (SocketAddr, Arc<Self>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let sessions = Arc::new(Self::default());
+        let counted = Arc::clone(&sessions);
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let counted = Arc::clone(&counted);
+                std::thread::spawn(move || counted.talk(stream));
+            }
+        });
+        (address, sessions)
+    }
+
+    /// Sessions that have begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// Sessions that clients have deleted.
+    pub(crate) fn deleted(&self) -> u64 {
+        self.deleted.load(Ordering::SeqCst)
+    }
+
+    /// Answers one connection until it ends.
+    fn talk(&self, stream: TcpStream) -> Option<()> {
+        let mut writer = stream.try_clone().ok()?;
+        let mut reader = BufReader::new(stream);
+        loop {
+            let (mut verb, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if reader.read_line(&mut line).ok()? == 0 {
+                    return None;
+                }
+                if verb.is_empty() {
+                    line.split(' ').next()?.clone_into(&mut verb);
+                }
+                if let Some(value) = line.strip_prefix("Content-Length: ") {
+                    length = value.trim().parse().ok()?;
+                }
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).ok()?;
+            writer.write_all(self.answer(&verb, &body)?.as_bytes()).ok()?;
+        }
+    }
+
+    fn answer(&self, verb: &str, body: &[u8]) -> Option<String> {
+        if verb == "DELETE" {
+            self.deleted.fetch_add(1, Ordering::SeqCst);
+            return Some("HTTP/1.1 204 No Content\r\n\r\n".into());
+        }
+        let message: serde_json::Value = serde_json::from_slice(body).ok()?;
+        let Some(id) = message.get("id") else {
+            return Some("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".into());
+        };
+        let mut session = String::new();
+        if message["method"] == "initialize" {
+            let number = self.begun.fetch_add(1, Ordering::SeqCst);
+            session = format!("Mcp-Session-Id: s{number}\r\n");
+        }
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        let length = text.len();
+        Some(format!("HTTP/1.1 200 OK\r\n{session}Content-Length: {length}\r\n\r\n{text}"))
+    }
+}
