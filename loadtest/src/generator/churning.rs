@@ -124,16 +124,14 @@ impl<R: Ring> Worker<R> {
     pub(super) fn leave(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         let is_idle = matches!(&lane.state, State::Open(books) if books.in_flight() == 0);
-        if !is_idle || lane.departure.is_none() {
-            return;
-        }
+        let Some(departure) = lane.departure.as_mut().filter(|_| is_idle) else { return };
+        departure.asked = self.now;
         if self.job.churn.is_some_and(|churn| churn.leaves_sessions) {
             return self.end(index, Failure::Closed);
         }
         let State::Open(books) = std::mem::replace(&mut lane.state, State::Closing) else { return };
         let (parting, goodbye) = Parting::new(&self.job.speech, books.close());
-        let until = self.now.after(self.job.limits.answer_max);
-        lane.state = State::Parting { parting: Box::new(parting), until };
+        lane.state = State::Parting(Box::new(parting));
         match goodbye {
             Goodbye::Words(words) => {
                 lane.outgoing.extend_from_slice(&words);
@@ -163,9 +161,10 @@ impl<R: Ring> Worker<R> {
     pub(super) fn note_opened(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         let openings = &mut self.tally.period.openings;
-        match lane.departure.take().map(|departure| *departure) {
+        match lane.departure.take() {
             None => openings.open(self.now.since(lane.began)),
-            Some(Departure { intended, occasion, .. }) => {
+            Some(departure) => {
+                let Departure { intended, occasion, .. } = *departure;
                 if intended >= self.tally.measured_from {
                     openings.replace(occasion, self.now.since(intended));
                 }
@@ -205,7 +204,7 @@ impl<R: Ring> Worker<R> {
     pub(super) fn conclude_churn(&mut self) {
         let from = self.tally.measured_from;
         let Some(churning) = &mut self.churning else { return };
-        let gone = self.lanes.iter().filter_map(|lane| lane.departure.as_deref());
+        let gone = self.lanes.iter().filter_map(|lane| lane.departure.as_ref());
         let gone = gone.map(|departure| departure.intended).chain(churning.due.drain(..));
         let mut gone = gone.filter(|intended| *intended >= from).count();
         // What the generator itself never came to look at.

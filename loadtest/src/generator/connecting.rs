@@ -148,7 +148,7 @@ impl<R: Ring> Worker<R> {
                 self.open -= 1;
                 self.tally.period.slow.closed += 1;
             }
-            State::Parting { .. } => self.open -= 1,
+            State::Parting(_) => self.open -= 1,
             opening @ State::Opening(_) => {
                 lane.state = opening;
                 let said = "the server closed the connection".into();
@@ -223,6 +223,8 @@ impl<R: Ring> Worker<R> {
             self.sweep_at = (index + 1) % self.lanes.len();
             let (tally, now) = (&mut self.tally, self.now);
             let lane = &mut self.lanes[index];
+            // What has been given up may be owed for ever.
+            let is_late = lane.departure.as_ref().is_some_and(|leaving| leaving.asked < before);
             match &mut lane.state {
                 State::Open(books) => {
                     books.give_up(before, |event| {
@@ -234,9 +236,6 @@ impl<R: Ring> Worker<R> {
                     if is_idle {
                         books.rest();
                     }
-                    // What has been given up may be owed for ever.
-                    let is_late =
-                        lane.departure.as_deref().is_some_and(|departure| departure.asked < before);
                     if lane.is_leaving && (is_late || is_idle) {
                         self.end(index, Failure::Closed);
                     }
@@ -245,7 +244,7 @@ impl<R: Ring> Worker<R> {
                     let said = "it said nothing in time".into();
                     self.break_off(index, Refused { failure: Failure::Timeout, said });
                 }
-                State::Parting { until, .. } if *until <= now => self.part(index, false),
+                State::Parting(_) if is_late => self.part(index, false),
                 _ => {}
             }
         }

@@ -55,8 +55,8 @@ pub struct Limits {
     pub retry_after: Duration,
     /// The last stretch before a request is due, which a worker spends awake: a sleep ends when
     /// the kernel finds the time for it. Cost: up to a whole core for each worker, which is told
-    /// apart from its work ([`Period::spun`](super::Period::spun)); zero where there are more workers
-    /// than cores. Default 100 µs.
+    /// apart from its work ([`Period::spun`](super::Period::spun)); zero where there are more
+    /// workers than cores. Default 100 µs.
     pub spin_max: Duration,
 }
 

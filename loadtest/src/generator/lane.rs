@@ -1,6 +1,6 @@
 //! One connection of the load, from its first attempt to its last.
 //!
-//! What a held connection costs the generator: a lane (about 80 bytes), its books (about 100, and
+//! What a held connection costs the generator: a lane (about 70 bytes), its books (about 100, and
 //! 128 more from its first request on; over HTTP and WebSocket a reader, too, of about 110 and 50),
 //! the ring's entry for its socket, and 8 bytes in the lists of its worker. Buffers belong to what
 //! is under way, not to lanes.
@@ -29,12 +29,7 @@ pub(super) enum State {
     /// It is open and reads slowly; no request of the schedule goes over it.
     Slow(Box<Reading>),
     /// It has said goodbye and is closed when the other end has, too.
-    Parting {
-        /// What was said.
-        parting: Box<Parting>,
-        /// How long that is waited for.
-        until: Moment,
-    },
+    Parting(Box<Parting>),
     /// The kernel closes it.
     Closing,
 }
@@ -46,7 +41,7 @@ pub(super) struct Departure {
     pub(super) intended: Moment,
     /// Why.
     pub(super) occasion: Occasion,
-    /// When it was told.
+    /// When it was told, and when it said goodbye.
     pub(super) asked: Moment,
 }
 

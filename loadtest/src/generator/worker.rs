@@ -327,7 +327,7 @@ impl<R: Ring> Worker<R> {
                     let bytes = bytes.to_vec();
                     self.hear_slowly(index, &bytes);
                 }
-                State::Parting { parting, .. } => {
+                State::Parting(parting) => {
                     if let Some(is_agreed) = parting.hear(bytes) {
                         self.part(index, is_agreed);
                     }
