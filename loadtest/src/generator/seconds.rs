@@ -62,7 +62,8 @@ pub(super) struct Seconds {
 }
 
 impl Seconds {
-    /// None yet, of so many workers and so much warm-up. What went by before `before` is kept apart.
+    /// None yet, of so many workers, with so much warm-up. What went by before `before` is kept
+    /// apart.
     pub(super) fn new(workers: usize, warm_up: Duration, before: Option<Duration>) -> Self {
         let before_length =
             before.map_or(0, |before| usize::try_from(before.as_secs()).unwrap_or(usize::MAX));

@@ -1,9 +1,7 @@
 //! A result as a table on a terminal.
 
-use std::fmt::Write as _;
-
 use super::{figure, scenes};
-use crate::result::{Cost, Percentiles, RunResult};
+use crate::result::{Cost, Percentiles, RunResult, Totals};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -36,27 +34,10 @@ pub fn table(result: &RunResult) -> String {
         figure::rate(totals.rate)
     ));
     if !totals.failures.is_empty() || totals.unasked > 0 {
-        let mut failures = String::new();
-        for (kind, count) in &totals.failures {
-            // Writing to a string does not fail.
-            write!(failures, " · {kind} {}", figure::count(*count)).unwrap_or(());
-        }
-        line(format!(
-            "failed   {} of all{failures} · unasked {}",
-            figure::part(totals.failure_ratio),
-            figure::count(totals.unasked)
-        ));
+        line(failed(totals));
     }
     if plan.connect.is_some() || !manifest.sources.is_empty() {
-        let from = match &manifest.sources[..] {
-            [] => String::new(),
-            sources => format!(" from {}", sources.join(", ")),
-        };
-        line(format!(
-            "opened   {} connections in {}{from}",
-            figure::count(totals.opened),
-            figure::duration(totals.opening_s * 1e6)
-        ));
+        line(opened(totals, &manifest.sources));
     }
     if totals.lost > 0 {
         line(format!("lost     {} connections", figure::count(totals.lost)));
@@ -78,6 +59,29 @@ pub fn table(result: &RunResult) -> String {
         line(cost("server", server));
     }
     out
+}
+
+fn failed(totals: &Totals) -> String {
+    let failures = totals.failures.iter();
+    let failures = failures.map(|(kind, count)| format!(" · {kind} {}", figure::count(*count)));
+    format!(
+        "failed   {} of all{} · unasked {}",
+        figure::part(totals.failure_ratio),
+        failures.collect::<String>(),
+        figure::count(totals.unasked)
+    )
+}
+
+fn opened(totals: &Totals, sources: &[String]) -> String {
+    let from = match sources {
+        [] => String::new(),
+        sources => format!(" from {}", sources.join(", ")),
+    };
+    format!(
+        "opened   {} connections in {}{from}",
+        figure::count(totals.opened),
+        figure::duration(totals.opening_s * 1e6)
+    )
 }
 
 pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
@@ -108,7 +112,7 @@ fn cost(name: &str, cost: &Cost) -> String {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::result::{Manifest, Totals, Verdict};
+    use crate::result::{Manifest, Verdict};
 
     fn result() -> RunResult {
         serde_json::from_value(serde_json::json!({

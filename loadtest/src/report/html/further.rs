@@ -1,9 +1,9 @@
 //! What a result has beyond the figures of every run: what a scenario, a search or a transport adds
 //! to it.
 //!
-//! What it keeps true: a member that the page does not know is shown by its name, with the unit that
-//! the name ends with; what is nothing is left out. So a plan may ask for more without a page that
-//! hides what came of it.
+//! What it keeps true: a member that the page does not know is shown by its name, with the unit
+//! that the name ends with; what is nothing is left out. So a plan may ask for more without a page
+//! that hides what came of it.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -185,13 +185,13 @@ mod tests {
     #[test]
     fn members_are_shown_by_their_names_with_the_units_that_these_end_with() {
         let value = json!({
-            "listen": { "streams": 1_000, "first": { "median_us": 85.3 }, "failures": { "rpc": 3 } },
+            "listen": { "streams": 1_000, "first": { "median_us": 85.3 }, "failures": { "a": 3 } },
             "opening_s": 2.5, "held_bytes_max": 1_048_576, "from": ["127.0.0.1", "127.0.0.2"],
         });
         let expected = [
             fact("listen, streams", "1,000"),
             fact("listen, first, median", "85.3 µs"),
-            fact("listen, failures, rpc", "3"),
+            fact("listen, failures, a", "3"),
             fact("opening", "2.50 s"),
             fact("held bytes max", "1.00 MiB"),
             fact("from", "127.0.0.1, 127.0.0.2"),
