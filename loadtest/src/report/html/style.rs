@@ -120,10 +120,10 @@ tbody th { font-weight: 400; white-space: nowrap; }
 .bar .rest { fill: var(--shade); }
 .bar .part { fill: currentColor; }
 
-.facts { display: grid; gap: .5rem 1.5rem; margin: .75rem 0 0; grid-template-columns: 1fr; }
+.facts { display: grid; margin: .75rem 0 0; grid-template-columns: minmax(0, 1fr); }
 .facts { font-size: .875rem; }
 .facts dt { color: var(--soft); }
-.facts dd { margin: 0 0 .25rem; overflow-wrap: anywhere; }
+.facts dd { margin: 0 0 .625rem; overflow-wrap: anywhere; }
 code, pre { font: .8125rem/1.55 ui-monospace, 'SF Mono', Menlo, Consolas, monospace; }
 pre {
   margin: .75rem 0 0; padding: .875rem 1rem; overflow: auto; border-radius: .5rem;
@@ -140,7 +140,7 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   .card { padding: 1.5rem; }
   .card.figures { padding: 0; }
   .figures div { flex-basis: 22%; }
-  .facts { grid-template-columns: 15rem minmax(0, 1fr); }
+  .facts { gap: .5rem 1.5rem; grid-template-columns: 15rem minmax(0, 1fr); }
   .facts dd { margin: 0; }
 }
 @media (min-width: 64rem) {
@@ -156,7 +156,8 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   .wide { grid-column: 1 / -1; }
   .figures div { flex-basis: 22%; }
   .figures .value { font-size: 1.25rem; }
-  .facts { grid-template-columns: 14rem minmax(0, 1fr); }
+  .facts { gap: .375rem 1.5rem; grid-template-columns: 14rem minmax(0, 1fr); }
+  .facts dd { margin: 0; }
   .card { padding: 1rem; }
   .card.figures { padding: 0; }
   .drawing { height: 10rem; }
