@@ -21,11 +21,16 @@
 //! | [`search`] | the highest rate that a server bears |
 //! | [`probe`] | the search for it, carried out run by run |
 //! | [`scalability`] | what more cores, connections or machines would do |
-//! | [`significance`] | whether two results differ |
+//! | [`sweep`] | the highest rate, and runs at parts of it |
+//! | [`significance`] | whether two samples differ |
+//! | [`comparison`] | whether results differ, and whether they may be compared |
+//! | [`forecast`] | what a target needs, from results at several sizes |
 
 #![forbid(unsafe_code)]
 
+pub mod comparison;
 pub mod dialogue;
+pub mod forecast;
 pub mod generator;
 pub mod measure;
 pub mod plan;
@@ -36,5 +41,6 @@ pub mod scalability;
 pub mod schedule;
 pub mod search;
 pub mod significance;
+pub mod sweep;
 pub mod target;
 pub mod wire;

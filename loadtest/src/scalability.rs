@@ -20,6 +20,8 @@
 //!
 //! Source: N. Gunther, "Guerrilla Capacity Planning" (2007), chapters 4 to 6.
 
+use serde::Serialize;
+
 /// A measured point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -30,7 +32,7 @@ pub struct Point {
 }
 
 /// A fit of the law to points.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fit {
     /// What one worker does alone, a second.
     pub rate: f64,

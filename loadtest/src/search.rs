@@ -14,7 +14,9 @@
 //! What it does not do: run. It says at which rate to run next and is told how that went, so its
 //! tests need no server.
 
-use crate::plan::{RATE_MAX, Wrong};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{RATE_MAX, SweepPlan, Wrong};
 
 /// What to look for, and how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,16 +36,18 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// Two parts in a hundred, three confirmations, at most forty runs, from 1,000 a second.
+    /// Those of a sweep of which nothing is said: two parts in a hundred, three confirmations, at
+    /// most forty runs, from 1,000 a second.
     fn default() -> Self {
-        Self {
-            rate_first: 1_000.0,
-            rate_min: 1.0,
-            rate_max: 1e8,
-            resolution: 0.02,
-            confirmations: 3,
-            runs_max: 40,
-        }
+        Self::from(&SweepPlan::default())
+    }
+}
+
+impl From<&SweepPlan> for Bounds {
+    fn from(plan: &SweepPlan) -> Self {
+        let &SweepPlan { rate_first, rate_min, rate_max, resolution, .. } = plan;
+        let &SweepPlan { confirmations, runs_max, .. } = plan;
+        Self { rate_first, rate_min, rate_max, resolution, confirmations, runs_max }
     }
 }
 
@@ -76,7 +80,8 @@ impl Bounds {
 }
 
 /// What came of a search.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
 pub enum Answer {
     /// This rate passed every confirmation.
     Found {
@@ -99,6 +104,14 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// The rate that is the answer, confirmed or not; none where no rate passed.
+    pub const fn rate(&self) -> Option<f64> {
+        match *self {
+            Self::Found { rate, .. } | Self::Unconfirmed { rate, .. } => Some(rate),
+            Self::TooSlow => None,
+        }
+    }
+
     /// How probable it is, at least, that another run at the answer would pass: the lower end of
     /// the one-sided exact interval of 95 % (Clopper and Pearson, 1934), which for `n` passes of
     /// `n` is the `n`-th root of 0.05. Three passes say 0.37, ten say 0.74.

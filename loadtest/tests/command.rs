@@ -102,7 +102,8 @@ fn a_run_whose_plan_could_not_be_kept_is_shown_and_ends_with_three() {
     let plan = file("silent.toml", &plan);
     let Ended { status, out, .. } = load(["run", "--plan", plan.to_str().unwrap()]);
     assert_eq!(status, 3, "{out}");
-    assert!(out.contains("INVALID  only ") && out.contains("timeout 1"), "{out}");
+    // Whose fault it is depends on how busy the machine of the test is.
+    assert!(out.contains("  only ") && out.contains("timeout 1"), "{out}");
 }
 
 #[test]
@@ -182,7 +183,8 @@ fn a_search_shows_each_run_and_answers_with_its_confidence() {
         "--confirmations=2",
         "--runs-max=4",
     ]);
-    assert!((1..=4).contains(&said.lines().count()), "{said}");
+    // A run that the generator spoiled is done again, at most twice.
+    assert!((1..=12).contains(&said.lines().count()), "{said}");
     for (number, line) in (1..).zip(said.lines()) {
         assert!(line.starts_with(&format!("run {number:>3}")), "{line}");
     }

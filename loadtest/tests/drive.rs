@@ -42,6 +42,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job
         drive,
         warm_up: Duration::ZERO,
         seed: 1,
+        listen: None,
         limits: Limits { connect_max: Duration::from_secs(5), ..Limits::default() },
         churn: None,
         readers: None,

@@ -72,6 +72,7 @@ fn job(address: SocketAddr, connections: usize, connect: Connecting) -> Job {
         drive: Drive::Hold { span: Duration::from_millis(50) },
         warm_up: Duration::ZERO,
         seed: 1,
+        listen: None,
         limits: Limits::default(),
         churn: None,
         readers: None,

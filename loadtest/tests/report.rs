@@ -176,7 +176,7 @@ fn a_file_that_cannot_be_written_is_told_before_the_run() {
 fn a_result_that_is_none_is_told_in_a_line() {
     let none = path("none.json");
     std::fs::write(&none, "{}").unwrap();
-    for (kept, why) in [(none.to_str().unwrap(), "run --json"), ("/nowhere.json", "be read")] {
+    for (kept, why) in [(none.to_str().unwrap(), "with --json"), ("/nowhere.json", "be read")] {
         let output = load(&["report", kept]);
         let text = said(&output);
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");

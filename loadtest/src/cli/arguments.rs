@@ -3,11 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use corelane_load::plan::{CallPlan, ChurnPlan, PhasePlan, Plan, Sessions, Sources, Span, Wrong};
+use corelane_load::plan::{
+    CallPlan, ChurnPlan, ListenPlan, PhasePlan, Plan, Sessions, Sources, Span, SweepPlan, Wrong,
+};
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
 
+use super::Failure;
+use super::capacity::CapacityArguments;
+use super::compare::CompareArguments;
 use super::report::ReportArguments;
+use super::server::Server;
 use super::telling::Progress;
 
 /// What names a server.
@@ -28,6 +34,12 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Look for the highest rate at which a server keeps the thresholds.
     Search(Box<SearchArguments>),
+    /// Look for the highest rate, and say how the server does at parts of it.
+    Sweep(Box<SweepArguments>),
+    /// Say how results differ, and whether that is more than chance.
+    Compare(Box<CompareArguments>),
+    /// Say from results at several sizes what a target needs: cores, memory, machines.
+    Capacity(Box<CapacityArguments>),
     /// Show a result that was kept, and make a page or rows of it.
     Report(ReportArguments),
 }
@@ -73,6 +85,10 @@ pub(super) struct LoadArguments {
     /// A tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
+    /// Streams that listen to the list of tools, which a tool of the demo changes every second;
+    /// a plan can say more.
+    #[arg(long, value_name = "N")]
+    listen: Option<usize>,
     /// A field of HTTP, such as "Authorization: Bearer …".
     #[arg(long, value_name = "FIELD")]
     header: Vec<String>,
@@ -94,6 +110,12 @@ pub(super) struct LoadArguments {
     /// Cores for these threads, such as 2,3.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) cores: Vec<usize>,
+    /// The server's process, to watch what it costs.
+    #[arg(long, value_name = "PID", conflicts_with = "server")]
+    pid: Option<u32>,
+    /// A command that starts the server, split at its spaces. It is watched, and ended afterwards.
+    #[arg(long, value_name = "COMMAND")]
+    server: Option<String>,
     /// No lines while it runs.
     #[arg(long)]
     pub(super) quiet: bool,
@@ -113,9 +135,6 @@ pub(super) struct RunArguments {
     /// Ask again as soon as the one before is answered, instead of when it is due.
     #[arg(long)]
     closed: bool,
-    /// The server's process, to watch what it costs.
-    #[arg(long, value_name = "PID")]
-    pub(super) pid: Option<u32>,
     /// Where the whole result goes, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -157,9 +176,53 @@ pub(super) struct SearchArguments {
     /// How many runs in a row have to pass at the answer.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().confirmations)]
     confirmations: u32,
-    /// Runs altogether, after which the best that is known is the answer.
+    /// Runs altogether, after which the best that is known is the answer; those that the generator
+    /// spoiled are done again and not counted.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().runs_max)]
     runs_max: u32,
+}
+
+/// What to look for, and what to do with it. Flags go before the section `[sweep]` of a plan.
+#[derive(Args, Debug)]
+pub(super) struct SweepArguments {
+    #[command(flatten)]
+    pub(super) load: LoadArguments,
+    /// Parts of the highest rate to run at [default: 0.25,0.5,0.75,0.9].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    parts: Vec<f64>,
+    /// How often each part is run [default: 3].
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// How long each of these runs is measured; the warm-up comes on top [default: 10s].
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    span: Option<Span>,
+    /// How long each run of the search is measured; the warm-up comes on top [default: 3s].
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    search_span: Option<Span>,
+    /// The rate that is tried first, in requests a second [default: 1000].
+    #[arg(long, value_name = "N")]
+    rate_first: Option<f64>,
+    /// The lowest rate worth knowing about [default: 1].
+    #[arg(long, value_name = "N")]
+    rate_min: Option<f64>,
+    /// The highest rate that is tried [default: 100000000].
+    #[arg(long, value_name = "N")]
+    rate_max: Option<f64>,
+    /// How close to the truth the highest rate has to be [default: 0.02].
+    #[arg(long, value_name = "PART")]
+    resolution: Option<f64>,
+    /// How many runs in a row have to pass at the highest rate [default: 3].
+    #[arg(long, value_name = "N")]
+    confirmations: Option<u32>,
+    /// Runs of the search altogether [default: 40].
+    #[arg(long, value_name = "N")]
+    runs_max: Option<u32>,
+    /// Where all of it goes, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Print a table for a README instead.
+    #[arg(long)]
+    pub(super) markdown: bool,
 }
 
 impl LoadArguments {
@@ -176,6 +239,10 @@ impl LoadArguments {
             plan.calls = vec![CallPlan::tool(tool)];
         } else if self.bytes.is_some() {
             plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
+        }
+        if let Some(streams) = self.listen {
+            let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
+            plan.listen = Some(ListenPlan { streams, ..listen });
         }
         for field in &self.header {
             let (name, value) = field
@@ -209,6 +276,35 @@ impl LoadArguments {
         plan.thresholds.errors = self.errors_max.or(plan.thresholds.errors);
         Ok(plan)
     }
+
+    /// The server's process: started, or the one that was named, or none.
+    pub(super) fn server(&self, plan: &Plan) -> Result<Server, Failure> {
+        match (&self.server, self.pid) {
+            (Some(command), _) => Server::start(command, plan, self.quiet),
+            (None, Some(pid)) => Server::of(pid),
+            (None, None) => Ok(Server::default()),
+        }
+    }
+
+    /// The plan of a search, but for its rates.
+    fn plan_of_search(&self) -> Result<Plan, Wrong> {
+        let plan = self.plan()?;
+        let bounds = &plan.thresholds;
+        if bounds.latency_max().is_none() && bounds.last.is_none() && bounds.errors.is_none() {
+            return Err(Wrong(
+                "a search needs a threshold: write --p99-max 1ms or --errors-max 0.001".into(),
+            ));
+        }
+        if bounds.rate.is_some() {
+            return Err(Wrong(
+                "the threshold rate is what a search looks for: leave it out of the plan".into(),
+            ));
+        }
+        if plan.closed {
+            return Err(Wrong("a closed loop has no rate: leave closed out of the plan".into()));
+        }
+        Ok(plan)
+    }
 }
 
 impl RunArguments {
@@ -228,23 +324,7 @@ impl RunArguments {
 impl SearchArguments {
     /// The plan of every run, but for its rate.
     pub(super) fn plan(&self) -> Result<Plan, Wrong> {
-        let plan = self.load.plan()?;
-        let bounds = &plan.thresholds;
-        let is_bounded = [bounds.p50, bounds.p99, bounds.p999].iter().any(Option::is_some);
-        if !is_bounded && bounds.errors.is_none() {
-            return Err(Wrong(
-                "a search needs a threshold: write --p99-max 1ms or --errors-max 0.001".into(),
-            ));
-        }
-        if bounds.rate.is_some() {
-            return Err(Wrong(
-                "the threshold rate is what a search looks for: leave it out of the plan".into(),
-            ));
-        }
-        if plan.closed {
-            return Err(Wrong("a closed loop has no rate: leave closed out of the plan".into()));
-        }
-        Ok(plan)
+        self.load.plan_of_search()
     }
 
     /// The bounds of the search.
@@ -257,6 +337,33 @@ impl SearchArguments {
             confirmations: self.confirmations,
             runs_max: self.runs_max,
         }
+    }
+}
+
+impl SweepArguments {
+    /// The plan of the sweep, with what the flags say of it.
+    pub(super) fn plan(&self) -> Result<Plan, Wrong> {
+        let mut plan = self.load.plan_of_search()?;
+        let sweep = plan.sweep.get_or_insert_with(SweepPlan::default);
+        if !self.parts.is_empty() {
+            sweep.parts.clone_from(&self.parts);
+        }
+        sweep.rounds = self.rounds.unwrap_or(sweep.rounds);
+        sweep.span = self.span.unwrap_or(sweep.span);
+        sweep.search_span = self.search_span.unwrap_or(sweep.search_span);
+        sweep.rate_first = self.rate_first.unwrap_or(sweep.rate_first);
+        sweep.rate_min = self.rate_min.unwrap_or(sweep.rate_min);
+        sweep.rate_max = self.rate_max.unwrap_or(sweep.rate_max);
+        sweep.resolution = self.resolution.unwrap_or(sweep.resolution);
+        sweep.confirmations = self.confirmations.unwrap_or(sweep.confirmations);
+        sweep.runs_max = self.runs_max.unwrap_or(sweep.runs_max);
+        Ok(plan)
+    }
+
+    /// What a table names the sweep by: its plan, or its server.
+    pub(super) fn source(&self) -> String {
+        let plan = self.load.plan.as_ref().map(|path| path.display().to_string());
+        plan.or_else(|| self.load.target.clone()).unwrap_or_default()
     }
 }
 

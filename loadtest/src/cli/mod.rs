@@ -1,33 +1,41 @@
-//! The commands: `run` and `search` drive a server, `report` shows what came of that.
+//! The commands: `run`, `search` and `sweep` drive a server; `report`, `compare` and `capacity` read
+//! what came of that.
 //!
 //! What it keeps true: a result goes to standard output, everything else to standard error; what
 //! goes wrong is told in one line that says what and what to do; the status tells scripts what
-//! happened: 0 passed, 1 a threshold was missed, 2 nothing was measured, 3 the generator spoiled
-//! the run itself.
+//! happened: 0 passed, 1 a threshold was missed, 2 nothing was measured, 3 the run does not count,
+//! because its plan could not be kept.
 
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 use corelane_load::generator::Fruitless;
 use corelane_load::plan::Plan;
+use serde::Serialize;
 
 use self::arguments::{Arguments, Command};
 
 mod arguments;
+mod capacity;
+mod compare;
 mod report;
+mod results;
 mod run;
 mod search;
+mod server;
+mod sweep;
 mod telling;
 
 /// A threshold was missed.
 const MISSED: u8 = 1;
 /// Nothing was measured.
 const FRUITLESS: u8 = 2;
-/// The generator spoiled the run itself.
+/// The plan could not be kept, so the run does not count.
 const INVALID: u8 = 3;
 
 /// Why a command came to nothing, in one line.
@@ -42,6 +50,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Search(arguments) => search::search(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
+        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Capacity(arguments) => capacity::capacity(&arguments),
         Command::Report(arguments) => report::report(&arguments),
     };
     match ended {
@@ -69,6 +80,14 @@ fn understood(error: &clap::Error) -> ExitCode {
 /// Writes a line about a run. A standard error that is closed is no reason to panic.
 fn complain(line: &impl Display) {
     writeln!(io::stderr(), "{line}").ok();
+}
+
+/// Writes a result into a file, as JSON.
+fn keep(path: &Path, result: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(result)?;
+    std::fs::write(path, text + "\n")
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    Ok(())
 }
 
 /// Names the server in what is said about it.

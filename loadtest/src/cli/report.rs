@@ -11,6 +11,7 @@ use corelane_load::report::{html, table};
 use corelane_load::result::RunResult;
 
 use super::Failure;
+use super::results::read_run;
 use super::telling::{unwritable, write};
 
 /// Which result, and what is to be made of it.
@@ -28,7 +29,7 @@ pub(super) struct ReportArguments {
 
 /// Runs the command. A result that was read and shown is a success, whatever it says.
 pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
-    let result = read(&arguments.result)?;
+    let result = read_run(&arguments.result)?;
     if let Some(path) = &arguments.html {
         write(path, &html::page(&result))?;
     }
@@ -37,15 +38,6 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
     }
     std::io::stdout().write_all(table::table(&result).as_bytes())?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn read(path: &Path) -> Result<RunResult, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    let result = serde_json::from_str(&text).map_err(|error| {
-        format!("{} is no result of a run: {error}; keep one with run --json", path.display())
-    })?;
-    Ok(result)
 }
 
 fn write_seconds(path: &Path, result: &RunResult) -> std::io::Result<()> {

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use corelane::engine::clock;
 use corelane_load::generator;
-use corelane_load::plan::{PhasePlan, Plan};
-use corelane_load::probe::{self, Trial};
+use corelane_load::measure::process::Process;
+use corelane_load::plan::Plan;
+use corelane_load::probe::{self, Trial, trial_plan};
 use corelane_load::report::search::{answer, line};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::search::Answer;
 
-use super::arguments::SearchArguments;
+use super::arguments::{LoadArguments, SearchArguments};
 use super::{Failure, INVALID, MISSED, about, complain};
 
 /// Runs the command; its status.
@@ -19,13 +20,15 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, Failure> {
     let plan = arguments.plan()?;
     let bounds = arguments.bounds();
     bounds.check()?;
-    let crew = (arguments.load.workers, &arguments.load.cores[..]);
+    let load = &arguments.load;
+    let mut server = load.server(&plan)?;
     let at = |rate| {
-        let phases = vec![PhasePlan::constant(rate, arguments.span)];
-        try_once(Plan { phases, ..plan.clone() }, crew)
+        server.check()?;
+        let plan = trial_plan(&plan, rate, arguments.span);
+        run_once(plan, load, server.process()).map(|result| Trial::of(&result))
     };
     let found = probe::search(bounds, at, |probe| {
-        if !arguments.load.quiet {
+        if !load.quiet {
             complain(&line(probe));
         }
     })?;
@@ -37,11 +40,27 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Does one run.
-fn try_once(plan: Plan, crew: (u32, &[usize])) -> Result<Trial, Failure> {
+/// Does one run of a search without a word. Where connections do not open no rate is worth trying.
+pub(super) fn run_once(
+    plan: Plan,
+    load: &LoadArguments,
+    watched: Option<&Process>,
+) -> Result<RunResult, Failure> {
     let job = plan.job()?;
-    let finding = generator::run(&job, crew, None, |_, _| {});
+    let crew = (load.workers, &load.cores[..]);
+    let finding = generator::run(&job, crew, watched, |_, _| {});
     let finding = finding.map_err(|fruitless| about(&plan, &fruitless))?;
     let manifest = Manifest::of(&finding, clock::unix_ms());
-    Ok(Trial::of(&RunResult::new(plan, manifest, &finding)))
+    let result = RunResult::new(plan, manifest, &finding);
+    let (opened, wanted) = (result.totals.opened, result.plan.connections);
+    if opened < wanted as u64 {
+        let why = result.totals.refused.as_deref().unwrap_or("no time was left");
+        let target = &result.plan.target;
+        return Err(format!(
+            "{target}: only {opened} of {wanted} connections opened: {why}; let both sides have \
+             more, or ask for fewer (--connections)"
+        )
+        .into());
+    }
+    Ok(result)
 }

@@ -18,9 +18,15 @@ pub mod books;
 pub mod opening;
 pub mod parting;
 
+pub mod subscription;
+
+pub mod listening;
+
 pub use self::books::Books;
 pub use self::call::{Call, Speech};
 pub use self::calls::Calls;
 pub use self::ledger::{Concluded, Event};
+pub use self::listening::{Hearing, Listening};
 pub use self::opening::{Opening, Progress, Refused};
 pub use self::parting::{Goodbye, Parting};
+pub use self::subscription::{Subject, Subscription};

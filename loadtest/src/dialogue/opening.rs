@@ -71,7 +71,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn new(failure: Failure, said: &[u8]) -> Self {
+    pub(super) fn new(failure: Failure, said: &[u8]) -> Self {
         let said = String::from_utf8_lossy(&said[..said.len().min(SAID_BYTES_MAX)]);
         Self { failure, said: said.escape_debug().to_string() }
     }
@@ -227,7 +227,7 @@ impl Opening {
 }
 
 /// How a status that is no success is counted.
-const fn status_failure(status: u16) -> Failure {
+pub(super) const fn status_failure(status: u16) -> Failure {
     match status {
         500..600 => Failure::HttpFailed,
         _ => Failure::HttpRefused,

@@ -173,7 +173,10 @@ impl<R: Ring> Worker<R> {
                 }
             }
         }
-        if let Some(churning) = &mut self.churning {
+        let is_beside = self.audience.as_ref().is_some_and(|audience| audience.has(index));
+        if let Some(churning) = &mut self.churning
+            && !is_beside
+        {
             churning.standing.push_back((u32::try_from(index).unwrap_or(u32::MAX), lane.began));
             // What was lost and came back has left its old entry behind.
             if churning.standing.len() > 2 * self.lanes.len() {

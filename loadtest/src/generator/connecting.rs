@@ -109,10 +109,14 @@ impl<R: Ring> Worker<R> {
             Progress::Say(words) => self.say(index, &words),
             Progress::Open(words) => {
                 self.say(index, &words);
+                let listens = self.listens(index);
                 let lane = &mut self.lanes[index];
                 let away = State::Away { until: self.now };
                 if let State::Opening(opening) = std::mem::replace(&mut lane.state, away) {
                     let (reader, begun, session) = opening.finish();
+                    if listens {
+                        return self.begin_listening(index, (reader, begun, session));
+                    }
                     let books = Books::new(reader, begun, session);
                     self.connecting -= 1;
                     self.open += 1;
@@ -144,6 +148,13 @@ impl<R: Ring> Worker<R> {
                     }
                 });
             }
+            State::Listening(listening) => {
+                let is_lost = !lane.is_leaving;
+                if !self.stop_listening(&listening, is_lost) {
+                    let said = "the server closed the connection".into();
+                    return self.break_off(index, Refused { failure: Failure::Closed, said });
+                }
+            }
             State::Slow(_) => {
                 self.open -= 1;
                 self.tally.period.slow.closed += 1;
@@ -166,14 +177,14 @@ impl<R: Ring> Worker<R> {
 
     /// An opening has come to nothing.
     #[cold]
-    fn break_off(&mut self, index: usize, refused: Refused) {
+    pub(super) fn break_off(&mut self, index: usize, refused: Refused) {
         self.note_refusal(refused);
         self.connecting -= 1;
         self.lanes[index].state = State::Closing;
         self.close(index);
     }
 
-    fn close(&mut self, index: usize) {
+    pub(super) fn close(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         lane.outgoing = Vec::new();
         if let Some(socket) = lane.socket {
@@ -240,6 +251,7 @@ impl<R: Ring> Worker<R> {
                         self.end(index, Failure::Closed);
                     }
                 }
+                State::Listening(_) => self.sweep_listening(index),
                 State::Opening(_) if now.since(lane.began) > self.job.limits.connect_max => {
                     let said = "it said nothing in time".into();
                     self.break_off(index, Refused { failure: Failure::Timeout, said });

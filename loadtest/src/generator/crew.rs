@@ -21,6 +21,7 @@ use super::period::Period;
 use super::seconds::{Second, Seconds};
 use super::staffing::{Staff, sizes};
 use super::worker::Worker;
+use crate::measure::fanout::{Gathering, Publication};
 use crate::measure::process::Process;
 use crate::measure::second::SecondResult;
 use crate::schedule::Share;
@@ -49,6 +50,10 @@ pub struct Finding {
     pub opening: Duration,
     /// Local addresses that they came from; none where the kernel chose.
     pub sources: Vec<IpAddr>,
+    /// Streams that listened then.
+    pub listening: u64,
+    /// How publications reached them.
+    pub publications: Vec<Publication>,
     /// What drove it: the ring and what the kernel granted.
     pub ring: String,
     /// Threads that drove it: as many as were asked for, or more where a ring of each could not
@@ -79,6 +84,9 @@ pub enum Fruitless {
         /// Connections that would fit.
         possible: u32,
     },
+    /// Connections opened, and nobody was let listen.
+    #[error("no stream could be opened: {0}; name something that this server lets listen to")]
+    Unheard(String),
     /// A worker has ended before its time.
     #[error("a worker of the load has failed")]
     Failed,
@@ -87,7 +95,7 @@ pub enum Fruitless {
 /// What a worker tells.
 enum Report {
     /// It has opened what it could.
-    Connected { open: u64, refused: Option<String>, ring: String },
+    Connected { open: u64, listening: u64, refused: Option<String>, ring: String },
     /// About a second has gone by: the number of this second, and what happened.
     Period { second: usize, period: Box<Period> },
     /// It could not start.
@@ -119,7 +127,7 @@ pub fn run(
     let clock = Clock::start();
     let files = descriptors_max();
     let Staff { workers, may_poll } =
-        Staff::of(job.connections, workers, files, || has_uring(clock))?;
+        Staff::of(job.connections_all(), workers, files, || has_uring(clock))?;
     let mut job = job.clone();
     if workers as usize > cores_for(cores) {
         // Whoever stays awake keeps another worker from its core.
@@ -176,7 +184,7 @@ impl Post {
         }
         // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
-        let options = sizes(self.job.connections, self.share.workers, self.files);
+        let options = sizes(self.job.connections_all(), self.share.workers, self.files);
         #[cfg(target_os = "linux")]
         match UringRing::new(&options, self.clock) {
             Ok(ring) => return self.drive(ring),
@@ -193,7 +201,8 @@ impl Post {
         let described = ring.describe();
         let mut worker = Worker::new(ring, self.job.clone(), self.share);
         let (open, refused) = worker.connect();
-        self.report(Report::Connected { open, refused, ring: described });
+        let listening = worker.listening();
+        self.report(Report::Connected { open, listening, refused, ring: described });
         let Ok(Order::Begin(begin)) = self.ordered.recv() else { return };
         let mut second = 0;
         worker.drive(begin, |period| {
@@ -254,7 +263,7 @@ impl Crew {
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
         let started = clock.now();
-        let (opened, ring) = self.gather()?;
+        let (opened, listening, ring) = self.gather(job.listen.is_some())?;
         let now = clock.now();
         let (opening, begin) = (now.since(started), now.after(START_AFTER));
         for order in &self.orders {
@@ -267,9 +276,11 @@ impl Crew {
         let before = job.readers.map(|readers| readers.at).filter(|at| *at > job.warm_up);
         let mut seconds = Seconds::new(self.orders.len(), job.warm_up, before);
         let sample = || [watched.and_then(Process::sample), Process::own().sample()];
+        let mut gathering = Gathering::default();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
             (cpu_after, server_after) = (Process::own_cpu(), server_cpu());
+            gathering.add(&mut period.listened.reaches, self.orders.len());
             seconds.add((second, &period), sample, &mut tell);
             period.clear();
             if let Some(order) = self.orders.get(worker as usize) {
@@ -292,18 +303,21 @@ impl Crew {
             opened,
             opening,
             sources: job.connect.sources.clone(),
+            listening,
+            publications: gathering.finish(),
             ring,
             workers,
         })
     }
 
     /// Waits until every worker has opened what it could; how many connections that are.
-    fn gather(&self) -> Result<(u64, String), Fruitless> {
-        let (mut opened, mut ring, mut why) = (0, String::new(), None);
+    fn gather(&self, is_listening: bool) -> Result<(u64, u64, String), Fruitless> {
+        let (mut opened, mut streams, mut ring, mut why) = (0, 0, String::new(), None);
         for _ in &self.orders {
             match self.heard.recv() {
-                Ok((_, Report::Connected { open, refused, ring: described })) => {
+                Ok((_, Report::Connected { open, listening, refused, ring: described })) => {
                     opened += open;
+                    streams += listening;
                     ring = described;
                     why = refused.or(why);
                 }
@@ -311,10 +325,13 @@ impl Crew {
                 _ => return Err(Fruitless::Failed),
             }
         }
+        let why = || why.unwrap_or_else(|| "nothing answered in time".into());
         if opened == 0 {
-            let why = why.unwrap_or_else(|| "nothing answered in time".into());
-            return Err(Fruitless::Unreachable(why));
+            return Err(Fruitless::Unreachable(why()));
         }
-        Ok((opened, ring))
+        if is_listening && streams == 0 {
+            return Err(Fruitless::Unheard(why()));
+        }
+        Ok((opened, streams, ring))
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::dialogue::{Call, Speech};
+use crate::dialogue::{Call, Speech, Subscription};
 use crate::schedule::{Pace, Profile, Storm};
 
 /// When requests leave.
@@ -48,6 +48,9 @@ pub struct Limits {
     pub connecting_max: usize,
     /// How long an answer may take. Default 10 s.
     pub answer_max: Duration,
+    /// How long what is still open is waited for after the last request was due; what is open then
+    /// has timed out. Default as long as an answer may take.
+    pub drain_max: Option<Duration>,
     /// Requests that may wait for a connection with room, each worker. What comes beyond is
     /// counted as unsent. Cost: 8 bytes each. Default 1,000,000.
     pub due_max: usize,
@@ -66,10 +69,38 @@ impl Default for Limits {
             connect_max: Duration::from_secs(30),
             connecting_max: 128,
             answer_max: Duration::from_secs(10),
+            drain_max: None,
             due_max: 1_000_000,
             retry_after: Duration::from_millis(100),
             spin_max: Duration::from_micros(100),
         }
+    }
+}
+
+impl Limits {
+    /// How long the end of a run may take.
+    pub fn drain(&self) -> Duration {
+        self.drain_max.unwrap_or(self.answer_max)
+    }
+}
+
+/// Streams that listen, and what they are told of.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// What is listened to, and by how many streams of a connection.
+    pub subscription: Subscription,
+    /// Streams, of all workers together.
+    pub streams: usize,
+    /// What causes a change.
+    pub publish: Call,
+    /// From one change to the next.
+    pub every: Duration,
+}
+
+impl Listen {
+    /// Connections that listen.
+    pub const fn connections(&self) -> usize {
+        self.streams.div_ceil(self.subscription.streams())
     }
 }
 
@@ -139,6 +170,8 @@ pub struct Job {
     pub warm_up: Duration,
     /// Decides where chance does.
     pub seed: u64,
+    /// Who listens meanwhile, on connections beside the others.
+    pub listen: Option<Listen>,
     /// The bounds.
     pub limits: Limits,
     /// Connections that come and go.
@@ -162,5 +195,10 @@ impl Job {
             return self.addresses.iter().map(anywhere).collect();
         }
         routes
+    }
+
+    /// All connections: those for requests, those that listen, and the one that publishes.
+    pub fn connections_all(&self) -> usize {
+        self.connections + self.listen.as_ref().map_or(0, |listen| listen.connections() + 1)
     }
 }

@@ -9,7 +9,7 @@ use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
 
 use super::reading::Reading;
-use crate::dialogue::{Books, Opening, Parting};
+use crate::dialogue::{Books, Listening, Opening, Parting};
 use crate::schedule::Occasion;
 
 /// How far a lane has come.
@@ -30,6 +30,8 @@ pub(super) enum State {
     Slow(Box<Reading>),
     /// It has said goodbye and is closed when the other end has, too.
     Parting(Box<Parting>),
+    /// It listens, or asks to.
+    Listening(Box<Listening>),
     /// The kernel closes it.
     Closing,
 }

@@ -27,6 +27,7 @@ mod worker;
 
 mod churning;
 mod connecting;
+mod listening;
 mod sending;
 mod slowing;
 
@@ -39,6 +40,6 @@ mod staffing;
 pub mod crew;
 
 pub use self::crew::{Finding, Fruitless, run};
-pub use self::job::{Connecting, Drive, Job, Limits};
+pub use self::job::{Connecting, Drive, Job, Limits, Listen};
 pub use self::period::Period;
 pub use self::seconds::Second;

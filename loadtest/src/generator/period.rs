@@ -6,6 +6,7 @@ use corelane::base::time::Moment;
 use hdrhistogram::Histogram;
 
 use crate::dialogue::Concluded;
+use crate::measure::fanout::Listened;
 use crate::measure::latency::{Latencies, Times, histogram};
 use crate::measure::openings::Openings;
 use crate::measure::outcome::{Outcomes, SlowOutcomes};
@@ -39,6 +40,8 @@ pub struct Period {
     pub refused: Option<String>,
     /// When it ended, counted from the beginning of the run, warm-up included.
     pub until: Duration,
+    /// What those that listen have heard.
+    pub listened: Listened,
 }
 
 impl Period {
@@ -57,6 +60,7 @@ impl Period {
             slow: SlowOutcomes::default(),
             refused: None,
             until: Duration::ZERO,
+            listened: Listened::default(),
         }
     }
 
@@ -85,6 +89,7 @@ impl Period {
         self.until = self.until.max(other.until);
         self.openings.add(&other.openings);
         self.slow.add(&other.slow);
+        self.listened.add(&other.listened);
         if other.refused.is_some() {
             self.refused.clone_from(&other.refused);
         }
@@ -101,6 +106,7 @@ impl Period {
         self.slow = SlowOutcomes::default();
         self.refused = None;
         self.until = Duration::ZERO;
+        self.listened.clear();
     }
 }
 
@@ -110,15 +116,20 @@ pub(super) struct Tally {
     pub(super) period: Box<Period>,
     /// Requests that were meant to leave before this are not measured.
     pub(super) measured_from: Moment,
+    /// The kind of request that publishes, which is counted apart.
+    pub(super) publishing: Option<u16>,
 }
 
 impl Tally {
     /// A request is over.
     #[inline]
     pub(super) fn conclude(&mut self, concluded: Concluded, answered: Moment) {
-        let Concluded { intended, sent, failure, .. } = concluded;
+        let Concluded { call, intended, sent, failure } = concluded;
         if intended < self.measured_from {
             return;
+        }
+        if self.publishing == Some(call) {
+            return self.period.listened.published(failure);
         }
         match failure {
             None => {

@@ -15,6 +15,7 @@ use corelane::engine::ring::{Completion, Lease, Patience, Ring, Socket};
 use super::churning::Churning;
 use super::job::{Drive, Job, Route};
 use super::lane::{Lane, State};
+use super::listening::Audience;
 use super::pacing::Pacing;
 use super::period::{Period, Tally};
 use crate::dialogue::{Calls, Event, judge};
@@ -69,6 +70,8 @@ pub(super) struct Worker<R> {
     /// The lane at which the next sweep goes on.
     pub(super) sweep_at: usize,
     pub(super) tally: Tally,
+    /// Those that listen, where anybody does.
+    pub(super) audience: Option<Audience>,
     completions: Vec<Completion>,
 }
 
@@ -87,7 +90,12 @@ impl<R: Ring> Worker<R> {
     /// A worker with its share of the connections of `job`, none of them open.
     pub(super) fn new(mut ring: R, job: Job, share: Share) -> Self {
         let connections = share.part(job.connections);
-        let calls = Calls::new(job.calls.iter().map(|(call, _)| call.clone()).collect());
+        let audience = Audience::new(&job, share, connections);
+        let lanes = connections + audience.as_ref().map_or(0, Audience::lanes_all);
+        let calls = job.calls.iter().map(|(call, _)| call);
+        let publish = job.listen.as_ref().map(|listen| &listen.publish);
+        let calls = Calls::new(calls.chain(publish).cloned().collect());
+        let publishing = publish.and_then(|_| u16::try_from(job.calls.len()).ok());
         let weights = job.calls.iter().scan(0, |sum, (_, weight)| {
             *sum += u64::from(*weight);
             Some(*sum)
@@ -99,12 +107,12 @@ impl<R: Ring> Worker<R> {
             calls,
             weights: weights.collect(),
             random: Random::seeded(job.seed ^ u64::from(share.worker).wrapping_mul(0x9E37_79B9)),
-            lanes: std::iter::repeat_with(Lane::new).take(connections).collect(),
+            lanes: lanes_of(lanes, audience.as_ref().and_then(|audience| audience.publisher)),
             places: Vec::new(),
             free: VecDeque::with_capacity(connections),
             corked: Vec::new(),
             spare: Vec::new(),
-            away: (0..).take(connections).collect(),
+            away: (0..).take(lanes).collect(),
             connecting: 0,
             routes: job.routes(),
             pacing: Pacing::new(job.connect.rate, share, now),
@@ -119,7 +127,8 @@ impl<R: Ring> Worker<R> {
             stage: Stage::Connecting,
             swept: now,
             sweep_at: 0,
-            tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN },
+            tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN, publishing },
+            audience,
             completions: Vec::with_capacity(1_024),
             job,
         }
@@ -133,6 +142,11 @@ impl<R: Ring> Worker<R> {
             self.turn(deadline);
         }
         (self.open, self.tally.period.refused.take())
+    }
+
+    /// Streams that are open.
+    pub(super) fn listening(&self) -> u64 {
+        self.audience.as_ref().map_or(0, |audience| audience.open as u64)
     }
 
     /// Drives the server from `begin` on. `tell` is called about once a second with what happened
@@ -159,17 +173,19 @@ impl<R: Ring> Worker<R> {
         if let Some(readers) = &self.job.readers {
             self.slow_from = begin.after(readers.at);
         }
+        self.begin_publishing(begin, end);
         if let Drive::Open { profile, pace } = &self.job.drive {
             let arrivals = Arrivals::new(profile.clone(), *pace, self.share, self.job.seed, begin);
             self.arrivals = Some(arrivals.peekable());
         }
         let mut next = begin.after(SECOND);
-        let last = end.after(self.job.limits.answer_max);
+        let last = end.after(self.job.limits.drain());
         loop {
             if self.now >= end && self.stage == Stage::Driving {
                 self.stage = Stage::Draining;
             }
-            let is_over = self.stage == Stage::Draining && (self.is_answered() || self.now >= last);
+            let is_over = self.stage == Stage::Draining
+                && (self.is_answered() && self.has_heard() || self.now >= last);
             if is_over {
                 self.conclude_rest();
             }
@@ -191,11 +207,16 @@ impl<R: Ring> Worker<R> {
     /// not get it.
     fn conclude_rest(&mut self) {
         self.conclude_churn();
+        self.conclude_listening();
         let (from, period) = (self.tally.measured_from, &mut self.tally.period);
         for _ in self.due.drain(..).filter(|intended| *intended >= from) {
             period.outcomes.fail(Failure::Unsent);
         }
-        for _ in self.arrivals.iter_mut().flatten().filter(|intended| *intended >= from) {
+        let unseen = self.arrivals.iter_mut().flatten();
+        for intended in unseen.filter(|intended| *intended >= from) {
+            // Nobody looked at it in time, which is nobody's fault but the generator's.
+            let lag = self.now.since(intended).as_nanos();
+            period.lag.saturating_record(u64::try_from(lag).unwrap_or(u64::MAX));
             period.due += 1;
             period.outcomes.fail(Failure::Unsent);
         }
@@ -240,6 +261,7 @@ impl<R: Ring> Worker<R> {
             self.churn();
         }
         self.has_more = self.send_due();
+        self.publish_due();
         if is_quiet && self.corked.is_empty() && patience == Patience::None {
             let looked = self.now.since(begun);
             if looked <= LOOK_MAX {
@@ -266,7 +288,8 @@ impl<R: Ring> Worker<R> {
             wake = wake.min(at);
         }
         let rest = wake.since(self.now);
-        let due = self.arrivals.as_mut().and_then(|arrivals| arrivals.peek());
+        let arrival = self.arrivals.as_mut().and_then(|arrivals| arrivals.peek()).copied();
+        let due = [arrival, self.next_publication()].into_iter().flatten().min();
         let free = due.map_or(rest, |due| {
             due.since(self.now).saturating_sub(self.job.limits.spin_max).min(rest)
         });
@@ -319,6 +342,13 @@ impl<R: Ring> Worker<R> {
                     follows.is_broken = heard.is_err();
                     self.follow(index, follows);
                 }
+                State::Listening(listening) => {
+                    if let Some(audience) = &mut self.audience {
+                        let told = (&mut self.tally, self.now);
+                        let heed = audience.hear((index, listening), bytes, told);
+                        self.heed(index, heed);
+                    }
+                }
                 State::Opening(_) => {
                     let bytes = bytes.to_vec();
                     self.hear_opening(index, &bytes);
@@ -362,6 +392,16 @@ impl<R: Ring> Worker<R> {
         }
         self.list(index);
     }
+}
+
+/// So many lanes that have not been connected. The one that publishes is listed from the start, so
+/// that it never comes among those with room.
+fn lanes_of(count: usize, publisher: Option<usize>) -> Vec<Lane> {
+    let mut lanes: Vec<Lane> = std::iter::repeat_with(Lane::new).take(count).collect();
+    if let Some(lane) = publisher.and_then(|publisher| lanes.get_mut(publisher)) {
+        lane.is_listed = true;
+    }
+    lanes
 }
 
 /// What hearing something asks for beyond counting.

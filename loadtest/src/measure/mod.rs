@@ -1,5 +1,6 @@
 //! What a run has seen: latencies, outcomes, seconds, the server's process.
 
+pub mod fanout;
 pub mod latency;
 pub mod limits;
 pub mod openings;

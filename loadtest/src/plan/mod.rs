@@ -28,10 +28,12 @@
 
 pub mod call;
 pub mod churn;
+pub mod listen;
 pub mod phase;
 pub mod readers;
 pub mod sources;
 pub mod span;
+pub mod sweep;
 pub mod thresholds;
 
 pub mod connect;
@@ -43,10 +45,12 @@ use serde::{Deserialize, Serialize};
 pub use self::call::CallPlan;
 pub use self::churn::{ChurnPlan, Sessions, StormPlan};
 pub use self::connect::ConnectPlan;
+pub use self::listen::ListenPlan;
 pub use self::phase::PhasePlan;
 pub use self::readers::ReadersPlan;
 pub use self::sources::Sources;
 pub use self::span::Span;
+pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
 use crate::dialogue::{Call, Speech};
 use crate::generator::{Drive, Job, Limits};
@@ -106,6 +110,10 @@ pub struct Plan {
     /// zero where its cores are needed by others. Default 100 µs.
     #[serde(default = "spin_max")]
     pub spin_max: Span,
+    /// How long what is still open is waited for after the last request was due; what is open then
+    /// has timed out. Default as long as an answer may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_max: Option<Span>,
     /// Further fields of HTTP, for instance `Authorization`.
     #[serde(default)]
     pub fields: Vec<(String, String)>,
@@ -121,12 +129,18 @@ pub struct Plan {
     /// Connections that read slowly. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readers: Option<ReadersPlan>,
+    /// Streams that listen, and what they are told of. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<ListenPlan>,
     /// What has to hold for the run to pass.
     #[serde(default)]
     pub thresholds: Thresholds,
     /// How connections are opened. Default: as fast as the server accepts, 128 at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<ConnectPlan>,
+    /// What `corelane-load sweep` does with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepPlan>,
 }
 
 const fn connections() -> usize {
@@ -173,13 +187,16 @@ impl Plan {
             connect_max: connect_max(),
             answer_max: answer_max(),
             spin_max: spin_max(),
+            drain_max: None,
             fields: Vec::new(),
             phases: Vec::new(),
             calls: Vec::new(),
             churn: None,
             readers: None,
+            listen: None,
             thresholds: Thresholds::default(),
             connect: None,
+            sweep: None,
         }
     }
 
@@ -200,6 +217,11 @@ impl Plan {
             let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Wrong(format!("{shown} is no plan, line {line}: {why}"))
         })
+    }
+
+    /// All connections: those for requests, those that listen, and the one that publishes.
+    pub fn connections_all(&self) -> usize {
+        self.connections + self.listen.as_ref().map_or(0, ListenPlan::connections)
     }
 
     /// The rates of the whole run, warm-up included.
@@ -224,7 +246,7 @@ impl Plan {
         let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
         let connect =
-            opening.connecting(self.connections, &addresses, self.connect_max.duration())?;
+            opening.connecting(self.connections_all(), &addresses, self.connect_max.duration())?;
         let speech = Speech {
             transport: *transport,
             era: self.era,
@@ -251,6 +273,9 @@ impl Plan {
             }
             readers
         });
+        let spans = (warm_up, profile.span());
+        let listen =
+            self.listen.as_ref().map(|listen| listen.listen(&speech, spans)).transpose()?;
         let drive = match (self.closed, profile.rate_max() > 0.0) {
             (true, _) => Drive::Closed { span: profile.span() },
             (false, true) => {
@@ -269,11 +294,13 @@ impl Plan {
             drive,
             warm_up,
             seed: self.seed,
+            listen,
             limits: Limits {
                 connect_max: self.connect_max.duration(),
                 connecting_max: opening.at_once,
                 answer_max: self.answer_max.duration(),
                 spin_max: self.spin_max.duration(),
+                drain_max: self.drain_max.map(Span::duration),
                 ..Limits::default()
             },
             churn,
@@ -351,6 +378,8 @@ mod tests {
         whole.thresholds.p99 = Some(Span::seconds(1));
         let sources = vec!["127.0.0.2-127.0.0.5".parse().unwrap(), "::1".parse().unwrap()];
         whole.connect = Some(ConnectPlan { sources, rate: Some(5.0), at_once: 9 });
+        whole.drain_max = Some(Span::seconds(1));
+        whole.sweep = Some(SweepPlan { rounds: 5, ..SweepPlan::default() });
         let written = toml::to_string(&whole).unwrap();
         assert_eq!(plan(&written).unwrap(), whole);
     }

@@ -44,6 +44,12 @@ pub fn answer(plan: &Plan, found: &Found) -> String {
         ),
         _ => "none".into(),
     };
+    // The statement is of runs that count: of the others nobody knows what they would have said.
+    let spoiled = found.probes.iter().filter(|probe| !probe.trial.is_valid).count();
+    let confidence = match spoiled {
+        0 => confidence,
+        _ => format!("{confidence}; of runs that count: the generator spoiled {spoiled} others"),
+    };
     let limit = match (found.answer, found.limit()) {
         (Answer::Found { is_ceiling: true, .. }, _) => {
             "not reached: this is the highest rate that was allowed (--rate-max)".into()
@@ -104,6 +110,7 @@ mod tests {
         let found = Answer::Found { rate: 20.0, passes: 3, is_ceiling: false };
         let text = shown(found, vec![probe(20.0, &[]), spoiled]);
         assert!(text.ends_with("limit      40.0/s, a run that does not count: late\n"), "{text}");
+        assert!(text.contains("at least 0.37; of runs that count: the generator spoiled 1 others"));
     }
 
     #[test]

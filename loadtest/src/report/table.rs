@@ -1,7 +1,10 @@
 //! A result as a table on a terminal.
 
+use std::fmt::Write as _;
+
 use super::{figure, scenes};
-use crate::result::{Cost, Percentiles, RunResult, Totals};
+use crate::result::listen::Spread;
+use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -22,6 +25,9 @@ pub fn table(result: &RunResult) -> String {
     ));
     for why in &verdict.invalid {
         line(format!("INVALID  {why}"));
+    }
+    for why in &verdict.beyond {
+        line(format!("BEYOND   {why}"));
     }
     for why in &verdict.missed {
         line(format!("MISSED   {why}"));
@@ -52,6 +58,11 @@ pub fn table(result: &RunResult) -> String {
     line(row("lag", &result.lag));
     for row in scenes::rows(result) {
         line(row);
+    }
+    if let Some(listen) = &result.listen {
+        for text in listening(listen) {
+            line(text);
+        }
     }
     line(String::new());
     line(cost("generator", &result.generator));
@@ -90,6 +101,30 @@ pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];
     let values = values.map(|us| if *count > 0 { figure::duration(*us) } else { "–".into() });
     format!("{name:<8}{}", values.map(|value| format!("{value:>10}")).concat())
+}
+
+/// Two lines: who heard of publications, and when.
+fn listening(listen: &ListenResult) -> [String; 2] {
+    let ListenResult { streams, opened, lost, delivered, missed, stray, .. } = listen;
+    let publications = listen.publications.len();
+    let [opened, streams, delivered, missed, stray] =
+        [opened, streams, delivered, missed, stray].map(|count| figure::count(*count));
+    let mut counts = format!(
+        "listen   {opened} of {streams} streams · {publications} publications · {delivered} \
+         delivered · {missed} missed · {stray} stray"
+    );
+    if *lost > 0 {
+        write!(counts, " · {lost} lost").unwrap_or(());
+    }
+    for (kind, count) in &listen.failures {
+        write!(counts, " · publishing: {kind} {count}").unwrap_or(());
+    }
+    let times = [("first", listen.first), ("median", listen.median), ("last", listen.last)];
+    let times = times.map(|(name, Spread { min_us, median_us, max_us })| {
+        let [min, median, max] = [min_us, median_us, max_us].map(figure::duration);
+        format!("{name} {median} ({min} to {max})")
+    });
+    [counts, format!("heard    {}", times.join(" · "))]
 }
 
 fn cost(name: &str, cost: &Cost) -> String {

@@ -5,6 +5,7 @@
 
 pub mod distribution;
 pub mod drift;
+pub mod listen;
 pub mod manifest;
 pub mod openings;
 pub mod verdict;
@@ -17,9 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use self::distribution::distribution;
 pub use self::drift::Drift;
+pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
 pub use self::openings::{OpeningsResult, ReadersResult};
-pub use self::verdict::Verdict;
+pub use self::verdict::{Fault, Verdict};
 use crate::generator::Finding;
 use crate::measure::outcome::{Failure, Outcomes};
 pub use crate::measure::second::SecondResult;
@@ -49,6 +51,9 @@ pub struct RunResult {
     /// Service times in the same way.
     #[serde(default)]
     pub service_distribution: Vec<(f64, f64)>,
+    /// What those that listen have heard, where anybody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<ListenResult>,
     /// What the generator cost.
     pub generator: Cost,
     /// What the server cost, where its process was watched.
@@ -191,6 +196,10 @@ impl RunResult {
         let mut verdict =
             Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
         verdict.miss(&plan, &openings);
+        let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
+        if let Some(listen) = &listen {
+            verdict.weigh_listening(&plan.thresholds, listen);
+        }
         Self {
             verdict,
             plan,
@@ -201,6 +210,7 @@ impl RunResult {
             lag,
             response_distribution: distribution(total.latencies.response()),
             service_distribution: distribution(total.latencies.service()),
+            listen,
             generator,
             server,
             openings,

@@ -1,9 +1,13 @@
-//! Whether a run counts, and whether it passed.
+//! Whether a run counts, whose fault it is where it does not, and whether it passed.
+//!
+//! What it keeps true: a generator that was late or out of CPU is blamed before the server is; the
+//! server is blamed for what could not be sent only where the generator was in time and had CPU to
+//! spare, so that only connections without room can be the reason.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, OpeningsResult, Percentiles, Totals};
-use crate::plan::Plan;
+use super::{Cost, ListenResult, OpeningsResult, Percentiles, Totals};
+use crate::plan::{Plan, Thresholds};
 
 /// The part of what was due that has to be sent for a run to count.
 const SENT_MIN: f64 = 0.99;
@@ -17,14 +21,38 @@ const CORES_MAX: f64 = 0.95;
 pub struct Verdict {
     /// Why the generator itself has spoiled the run; empty where it has not.
     pub invalid: Vec<String>,
+    /// Why the server has: so slow that what was due could not be sent on these connections. Such a
+    /// run is no measurement at its rate, but it says that this rate is beyond the server's limit.
+    #[serde(default)]
+    pub beyond: Vec<String>,
     /// Which thresholds it missed.
     pub missed: Vec<String>,
 }
 
+/// Whose fault it is that a run does not count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// The generator was late, out of CPU, or could not open its connections.
+    Generator,
+    /// The server left no connection with room for what was due.
+    Server,
+}
+
 impl Verdict {
-    /// Whether the run counts: the generator kept its plan.
+    /// Whether the run counts: what was due was sent, and in time.
     pub const fn is_valid(&self) -> bool {
-        self.invalid.is_empty()
+        self.fault().is_none()
+    }
+
+    /// Whose fault it is that the run does not count; none where it does.
+    pub const fn fault(&self) -> Option<Fault> {
+        if !self.invalid.is_empty() {
+            Some(Fault::Generator)
+        } else if !self.beyond.is_empty() {
+            Some(Fault::Server)
+        } else {
+            None
+        }
     }
 
     /// Whether it counts and every threshold held.
@@ -48,24 +76,36 @@ impl Verdict {
         (generator, workers): (&Cost, u32),
     ) -> Self {
         let mut verdict = Self::default();
+        let is_late = lag.p99_us > LAG_P99_US_MAX;
+        let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(workers);
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let sent = totals.sent as f64 / totals.due.max(1) as f64;
+        if totals.due > 0 && sent < SENT_MIN {
+            let only = format!("only {:.1} % of what was due could be sent", sent * 100.0);
+            if is_late || is_busy {
+                verdict.invalid.push(format!("{only}, and the generator was late or busy itself"));
+            } else {
+                verdict.beyond.push(format!(
+                    "{only}: the server was too slow. The generator was in time ({:.0} us late at \
+                     the 99th percentile, {:.2} of its {workers} cores in use), but no connection \
+                     had room{}: lower the rate, or allow more connections or depth",
+                    lag.p99_us,
+                    generator.cores,
+                    if totals.lost > 0 {
+                        format!(", {} were lost", totals.lost)
+                    } else {
+                        String::new()
+                    }
+                ));
+            }
+        }
         let mut spoil = |is_spoiled: bool, why: String| {
             if is_spoiled {
                 verdict.invalid.push(why);
             }
         };
-        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-        let sent = totals.sent as f64 / totals.due.max(1) as f64;
         spoil(
-            totals.due > 0 && sent < SENT_MIN,
-            format!(
-                "only {:.1} % of the requests that were due could be sent; the server was too slow \
-                 for this rate on these connections: lower the rate, or allow more connections or \
-                 depth",
-                sent * 100.0
-            ),
-        );
-        spoil(
-            lag.p99_us > LAG_P99_US_MAX,
+            is_late,
             format!(
                 "the generator was {:.0} us late at the 99th percentile ({LAG_P99_US_MAX:.0} \
                  allowed): give it more workers, or cores that nobody else uses",
@@ -73,23 +113,45 @@ impl Verdict {
             ),
         );
         spoil(
-            !plan.closed && generator.cores > CORES_MAX * f64::from(workers),
+            is_busy,
             format!(
                 "the generator used {:.2} cores of its {workers}: give it more workers",
                 generator.cores
             ),
         );
         spoil(
-            totals.opened < plan.connections as u64,
+            totals.opened < plan.connections_all() as u64,
             format!(
                 "only {} of {} connections opened{}",
                 totals.opened,
-                plan.connections,
+                plan.connections_all(),
                 totals.refused.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
             ),
         );
         verdict.missed = misses(plan, totals, response);
         verdict
+    }
+
+    /// Weighs what those that listen have heard.
+    pub(super) fn weigh_listening(&mut self, bounds: &Thresholds, listen: &ListenResult) {
+        let ListenResult { missed, stray, last, .. } = listen;
+        let ratio = listen.missed_ratio();
+        if let Some(bound) = bounds.last {
+            let us = last.max_us;
+            // Where somebody never heard, or nothing was published, there was no last.
+            if ratio > 0.0 {
+                self.missed.push(format!("last: {missed} deliveries missed, {bound} allowed"));
+            } else if us > bound.duration().as_secs_f64() * 1e6 {
+                self.missed.push(format!("last {us:.0} us, {bound} allowed"));
+            }
+        }
+        let Some(bound) = bounds.errors else { return };
+        if ratio > bound {
+            self.missed.push(format!("deliveries {ratio:.4} missed, {bound} allowed"));
+        }
+        if *stray > 0 {
+            self.missed.push(format!("{stray} notifications that came twice, late or for nothing"));
+        }
     }
 }
 
@@ -129,8 +191,17 @@ mod tests {
 
     use super::*;
     use crate::plan::Span;
+    use crate::result::listen::Spread;
 
     fn verdict(
+        change: impl FnOnce(&mut Plan, &mut Totals, &mut Percentiles, &mut Percentiles),
+    ) -> Verdict {
+        verdict_at(0.5, change)
+    }
+
+    /// The verdict on a run in which the generator's one worker used so much of its core.
+    fn verdict_at(
+        cores: f64,
         change: impl FnOnce(&mut Plan, &mut Totals, &mut Percentiles, &mut Percentiles),
     ) -> Verdict {
         let mut plan = Plan::new("tcp://localhost:1");
@@ -139,7 +210,8 @@ mod tests {
         let mut response = Percentiles { count: 1_000, p99_us: 900.0, ..Percentiles::default() };
         let mut lag = Percentiles::default();
         change(&mut plan, &mut totals, &mut response, &mut lag);
-        Verdict::of(&plan, &totals, (&response, &lag), (&Cost::default(), 1))
+        let generator = Cost { cores, ..Cost::default() };
+        Verdict::of(&plan, &totals, (&response, &lag), (&generator, 1))
     }
 
     #[test]
@@ -148,9 +220,34 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_could_not_send_what_was_due_does_not_count() {
+    fn a_server_that_leaves_no_connection_with_room_is_to_blame() {
         let verdict = verdict(|_, totals, _, _| totals.sent = 980);
-        assert!(!verdict.is_valid() && verdict.invalid[0].contains("98.0 %"));
+        assert!(!verdict.is_valid() && verdict.invalid.is_empty());
+        assert_eq!(verdict.fault(), Some(Fault::Server));
+        assert!(verdict.beyond[0].contains("98.0 %") && verdict.beyond[0].contains("server"));
+    }
+
+    #[test]
+    fn a_generator_that_was_late_is_to_blame_for_what_it_did_not_send() {
+        let verdict = verdict(|_, totals, _, lag| {
+            totals.sent = 980;
+            lag.p99_us = 1_500.0;
+        });
+        assert_eq!((verdict.fault(), verdict.invalid.len()), (Some(Fault::Generator), 2));
+        assert!(verdict.beyond.is_empty() && verdict.invalid[0].contains("98.0 %"));
+    }
+
+    #[test]
+    fn a_generator_without_cpu_to_spare_is_to_blame_for_what_it_did_not_send() {
+        let verdict = verdict_at(0.95, |_, totals, _, _| totals.sent = 980);
+        assert_eq!((verdict.fault(), verdict.invalid.len()), (Some(Fault::Generator), 2));
+        assert!(verdict.beyond.is_empty() && verdict.invalid[1].contains("more workers"));
+    }
+
+    #[test]
+    fn a_verdict_that_was_kept_without_blame_still_reads() {
+        let kept: Verdict = serde_json::from_str(r#"{"invalid":["late"],"missed":[]}"#).unwrap();
+        assert_eq!(kept.fault(), Some(Fault::Generator));
     }
 
     #[test]
@@ -189,6 +286,29 @@ mod tests {
         plan.thresholds.errors = Some(0.5);
         verdict.miss(&plan, &openings);
         assert!(verdict.missed[0].contains("3 connections"), "{:?}", verdict.missed);
+    }
+
+    #[test]
+    fn a_delivery_that_was_missed_keeps_no_bound() {
+        let verdict = |missed, stray, last_us| {
+            let bounds = Thresholds {
+                last: Some(Span::seconds(1)),
+                errors: Some(0.1),
+                ..Thresholds::default()
+            };
+            let last = Spread { max_us: last_us, ..Spread::default() };
+            let listen =
+                ListenResult { delivered: 8, missed, stray, last, ..ListenResult::default() };
+            let mut verdict = Verdict::default();
+            verdict.weigh_listening(&bounds, &listen);
+            verdict.missed
+        };
+        assert_eq!(verdict(0, 0, 1e6), [""; 0]);
+        assert_eq!(verdict(0, 0, 1_000_001.0), ["last 1000001 us, 1s allowed"]);
+        let missed =
+            ["last: 2 deliveries missed, 1s allowed", "deliveries 0.2000 missed, 0.1 allowed"];
+        assert_eq!(verdict(2, 0, 5.0), missed);
+        assert_eq!(verdict(0, 1, 5.0).len(), 1);
     }
 
     #[test]

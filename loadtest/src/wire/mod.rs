@@ -77,6 +77,16 @@ impl Reader {
         }
     }
 
+    /// Whether the response that is being read is a stream of events and no refusal: its head has
+    /// come.
+    #[inline]
+    pub const fn is_in_stream(&self) -> bool {
+        match self {
+            Self::Responses(reader) => reader.is_in_stream(),
+            Self::Lines(_) | Self::Frames(_) => false,
+        }
+    }
+
     /// Looks at `bytes` for the next event: how many bytes of it are done with, and the event if
     /// there is one. `None` until more bytes have come. What was not done with must be shown again
     /// with what comes behind it.

@@ -66,6 +66,10 @@ impl ResponseReader {
         }
     }
 
+    pub(super) const fn is_in_stream(&self) -> bool {
+        matches!(&self.current, Some(Response { status: 200..300, is_stream: true, .. }))
+    }
+
     /// See [`super::Reader::look`].
     pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
         let Some(response) = &self.current else {

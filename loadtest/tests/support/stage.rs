@@ -1,11 +1,11 @@
-//! A running Corelane with its demo tools, on free ports, in the process of the test.
+//! A running Corelane with its demo services, on free ports, in the process of the test.
 
 use std::net::SocketAddr;
 
 use corelane::observe::label::Transport;
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Options, Running, Server};
-use corelane::service::demo;
+use corelane::service::{Catalog, Live, NoArguments, Outcome, Tool, demo};
 
 /// A running Corelane; it is drained when it goes.
 pub(crate) struct Stage {
@@ -22,7 +22,8 @@ impl Stage {
         options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.http.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.engine.shards = Some(1);
-        let catalog = demo::catalog(ServerInfo::new("load", "1")).unwrap();
+        let catalog = demo::offer(Catalog::builder(ServerInfo::new("load", "1"))).tool(touch());
+        let catalog = catalog.build().unwrap();
         let running = Server::new(catalog).options(options).start().unwrap();
         let address = |door| {
             let all = running.addresses();
@@ -31,6 +32,14 @@ impl Stage {
         let (tcp, http) = (address(Transport::Tcp), address(Transport::Http));
         Self { running: Some(running), tcp, http }
     }
+}
+
+/// Tells those that subscribed to the demo's watched resource that it has changed.
+fn touch() -> Tool {
+    Tool::new("touch").local(|_: NoArguments, live: Live| async move {
+        live.updated("test://watched-resource");
+        Ok(Outcome::text("touched"))
+    })
 }
 
 impl Drop for Stage {

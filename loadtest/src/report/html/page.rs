@@ -20,7 +20,7 @@ use super::plot::Plot;
 use super::style::STYLE;
 use crate::plan::{Plan, Thresholds};
 use crate::report::figure;
-use crate::result::{Manifest, RunResult};
+use crate::result::{Fault, Manifest, RunResult};
 
 /// What stands where a value is not shown.
 const HIDDEN: &str = "(hidden)";
@@ -126,7 +126,12 @@ fn verdict(result: &RunResult) -> Markup {
     let (class, says, sign) = match word {
         "INVALID" => (
             "invalid",
-            "This run does not count: its plan could not be kept.",
+            match result.verdict.fault() {
+                Some(Fault::Server) => {
+                    "This run does not count: the server left no room for what was due."
+                }
+                _ => "This run does not count: the generator could not keep its plan.",
+            },
             "M12 3 22 20H2ZM12 9v5M12 17v.1",
         ),
         "MISSED" => {
@@ -137,7 +142,8 @@ fn verdict(result: &RunResult) -> Markup {
         }
         _ => ("passed", "The run counts. No threshold was set.", "M4 13 10 19 20 6"),
     };
-    let reasons = || result.verdict.invalid.iter().chain(&result.verdict.missed);
+    let verdict = &result.verdict;
+    let reasons = || verdict.invalid.iter().chain(&verdict.beyond).chain(&verdict.missed);
     html! {
         div class={ "verdict " (class) } role="group" aria-label="Verdict" {
             svg viewBox="0 0 24 24" aria-hidden="true" fill="none" stroke="currentColor"

@@ -126,6 +126,9 @@ fn a_verdict_is_said_in_words_with_its_reasons() {
     result.verdict.invalid = vec!["late".into()];
     let text = parse(&page(&result)).text;
     assert!(text.contains("INVALID") && text.contains("late") && text.contains("p99 2 ms"));
+    (result.verdict.invalid, result.verdict.beyond) = (Vec::new(), vec!["too slow".into()]);
+    let text = parse(&page(&result)).text;
+    assert!(text.contains("INVALID") && text.contains("the server left no room"), "{text}");
 }
 
 #[test]
