@@ -1,5 +1,5 @@
-//! The commands: `run`, `search` and `sweep` drive a server; `report`, `compare` and `capacity` read
-//! what came of that.
+//! The commands: `run`, `search` and `sweep` drive a server; `report`, `compare` and `capacity`
+//! read what came of that.
 //!
 //! What it keeps true: a result goes to standard output, everything else to standard error; what
 //! goes wrong is told in one line that says what and what to do; the status tells scripts what
