@@ -17,7 +17,7 @@
 //! | [`generator`] | the load itself: workers, their rings and connections |
 //! | [`plan`] | what a run is to do, as a person writes it |
 //! | [`result`] | what came of it, and whether it counts |
-//! | [`report`] | results as people read them |
+//! | [`report`] | results as people and other programs read them |
 //! | [`search`] | the highest rate that a server bears |
 //! | [`probe`] | the search for it, carried out run by run |
 //! | [`scalability`] | what more cores, connections or machines would do |

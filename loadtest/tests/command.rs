@@ -70,7 +70,8 @@ fn a_run_that_passes_prints_its_table_and_ends_with_zero() {
         (format!("http://{http}"), format!("http://{http} · modern")),
         (format!("ws://{http}"), format!("ws://{http} · modern")),
     ] {
-        let Ended { status, out, said } = run(&target, &["--p99-max=1h", "--errors-max=0"]);
+        let Ended { status, out, said } =
+            run(&target, &["--quiet", "--p99-max=1h", "--errors-max=0"]);
         assert_eq!((status, said.as_str()), (0, ""), "{out}");
         assert!(out.starts_with(&shown), "{out}");
         for row in ["requests ", "response", "service", "lag", "generator"] {

@@ -158,7 +158,7 @@ fn run_within(files: u32, target: &str, flags: &[&str]) -> (Option<i32>, String,
 fn there_are_as_many_workers_as_the_connections_take() {
     let stage = Stage::new();
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("workers.json");
-    let flags = ["--connections=200", "--source=127.0.0.2-127.0.0.3", "--json"];
+    let flags = ["--quiet", "--connections=200", "--source=127.0.0.2-127.0.0.3", "--json"];
     let flags: Vec<&str> = flags.into_iter().chain(path.to_str()).collect();
     let (status, out, said) = run_within(120, &format!("tcp://{}", stage.tcp), &flags);
     if status == Some(2) {

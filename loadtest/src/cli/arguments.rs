@@ -14,7 +14,9 @@ use super::Failure;
 use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
 use super::credentials::CredentialArguments;
+use super::report::ReportArguments;
 use super::server::Server;
+use super::telling::Progress;
 
 /// What names a server.
 const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or \
@@ -42,6 +44,8 @@ pub(super) enum Command {
     Capacity(Box<CapacityArguments>),
     /// Look at this machine: what of it differs from the profile in tuning/, and what that costs.
     Check(CheckArguments),
+    /// Show a result that was kept, and make a page or rows of it.
+    Report(ReportArguments),
 }
 
 /// What is asked of which server. Flags go before what a plan says.
@@ -137,6 +141,19 @@ pub(super) struct RunArguments {
     /// Where the whole result goes, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
+    /// Where a page with plots goes: one file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Where a row a second goes while it runs, as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Where the histograms of each second go while it runs, as an interval log
+    /// (.hlog) for the tools of `HdrHistogram`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) hlog: Option<PathBuf>,
+    /// How it is shown while it runs; without this a block on a terminal, lines elsewhere.
+    #[arg(long, value_name = "HOW")]
+    pub(super) progress: Option<Progress>,
 }
 
 /// What to look for, and how long.

@@ -41,7 +41,7 @@ pub(super) fn read_run(path: &Path) -> Result<RunResult, Failure> {
         Kept::Run(result) => Ok(*result),
         Kept::Sweep(_) => {
             let shown = path.display();
-            Err(format!("{shown} is of a sweep: runs are compared (corelane-load run --json)")
+            Err(format!("{shown} is of a sweep: name one of a run (corelane-load run --json)")
                 .into())
         }
     }

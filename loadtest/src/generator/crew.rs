@@ -282,8 +282,8 @@ impl Crew {
         // Ends with the last report: closing the connections is none of the load's cost.
         let (mut cpu_after, mut server_after) = (cpu_before, server_before);
         let before = job.readers.map(|readers| readers.at).filter(|at| *at > job.warm_up);
-        let mut seconds = Seconds::new(self.orders.len(), before);
-        let sample = || watched.and_then(Process::sample);
+        let mut seconds = Seconds::new(self.orders.len(), job.warm_up, before);
+        let sample = || [watched.and_then(Process::sample), Process::own().sample()];
         let mut gathering = Gathering::default();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };

@@ -32,6 +32,8 @@ mod sealing;
 mod sending;
 mod slowing;
 
+mod sight;
+
 pub mod seconds;
 
 mod staffing;

@@ -38,6 +38,8 @@ pub struct Period {
     pub slow: SlowOutcomes,
     /// Why the last connection that did not open did not, or what broke the encryption of one.
     pub refused: Option<String>,
+    /// When it ended, counted from the beginning of the run, warm-up included.
+    pub until: Duration,
     /// What those that listen have heard.
     pub listened: Listened,
 }
@@ -57,6 +59,7 @@ impl Period {
             openings: Openings::new(),
             slow: SlowOutcomes::default(),
             refused: None,
+            until: Duration::ZERO,
             listened: Listened::default(),
         }
     }
@@ -83,6 +86,7 @@ impl Period {
         self.sent += other.sent;
         self.spun += other.spun;
         self.lost += other.lost;
+        self.until = self.until.max(other.until);
         self.openings.add(&other.openings);
         self.slow.add(&other.slow);
         self.listened.add(&other.listened);
@@ -101,6 +105,7 @@ impl Period {
         self.openings.clear();
         self.slow = SlowOutcomes::default();
         self.refused = None;
+        self.until = Duration::ZERO;
         self.listened.clear();
     }
 }

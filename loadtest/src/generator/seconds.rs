@@ -7,9 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
 use super::period::Period;
+use super::sight::Sight;
 use crate::measure::process::Sample;
 use crate::measure::second::SecondResult;
 
@@ -20,6 +19,28 @@ pub struct Second {
     pub period: Period,
     /// The server's process at its end, where it is watched.
     pub server: Option<Sample>,
+    /// The generator's own process at its end, where the system tells.
+    pub generator: Option<Sample>,
+    /// What it comes to, beside the second before.
+    pub figures: SecondResult,
+}
+
+impl Second {
+    /// One in which nothing happened.
+    pub fn new() -> Self {
+        Self {
+            period: Period::new(),
+            server: None,
+            generator: None,
+            figures: SecondResult::default(),
+        }
+    }
+}
+
+impl Default for Second {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// The seconds of a run.
@@ -36,13 +57,14 @@ pub(super) struct Seconds {
     pub(super) resident_bytes_max: u64,
     /// Seconds that are not whole, each with how many workers have told it, from the first on.
     begun: VecDeque<(usize, Second)>,
-    last: Option<Sample>,
+    sight: Sight,
     spare: Vec<Second>,
 }
 
 impl Seconds {
-    /// None yet, of so many workers. What went by before `before` is kept apart.
-    pub(super) fn new(workers: usize, before: Option<Duration>) -> Self {
+    /// None yet, of so many workers, with so much warm-up. What went by before `before` is kept
+    /// apart.
+    pub(super) fn new(workers: usize, warm_up: Duration, before: Option<Duration>) -> Self {
         let before_length =
             before.map_or(0, |before| usize::try_from(before.as_secs()).unwrap_or(usize::MAX));
         Self {
@@ -53,30 +75,29 @@ impl Seconds {
             kept: Vec::new(),
             resident_bytes_max: 0,
             begun: VecDeque::new(),
-            last: None,
+            sight: Sight::new(warm_up),
             spare: Vec::new(),
         }
     }
 
-    /// Takes in what a worker tells of a second. `tell` hears of each that is whole by it, with its
-    /// number.
+    /// Takes in what a worker tells of a second. `sample` looks at the server and at the generator;
+    /// `tell` hears of each second that is whole by it, with its number.
     pub(super) fn add(
         &mut self,
         (number, period): (usize, &Period),
-        sample: impl Fn() -> Option<Sample>,
+        sample: impl Fn() -> [Option<Sample>; 2],
         tell: &mut impl FnMut(usize, &Second),
     ) {
         // Each worker tells its seconds in their order, so that no whole one is told of again.
         let Some(place) = number.checked_sub(self.kept.len()) else { return };
         while self.begun.len() <= place {
-            let empty = || Second { period: Period::new(), server: None };
-            self.begun.push_back((0, self.spare.pop().unwrap_or_else(empty)));
+            self.begun.push_back((0, self.spare.pop().unwrap_or_default()));
         }
         let (told, second) = &mut self.begun[place];
         second.period.add(period);
         *told += 1;
         if *told == self.workers {
-            second.server = sample();
+            [second.server, second.generator] = sample();
         }
         while self.begun.front().is_some_and(|(told, _)| *told >= self.workers) {
             self.keep_first(tell);
@@ -92,43 +113,19 @@ impl Seconds {
 
     fn keep_first(&mut self, tell: &mut impl FnMut(usize, &Second)) {
         let Some((_, mut second)) = self.begun.pop_front() else { return };
+        second.figures = self.sight.see(&second.period, [second.server, second.generator]);
         tell(self.kept.len(), &second);
         self.total.follow(&second.period);
-        let last = self.last;
-        self.last = second.server;
         let resident_bytes = second.server.map(|sample| sample.resident_bytes);
         self.resident_bytes_max = self.resident_bytes_max.max(resident_bytes.unwrap_or_default());
-        self.kept.push(figures(&second, last));
+        self.kept.push(std::mem::take(&mut second.figures));
         if self.kept.len() == self.before_length {
             self.before = Some(Box::new(self.total.clone()));
         }
         second.period.clear();
-        second.server = None;
+        (second.server, second.generator) = (None, None);
         self.spare.push(second);
     }
-}
-
-/// What is kept of a second; `last` is how the server was found at the end of the one before.
-fn figures(second: &Second, last: Option<Sample>) -> SecondResult {
-    let response = second.period.latencies.response();
-    let spent = second.server.zip(last).map(|(now, last)| now.cpu.saturating_sub(last.cpu));
-    SecondResult {
-        answered: second.period.outcomes.answered,
-        failed: second.period.outcomes.failures(),
-        p50_us: microseconds(response, 50.0),
-        p99_us: microseconds(response, 99.0),
-        p999_us: microseconds(response, 99.9),
-        max_us: microseconds(response, 100.0),
-        open: second.period.open,
-        opened: second.period.openings.opened,
-        server_cores: spent.map(|spent| spent.as_secs_f64()),
-        server_resident_bytes: second.server.map(|sample| sample.resident_bytes),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn microseconds(histogram: &Histogram<u64>, percentile: f64) -> f64 {
-    if histogram.is_empty() { 0.0 } else { histogram.value_at_percentile(percentile) as f64 / 1e3 }
 }
 
 #[cfg(test)]
@@ -148,14 +145,14 @@ mod tests {
         let mut tell =
             |number, second: &Second| told.push((number, second.period.outcomes.answered));
         for (number, answered) in parts {
-            seconds.add((*number, &period(*answered, 1)), || None, &mut tell);
+            seconds.add((*number, &period(*answered, 1)), || [None, None], &mut tell);
         }
         told
     }
 
     #[test]
     fn a_second_is_told_when_every_worker_has_told_its_part() {
-        let mut seconds = Seconds::new(2, None);
+        let mut seconds = Seconds::new(2, Duration::ZERO, None);
         assert!(told(&mut seconds, &[(0, 1), (1, 10)]).is_empty());
         assert_eq!(told(&mut seconds, &[(0, 2), (1, 20), (2, 5)]), [(0, 3), (1, 30)]);
         let mut rest = Vec::new();
@@ -168,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_in_full_is_used_again_second_by_second() {
-        let mut seconds = Seconds::new(1, None);
+        let mut seconds = Seconds::new(1, Duration::ZERO, None);
         let parts: Vec<(usize, u64)> = (0..100).map(|number| (number, 1)).collect();
         assert_eq!(told(&mut seconds, &parts).len(), 100);
         assert_eq!((seconds.spare.len(), seconds.begun.len()), (1, 0));
@@ -177,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_went_by_before_a_moment_is_kept_apart() {
-        let mut seconds = Seconds::new(1, Some(Duration::from_millis(2_500)));
+        let mut seconds = Seconds::new(1, Duration::ZERO, Some(Duration::from_millis(2_500)));
         told(&mut seconds, &[(0, 1), (1, 2), (2, 4)]);
         assert_eq!(seconds.before.unwrap().outcomes.answered, 3);
     }

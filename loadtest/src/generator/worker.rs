@@ -205,6 +205,7 @@ impl<R: Ring> Worker<R> {
             if self.now >= next || is_over {
                 next = next.after(SECOND);
                 self.tally.period.open = self.open;
+                self.tally.period.until = self.now.since(begin);
                 self.tally.period = tell(std::mem::take(&mut self.tally.period));
             }
             if is_over {

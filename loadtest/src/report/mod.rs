@@ -1,11 +1,16 @@
-//! Results as people read them.
+//! Results as people and other programs read them.
 
 pub mod capacity;
 pub mod check;
 pub mod compare;
+pub mod csv;
 pub mod curve;
+pub mod figure;
+pub mod hlog;
+pub mod html;
 pub mod progress;
 pub mod search;
+pub mod spark;
 pub mod sweep;
 pub mod table;
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::mebibytes;
+use super::figure;
 use super::table::row;
 use crate::result::drift::Tenth;
 use crate::result::{Drift, OpeningsResult, Percentiles, ReadersResult, RunResult};
@@ -36,7 +36,8 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
     if totals.streamed > 0 || plan.calls.iter().any(|call| call.progress) {
         lines.push(format!(
             "streams  {} answers came as streams · {} notices",
-            totals.streamed, totals.notices
+            figure::count(totals.streamed),
+            figure::count(totals.notices)
         ));
     }
     let drift = drift.as_ref().filter(|_| totals.span_s > DRIFT_SECONDS_MIN);
@@ -46,14 +47,14 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
 
 fn connections(openings: &OpeningsResult) -> String {
     let OpeningsResult { opened, refused, unopened, undeleted, .. } = openings;
-    let mut line = format!("opened   {opened} connections");
+    let mut line = format!("opened   {} connections", figure::count(*opened));
     for (kind, count) in refused {
         // Writing to a string does not fail.
-        write!(line, " · refused {kind} {count}").unwrap_or(());
+        write!(line, " · refused {kind} {}", figure::count(*count)).unwrap_or(());
     }
     for (what, count) in [("not back", unopened), ("sessions not deleted", undeleted)] {
         if *count > 0 {
-            write!(line, " · {what} {count}").unwrap_or(());
+            write!(line, " · {what} {}", figure::count(*count)).unwrap_or(());
         }
     }
     line
@@ -61,6 +62,8 @@ fn connections(openings: &OpeningsResult) -> String {
 
 fn slow(readers: &ReadersResult) -> String {
     let ReadersResult { asked, answered, failed, closed, .. } = readers;
+    let [asked, answered, failed, closed] =
+        [asked, answered, failed, closed].map(|count| figure::count(*count));
     format!(
         "slow     {asked} asked · {answered} answers read · {failed} failed · closed by the server \
          {closed} times"
@@ -69,19 +72,19 @@ fn slow(readers: &ReadersResult) -> String {
 
 fn others(readers: &ReadersResult) -> Option<String> {
     let (before, since) = readers.others_before.as_ref().zip(readers.others_since.as_ref())?;
-    let Percentiles { p50_us, p99_us, .. } = before;
-    Some(format!(
-        "others   p50 {p50_us:.1} us, p99 {p99_us:.1} us before · p50 {:.1} us, p99 {:.1} us since",
-        since.p50_us, since.p99_us
-    ))
+    let shown = |percentiles: &Percentiles| {
+        let Percentiles { p50_us, p99_us, .. } = percentiles;
+        format!("p50 {}, p99 {}", figure::duration(*p50_us), figure::duration(*p99_us))
+    };
+    Some(format!("others   {} before · {} since", shown(before), shown(since)))
 }
 
 fn drifted(drift: &Drift) -> String {
     let Drift { first, last } = drift;
     let tenth = |tenth: &Tenth| {
-        let p99 = tenth.p99_us.map_or_else(|| "none".into(), |us| format!("{us:.1} us"));
+        let p99 = tenth.p99_us.map_or_else(|| "none".into(), figure::duration);
         let memory = tenth.server_resident_bytes;
-        let memory = memory.map(|bytes| format!(", server {:.1} MiB", mebibytes(bytes)));
+        let memory = memory.map(|bytes| format!(", server {}", figure::bytes(bytes)));
         format!("p99 {p99}{}", memory.unwrap_or_default())
     };
     format!("drift    first tenth {} · last tenth {}", tenth(first), tenth(last))
@@ -114,7 +117,7 @@ mod tests {
         let readers = ReadersResult { others_before: at(10.0), others_since: at(20.5), ..readers };
         let line = others(&readers).unwrap();
         assert!(
-            line.contains("p99 10.0 us before") && line.contains("p99 20.5 us since"),
+            line.contains("p99 10.0 µs before") && line.contains("p99 20.5 µs since"),
             "{line}"
         );
     }
@@ -124,6 +127,6 @@ mod tests {
         let tenth = |p99_us, bytes| Tenth { p99_us, server_resident_bytes: bytes };
         let drift = Drift { first: tenth(Some(10.0), Some(1 << 20)), last: tenth(None, None) };
         let line = drifted(&drift);
-        assert!(line.contains("p99 10.0 us, server 1.0 MiB · last tenth p99 none"), "{line}");
+        assert!(line.contains("p99 10.0 µs, server 1.00 MiB · last tenth p99 none"), "{line}");
     }
 }

@@ -3,6 +3,7 @@
 //! What it keeps true: all latencies are in microseconds; what was measured during the warm-up is
 //! in no figure; a run that the generator itself spoiled says so before it says anything else.
 
+pub mod distribution;
 pub mod drift;
 pub mod listen;
 pub mod manifest;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use self::distribution::distribution;
 pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
@@ -42,6 +44,13 @@ pub struct RunResult {
     pub service: Percentiles,
     /// How late the generator was.
     pub lag: Percentiles,
+    /// Response times: percentiles with their microseconds, from the shortest to the longest, as
+    /// many as it takes to draw them.
+    #[serde(default)]
+    pub response_distribution: Vec<(f64, f64)>,
+    /// Service times in the same way.
+    #[serde(default)]
+    pub service_distribution: Vec<(f64, f64)>,
     /// What those that listen have heard, where anybody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<ListenResult>,
@@ -167,8 +176,10 @@ impl RunResult {
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
         let awake = total.spun.min(finding.cpu);
+        let own = finding.seconds.iter().filter_map(|second| second.generator_resident_bytes);
         let generator = Cost {
             spun_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
+            resident_bytes_max: own.max().unwrap_or_default(),
             ..cost(finding.cpu.saturating_sub(awake))
         };
         let server = finding
@@ -197,6 +208,8 @@ impl RunResult {
             response,
             service,
             lag,
+            response_distribution: distribution(total.latencies.response()),
+            service_distribution: distribution(total.latencies.service()),
             listen,
             generator,
             server,

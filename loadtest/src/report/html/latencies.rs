@@ -1,0 +1,150 @@
+//! Latency by percentile, and what all plots of latencies have in common: their axis, and the
+//! bounds that the plan sets.
+
+use super::axis::Axis;
+use super::plot::{Bound, Line, Plot, Spot, Table};
+use crate::report::figure;
+use crate::result::{Percentiles, RunResult};
+
+/// Latencies that lie further apart than this have a logarithmic axis.
+const RATIO_LINEAR_MAX: f64 = 20.0;
+
+/// Latency by percentile, where anything was answered.
+pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
+    let response = points(&result.response_distribution, &result.response);
+    let service = points(&result.service_distribution, &result.service);
+    let bounds = bounds(result);
+    let range = extent(response.iter().chain(&service).map(|point| point.1))?;
+    let (least, most) = with_bounds(range, &bounds);
+    #[expect(clippy::cast_precision_loss, reason = "what is drawn")]
+    let x = Axis::nines(result.response.count as f64);
+    let pairs = response.windows(2);
+    let spots = pairs.map(|pair| Spot {
+        from: pair[0].0,
+        to: pair[1].0,
+        text: format!("{} of 100 within {}", percentile(pair[1].0), figure::duration(pair[1].1)),
+    });
+    let Percentiles { p50_us, p99_us, max_us, .. } = result.response;
+    Some(Plot {
+        id: "percentiles",
+        title: "Latency by percentile",
+        caption: format!(
+            "How many percent of the requests were answered within which time{}. Response time \
+             counts from the moment at which a request was meant to leave, service time from the \
+             one at which it left.",
+            scale(least, most)
+        ),
+        description: format!(
+            "Half of the requests were answered within {}, 99 of 100 within {}, all within {}.",
+            figure::duration(p50_us),
+            figure::duration(p99_us),
+            figure::duration(max_us)
+        ),
+        spots: spots.collect(),
+        warm_up: None,
+        bounds,
+        table: percentile_table(result),
+        lines: vec![
+            Line::new("response time", "one", response.iter().map(|(x, y)| (*x, Some(*y)))),
+            Line::new("service time", "two dashed", service.iter().map(|(x, y)| (*x, Some(*y)))),
+        ],
+        x,
+        y: duration_axis(least, most),
+    })
+}
+
+/// The range of latencies with the bounds that the plan sets.
+pub(super) fn with_bounds((least, most): (f64, f64), bounds: &[Bound]) -> (f64, f64) {
+    let places = || bounds.iter().map(|bound| bound.at);
+    (places().fold(least, f64::min), places().fold(most, f64::max))
+}
+
+/// The axis of lengths of time: even, or by logarithms where they lie far apart.
+pub(super) fn duration_axis(least: f64, most: f64) -> Axis {
+    if is_wide(least, most) {
+        Axis::logarithmic(least, most, figure::round_duration)
+    } else {
+        Axis::linear(most, figure::round_duration)
+    }
+}
+
+/// What a caption says of such an axis.
+pub(super) fn scale(least: f64, most: f64) -> &'static str {
+    if is_wide(least, most) { ", on a logarithmic scale" } else { "" }
+}
+
+fn is_wide(least: f64, most: f64) -> bool {
+    least > 0.0 && most / least > RATIO_LINEAR_MAX
+}
+
+/// The bounds of latency that the plan sets and that are near enough to be seen.
+pub(super) fn bounds(result: &RunResult) -> Vec<Bound> {
+    let thresholds = &result.plan.thresholds;
+    let set = [("p50", thresholds.p50), ("p99", thresholds.p99), ("p99.9", thresholds.p999)];
+    let set = set.into_iter().filter_map(|(name, bound)| Some((name, bound?)));
+    let all = set.map(|(name, bound)| Bound {
+        at: bound.duration().as_secs_f64() * 1e6,
+        label: format!("{name} allowed: {bound}"),
+    });
+    let far = result.response.max_us * 100.0;
+    all.filter(|bound| bound.at > result.response.p50_us / 100.0 && bound.at < far).collect()
+}
+
+/// The least above zero and the most.
+pub(super) fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let values = values.filter(|value| *value > 0.0);
+    values.fold(None, |extent: Option<(f64, f64)>, value| {
+        let (least, most) = extent.unwrap_or((value, value));
+        Some((least.min(value), most.max(value)))
+    })
+}
+
+/// The points of a distribution; those of its percentiles where an earlier version kept no more.
+fn points(distribution: &[(f64, f64)], percentiles: &Percentiles) -> Vec<(f64, f64)> {
+    if !distribution.is_empty() {
+        return distribution.to_vec();
+    }
+    let Percentiles { count, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us, .. } = *percentiles;
+    let all = [
+        (50.0, p50_us, 1),
+        (90.0, p90_us, 10),
+        (99.0, p99_us, 100),
+        (99.9, p999_us, 1_000),
+        (99.99, p9999_us, 10_000),
+        (100.0, max_us, 1),
+    ];
+    all.into_iter().filter(|row| row.2 <= count).map(|row| (row.0, row.1)).collect()
+}
+
+/// A percentile with as many nines as it takes.
+fn percentile(percentile: f64) -> String {
+    let places = match 100.0 - percentile {
+        left if left >= 1.0 => 1,
+        left if left >= 0.1 => 2,
+        left if left >= 0.01 => 3,
+        _ => 4,
+    };
+    figure::without_zeros(&format!("{percentile:.places$}")).to_owned()
+}
+
+fn percentile_table(result: &RunResult) -> Table {
+    let columns = [&result.response, &result.service, &result.lag];
+    let row = |name: &str, of: fn(&Percentiles) -> f64| {
+        let values = columns.map(|percentiles| figure::duration(of(percentiles)));
+        std::iter::once(name.to_owned()).chain(values).collect()
+    };
+    Table {
+        head: ["percentile", "response time", "service time", "lag of the generator"]
+            .map(Into::into)
+            .to_vec(),
+        rows: vec![
+            row("50", |all| all.p50_us),
+            row("90", |all| all.p90_us),
+            row("99", |all| all.p99_us),
+            row("99.9", |all| all.p999_us),
+            row("99.99", |all| all.p9999_us),
+            row("longest", |all| all.max_us),
+            row("mean", |all| all.mean_us),
+        ],
+    }
+}

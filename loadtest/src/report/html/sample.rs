@@ -1,0 +1,46 @@
+//! A result for tests: three seconds of a small run.
+
+use serde_json::json;
+
+use crate::result::RunResult;
+
+/// A run of three seconds, the first of them warm-up, with one failure.
+pub(super) fn result() -> RunResult {
+    let percentiles = json!({
+        "count": 199, "mean_us": 120.0, "p50_us": 100.0, "p90_us": 200.0, "p99_us": 400.0,
+        "p999_us": 900.0, "p9999_us": 900.0, "max_us": 900.0,
+    });
+    let second = |at: u32, answered: u32| {
+        json!({
+            "at_s": f64::from(at), "span_s": if at > 1 { 1.0 } else { 0.0 }, "due": answered,
+            "sent": answered, "answered": answered, "failed": 0, "p50_us": 100.0, "p99_us": 400.0,
+            "max_us": 900.0, "lag_p99_us": 40.0,
+            "open": 4, "server_cores": 0.25, "server_resident_bytes": 20_000_000,
+            "generator_cores": 0.5, "generator_resident_bytes": 9_000_000,
+        })
+    };
+    serde_json::from_value(json!({
+        "verdict": { "invalid": [], "missed": [] },
+        "plan": {
+            "target": "http://127.0.0.1:8080/mcp", "connections": 4, "warm_up": "1s",
+            "phase": [{ "rate": 100.0, "span": "2s" }], "thresholds": { "p99": "1ms" },
+        },
+        "manifest": {
+            "version": "0.1.0", "arguments": ["run", "http://127.0.0.1:8080/mcp"],
+            "ended_unix_s": 1_700_000_000, "kernel": "6.18.0", "cpu": "A Processor", "cores": 2,
+            "sysctls": [["net.core.somaxconn", "4096"]], "ring": "io_uring", "workers": 1,
+        },
+        "totals": {
+            "span_s": 2.0, "due": 200, "sent": 200, "answered": 199, "rate": 99.5,
+            "failures": { "rpc_error": 1 }, "failure_ratio": 0.005, "unasked": 0, "opened": 4,
+            "lost": 0, "refused": null,
+        },
+        "response": percentiles, "service": percentiles, "lag": percentiles,
+        "response_distribution": [[0.0, 80.0], [50.0, 100.0], [99.0, 400.0], [100.0, 900.0]],
+        "service_distribution": [[0.0, 70.0], [50.0, 90.0], [99.0, 300.0], [100.0, 800.0]],
+        "generator": { "cpu_us_per_answer": 5.0, "cores": 0.5, "resident_bytes_max": 9_000_000 },
+        "server": { "cpu_us_per_answer": 3.0, "cores": 0.25, "resident_bytes_max": 20_000_000 },
+        "seconds": [second(1, 0), second(2, 100), second(3, 99)],
+    }))
+    .expect("all that a result needs")
+}

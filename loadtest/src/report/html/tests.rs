@@ -1,0 +1,189 @@
+//! The page as a browser reads it.
+
+use html5gum::{Token, Tokenizer};
+
+use super::{page, sample};
+use crate::plan::{CallPlan, Span};
+use crate::result::{Percentiles, RunResult, SecondResult, Totals};
+
+/// Elements that have no end.
+const VOID: [&str; 2] = ["meta", "br"];
+/// Attributes that make a browser load or run something.
+const LOADING: [&str; 9] =
+    ["src", "srcset", "href", "xlink:href", "data", "action", "poster", "background", "formaction"];
+
+/// What a page is made of.
+struct Parsed {
+    elements: Vec<String>,
+    ids: Vec<String>,
+    text: String,
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Reads a page as strictly as it goes: no fault of the tokenizer, every element closed in order,
+/// nothing loaded, nothing run, no id twice.
+fn parse(page: &str) -> Parsed {
+    let mut parsed = Parsed { elements: Vec::new(), ids: Vec::new(), text: String::new() };
+    let mut open: Vec<String> = Vec::new();
+    for token in Tokenizer::new(page).flatten() {
+        match token {
+            Token::StartTag(tag) => {
+                let name = text(&tag.name);
+                assert!(
+                    !["script", "link", "iframe", "img", "object"].contains(&&name[..]),
+                    "{name}"
+                );
+                for (attribute, value) in &tag.attributes {
+                    let attribute = text(attribute);
+                    let value = text(value);
+                    let loads = LOADING.contains(&&attribute[..]) || attribute.starts_with("on");
+                    assert!(!loads, "{name} has {attribute}=\"{value}\"");
+                    assert!(attribute != "style" && !value.contains("url("), "{value}");
+                    if attribute == "id" {
+                        assert!(!parsed.ids.contains(&value), "{value} twice");
+                        parsed.ids.push(value);
+                    }
+                }
+                if !VOID.contains(&&name[..]) {
+                    open.push(name.clone());
+                }
+                parsed.elements.push(name);
+            }
+            Token::EndTag(tag) => {
+                let name = text(&tag.name);
+                assert_eq!(open.pop(), Some(name));
+            }
+            Token::String(bytes) => {
+                let text = text(&bytes);
+                if open.last().is_some_and(|name| name == "style") {
+                    assert!(!text.contains("url(") && !text.contains("@import"));
+                } else {
+                    parsed.text.push_str(&text);
+                }
+            }
+            Token::Doctype(_) => {}
+            Token::Comment(comment) => panic!("a comment: {comment:?}"),
+            Token::Error(error) => panic!("{error:?}"),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    parsed
+}
+
+const PLOTS: [&str; 7] =
+    ["percentiles", "latency", "throughput", "connections", "lag", "cores", "memory"];
+
+#[test]
+fn a_page_is_well_formed_and_has_every_section() {
+    let parsed = parse(&page(&sample::result()));
+    for id in PLOTS.into_iter().chain(["outcomes", "manifest", "plan"]) {
+        assert!(parsed.ids.iter().any(|found| found == id), "{id}");
+    }
+    let count = |name: &str| parsed.elements.iter().filter(|found| *found == name).count();
+    assert_eq!((count("h1"), count("desc"), count("details")), (1, PLOTS.len(), PLOTS.len()));
+    for part in [
+        "http://127.0.0.1:8080/mcp",
+        "PASSED",
+        "2023-11-14 22:13:20 UTC",
+        "A Processor, 2 cores",
+        "net.core.somaxconn",
+        "rpc_error",
+        "p99 allowed: 1ms",
+        "[[phase]]",
+        "19.1 MiB",
+    ] {
+        assert!(parsed.text.contains(part), "{part} is not in {}", parsed.text);
+    }
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let hostile = "</title></svg><script>alert(1)</script>\"'&<img src=x onerror=y>]]>";
+    let mut result = sample::result();
+    result.plan.target = hostile.into();
+    result.totals.refused = Some(hostile.into());
+    result.totals.failures.insert(hostile.into(), 3);
+    result.verdict.invalid = vec![hostile.into()];
+    result.verdict.missed = vec![hostile.into()];
+    result.manifest.arguments = vec![hostile.into()];
+    result.manifest.ring = hostile.into();
+    result.manifest.cpu = hostile.into();
+    result.manifest.sysctls = vec![(hostile.into(), hostile.into())];
+    result.plan.calls = vec![CallPlan::tool(hostile)];
+    let parsed = parse(&page(&result));
+    assert!(parsed.text.matches("<script>alert(1)</script>").count() >= 9, "{}", parsed.text);
+}
+
+#[test]
+fn a_verdict_is_said_in_words_with_its_reasons() {
+    let mut result = sample::result();
+    result.verdict.missed = vec!["p99 2 ms".into()];
+    let text = parse(&page(&result)).text;
+    assert!(text.contains("MISSED") && text.contains("p99 2 ms") && !text.contains("INVALID"));
+    result.verdict.invalid = vec!["late".into()];
+    let text = parse(&page(&result)).text;
+    assert!(text.contains("INVALID") && text.contains("late") && text.contains("p99 2 ms"));
+    (result.verdict.invalid, result.verdict.beyond) = (Vec::new(), vec!["too slow".into()]);
+    let text = parse(&page(&result)).text;
+    assert!(text.contains("INVALID") && text.contains("the server left no room"), "{text}");
+}
+
+#[test]
+fn a_run_without_an_answer_has_a_page() {
+    let mut result = sample::result();
+    result.totals = Totals::default();
+    result.response = Percentiles::default();
+    result.service = Percentiles::default();
+    result.response_distribution.clear();
+    result.service_distribution.clear();
+    result.seconds.clear();
+    result.server = None;
+    let parsed = parse(&page(&result));
+    assert!(PLOTS.iter().all(|id| !parsed.ids.iter().any(|found| found == id)));
+    assert!(parsed.text.contains("Outcomes"));
+}
+
+#[test]
+fn a_result_of_an_earlier_version_is_drawn_from_what_it_has() {
+    let mut value = serde_json::to_value(sample::result()).unwrap();
+    let members = value.as_object_mut().unwrap();
+    members.remove("response_distribution");
+    members.remove("service_distribution");
+    for second in members["seconds"].as_array_mut().unwrap() {
+        let kept = ["answered", "failed", "p50_us", "p99_us", "max_us", "open"];
+        second.as_object_mut().unwrap().retain(|name, _| kept.contains(&&name[..]));
+    }
+    let result: RunResult = serde_json::from_value(value).unwrap();
+    let parsed = parse(&page(&result));
+    for id in ["percentiles", "latency", "throughput", "connections"] {
+        assert!(parsed.ids.iter().any(|found| found == id), "{id}");
+    }
+}
+
+#[test]
+fn values_of_fields_are_not_shown() {
+    let mut result = sample::result();
+    let mut plan = serde_json::to_value(&result.plan).unwrap();
+    plan["fields"] = serde_json::json!([["X-Team", "secret"]]);
+    result.plan = serde_json::from_value(plan).unwrap();
+    let arguments = ["run", "--header", "Authorization: Bearer secret", "--header=X-Key: secret"];
+    result.manifest.arguments = arguments.map(Into::into).to_vec();
+    let text = parse(&page(&result)).text;
+    assert!(!text.contains("secret") && text.contains("X-Team"), "{text}");
+    assert!(text.contains("--header 'Authorization: (hidden)' '--header=X-Key: (hidden)'"));
+}
+
+#[test]
+fn a_long_run_makes_no_long_page() {
+    let mut result = sample::result();
+    let second = result.seconds[1].clone();
+    let at = |at: u32| SecondResult { at_s: f64::from(at), ..second.clone() };
+    result.seconds = (1..=36_000).map(at).collect();
+    result.plan.warm_up = Span::seconds(1);
+    let page = page(&result);
+    assert!(page.len() < 600_000, "{} bytes", page.len());
+    assert!(parse(&page).text.contains("150 seconds"));
+}
