@@ -14,6 +14,7 @@
 //! A rate is that of an idle machine or it is nothing: on a shared one, whoever is kept off its
 //! core for a while lets the server run dry. So the server's share of its core stands beside it,
 //! and the calls that it answers in a second of its own CPU time, which neighbours change far less.
+//! That last one says that both put the same work on the server, not that both drive it as fast.
 //!
 //! Both are held against the counters of the server itself, which it tells at its end. A last line
 //! drives it at half of that rate in an open loop, which wrk does not have.

@@ -58,9 +58,7 @@ mod tests {
         let wish = Wish { connections: 2_000, sources: 1 };
         let text = paragraphs(&review(&machine, wish));
         assert!(text.starts_with("2000 connections from 1 address: they do not fit\n"), "{text}");
-        for part in
-            ["NEEDED     nofile", "here     1024", "costs    ", "--workers 3", "knob-limits"]
-        {
+        for part in ["NEEDED     nofile", "here     1024", "costs    ", "3 shards", "knob-limits"] {
             assert!(text.contains(part), "'{part}' is not in: {text}");
         }
         let few = Wish { connections: 100, sources: 2 };

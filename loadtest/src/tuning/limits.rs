@@ -41,12 +41,11 @@ fn files(machine: &Machine, wish: &Wish) -> Option<Finding> {
         weight: Weight::Needed,
         here: here.to_string(),
         wanted: format!("{wanted} or more"),
-        cost: "connections beyond it cannot be opened, nor accepted by a server with this limit"
-            .into(),
+        cost: "a server with this limit leaves connections beyond it waiting in the kernel".into(),
         remedy: format!(
-            "{first}install tuning/corelane-limits.conf (a service: LimitNOFILE=), or spread them \
-             over rings, each of which has the limit to itself: --workers {rings} here, as many \
-             shards there"
+            "{first}install tuning/corelane-limits.conf (a service: LimitNOFILE=), or give the \
+             server {rings} shards, each ring of which has the limit to itself; the load takes as \
+             many workers by itself"
         ),
         plan: Some(LIMITS_PLAN.into()),
     })

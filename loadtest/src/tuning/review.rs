@@ -325,7 +325,7 @@ mod tests {
             let found = review.findings.iter().find(|finding| finding.knob == knob);
             found.map(|finding| finding.remedy.as_str()).unwrap_or_default()
         };
-        assert!(remedy("nofile").contains("--workers 4"), "{}", remedy("nofile"));
+        assert!(remedy("nofile").contains("4 shards"), "{}", remedy("nofile"));
         assert!(remedy("nofile").contains("fs.nr_open=60064"), "{}", remedy("nofile"));
         assert!(remedy("ports").contains("from 3 addresses"), "{}", remedy("ports"));
     }
