@@ -1,5 +1,6 @@
 //! What can be said to the commands, and the plan that it comes to.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -12,13 +13,14 @@ use corelane_load::target::Era;
 use super::Failure;
 use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
+use super::credentials::CredentialArguments;
 use super::report::ReportArguments;
 use super::server::Server;
 use super::telling::Progress;
 
 /// What names a server.
-const TARGET: &str =
-    "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or ws://HOST[:PORT]/PATH";
+const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or \
+                      ws://HOST[:PORT]/PATH, or with TLS tls://, https:// or wss://";
 
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]
@@ -42,6 +44,8 @@ pub(super) enum Command {
     Capacity(Box<CapacityArguments>),
     /// Show a result that was kept, and make a page or rows of it.
     Report(ReportArguments),
+    /// Look at this machine: what of it differs from the profile in tuning/, and what that costs.
+    Check(CheckArguments),
 }
 
 /// What is asked of which server. Flags go before what a plan says.
@@ -85,13 +89,12 @@ pub(super) struct LoadArguments {
     /// A tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
+    #[command(flatten)]
+    credentials: CredentialArguments,
     /// Streams that listen to the list of tools, which a tool of the demo changes every second;
     /// a plan can say more.
     #[arg(long, value_name = "N")]
     listen: Option<usize>,
-    /// A field of HTTP, such as "Authorization: Bearer …".
-    #[arg(long, value_name = "FIELD")]
-    header: Vec<String>,
     /// Connections a second that are closed and opened again, the oldest first.
     #[arg(long, value_name = "RATE")]
     churn: Option<f64>,
@@ -225,6 +228,20 @@ pub(super) struct SweepArguments {
     pub(super) markdown: bool,
 }
 
+/// What this machine is to bear.
+#[derive(Args, Debug)]
+pub(super) struct CheckArguments {
+    /// Connections to one address of a server, both ends on this machine.
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
+    pub(super) connections: u64,
+    /// Addresses that they come from.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(super) sources: NonZeroU64,
+    /// The same as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 impl LoadArguments {
     /// The plan of a file or of nothing, with what the flags say instead.
     fn plan(&self) -> Result<Plan, Wrong> {
@@ -240,15 +257,10 @@ impl LoadArguments {
         } else if self.bytes.is_some() {
             plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
         }
+        self.credentials.apply(&mut plan)?;
         if let Some(streams) = self.listen {
             let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
             plan.listen = Some(ListenPlan { streams, ..listen });
-        }
-        for field in &self.header {
-            let (name, value) = field
-                .split_once(':')
-                .ok_or_else(|| Wrong(format!("'{field}' is no field: write 'Name: value'")))?;
-            plan.fields.push((name.trim().into(), value.trim().into()));
         }
         if let Some(rate) = self.churn {
             plan.churn = Some(ChurnPlan { rate, ..plan.churn.unwrap_or_default() });

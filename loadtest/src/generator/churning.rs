@@ -137,8 +137,9 @@ impl<R: Ring> Worker<R> {
                 lane.outgoing.extend_from_slice(&words);
                 self.cork(index);
             }
-            // What waits to be sent could not follow the end.
-            Goodbye::Finish if lane.outgoing.is_empty() => {
+            // What waits to be sent could not follow the end. What is encrypted has words of its
+            // own for it, which go with the end of both sides.
+            Goodbye::Finish if lane.outgoing.is_empty() && lane.filter.is_none() => {
                 if let Some(socket) = lane.socket {
                     self.ring.submit(Operation::Finish(socket));
                 }

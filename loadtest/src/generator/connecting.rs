@@ -5,6 +5,7 @@ use std::io;
 use corelane::base::time::Moment;
 use corelane::engine::ring::{Operation, Ring, Socket};
 
+use super::crew::ADVICE;
 use super::job::Route;
 use super::lane::State;
 use super::worker::Worker;
@@ -72,8 +73,8 @@ impl<R: Ring> Worker<R> {
             Ok(socket) => socket,
             Err(error) => {
                 self.connecting -= 1;
-                return self
-                    .refuse(index, Refused { failure: Failure::Connect, said: error.to_string() });
+                let said = format!("{error}; {ADVICE}");
+                return self.refuse(index, Refused { failure: Failure::Connect, said });
             }
         };
         if self.places.len() <= socket.index() {
@@ -81,13 +82,22 @@ impl<R: Ring> Worker<R> {
         }
         self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
         self.ring.submit(Operation::Receive(socket));
-        let opening = Opening::new(&self.job.speech);
-        let progress = opening.begin(&self.job.speech);
         let lane = &mut self.lanes[index];
         lane.socket = Some(socket);
         lane.is_leaving = false;
-        lane.state = State::Opening(Box::new(opening));
-        self.proceed(index, progress);
+        lane.state = State::Opening(Box::new(Opening::new(&self.job.speech)));
+        if self.job.tls.is_some() {
+            return self.begin_handshake(index);
+        }
+        self.begin_dialogue(index);
+    }
+
+    /// Nothing is between a lane and its server any more: the first words are said.
+    pub(super) fn begin_dialogue(&mut self, index: usize) {
+        if let State::Opening(opening) = &self.lanes[index].state {
+            let progress = opening.begin(&self.job.speech);
+            self.proceed(index, progress);
+        }
     }
 
     /// Bytes have come for a lane that is being opened.
@@ -162,8 +172,8 @@ impl<R: Ring> Worker<R> {
             State::Parting(_) => self.open -= 1,
             opening @ State::Opening(_) => {
                 lane.state = opening;
-                let said = "the server closed the connection".into();
-                return self.break_off(index, Refused { failure: Failure::Closed, said });
+                let refused = lane.cut_off();
+                return self.break_off(index, refused);
             }
             // Without a socket there is nothing to close.
             other @ (State::Away { .. } | State::Connecting) => {
@@ -188,6 +198,7 @@ impl<R: Ring> Worker<R> {
         let lane = &mut self.lanes[index];
         lane.outgoing = Vec::new();
         if let Some(socket) = lane.socket {
+            self.take_leave(index, socket);
             self.ring.submit(Operation::Close(socket));
         }
     }
@@ -216,8 +227,15 @@ impl<R: Ring> Worker<R> {
     }
 
     fn note_refusal(&mut self, refused: Refused) {
+        self.tally.period.openings.refuse(refused.failure);
+        self.tell(refused);
+    }
+
+    /// Keeps why a connection did not open, or what broke one.
+    pub(super) fn tell(&mut self, refused: Refused) {
         let Refused { failure, said } = refused;
-        self.tally.period.openings.refuse(failure);
+        let fields = &self.job.speech.fields;
+        let said = fields.iter().fold(said, |said, field| field.conceal(said));
         self.tally.period.refused = Some(format!("{failure}: {said}"));
     }
 
@@ -253,8 +271,8 @@ impl<R: Ring> Worker<R> {
                 }
                 State::Listening(_) => self.sweep_listening(index),
                 State::Opening(_) if now.since(lane.began) > self.job.limits.connect_max => {
-                    let said = "it said nothing in time".into();
-                    self.break_off(index, Refused { failure: Failure::Timeout, said });
+                    let refused = lane.given_up();
+                    self.break_off(index, refused);
                 }
                 State::Parting(_) if is_late => self.part(index, false),
                 _ => {}

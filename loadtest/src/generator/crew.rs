@@ -25,9 +25,13 @@ use crate::measure::fanout::{Gathering, Publication};
 use crate::measure::process::Process;
 use crate::measure::second::SecondResult;
 use crate::schedule::Share;
+use crate::wire::trust::TlsClient;
 
 /// From the moment at which all connections are open to the first request.
 const START_AFTER: Duration = Duration::from_millis(50);
+
+/// What to do about a server that is not there.
+pub(super) const ADVICE: &str = "start the server, or correct the address";
 
 /// What a run has seen.
 #[derive(Clone, Debug)]
@@ -59,6 +63,9 @@ pub struct Finding {
     /// Threads that drove it: as many as were asked for, or more where a ring of each could not
     /// hold its share of the connections.
     pub workers: u32,
+    /// What was agreed on in the first handshake of TLS, and how certificates were checked, where
+    /// the target is encrypted.
+    pub tls: Option<String>,
 }
 
 /// Why a run came to nothing.
@@ -68,7 +75,7 @@ pub enum Fruitless {
     #[error("the load could not start: {0}")]
     Start(#[from] io::Error),
     /// No connection came about.
-    #[error("no connection could be opened: {0}; start the server, or correct the address")]
+    #[error("no connection could be opened: {0}")]
     Unreachable(String),
     /// There are more connections than files, and no ring that needs none for them.
     #[error(
@@ -152,7 +159,8 @@ pub fn run(
         crew.threads.push(thread.spawn(move || post.work())?);
     }
     drop(reports);
-    crew.collect(&job, clock, watched, tell)
+    let finding = crew.collect(&job, clock, watched, tell)?;
+    Ok(Finding { tls: job.tls.as_ref().map(TlsClient::describe), ..finding })
 }
 
 /// On how many cores the workers are.
@@ -307,6 +315,7 @@ impl Crew {
             publications: gathering.finish(),
             ring,
             workers,
+            tls: None,
         })
     }
 
@@ -325,7 +334,7 @@ impl Crew {
                 _ => return Err(Fruitless::Failed),
             }
         }
-        let why = || why.unwrap_or_else(|| "nothing answered in time".into());
+        let why = || why.unwrap_or_else(|| format!("nothing answered in time: {ADVICE}"));
         if opened == 0 {
             return Err(Fruitless::Unreachable(why()));
         }

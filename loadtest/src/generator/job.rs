@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::dialogue::{Call, Speech, Subscription};
 use crate::schedule::{Pace, Profile, Storm};
+use crate::wire::trust::TlsClient;
 
 /// When requests leave.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +155,8 @@ pub struct Readers {
 pub struct Job {
     /// How the server is spoken to.
     pub speech: Speech,
+    /// How it is encrypted, where it is.
+    pub tls: Option<TlsClient>,
     /// Where it listens; connections take these in turn.
     pub addresses: Vec<SocketAddr>,
     /// Where connections come from, and how fast they are opened.

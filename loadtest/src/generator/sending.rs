@@ -135,12 +135,15 @@ impl<R: Ring> Worker<R> {
         for index in corked.drain(..) {
             let lane = &mut self.lanes[index as usize];
             lane.is_corked = false;
-            if lane.is_sending || lane.outgoing.is_empty() {
+            if lane.is_sending || !lane.owes() {
                 continue;
             }
             let Some(socket) = lane.socket else { continue };
             lane.is_sending = true;
-            let buffer = std::mem::take(&mut lane.outgoing);
+            let mut buffer = std::mem::take(&mut lane.outgoing);
+            if lane.filter.is_some() && !self.seal(index as usize, &mut buffer) {
+                continue;
+            }
             self.ring.submit(Operation::Send { socket, buffer, from: 0 });
         }
         self.corked = corked;
@@ -158,7 +161,7 @@ impl<R: Ring> Worker<R> {
         if !is_well {
             return self.end(index, Failure::Closed);
         }
-        if !self.lanes[index].outgoing.is_empty() {
+        if self.lanes[index].owes() {
             self.cork(index);
         }
     }

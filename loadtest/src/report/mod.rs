@@ -1,6 +1,7 @@
 //! Results as people and other programs read them.
 
 pub mod capacity;
+pub mod check;
 pub mod compare;
 pub mod csv;
 pub mod curve;

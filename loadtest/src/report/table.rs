@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{figure, scenes};
 use crate::result::listen::Spread;
-use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals};
+use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals, Verdict};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -23,15 +23,10 @@ pub fn table(result: &RunResult) -> String {
         plan.depth,
         totals.span_s
     ));
-    for why in &verdict.invalid {
-        line(format!("INVALID  {why}"));
+    if let Some(tls) = &result.manifest.tls {
+        line(tls.clone());
     }
-    for why in &verdict.beyond {
-        line(format!("BEYOND   {why}"));
-    }
-    for why in &verdict.missed {
-        line(format!("MISSED   {why}"));
-    }
+    judged(verdict).for_each(&mut line);
     line(format!(
         "requests {} due · {} sent · {} answered · {}/s",
         figure::count(totals.due),
@@ -48,6 +43,9 @@ pub fn table(result: &RunResult) -> String {
     if totals.lost > 0 {
         line(format!("lost     {} connections", figure::count(totals.lost)));
     }
+    if let Some(why) = &totals.refused {
+        line(format!("refused  {why}"));
+    }
     for scene in scenes::lines(result) {
         line(scene);
     }
@@ -59,11 +57,7 @@ pub fn table(result: &RunResult) -> String {
     for row in scenes::rows(result) {
         line(row);
     }
-    if let Some(listen) = &result.listen {
-        for text in listening(listen) {
-            line(text);
-        }
-    }
+    result.listen.iter().flat_map(listening).for_each(&mut line);
     line(String::new());
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {
@@ -101,6 +95,13 @@ pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];
     let values = values.map(|us| if *count > 0 { figure::duration(*us) } else { "–".into() });
     format!("{name:<8}{}", values.map(|value| format!("{value:>10}")).concat())
+}
+
+/// A line for each that speaks against the run.
+fn judged(verdict: &Verdict) -> impl Iterator<Item = String> {
+    let Verdict { invalid, beyond, missed } = verdict;
+    let all = [("INVALID ", invalid), ("BEYOND  ", beyond), ("MISSED  ", missed)];
+    all.into_iter().flat_map(|(word, whys)| whys.iter().map(move |why| format!("{word} {why}")))
 }
 
 /// Two lines: who heard of publications, and when.
@@ -147,7 +148,7 @@ fn cost(name: &str, cost: &Cost) -> String {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::result::{Manifest, Verdict};
+    use crate::result::Manifest;
 
     fn result() -> RunResult {
         serde_json::from_value(serde_json::json!({

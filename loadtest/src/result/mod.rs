@@ -103,7 +103,7 @@ pub struct Totals {
     pub opening_s: f64,
     /// Connections that ended without our doing.
     pub lost: u64,
-    /// Why the last connection that did not open did not.
+    /// Why the last connection that did not open did not, or what broke the encryption of one.
     pub refused: Option<String>,
 }
 
