@@ -56,7 +56,11 @@ fn run(target: &str, flags: &[&str]) -> Ended {
 /// Runs it within this environment.
 fn run_within(target: &str, flags: &[&str], environment: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
-    command.args(["run", target]).args(SHORT).args(flags).envs(environment.iter().copied());
+    command
+        .args(["run", "--quiet", target])
+        .args(SHORT)
+        .args(flags)
+        .envs(environment.iter().copied());
     let output = command.env_remove("SSL_CERT_DIR").output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))

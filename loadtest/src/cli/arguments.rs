@@ -42,10 +42,10 @@ pub(super) enum Command {
     Compare(Box<CompareArguments>),
     /// Say from results at several sizes what a target needs: cores, memory, machines.
     Capacity(Box<CapacityArguments>),
-    /// Look at this machine: what of it differs from the profile in tuning/, and what that costs.
-    Check(CheckArguments),
     /// Show a result that was kept, and make a page or rows of it.
     Report(ReportArguments),
+    /// Look at this machine: what of it differs from the profile in tuning/, and what that costs.
+    Check(CheckArguments),
 }
 
 /// What is asked of which server. Flags go before what a plan says.

@@ -56,8 +56,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Capacity(arguments) => capacity::capacity(&arguments),
-        Command::Check(arguments) => check::check(&arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
     };
     match ended {
         Ok(status) => status,
