@@ -36,6 +36,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job
         calls: vec![(Call::echo(&speech, 32), 1)],
         speech,
         addresses: vec![address],
+        program: None,
         connect: Connecting::default(),
         connections: 4,
         depth: 2,

@@ -138,8 +138,9 @@ impl<R: Ring> Worker<R> {
                 self.cork(index);
             }
             // What waits to be sent could not follow the end.
-            Goodbye::Finish if lane.outgoing.is_empty() => {
-                if let Some(socket) = lane.socket {
+            // A pipe has no halves: its program hears the end when both are closed.
+            Goodbye::Finish if lane.outgoing.is_empty() && lane.hears == lane.says => {
+                if let Some(socket) = lane.says {
                     self.ring.submit(Operation::Finish(socket));
                 }
             }

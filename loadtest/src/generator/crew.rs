@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::num::{NonZero, NonZeroU64};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -19,10 +20,13 @@ use corelane::engine::ring::{Ring, RingOptions};
 use super::job::Job;
 use super::period::Period;
 use super::seconds::{Second, Seconds};
+use super::spawning::Spawning;
 use super::staffing::{Staff, sizes};
 use super::worker::Worker;
+use crate::children::Keeper;
 use crate::measure::fanout::{Gathering, Publication};
-use crate::measure::process::Process;
+use crate::measure::group::{Group, Programs};
+use crate::measure::process::{Process, Sample};
 use crate::measure::second::SecondResult;
 use crate::schedule::Share;
 
@@ -44,6 +48,8 @@ pub struct Finding {
     pub cpu: Duration,
     /// CPU time of the server's process in the same time, where it is watched.
     pub server_cpu: Option<Duration>,
+    /// What became of the programs that were started, where connections are processes.
+    pub programs: Option<Programs>,
     /// Connections that were open when the first request left.
     pub opened: u64,
     /// How long opening them took, from the start of the workers on.
@@ -87,6 +93,9 @@ pub enum Fruitless {
     /// Connections opened, and nobody was let listen.
     #[error("no stream could be opened: {0}; name something that this server lets listen to")]
     Unheard(String),
+    /// No program came up.
+    #[error("the program did not come up: {0}; correct the command")]
+    Unstarted(String),
     /// A worker has ended before its time.
     #[error("a worker of the load has failed")]
     Failed,
@@ -111,8 +120,8 @@ enum Order {
 }
 
 /// Does a job with so many workers, or with more where so many connections take more, pinned to
-/// these cores in turn where any are named. `watched` is the server's process; `tell` hears of each
-/// second when it is over.
+/// these cores in turn where any are named. `watched` is the server's process; without one, programs
+/// that the job starts are watched themselves. `tell` hears of each second when it is over.
 ///
 /// # Errors
 ///
@@ -135,9 +144,13 @@ pub fn run(
     }
     let (reports, heard) = channel();
     let mut crew = Crew { orders: Vec::new(), heard, threads: Vec::new() };
+    let group = job.program.as_ref().map(|_| Arc::new(Group::default()));
     for worker in 0..workers {
         let (orders, ordered) = channel();
         crew.orders.push(orders);
+        // Made here, where no thread is pinned: its children run on all cores.
+        let keeper = job.program.clone().zip(group.clone());
+        let keeper = keeper.map(|(program, group)| Keeper::new(program, group)).transpose()?;
         let post = Post {
             job: job.clone(),
             share: Share { worker, workers },
@@ -147,12 +160,24 @@ pub fn run(
             core: cores.get(worker as usize % cores.len().max(1)).copied(),
             reports: reports.clone(),
             ordered,
+            keeper,
         };
         let thread = thread::Builder::new().name(format!("load-{worker}"));
         crew.threads.push(thread.spawn(move || post.work())?);
     }
     drop(reports);
-    crew.collect(&job, clock, watched, tell)
+    let look = || match (watched, &group) {
+        (None, Some(group)) => Some(group.sample()),
+        (watched, _) => watched.and_then(Process::sample),
+    };
+    let found = crew.collect(&job, clock, look, tell);
+    // Programs that were started have ended before anybody hears what came of the run.
+    let is_well = (found.is_err() && group.is_none()) || crew.dismiss();
+    match found {
+        Ok(_) if !is_well => Err(Fruitless::Failed),
+        Err(Fruitless::Unreachable(why)) if group.is_some() => Err(Fruitless::Unstarted(why)),
+        found => Ok(Finding { programs: group.map(|group| group.programs()), ..found? }),
+    }
 }
 
 /// On how many cores the workers are.
@@ -175,6 +200,7 @@ struct Post {
     core: Option<usize>,
     reports: Sender<(u32, Report)>,
     ordered: Receiver<Order>,
+    keeper: Option<Keeper>,
 }
 
 impl Post {
@@ -185,6 +211,7 @@ impl Post {
         // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
         let options = sizes(self.job.connections_all(), self.share.workers, self.files);
+        let options = if self.keeper.is_some() { over_pipes(&options, self.files) } else { options };
         #[cfg(target_os = "linux")]
         match UringRing::new(&options, self.clock) {
             Ok(ring) => return self.drive(ring),
@@ -197,9 +224,11 @@ impl Post {
         }
     }
 
-    fn drive<R: Ring>(self, ring: R) {
+    fn drive<R: Ring>(mut self, ring: R) {
         let described = ring.describe();
+        let waker = ring.waker();
         let mut worker = Worker::new(ring, self.job.clone(), self.share);
+        worker.spawning = self.keeper.take().map(|keeper| Spawning::new(keeper, waker));
         let (open, refused) = worker.connect();
         let listening = worker.listening();
         self.report(Report::Connected { open, listening, refused, ring: described });
@@ -213,6 +242,9 @@ impl Post {
                 _ => Box::default(),
             }
         });
+        // The server is looked at once more, with all that was open, before anything closes.
+        drop(self.reports);
+        while self.ordered.recv().is_ok() {}
     }
 
     /// Tells the collector; where that has gone nobody wants to know.
@@ -240,6 +272,19 @@ const fn has_uring(_clock: Clock) -> bool {
     false
 }
 
+/// A ring with two ends for each connection, and larger buffers: a pipe is read once at a time, so
+/// that each read has to take as much as a pipe holds. Fewer of them, so as to stay in the caches.
+fn over_pipes(options: &RingOptions, files: u32) -> RingOptions {
+    let sockets_max = options.sockets_max.saturating_mul(2).min(files);
+    let receive_buffers = (options.sockets_max / 8).next_power_of_two().clamp(8, 256);
+    RingOptions {
+        sockets_max,
+        receive_buffers: u16::try_from(receive_buffers).unwrap_or(u16::MAX),
+        receive_buffer_bytes: 64 * 1_024,
+        ..*options
+    }
+}
+
 /// Keeps the calling thread on a core, where the system lets it.
 fn pin(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
@@ -256,10 +301,10 @@ struct Crew {
 
 impl Crew {
     fn collect(
-        self,
+        &mut self,
         job: &Job,
         clock: Clock,
-        watched: Option<&Process>,
+        look: impl Fn() -> Option<Sample>,
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
         let started = clock.now();
@@ -269,28 +314,24 @@ impl Crew {
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
-        let server_cpu = || watched.and_then(Process::sample).map(|sample| sample.cpu);
-        let (cpu_before, server_before) = (Process::own_cpu(), server_cpu());
+        let (cpu_before, server_before) = (Process::own_cpu(), look().map(|sample| sample.cpu));
         // Ends with the last report: closing the connections is none of the load's cost.
         let (mut cpu_after, mut server_after) = (cpu_before, server_before);
         let before = job.readers.map(|readers| readers.at).filter(|at| *at > job.warm_up);
         let mut seconds = Seconds::new(self.orders.len(), before);
-        let sample = || watched.and_then(Process::sample);
         let mut gathering = Gathering::default();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
-            (cpu_after, server_after) = (Process::own_cpu(), server_cpu());
+            let server = look();
+            (cpu_after, server_after) = (Process::own_cpu(), server.map(|sample| sample.cpu));
             gathering.add(&mut period.listened.reaches, self.orders.len());
-            seconds.add((second, &period), sample, &mut tell);
+            seconds.add((second, &period), || server, &mut tell);
             period.clear();
             if let Some(order) = self.orders.get(worker as usize) {
                 drop(order.send(Order::Empty(period)));
             }
         }
         let workers = u32::try_from(self.orders.len()).unwrap_or(u32::MAX);
-        if !self.threads.into_iter().map(JoinHandle::join).all(|joined| joined.is_ok()) {
-            return Err(Fruitless::Failed);
-        }
         seconds.finish(&mut tell);
         let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
         Ok(Finding {
@@ -300,6 +341,7 @@ impl Crew {
             resident_bytes_max: seconds.resident_bytes_max,
             cpu: spent((cpu_before, cpu_after)),
             server_cpu: server_before.zip(server_after).map(spent),
+            programs: None,
             opened,
             opening,
             sources: job.connect.sources.clone(),
@@ -308,6 +350,13 @@ impl Crew {
             ring,
             workers,
         })
+    }
+
+    /// Has every worker close what it has, and waits for that; whether all of them ended well.
+    fn dismiss(&mut self) -> bool {
+        self.orders.clear();
+        let joined: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        joined.iter().all(Result::is_ok)
     }
 
     /// Waits until every worker has opened what it could; how many connections that are.

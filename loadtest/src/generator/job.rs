@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use crate::children::Program;
 use crate::dialogue::{Call, Speech, Subscription};
 use crate::schedule::{Pace, Profile, Storm};
 
@@ -154,8 +155,10 @@ pub struct Readers {
 pub struct Job {
     /// How the server is spoken to.
     pub speech: Speech,
-    /// Where it listens; connections take these in turn.
+    /// Where it listens; connections take these in turn. Without an address there is a program.
     pub addresses: Vec<SocketAddr>,
+    /// The program that each connection is a process of, instead of an address.
+    pub program: Option<Program>,
     /// Where connections come from, and how fast they are opened.
     pub connect: Connecting,
     /// The kinds of requests with their weights.

@@ -30,6 +30,7 @@ mod connecting;
 mod listening;
 mod sending;
 mod slowing;
+mod spawning;
 
 pub mod seconds;
 

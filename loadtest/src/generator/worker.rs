@@ -18,6 +18,7 @@ use super::lane::{Lane, State};
 use super::listening::Audience;
 use super::pacing::Pacing;
 use super::period::{Period, Tally};
+use super::spawning::Spawning;
 use crate::dialogue::{Calls, Event, judge};
 use crate::measure::outcome::Failure;
 use crate::schedule::{Arrivals, Share};
@@ -72,6 +73,8 @@ pub(super) struct Worker<R> {
     pub(super) tally: Tally,
     /// Those that listen, where anybody does.
     pub(super) audience: Option<Audience>,
+    /// Where connections are processes.
+    pub(super) spawning: Option<Spawning>,
     completions: Vec<Completion>,
 }
 
@@ -129,6 +132,7 @@ impl<R: Ring> Worker<R> {
             sweep_at: 0,
             tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN, publishing },
             audience,
+            spawning: None,
             completions: Vec::with_capacity(1_024),
             job,
         }
@@ -138,7 +142,7 @@ impl<R: Ring> Worker<R> {
     /// many are, and why the last that is not is not.
     pub(super) fn connect(&mut self) -> (u64, Option<String>) {
         let deadline = self.now.after(self.job.limits.connect_max);
-        while self.open < self.lanes.len() as u64 && self.now < deadline {
+        while self.open + self.given_up() < self.lanes.len() as u64 && self.now < deadline {
             self.turn(deadline);
         }
         (self.open, self.tally.period.refused.take())
@@ -167,6 +171,7 @@ impl<R: Ring> Worker<R> {
         self.tally.period.clear();
         self.tally.period.openings = openings;
         self.stage = Stage::Driving;
+        self.try_again();
         if let Some(churning) = &mut self.churning {
             churning.begin(&self.job, self.share, begin);
         }
@@ -259,6 +264,9 @@ impl<R: Ring> Worker<R> {
         if self.churning.is_some() {
             self.churn();
         }
+        if self.spawning.is_some() {
+            self.hear_keeper();
+        }
         self.has_more = self.send_due();
         self.publish_due();
         if is_quiet && self.corked.is_empty() && patience == Patience::None {
@@ -302,7 +310,7 @@ impl<R: Ring> Worker<R> {
         match completion {
             Completion::Received { socket, lease } => self.receive(socket, lease),
             Completion::Sent { socket, buffer, result } => {
-                self.sent(socket, buffer, result.is_ok());
+                self.sent(socket, buffer, result);
             }
             Completion::Connected { token, result } => self.connected(token, result),
             Completion::Ended { socket, .. } => {

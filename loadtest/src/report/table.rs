@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{mebibytes, scenes};
+use crate::measure::group::Programs;
 use crate::result::listen::Spread;
 use crate::result::{Cost, ListenResult, Percentiles, RunResult};
 
@@ -55,7 +56,8 @@ pub fn table(result: &RunResult) -> String {
         line(format!("opened   {} connections in {:.2} s{from}", totals.opened, totals.opening_s));
     }
     if totals.lost > 0 {
-        line(format!("lost     {} connections", totals.lost));
+        let why = totals.refused.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        line(format!("lost     {} connections{why}", totals.lost));
     }
     for scene in scenes::lines(result) {
         line(scene);
@@ -77,6 +79,15 @@ pub fn table(result: &RunResult) -> String {
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {
         line(cost("server", server));
+    }
+    if let Some(Programs { started, terminated, killed }) = result.programs {
+        let mut pressed = String::new();
+        for (count, how) in [(terminated, "terminated"), (killed, "killed")] {
+            if count > 0 {
+                write!(pressed, " · {count} had to be {how}").unwrap_or(());
+            }
+        }
+        line(format!("programs  {started} started{pressed}"));
     }
     out
 }
