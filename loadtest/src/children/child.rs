@@ -154,10 +154,15 @@ impl Child {
             Some((Step::Asked, status)) => format!("the program ended ({status})"),
             _ => "the program closed its standard output and did not end".into(),
         };
-        match self.tail.words() {
+        match self.words() {
             Some(words) => format!("{ended}: {words}"),
             None => ended,
         }
+    }
+
+    /// What it said last on its standard error, where it said anything.
+    pub(super) fn words(&self) -> Option<String> {
+        self.tail.words()
     }
 
     /// Its standard error, while that is open.

@@ -37,7 +37,7 @@ pub struct Keeper {
     orders: Option<Sender<Order>>,
     /// Each byte ends a wait of the thread; so does its end.
     bell: Option<PipeWriter>,
-    news: Receiver<News>,
+    news: Option<Receiver<News>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -64,7 +64,7 @@ impl Keeper {
         };
         let thread = thread::Builder::new().name("load-children".into());
         let thread = Some(thread.spawn(move || nursery.work())?);
-        Ok(Self { orders: Some(orders), bell: Some(bell), news, thread })
+        Ok(Self { orders: Some(orders), bell: Some(bell), news: Some(news), thread })
     }
 
     /// Has a ring woken whenever there are news.
@@ -84,7 +84,7 @@ impl Keeper {
 
     /// The next news, where there are any.
     pub fn news(&self) -> Option<News> {
-        self.news.try_recv().ok()
+        self.news.as_ref()?.try_recv().ok()
     }
 
     fn order(&self, order: Order) {
@@ -100,6 +100,8 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.orders = None;
         self.bell = None;
+        // News that nobody has taken hold pipes of children, who would wait for their end.
+        self.news = None;
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -180,6 +182,9 @@ impl Nursery {
                 Step::Killed => self.group.note_killed(),
             }
             let why = child.last_words();
+            if let Some(words) = child.words() {
+                self.group.note_words(words);
+            }
             self.spread(News::Ended { lane: child.lane, why });
         }
     }

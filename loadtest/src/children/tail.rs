@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(tail.words(), None);
         tail.push(b"one\ntwo\n\nthr");
         tail.push(b"ee\n  \x1b[31mfour\n\n");
-        assert_eq!(tail.words().unwrap(), "two | three | [31mfour");
+        assert_eq!(tail.words().unwrap(), "two | three |  [31mfour");
     }
 
     #[test]

@@ -175,7 +175,11 @@ pub fn run(
     let is_well = (found.is_err() && group.is_none()) || crew.dismiss();
     match found {
         Ok(_) if !is_well => Err(Fruitless::Failed),
-        Err(Fruitless::Unreachable(why)) if group.is_some() => Err(Fruitless::Unstarted(why)),
+        Err(Fruitless::Unreachable(why)) if let Some(group) = &group => {
+            let words = group.words().filter(|words| !why.contains(words.as_str()));
+            let words = words.map_or_else(String::new, |words| format!("; it said: {words}"));
+            Err(Fruitless::Unstarted(why + &words))
+        }
         found => Ok(Finding { programs: group.map(|group| group.programs()), ..found? }),
     }
 }
@@ -299,6 +303,18 @@ struct Crew {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What came about before the first request.
+struct Gathered {
+    /// Connections that are open.
+    opened: u64,
+    /// Streams that listen.
+    listening: u64,
+    /// Over which ring.
+    ring: String,
+    /// Why another did not open.
+    refused: Option<String>,
+}
+
 impl Crew {
     fn collect(
         &mut self,
@@ -308,7 +324,7 @@ impl Crew {
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
         let started = clock.now();
-        let (opened, listening, ring) = self.gather(job.listen.is_some())?;
+        let Gathered { opened, listening, ring, refused } = self.gather(job.listen.is_some())?;
         let now = clock.now();
         let (opening, begin) = (now.since(started), now.after(START_AFTER));
         for order in &self.orders {
@@ -333,6 +349,8 @@ impl Crew {
         }
         let workers = u32::try_from(self.orders.len()).unwrap_or(u32::MAX);
         seconds.finish(&mut tell);
+        // What was told later says more.
+        seconds.total.refused = seconds.total.refused.or(refused);
         let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
         Ok(Finding {
             total: seconds.total,
@@ -359,8 +377,8 @@ impl Crew {
         joined.iter().all(Result::is_ok)
     }
 
-    /// Waits until every worker has opened what it could; how many connections that are.
-    fn gather(&self, is_listening: bool) -> Result<(u64, u64, String), Fruitless> {
+    /// Waits until every worker has opened what it could.
+    fn gather(&self, is_listening: bool) -> Result<Gathered, Fruitless> {
         let (mut opened, mut streams, mut ring, mut why) = (0, 0, String::new(), None);
         for _ in &self.orders {
             match self.heard.recv() {
@@ -374,6 +392,7 @@ impl Crew {
                 _ => return Err(Fruitless::Failed),
             }
         }
+        let refused = why.clone();
         let why = || why.unwrap_or_else(|| "nothing answered in time".into());
         if opened == 0 {
             return Err(Fruitless::Unreachable(why()));
@@ -381,6 +400,6 @@ impl Crew {
         if is_listening && streams == 0 {
             return Err(Fruitless::Unheard(why()));
         }
-        Ok((opened, streams, ring))
+        Ok(Gathered { opened, listening: streams, ring, refused })
     }
 }

@@ -30,6 +30,7 @@ struct State {
     left: Duration,
     /// The most CPU time that was told.
     told: Duration,
+    words: Option<String>,
     programs: Programs,
 }
 
@@ -69,6 +70,16 @@ impl Group {
     /// A process had to be killed.
     pub fn note_killed(&self) {
         self.state().programs.killed += 1;
+    }
+
+    /// A process that has ended had said this last.
+    pub fn note_words(&self, words: String) {
+        self.state().words = Some(words);
+    }
+
+    /// What the last of those that have ended had said, where any of them said anything.
+    pub fn words(&self) -> Option<String> {
+        self.state().words.clone()
     }
 
     /// What became of all of them so far.
