@@ -145,7 +145,8 @@ impl<R: Ring> Worker<R> {
         while self.open + self.given_up() < self.lanes.len() as u64 && self.now < deadline {
             self.turn(deadline);
         }
-        (self.open, self.tally.period.refused.take())
+        let refused = self.tally.period.refused.take();
+        (self.open, refused.filter(|_| self.open < self.lanes.len() as u64))
     }
 
     /// Streams that are open.
