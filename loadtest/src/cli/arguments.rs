@@ -17,7 +17,7 @@ use super::server::Server;
 
 /// What names a server.
 const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
-    ws://HOST[:PORT]/PATH or \"stdio:PROGRAM ARGUMENT…\", which is started once for each connection";
+    ws://HOST[:PORT]/PATH or \"stdio:PROGRAM ARGUMENT…\", started once for each connection";
 
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]

@@ -14,7 +14,7 @@
 //!
 //! A program that was just started takes its time until it reads: `server/discover`, which every
 //! modern server must answer, tells when it does, so that no request waits for the start of its
-//! server. Whatever the answer is, it is a sign of life; what the server is worth the requests tell.
+//! server. Whatever the answer is, it is a sign of life; what a server is worth the requests tell.
 
 use httparse::{EMPTY_HEADER, Header, Status};
 
@@ -313,11 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn a_modern_program_is_open_when_it_answers_whatever_it_answers() {
+        let error = "{\"id\":0,\"error\":{\"code\":-32601}}\n".to_owned();
+        for answer in [format!("{AGREED}\nmore"), error + "more"] {
+            let (opening, sent) = open(&speech(Transport::Stdio, Era::Modern), &[&answer]).unwrap();
+            assert!(sent.contains("\"id\":0,\"method\":\"server/discover\""), "{sent}");
+            assert!(sent.contains("2026-07-28") && sent.lines().count() == 1, "{sent}");
+            assert_eq!(opening.finish().1, b"more");
+        }
+    }
+
+    #[test]
     fn a_legacy_connection_over_lines_shakes_hands() {
         let answer = format!("{{\"method\":\"notifications/message\"}}\n{AGREED}\nmore");
-        let (opening, sent) = open(&speech(Transport::Tcp, Era::Legacy), &[&answer]).unwrap();
-        assert!(sent.contains("\"initialize\"") && sent.ends_with("initialized\"}\n"), "{sent}");
-        assert_eq!(opening.finish().1, b"more");
+        for transport in [Transport::Tcp, Transport::Stdio] {
+            let (opening, sent) = open(&speech(transport, Era::Legacy), &[&answer]).unwrap();
+            assert!(sent.contains("\"initialize\""), "{sent}");
+            assert!(sent.ends_with("initialized\"}\n"), "{sent}");
+            assert_eq!(opening.finish().1, b"more");
+        }
     }
 
     #[test]
