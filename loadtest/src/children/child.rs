@@ -36,7 +36,9 @@ pub(super) enum Step {
 struct Parting {
     since: Moment,
     step: Step,
-    family: Family,
+    /// What it had started when it was first found alive; a child that has ended by itself has left
+    /// nothing behind that could be found.
+    family: Option<Family>,
     /// Where it has ended itself.
     status: Option<ExitStatus>,
 }
@@ -91,12 +93,9 @@ impl Child {
     }
 
     /// Its input was closed: from here on it has to end.
-    pub(super) fn part(&mut self, now: Moment, census: &Census) {
-        if self.parting.is_none() {
-            let mut family = Family::default();
-            family.gather(census, self.pid());
-            self.parting = Some(Parting { since: now, step: Step::Asked, family, status: None });
-        }
+    pub(super) fn part(&mut self, now: Moment) {
+        let parting = Parting { since: now, step: Step::Asked, family: None, status: None };
+        self.parting.get_or_insert(parting);
     }
 
     /// Whether its end is under way.
@@ -104,37 +103,50 @@ impl Child {
         self.parting.is_some()
     }
 
-    /// Goes on with its end: how far it had to be pressed, once it is over.
-    pub(super) fn advance(&mut self, now: Moment, group: &Group) -> Option<Step> {
-        let parting = self.parting.as_mut()?;
-        if parting.status.is_none() && has_ended(self.process.id()) {
+    /// Goes on with its end: how far it had to be pressed, once it is over. `census` is taken by the
+    /// first child of a round that needs one.
+    pub(super) fn advance(
+        &mut self,
+        now: Moment,
+        group: &Group,
+        census: &mut Option<Census>,
+    ) -> Option<Step> {
+        let pid = self.process.id();
+        let Parting { since, step, family, status } = self.parting.as_mut()?;
+        if status.is_none() && has_ended(pid) {
             // Before it is waited for, while the system still knows what it has cost.
-            group.leave(self.process.id());
-            parting.status = self.process.wait().ok();
+            group.leave(pid);
+            *status = self.process.wait().ok();
         }
-        if parting.status.is_some() && !parting.family.is_alive() {
-            return Some(parting.step);
+        if status.is_some() && !family.as_mut().is_some_and(Family::is_alive) {
+            return Some(*step);
         }
-        let signal = match parting.step {
-            Step::Asked => Signal::TERM,
-            // There is no signal behind the last one; what not even that ends is given up.
-            Step::Terminated | Step::Killed => Signal::KILL,
-        };
-        if now >= parting.since.after(ASKED_MAX) {
-            if parting.step == Step::Killed {
-                group.leave(self.process.id());
+        let is_late = now >= since.after(ASKED_MAX);
+        if family.is_none() || is_late {
+            let census = census.get_or_insert_with(Census::take);
+            family.get_or_insert_default().gather(census, pid);
+        }
+        if !is_late {
+            return None;
+        }
+        let (next, signal) = match step {
+            Step::Asked => (Step::Terminated, Signal::TERM),
+            Step::Terminated => (Step::Killed, Signal::KILL),
+            Step::Killed => {
+                // What not even that ends is given up: the kernel itself holds it.
+                group.leave(pid);
                 return Some(Step::Killed);
             }
-            parting.family.gather(&Census::take(), self.process.id());
-            parting.family.signal(signal);
-            if parting.status.is_none()
-                && let Some(pid) = pid_of(self.process.id())
-            {
-                // It was not waited for, so the number is still its own.
-                kill_process(pid, signal).unwrap_or(());
-            }
-            parting.step = if signal == Signal::TERM { Step::Terminated } else { Step::Killed };
-            parting.since = now;
+        };
+        (*since, *step) = (now, next);
+        if let Some(family) = family {
+            family.signal(signal);
+        }
+        if status.is_none()
+            && let Some(pid) = pid_of(pid)
+        {
+            // It was not waited for, so the number is still its own.
+            kill_process(pid, signal).unwrap_or(());
         }
         None
     }

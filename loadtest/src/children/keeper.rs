@@ -15,7 +15,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child::{Born, Child, Step};
 use super::{News, Program};
-use crate::measure::census::Census;
 use crate::measure::group::Group;
 
 /// How often a child that has to end is looked at.
@@ -164,17 +163,18 @@ impl Nursery {
     }
 
     fn part(&mut self, is_meant: impl Fn(&Child) -> bool) {
-        let (now, census) = (self.clock.now(), Census::take());
+        let now = self.clock.now();
         for child in self.children.iter_mut().filter(|child| is_meant(child)) {
-            child.part(now, &census);
+            child.part(now);
         }
     }
 
     /// Goes on with the ends that are under way.
     fn advance(&mut self) {
-        let now = self.clock.now();
+        let (now, mut census) = (self.clock.now(), None);
         for place in (0..self.children.len()).rev() {
-            let Some(step) = self.children[place].advance(now, &self.group) else { continue };
+            let step = self.children[place].advance(now, &self.group, &mut census);
+            let Some(step) = step else { continue };
             let mut child = self.children.swap_remove(place);
             match step {
                 Step::Asked => {}
