@@ -67,6 +67,7 @@ fn job(address: SocketAddr, connections: usize, connect: Connecting) -> Job {
         speech,
         addresses: vec![address],
         connect,
+        program: None,
         connections,
         depth: 1,
         drive: Drive::Hold { span: Duration::from_millis(50) },

@@ -16,7 +16,7 @@ use corelane::server::{Options, Server};
 use corelane::service::demo;
 use corelane_load::children::{Errors, Program};
 use corelane_load::dialogue::{Call, Speech};
-use corelane_load::generator::{self, Drive, Finding, Fruitless, Job, Limits};
+use corelane_load::generator::{self, Connecting, Drive, Finding, Fruitless, Job, Limits};
 use corelane_load::measure::group::Programs;
 use corelane_load::measure::outcome::Failure;
 use corelane_load::schedule::{Pace, Profile};
@@ -75,6 +75,7 @@ fn job(script: &str, era: Era) -> Job {
         calls: vec![(Call::new(&speech, ("tools/list", None), None), 1)],
         speech,
         addresses: Vec::new(),
+        connect: Connecting::default(),
         program: Some(Program { words, errors: Errors::Keep }),
         connections: 1,
         depth: 2,

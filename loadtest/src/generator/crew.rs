@@ -215,7 +215,8 @@ impl Post {
         // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
         let options = sizes(self.job.connections_all(), self.share.workers, self.files);
-        let options = if self.keeper.is_some() { over_pipes(&options, self.files) } else { options };
+        let options =
+            if self.keeper.is_some() { over_pipes(&options, self.files) } else { options };
         #[cfg(target_os = "linux")]
         match UringRing::new(&options, self.clock) {
             Ok(ring) => return self.drive(ring),

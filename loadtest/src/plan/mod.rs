@@ -265,6 +265,11 @@ impl Plan {
         };
         let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
+        if program.is_some() && !opening.sources.is_empty() {
+            return Err(Wrong::new(
+                "sources = …: a program over stdio comes from no address; leave them out",
+            ));
+        }
         let connect =
             opening.connecting(self.connections_all(), &addresses, self.connect_max.duration())?;
         let speech = Speech {
