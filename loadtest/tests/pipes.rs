@@ -16,6 +16,7 @@ use corelane::server::{Options, Server};
 use corelane::service::demo;
 use corelane_load::children::{Errors, Program};
 use corelane_load::dialogue::{Call, Speech};
+use corelane_load::generator::job::Churn;
 use corelane_load::generator::{self, Connecting, Drive, Finding, Fruitless, Job, Limits};
 use corelane_load::measure::group::Programs;
 use corelane_load::measure::outcome::Failure;
@@ -76,6 +77,8 @@ fn job(script: &str, era: Era) -> Job {
         speech,
         addresses: Vec::new(),
         connect: Connecting::default(),
+        churn: None,
+        readers: None,
         program: Some(Program { words, errors: Errors::Keep }),
         connections: 1,
         depth: 2,
@@ -125,9 +128,8 @@ fn what_the_programs_cost_is_seen_without_naming_them() {
     let finding = run(&job);
     assert!(finding.total.outcomes.answered > 0, "{:?}", finding.total.outcomes);
     assert!(finding.server_cpu.unwrap() > Duration::ZERO);
-    let seen = finding.seconds.iter().filter_map(|second| second.server);
     // Two processes with shared libraries and heaps of their own.
-    assert!(seen.map(|sample| sample.resident_bytes).max().unwrap() > 2 << 20);
+    assert!(finding.resident_bytes_max > 2 << 20, "{}", finding.resident_bytes_max);
 }
 
 #[test]
@@ -225,6 +227,17 @@ fn what_is_in_flight_when_a_program_ends_has_failed_as_closed() {
     assert_eq!(total.outcomes.answered, 0);
     assert!(total.outcomes.failed(Failure::Closed) >= 1, "{:?}", total.outcomes);
     assert_eq!(total.outcomes.failures(), total.sent);
+}
+
+#[test]
+fn programs_that_are_to_be_replaced_end_before_the_next_ones_start_and_none_is_lost() {
+    let mut job = job(&format!("sed -un '{SED}'"), Era::Legacy);
+    job.churn = Some(Churn { rate: 10.0, storm: None, leaves_sessions: false });
+    job.limits.answer_max = PATIENCE;
+    let finding = run(&job);
+    assert!(finding.programs.unwrap().started >= 2, "{:?}", finding.programs);
+    let total = &finding.total;
+    assert_eq!((total.lost, total.outcomes.failures()), (0, 0), "{:?}", total.outcomes);
 }
 
 #[test]

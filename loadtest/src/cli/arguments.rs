@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use corelane_load::children::Errors;
 use corelane_load::plan::{
-    CallPlan, ChurnPlan, ListenPlan, PhasePlan, Plan, Sessions, Sources, Span, StdioPlan, SweepPlan, Wrong,
+    CallPlan, ChurnPlan, ListenPlan, PhasePlan, Plan, Sessions, Sources, Span, StdioPlan,
+    SweepPlan, Wrong,
 };
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
