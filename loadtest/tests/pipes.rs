@@ -77,6 +77,7 @@ fn job(script: &str, era: Era) -> Job {
         speech,
         addresses: Vec::new(),
         connect: Connecting::default(),
+        listen: None,
         churn: None,
         readers: None,
         program: Some(Program { words, errors: Errors::Keep }),

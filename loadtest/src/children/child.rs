@@ -103,8 +103,8 @@ impl Child {
         self.parting.is_some()
     }
 
-    /// Goes on with its end: how far it had to be pressed, once it is over. `census` is taken by the
-    /// first child of a round that needs one.
+    /// Goes on with its end: how far it had to be pressed, once it is over. `census` is taken by
+    /// the first child of a round that needs one.
     pub(super) fn advance(
         &mut self,
         now: Moment,

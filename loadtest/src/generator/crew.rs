@@ -120,8 +120,9 @@ enum Order {
 }
 
 /// Does a job with so many workers, or with more where so many connections take more, pinned to
-/// these cores in turn where any are named. `watched` is the server's process; without one, programs
-/// that the job starts are watched themselves. `tell` hears of each second when it is over.
+/// these cores in turn where any are named. `watched` is the server's process; without one, the
+/// programs that the job starts are watched themselves. `tell` hears of each second when it is
+/// over.
 ///
 /// # Errors
 ///

@@ -250,6 +250,15 @@ impl Plan {
         Profile::new([warm_up].into_iter().chain(phases))
     }
 
+    fn speech(&self, target: &Target) -> Speech {
+        let (authority, path) = match target {
+            Target::Address { authority, path, .. } => (authority.clone(), path.clone()),
+            Target::Command(_) => (String::new(), String::new()),
+        };
+        let (transport, fields) = (target.transport(), self.fields.clone());
+        Speech { transport, era: self.era, authority, path, fields }
+    }
+
     /// What the workers are to do.
     ///
     /// # Errors
@@ -258,27 +267,12 @@ impl Plan {
     pub fn job(&self) -> Result<Job, Wrong> {
         let target: Target = self.target.parse().map_err(|error| Wrong(format!("{error}")))?;
         self.check()?;
-        let program = StdioPlan::program(self.stdio, &target)?;
-        let (authority, path) = match &target {
-            Target::Address { authority, path, .. } => (authority.clone(), path.clone()),
-            Target::Command(_) => (String::new(), String::new()),
-        };
+        let program = StdioPlan::program(self, &target)?;
         let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
-        if program.is_some() && !opening.sources.is_empty() {
-            return Err(Wrong::new(
-                "sources = …: a program over stdio comes from no address; leave them out",
-            ));
-        }
         let connect =
             opening.connecting(self.connections_all(), &addresses, self.connect_max.duration())?;
-        let speech = Speech {
-            transport: target.transport(),
-            era: self.era,
-            authority,
-            path,
-            fields: self.fields.clone(),
-        };
+        let speech = self.speech(&target);
         let mut calls = Vec::new();
         for call in &self.calls {
             calls.push((call.call(&speech)?, call.weight));

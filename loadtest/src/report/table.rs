@@ -80,16 +80,21 @@ pub fn table(result: &RunResult) -> String {
     if let Some(server) = &result.server {
         line(cost("server", server));
     }
-    if let Some(Programs { started, terminated, killed }) = result.programs {
-        let mut pressed = String::new();
-        for (count, how) in [(terminated, "terminated"), (killed, "killed")] {
-            if count > 0 {
-                write!(pressed, " · {count} had to be {how}").unwrap_or(());
-            }
-        }
-        line(format!("programs  {started} started{pressed}"));
+    if let Some(programs) = result.programs {
+        line(ends(programs));
     }
     out
+}
+
+/// How programs that were started have ended.
+fn ends(Programs { started, terminated, killed }: Programs) -> String {
+    let mut line = format!("programs  {started} started");
+    for (count, how) in [(terminated, "terminated"), (killed, "killed")] {
+        if count > 0 {
+            write!(line, " · {count} had to be {how}").unwrap_or(());
+        }
+    }
+    line
 }
 
 pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
