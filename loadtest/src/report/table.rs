@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{mebibytes, scenes};
 use crate::measure::group::Programs;
 use crate::result::listen::Spread;
-use crate::result::{Cost, ListenResult, Percentiles, RunResult};
+use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -38,15 +38,7 @@ pub fn table(result: &RunResult) -> String {
         totals.due, totals.sent, totals.answered, totals.rate
     ));
     if !totals.failures.is_empty() || totals.unasked > 0 {
-        let mut failures = String::new();
-        for (kind, count) in &totals.failures {
-            // Writing to a string does not fail.
-            write!(failures, " · {kind} {count}").unwrap_or(());
-        }
-        line(format!(
-            "failed   {:.4} of all{failures} · unasked {}",
-            totals.failure_ratio, totals.unasked
-        ));
+        line(failed(totals));
     }
     if plan.connect.is_some() || !manifest.sources.is_empty() {
         let from = match &manifest.sources[..] {
@@ -84,6 +76,17 @@ pub fn table(result: &RunResult) -> String {
         line(ends(programs));
     }
     out
+}
+
+/// How many requests failed, and how.
+fn failed(totals: &Totals) -> String {
+    let mut failures = String::new();
+    for (kind, count) in &totals.failures {
+        // Writing to a string does not fail.
+        write!(failures, " · {kind} {count}").unwrap_or(());
+    }
+    let Totals { failure_ratio, unasked, .. } = totals;
+    format!("failed   {failure_ratio:.4} of all{failures} · unasked {unasked}")
 }
 
 /// How programs that were started have ended.
