@@ -26,6 +26,7 @@
 //! | [`significance`] | whether two samples differ |
 //! | [`comparison`] | whether results differ, and whether they may be compared |
 //! | [`forecast`] | what a target needs, from results at several sizes |
+//! | [`tuning`] | what of a machine bounds or spoils a load |
 
 #![forbid(unsafe_code)]
 
@@ -45,4 +46,5 @@ pub mod search;
 pub mod significance;
 pub mod sweep;
 pub mod target;
+pub mod tuning;
 pub mod wire;

@@ -1,4 +1,14 @@
 //! Which server a run is aimed at, and how it is spoken to.
+//!
+//! | written | carried by | encrypted | port | path |
+//! | --- | --- | --- | --- | --- |
+//! | `tcp://HOST:PORT` | lines | no | | |
+//! | `tls://HOST:PORT` | lines | yes | | |
+//! | `http://HOST[:PORT][/PATH]` | HTTP | no | 80 | `/mcp` |
+//! | `https://HOST[:PORT][/PATH]` | HTTP | yes | 443 | `/mcp` |
+//! | `ws://HOST[:PORT][/PATH]` | WebSocket | no | 80 | `/mcp/ws` |
+//! | `wss://HOST[:PORT][/PATH]` | WebSocket | yes | 443 | `/mcp/ws` |
+//! | `stdio:COMMAND` | lines | no | | |
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -67,6 +77,8 @@ pub enum Target {
     Address {
         /// What carries the messages.
         transport: Transport,
+        /// Whether TLS lies between the two.
+        is_encrypted: bool,
         /// Its name as it was written, with the port: what `Host` says.
         authority: String,
         /// The path of the endpoint, with its query.
@@ -83,18 +95,20 @@ pub enum Untargeted {
     /// No transport is called that.
     #[error(
         "'{0}' names no transport: write tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
-         ws://HOST[:PORT]/PATH or stdio:COMMAND"
+         ws://HOST[:PORT]/PATH, the same with TLS as tls://, https:// and wss://, or stdio:COMMAND"
     )]
     Scheme(String),
+    /// A name and a password stand before the host. They would be in every result.
+    #[error(
+        "an address holds no name and password: write --header 'Authorization: …' or --bearer-file"
+    )]
+    Credentials,
     /// The address does not read as one.
     #[error("'{0}' is no address: {1}")]
     Address(String, String),
     /// The command does not read as one.
     #[error("'{0}' is no command: {1}")]
     Command(String, String),
-    /// TLS is asked for.
-    #[error("'{0}': TLS is not supported yet; put a plain listener beside the TLS one")]
-    Tls(String),
 }
 
 impl Target {
@@ -104,6 +118,18 @@ impl Target {
             Self::Address { transport, .. } => *transport,
             Self::Command(_) => Transport::Stdio,
         }
+    }
+
+    /// Whether TLS lies between it and the load.
+    pub const fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Address { is_encrypted: true, .. })
+    }
+
+    /// Its name or address without the port and without brackets: what a certificate is to be for.
+    pub fn host(&self) -> Option<&str> {
+        let Self::Address { authority, .. } = self else { return None };
+        let (host, _) = authority.rsplit_once(':')?;
+        Some(host.trim_start_matches('[').trim_end_matches(']'))
     }
 
     /// The addresses that its name has.
@@ -136,13 +162,18 @@ impl FromStr for Target {
         }
         let wrong = |why: &str| Untargeted::Address(text.into(), why.into());
         let uri: Uri = text.parse().map_err(|error| wrong(&format!("{error}")))?;
-        let (transport, port) = match uri.scheme_str() {
-            Some("tcp") => (Transport::Tcp, None),
-            Some("http") => (Transport::Http, Some(80)),
-            Some("ws") => (Transport::WebSocket, Some(80)),
-            Some("https" | "wss") => return Err(Untargeted::Tls(text.into())),
+        let (transport, is_encrypted, port) = match uri.scheme_str() {
+            Some("tcp") => (Transport::Tcp, false, None),
+            Some("tls") => (Transport::Tcp, true, None),
+            Some("http") => (Transport::Http, false, Some(80)),
+            Some("https") => (Transport::Http, true, Some(443)),
+            Some("ws") => (Transport::WebSocket, false, Some(80)),
+            Some("wss") => (Transport::WebSocket, true, Some(443)),
             _ => return Err(Untargeted::Scheme(text.into())),
         };
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(Untargeted::Credentials);
+        }
         let host = uri.host().ok_or_else(|| wrong("there is no host"))?;
         let port = uri.port_u16().or(port).ok_or_else(|| wrong("there is no port"))?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -151,18 +182,23 @@ impl FromStr for Target {
             (Transport::WebSocket, "/") => "/mcp/ws",
             (_, path) => path,
         };
-        Ok(Self::Address { transport, authority: format!("{host}:{port}"), path: path.into() })
+        let authority = format!("{host}:{port}");
+        Ok(Self::Address { transport, is_encrypted, authority, path: path.into() })
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address { transport: Transport::Tcp, authority, .. } => {
-                write!(formatter, "tcp://{authority}")
-            }
-            Self::Address { transport, authority, path } => {
-                let scheme = if *transport == Transport::Http { "http" } else { "ws" };
+            Self::Address { transport, is_encrypted, authority, path } => {
+                let (scheme, path) = match (transport, is_encrypted) {
+                    (Transport::Http, false) => ("http", path.as_str()),
+                    (Transport::Http, true) => ("https", path.as_str()),
+                    (Transport::WebSocket, false) => ("ws", path.as_str()),
+                    (Transport::WebSocket, true) => ("wss", path.as_str()),
+                    (_, false) => ("tcp", ""),
+                    (_, true) => ("tls", ""),
+                };
                 write!(formatter, "{scheme}://{authority}{path}")
             }
             Self::Command(words) => {
@@ -202,13 +238,26 @@ mod tests {
     }
 
     #[test]
+    fn the_same_with_tls_has_schemes_and_ports_of_its_own() {
+        assert_eq!(shown("tls://127.0.0.1:8888"), "tls://127.0.0.1:8888");
+        assert_eq!(shown("https://example.org"), "https://example.org:443/mcp");
+        assert_eq!(shown("wss://[::1]"), "wss://[::1]:443/mcp/ws");
+        let target: Target = "wss://[::1]".parse().unwrap();
+        assert_eq!((target.is_encrypted(), target.host()), (true, Some("::1")));
+        let target: Target = "ws://example.org".parse().unwrap();
+        assert_eq!((target.is_encrypted(), target.host()), (false, Some("example.org")));
+    }
+
+    #[test]
     fn what_names_no_server_says_what_to_write() {
         assert!(shown("127.0.0.1:8888").contains("tcp://HOST:PORT"));
         assert!(shown("ftp://x:1").contains("names no transport"));
         assert!(shown("tcp://127.0.0.1").contains("no port"));
-        assert!(shown("https://example.org").contains("TLS"));
         assert!(shown("stdio:  ").contains("no program"));
         assert!(shown("stdio:'' x").contains("no program"));
         assert!(shown("stdio:sh -c 'exit").contains("a quote does not end"));
+        assert!(shown("tls://127.0.0.1").contains("no port"));
+        let named = shown("https://me:s3cr3t@example.org");
+        assert!(named.contains("--header") && !named.contains("s3cr3t"), "{named}");
     }
 }

@@ -35,6 +35,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job
     Job {
         calls: vec![(Call::echo(&speech, 32), 1)],
         speech,
+        tls: None,
         addresses: vec![address],
         program: None,
         connect: Connecting::default(),

@@ -65,6 +65,7 @@ fn job(address: SocketAddr, connections: usize, connect: Connecting) -> Job {
     Job {
         calls: vec![(Call::echo(&speech, 32), 1)],
         speech,
+        tls: None,
         addresses: vec![address],
         connect,
         program: None,

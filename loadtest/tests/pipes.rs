@@ -80,6 +80,7 @@ fn job(script: &str, era: Era) -> Job {
         listen: None,
         churn: None,
         readers: None,
+        tls: None,
         program: Some(Program { words, errors: Errors::Keep }),
         connections: 1,
         depth: 2,

@@ -1,5 +1,6 @@
 //! What can be said to the commands, and the plan that it comes to.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -14,11 +15,13 @@ use corelane_load::target::Era;
 use super::Failure;
 use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
+use super::credentials::CredentialArguments;
 use super::server::Server;
 
 /// What names a server.
 const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
-    ws://HOST[:PORT]/PATH or \"stdio:PROGRAM ARGUMENT…\", started once for each connection";
+    ws://HOST[:PORT]/PATH, or with TLS tls://, https:// or wss://, or \
+    \"stdio:PROGRAM ARGUMENT…\", started once for each connection";
 
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]
@@ -40,6 +43,8 @@ pub(super) enum Command {
     Compare(Box<CompareArguments>),
     /// Say from results at several sizes what a target needs: cores, memory, machines.
     Capacity(Box<CapacityArguments>),
+    /// Look at this machine: what of it differs from the profile in tuning/, and what that costs.
+    Check(CheckArguments),
 }
 
 /// What is asked of which server. Flags go before what a plan says.
@@ -83,13 +88,12 @@ pub(super) struct LoadArguments {
     /// A tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
+    #[command(flatten)]
+    credentials: CredentialArguments,
     /// Streams that listen to the list of tools, which a tool of the demo changes every second;
     /// a plan can say more.
     #[arg(long, value_name = "N")]
     listen: Option<usize>,
-    /// A field of HTTP, such as "Authorization: Bearer …".
-    #[arg(long, value_name = "FIELD")]
-    header: Vec<String>,
     /// Where standard error of programs over stdio goes: keep tells its last lines when one fails,
     /// inherit passes it through.
     #[arg(long, value_name = "WHERE", value_parser = errors)]
@@ -214,6 +218,20 @@ pub(super) struct SweepArguments {
     pub(super) markdown: bool,
 }
 
+/// What this machine is to bear.
+#[derive(Args, Debug)]
+pub(super) struct CheckArguments {
+    /// Connections to one address of a server, both ends on this machine.
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
+    pub(super) connections: u64,
+    /// Addresses that they come from.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(super) sources: NonZeroU64,
+    /// The same as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 impl LoadArguments {
     /// The plan of a file or of nothing, with what the flags say instead.
     fn plan(&self) -> Result<Plan, Wrong> {
@@ -229,15 +247,10 @@ impl LoadArguments {
         } else if self.bytes.is_some() {
             plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
         }
+        self.credentials.apply(&mut plan)?;
         if let Some(streams) = self.listen {
             let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
             plan.listen = Some(ListenPlan { streams, ..listen });
-        }
-        for field in &self.header {
-            let (name, value) = field
-                .split_once(':')
-                .ok_or_else(|| Wrong(format!("'{field}' is no field: write 'Name: value'")))?;
-            plan.fields.push((name.trim().into(), value.trim().into()));
         }
         if let Some(rate) = self.churn {
             plan.churn = Some(ChurnPlan { rate, ..plan.churn.unwrap_or_default() });

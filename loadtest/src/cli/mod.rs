@@ -1,5 +1,5 @@
 //! The commands: `run`, `search` and `sweep` drive a server; `compare` and `capacity` read what
-//! came of that.
+//! came of that; `check` looks at this machine.
 //!
 //! What it keeps true: a result goes to standard output, everything else to standard error; what
 //! goes wrong is told in one line that says what and what to do; the status tells scripts what
@@ -20,8 +20,11 @@ use serde::Serialize;
 
 use self::arguments::{Arguments, Command};
 
+mod credentials;
+
 mod arguments;
 mod capacity;
+mod check;
 mod compare;
 mod results;
 mod run;
@@ -51,6 +54,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Capacity(arguments) => capacity::capacity(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
     };
     match ended {
         Ok(status) => status,

@@ -3,10 +3,13 @@
 //! Everything of a request but its id, and the name of the session where there is one, is the same
 //! for a whole run. So it is put together once, and a request costs a copy and ten digits.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::field::Field;
 use crate::target::{Era, Transport};
 use crate::wire::frames;
 
@@ -32,8 +35,8 @@ pub struct Speech {
     pub authority: String,
     /// The path.
     pub path: String,
-    /// Further fields of HTTP, each a name and a value: a token, for instance.
-    pub fields: Vec<(String, String)>,
+    /// Further fields of HTTP: a token, for instance.
+    pub fields: Vec<Field>,
 }
 
 impl Speech {
@@ -44,7 +47,7 @@ impl Speech {
 }
 
 /// One kind of request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Call {
     /// Up to where the session is named.
     before: Vec<u8>,
@@ -170,6 +173,13 @@ impl Call {
     }
 }
 
+impl fmt::Debug for Call {
+    // Its bytes may hold a token.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Call").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
 /// The decimal digits of an id.
 #[inline]
 pub(super) fn digits(id: u64) -> [u8; ID_DIGITS] {
@@ -238,8 +248,8 @@ fn post(
         "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\n"
     );
-    for (name, value) in fields {
-        push_field(&mut head, name, value);
+    for field in fields {
+        push_field(&mut head, field.name(), field.value());
     }
     if method != "initialize" {
         push_field(&mut head, "MCP-Protocol-Version", era.revision());
@@ -314,7 +324,7 @@ mod tests {
             era,
             authority: "localhost:8080".into(),
             path: "/mcp".into(),
-            fields: vec![("Authorization".into(), "Bearer secret".into())],
+            fields: vec![Field::bearer("secret").unwrap()],
         }
     }
 

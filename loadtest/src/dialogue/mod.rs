@@ -7,6 +7,8 @@
 //! What it keeps true: a request is concluded once, as answered or as failed; an answer that is not
 //! to the byte what the last right one was is read in full before it counts.
 
+pub mod field;
+
 pub mod call;
 pub mod judge;
 mod model;
@@ -25,6 +27,7 @@ pub mod listening;
 pub use self::books::Books;
 pub use self::call::{Call, Speech};
 pub use self::calls::Calls;
+pub use self::field::{Field, Secret};
 pub use self::ledger::{Concluded, Event};
 pub use self::listening::{Hearing, Listening};
 pub use self::opening::{Opening, Progress, Refused};

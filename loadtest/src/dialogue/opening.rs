@@ -253,8 +253,8 @@ fn upgrade(speech: &Speech) -> Vec<u8> {
          Connection: Upgrade\r\nSec-WebSocket-Key: {UPGRADE_KEY}\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mcp\r\n"
     );
-    for (name, value) in fields {
-        push_field(&mut head, name, value);
+    for field in fields {
+        push_field(&mut head, field.name(), field.value());
     }
     head.push_str("\r\n");
     head.into_bytes()

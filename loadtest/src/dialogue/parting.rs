@@ -76,8 +76,8 @@ impl Parting {
 fn deletion(speech: &Speech, session: &[u8]) -> Vec<u8> {
     let Speech { authority, path, fields, .. } = speech;
     let mut head = format!("DELETE {path} HTTP/1.1\r\nHost: {authority}\r\n");
-    for (name, value) in fields {
-        push_field(&mut head, name, value);
+    for field in fields {
+        push_field(&mut head, field.name(), field.value());
     }
     push_field(&mut head, "MCP-Protocol-Version", Era::Legacy.revision());
     head.push_str("Mcp-Session-Id: ");
@@ -87,6 +87,7 @@ fn deletion(speech: &Speech, session: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialogue::field::Field;
     use crate::wire::lines::LineReader;
 
     fn parting(transport: Transport, reader: Reader, session: Option<&str>) -> (Parting, Goodbye) {
@@ -95,7 +96,7 @@ mod tests {
             era: Era::Legacy,
             authority: "localhost:1".into(),
             path: "/mcp".into(),
-            fields: vec![("Authorization".into(), "Bearer secret".into())],
+            fields: vec![Field::bearer("secret").unwrap()],
         };
         let session = session.map(|session| session.as_bytes().into());
         Parting::new(&speech, Left { reader, begun: Vec::new(), session })

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  modern   one `subscriptions/listen` a stream; its id names the stream in all that is told
-//!  legacy   lists      nothing is asked: a session hears of them by itself
+//!  legacy   lists      a session hears of them by itself; over lines and frames a `ping` is
+//!                      answered when the server has read that the session is initialized
 //!           resources  `resources/subscribe`, one for each
 //! ```
 //!
@@ -151,7 +152,8 @@ impl Subscription {
                 .iter()
                 .map(|uri| request("resources/subscribe", json!({ "uri": uri })))
                 .collect(),
-            (Era::Legacy, _) => Vec::new(),
+            (Era::Legacy, _) if speech.transport == Transport::Http => Vec::new(),
+            (Era::Legacy, _) => vec![Call::new(speech, ("ping", None), None)],
         };
         let streams = if speech.era == Era::Modern { streams } else { 1 };
         let speech = speech.clone();
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!((resources.streams(), resources.requests()), (1, 2));
         assert_eq!(asked(&resources, 1)["method"], "resources/subscribe");
         assert_eq!(asked(&resources, 1)["params"], json!({ "uri": "test://b" }));
-        assert_eq!(subscription(Era::Legacy, Subject::Tools).requests(), 0);
+        assert_eq!(asked(&subscription(Era::Legacy, Subject::Tools), 0)["method"], "ping");
     }
 
     #[test]

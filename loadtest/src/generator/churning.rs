@@ -137,9 +137,12 @@ impl<R: Ring> Worker<R> {
                 lane.outgoing.extend_from_slice(&words);
                 self.cork(index);
             }
-            // What waits to be sent could not follow the end.
-            // A pipe has no halves: its program hears the end when both are closed.
-            Goodbye::Finish if lane.outgoing.is_empty() && lane.hears == lane.says => {
+            // What waits to be sent could not follow the end. What is encrypted has words of its
+            // own for it, which go with the end of both sides. A pipe has no halves: its program
+            // hears the end when both are closed.
+            Goodbye::Finish
+                if lane.outgoing.is_empty() && lane.filter.is_none() && lane.hears == lane.says =>
+            {
                 if let Some(socket) = lane.says {
                     self.ring.submit(Operation::Finish(socket));
                 }

@@ -5,6 +5,7 @@ use std::io;
 use corelane::base::time::Moment;
 use corelane::engine::ring::{Operation, Ring, Socket};
 
+use super::crew::ADVICE;
 use super::job::Route;
 use super::lane::State;
 use super::worker::{Stage, Worker};
@@ -75,7 +76,8 @@ impl<R: Ring> Worker<R> {
             Ok(socket) => self.begin(index, (socket, socket)),
             Err(error) => {
                 self.connecting -= 1;
-                self.refuse(index, Refused { failure: Failure::Connect, said: error.to_string() });
+                let said = format!("{error}; {ADVICE}");
+                self.refuse(index, Refused { failure: Failure::Connect, said });
             }
         }
     }
@@ -89,13 +91,22 @@ impl<R: Ring> Worker<R> {
             self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
         }
         self.ring.submit(Operation::Receive(hears));
-        let opening = Opening::new(&self.job.speech);
-        let progress = opening.begin(&self.job.speech);
         let lane = &mut self.lanes[index];
         (lane.hears, lane.says) = (Some(hears), Some(says));
         (lane.is_leaving, lane.is_lost) = (false, false);
-        lane.state = State::Opening(Box::new(opening));
-        self.proceed(index, progress);
+        lane.state = State::Opening(Box::new(Opening::new(&self.job.speech)));
+        if self.job.tls.is_some() {
+            return self.begin_handshake(index);
+        }
+        self.begin_dialogue(index);
+    }
+
+    /// Nothing is between a lane and its server any more: the first words are said.
+    pub(super) fn begin_dialogue(&mut self, index: usize) {
+        if let State::Opening(opening) = &self.lanes[index].state {
+            let progress = opening.begin(&self.job.speech);
+            self.proceed(index, progress);
+        }
     }
 
     /// Bytes have come for a lane that is being opened.
@@ -173,8 +184,8 @@ impl<R: Ring> Worker<R> {
             State::Parting(_) => self.open -= 1,
             opening @ State::Opening(_) => {
                 lane.state = opening;
-                let said = "the server closed the connection".into();
-                return self.break_off(index, Refused { failure: Failure::Closed, said });
+                let refused = lane.cut_off();
+                return self.break_off(index, refused);
             }
             // Without a socket there is nothing to close.
             other @ (State::Away { .. } | State::Connecting) => {
@@ -199,8 +210,10 @@ impl<R: Ring> Worker<R> {
         let lane = &mut self.lanes[index];
         lane.outgoing = Vec::new();
         if let Some(hears) = lane.hears {
+            self.take_leave(index, hears);
             self.ring.submit(Operation::Close(hears));
         }
+        let lane = &self.lanes[index];
         if let Some(says) = lane.says.filter(|says| lane.hears != Some(*says)) {
             self.ring.submit(Operation::Close(says));
         }
@@ -247,8 +260,15 @@ impl<R: Ring> Worker<R> {
     }
 
     pub(super) fn note_refusal(&mut self, refused: Refused) {
+        self.tally.period.openings.refuse(refused.failure);
+        self.tell(refused);
+    }
+
+    /// Keeps why a connection did not open, or what broke one.
+    pub(super) fn tell(&mut self, refused: Refused) {
         let Refused { failure, said } = refused;
-        self.tally.period.openings.refuse(failure);
+        let fields = &self.job.speech.fields;
+        let said = fields.iter().fold(said, |said, field| field.conceal(said));
         self.tally.period.refused = Some(format!("{failure}: {said}"));
     }
 
@@ -284,8 +304,8 @@ impl<R: Ring> Worker<R> {
                 }
                 State::Listening(_) => self.sweep_listening(index),
                 State::Opening(_) if now.since(lane.began) > self.job.limits.connect_max => {
-                    let said = "it said nothing in time".into();
-                    self.break_off(index, Refused { failure: Failure::Timeout, said });
+                    let refused = lane.given_up();
+                    self.break_off(index, refused);
                 }
                 State::Parting(_) if is_late => self.part(index, false),
                 _ => {}

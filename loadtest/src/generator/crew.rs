@@ -29,9 +29,13 @@ use crate::measure::group::{Group, Programs};
 use crate::measure::process::{Process, Sample};
 use crate::measure::second::SecondResult;
 use crate::schedule::Share;
+use crate::wire::trust::TlsClient;
 
 /// From the moment at which all connections are open to the first request.
 const START_AFTER: Duration = Duration::from_millis(50);
+
+/// What to do about a server that is not there.
+pub(super) const ADVICE: &str = "start the server, or correct the address";
 
 /// What a run has seen.
 #[derive(Clone, Debug)]
@@ -65,6 +69,9 @@ pub struct Finding {
     /// Threads that drove it: as many as were asked for, or more where a ring of each could not
     /// hold its share of the connections.
     pub workers: u32,
+    /// What was agreed on in the first handshake of TLS, and how certificates were checked, where
+    /// the target is encrypted.
+    pub tls: Option<String>,
 }
 
 /// Why a run came to nothing.
@@ -74,7 +81,7 @@ pub enum Fruitless {
     #[error("the load could not start: {0}")]
     Start(#[from] io::Error),
     /// No connection came about.
-    #[error("no connection could be opened: {0}; start the server, or correct the address")]
+    #[error("no connection could be opened: {0}")]
     Unreachable(String),
     /// There are more connections than files, and no ring that needs none for them.
     #[error(
@@ -181,7 +188,11 @@ pub fn run(
             let words = words.map_or_else(String::new, |words| format!("; it said: {words}"));
             Err(Fruitless::Unstarted(why + &words))
         }
-        found => Ok(Finding { programs: group.map(|group| group.programs()), ..found? }),
+        found => Ok(Finding {
+            programs: group.map(|group| group.programs()),
+            tls: job.tls.as_ref().map(TlsClient::describe),
+            ..found?
+        }),
     }
 }
 
@@ -326,7 +337,7 @@ impl Crew {
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
         let started = clock.now();
-        let Gathered { opened, listening, ring, refused } = self.gather(job.listen.is_some())?;
+        let Gathered { opened, listening, ring, refused } = self.gather(job)?;
         let now = clock.now();
         let (opening, begin) = (now.since(started), now.after(START_AFTER));
         for order in &self.orders {
@@ -369,6 +380,7 @@ impl Crew {
             publications: gathering.finish(),
             ring,
             workers,
+            tls: None,
         })
     }
 
@@ -380,7 +392,7 @@ impl Crew {
     }
 
     /// Waits until every worker has opened what it could.
-    fn gather(&self, is_listening: bool) -> Result<Gathered, Fruitless> {
+    fn gather(&self, job: &Job) -> Result<Gathered, Fruitless> {
         let (mut opened, mut streams, mut ring, mut why) = (0, 0, String::new(), None);
         for _ in &self.orders {
             match self.heard.recv() {
@@ -395,11 +407,12 @@ impl Crew {
             }
         }
         let refused = why.clone();
-        let why = || why.unwrap_or_else(|| "nothing answered in time".into());
+        let advice = if job.program.is_some() { String::new() } else { format!(": {ADVICE}") };
+        let why = || why.unwrap_or_else(|| format!("nothing answered in time{advice}"));
         if opened == 0 {
             return Err(Fruitless::Unreachable(why()));
         }
-        if is_listening && streams == 0 {
+        if job.listen.is_some() && streams == 0 {
             return Err(Fruitless::Unheard(why()));
         }
         Ok(Gathered { opened, listening: streams, ring, refused })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::children::Program;
 use crate::dialogue::{Call, Speech, Subscription};
 use crate::schedule::{Pace, Profile, Storm};
+use crate::wire::trust::TlsClient;
 
 /// When requests leave.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,6 +156,8 @@ pub struct Readers {
 pub struct Job {
     /// How the server is spoken to.
     pub speech: Speech,
+    /// How it is encrypted, where it is.
+    pub tls: Option<TlsClient>,
     /// Where it listens; connections take these in turn. Without an address there is a program.
     pub addresses: Vec<SocketAddr>,
     /// The program that each connection is a process of, instead of an address.

@@ -2,15 +2,18 @@
 //!
 //! What a held connection costs the generator: a lane (about 80 bytes), its books (about 100, and
 //! 128 more from its first request on; over HTTP and WebSocket a reader, too, of about 110 and 50),
-//! the ring's entry for its socket, and 8 bytes in the lists of its worker. Buffers belong to what
-//! is under way, not to lanes.
+//! the ring's entry for its socket, and 8 bytes in the lists of its worker. An encrypted one has a
+//! filter as well, of about 1,100 bytes and the keys that rustls has beside it. Buffers belong to
+//! what is under way, not to lanes.
 
 use corelane::base::time::Moment;
 use corelane::engine::ring::Socket;
 
 use super::reading::Reading;
-use crate::dialogue::{Books, Listening, Opening, Parting};
+use crate::dialogue::{Books, Listening, Opening, Parting, Refused};
+use crate::measure::outcome::Failure;
 use crate::schedule::Occasion;
+use crate::wire::tls::TlsFilter;
 
 /// How far a lane has come.
 #[derive(Debug)]
@@ -57,6 +60,8 @@ pub(super) struct Lane {
     pub(super) hears: Option<Socket>,
     /// What it says is sent here: over a network the same socket, over pipes another one.
     pub(super) says: Option<Socket>,
+    /// Its encryption, where it has one: from the end of connecting until it ends.
+    pub(super) filter: Option<Box<TlsFilter>>,
     /// Bytes that leave at the end of the turn, or when the send under way is over. It has a buffer
     /// only while there are some.
     pub(super) outgoing: Vec<u8>,
@@ -83,6 +88,7 @@ impl Lane {
             state: State::Away { until: Moment::ORIGIN },
             hears: None,
             says: None,
+            filter: None,
             outgoing: Vec::new(),
             is_sending: false,
             is_corked: false,
@@ -92,6 +98,38 @@ impl Lane {
             departure: None,
             is_lost: false,
         }
+    }
+
+    /// Whether its handshake of TLS is under way.
+    pub(super) fn is_shaking_hands(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.is_opening())
+    }
+
+    /// Why it did not open, where the server has closed it.
+    pub(super) fn cut_off(&self) -> Refused {
+        let (failure, said) = if self.is_shaking_hands() {
+            let said = "the server closed the connection in the middle of the TLS handshake";
+            (Failure::Connect, said)
+        } else {
+            (Failure::Closed, "the server closed the connection")
+        };
+        Refused { failure, said: said.into() }
+    }
+
+    /// Why it did not open, where nothing came in time.
+    pub(super) fn given_up(&self) -> Refused {
+        let said = if self.is_shaking_hands() {
+            "nothing answered the TLS handshake: does the server speak TLS on this port?"
+        } else {
+            "it said nothing in time"
+        };
+        Refused { failure: Failure::Timeout, said: said.into() }
+    }
+
+    /// Whether it has something to say.
+    #[inline]
+    pub(super) fn owes(&self) -> bool {
+        !self.outgoing.is_empty() || self.filter.as_ref().is_some_and(|filter| filter.owes())
     }
 
     /// Whether another request may go over it.
@@ -116,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_connection_costs_about_what_the_first_page_says() {
-        let sizes = (size_of::<Lane>(), size_of::<Books>());
-        assert!(sizes.0 <= 88 && sizes.1 <= 120, "{sizes:?}");
+        let sizes = (size_of::<Lane>(), size_of::<Books>(), size_of::<TlsFilter>());
+        assert!(sizes.0 <= 88 && sizes.1 <= 120 && sizes.2 <= 1_150, "{sizes:?}");
     }
 }

@@ -13,7 +13,7 @@ use corelane::engine::ring::Ring;
 use super::job::Job;
 use super::lane::State;
 use super::period::Tally;
-use super::worker::Worker;
+use super::worker::{Stage, Worker};
 use crate::dialogue::{Hearing, Listening, Refused, Subscription};
 use crate::measure::fanout::{Course, Roll};
 use crate::measure::outcome::Failure;
@@ -208,7 +208,7 @@ impl<R: Ring> Worker<R> {
         }
     }
 
-    /// The run begins: publications are planned from then on.
+    /// The run is about to begin: publications are planned from then on.
     pub(super) fn begin_publishing(&mut self, begin: Moment, end: Moment) {
         let (Some(audience), Some(listen)) = (&mut self.audience, &self.job.listen) else { return };
         audience.roll.begin(Course {
@@ -227,6 +227,9 @@ impl<R: Ring> Worker<R> {
         let period = &mut self.tally.period;
         audience.roll.advance(self.now, &mut period.listened.reaches);
         let (Some(index), Some(call)) = (audience.publisher, self.tally.publishing) else { return };
+        if self.stage == Stage::Connecting {
+            return;
+        }
         while audience.published < audience.roll.number() {
             audience.published += 1;
             let Some(intended) = audience.roll.planned(audience.published) else { return };

@@ -28,6 +28,7 @@ mod worker;
 mod churning;
 mod connecting;
 mod listening;
+mod sealing;
 mod sending;
 mod slowing;
 mod spawning;

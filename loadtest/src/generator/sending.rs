@@ -137,12 +137,15 @@ impl<R: Ring> Worker<R> {
         for index in corked.drain(..) {
             let lane = &mut self.lanes[index as usize];
             lane.is_corked = false;
-            if lane.is_sending || lane.outgoing.is_empty() {
+            if lane.is_sending || !lane.owes() {
                 continue;
             }
             let Some(socket) = lane.says else { continue };
             lane.is_sending = true;
-            let buffer = std::mem::take(&mut lane.outgoing);
+            let mut buffer = std::mem::take(&mut lane.outgoing);
+            if lane.filter.is_some() && !self.seal(index as usize, &mut buffer) {
+                continue;
+            }
             self.ring.submit(Operation::Send { socket, buffer, from: 0 });
         }
         self.corked = corked;
@@ -166,7 +169,7 @@ impl<R: Ring> Worker<R> {
         }
         lane.is_sending = false;
         self.keep(buffer);
-        if !self.lanes[index].outgoing.is_empty() {
+        if self.lanes[index].owes() {
             self.cork(index);
         }
     }

@@ -19,9 +19,10 @@ use super::listening::Audience;
 use super::pacing::Pacing;
 use super::period::{Period, Tally};
 use super::spawning::Spawning;
-use crate::dialogue::{Calls, Event, judge};
+use crate::dialogue::{Books, Calls, Event, judge};
 use crate::measure::outcome::Failure;
 use crate::schedule::{Arrivals, Share};
+use crate::wire::tls::Scratch;
 
 /// How often some of the lanes are looked at that wait for something that may never come.
 const SWEEP_EVERY: Duration = Duration::from_millis(5);
@@ -76,6 +77,10 @@ pub(super) struct Worker<R> {
     /// Where connections are processes.
     pub(super) spawning: Option<Spawning>,
     completions: Vec<Completion>,
+    /// Handshakes of TLS that have failed.
+    pub(super) unsealed: usize,
+    /// What filters work with.
+    scratch: Scratch,
 }
 
 /// What a worker does at present.
@@ -91,7 +96,8 @@ pub(super) enum Stage {
 
 impl<R: Ring> Worker<R> {
     /// A worker with its share of the connections of `job`, none of them open.
-    pub(super) fn new(mut ring: R, job: Job, share: Share) -> Self {
+    pub(super) fn new(mut ring: R, mut job: Job, share: Share) -> Self {
+        job.tls = job.tls.map(|tls| tls.apart());
         let connections = share.part(job.connections);
         let audience = Audience::new(&job, share, connections);
         let lanes = connections + audience.as_ref().map_or(0, Audience::lanes_all);
@@ -134,6 +140,8 @@ impl<R: Ring> Worker<R> {
             audience,
             spawning: None,
             completions: Vec::with_capacity(1_024),
+            unsealed: 0,
+            scratch: Scratch::default(),
             job,
         }
     }
@@ -142,11 +150,15 @@ impl<R: Ring> Worker<R> {
     /// many are, and why the last that is not is not.
     pub(super) fn connect(&mut self) -> (u64, Option<String>) {
         let deadline = self.now.after(self.job.limits.connect_max);
-        while self.open + self.given_up() < self.lanes.len() as u64 && self.now < deadline {
+        let lanes = self.lanes.len() as u64;
+        while self.open + self.given_up() < lanes && self.now < deadline && !self.is_hopeless() {
             self.turn(deadline);
         }
+        if self.open == 0 {
+            self.note_silence();
+        }
         let refused = self.tally.period.refused.take();
-        (self.open, refused.filter(|_| self.open < self.lanes.len() as u64))
+        (self.open, refused.filter(|_| self.open < lanes))
     }
 
     /// Streams that are open.
@@ -164,13 +176,16 @@ impl<R: Ring> Worker<R> {
         const SECOND: Duration = Duration::from_secs(1);
         let end = begin.after(self.job.drive.span());
         self.tally.measured_from = begin.after(self.job.warm_up);
+        // Another worker may publish while this one is not awake yet.
+        self.begin_publishing(begin, end);
         while self.now < begin {
             self.turn(begin);
         }
-        // How the connections came about belongs to the run.
+        // How the connections came about belongs to the run, and what was heard on waking.
         let openings = std::mem::take(&mut self.tally.period.openings);
+        let listened = std::mem::take(&mut self.tally.period.listened);
         self.tally.period.clear();
-        self.tally.period.openings = openings;
+        (self.tally.period.openings, self.tally.period.listened) = (openings, listened);
         self.stage = Stage::Driving;
         self.try_again();
         if let Some(churning) = &mut self.churning {
@@ -179,7 +194,6 @@ impl<R: Ring> Worker<R> {
         if let Some(readers) = &self.job.readers {
             self.slow_from = begin.after(readers.at);
         }
-        self.begin_publishing(begin, end);
         if let Drive::Open { profile, pace } = &self.job.drive {
             let arrivals = Arrivals::new(profile.clone(), *pace, self.share, self.job.seed, begin);
             self.arrivals = Some(arrivals.peekable());
@@ -334,46 +348,54 @@ impl<R: Ring> Worker<R> {
     fn receive(&mut self, socket: Socket, lease: Lease) {
         if let Some(index) = self.lane_of(socket) {
             let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
-            match &mut self.lanes[index].state {
-                State::Open(books) => {
-                    let (tally, now) = (&mut self.tally, self.now);
-                    let mut follows = Follows::default();
-                    let heard = books.hear(&mut self.calls, bytes, |event| match event {
-                        Event::Concluded(concluded) => tally.conclude(concluded, now),
-                        Event::Unasked => tally.period.outcomes.unasked += 1,
-                        Event::Notice => tally.period.outcomes.notices += 1,
-                        Event::Streamed => tally.period.outcomes.streamed += 1,
-                        Event::Asked { id, is_ping } => follows.answers.push((id, is_ping)),
-                        Event::Say(bytes) => follows.words.extend_from_slice(&bytes),
-                        Event::Closing => follows.is_closing = true,
-                    });
-                    follows.is_broken = heard.is_err();
-                    self.follow(index, follows);
+            let lane = &mut self.lanes[index];
+            if let Some(filter) = &mut lane.filter {
+                let was_opening = filter.is_opening();
+                let mut scratch = std::mem::take(&mut self.scratch);
+                let heard = filter.hear(bytes, &mut scratch);
+                self.hear_plain(index, (was_opening, heard), &scratch.plain);
+                scratch.plain.clear();
+                self.scratch = scratch;
+            } else if let State::Open(books) = &mut lane.state {
+                let follows = listen(books, (&mut self.calls, &mut self.tally), self.now, bytes);
+                self.follow(index, follows);
+            } else if let State::Listening(listening) = &mut lane.state {
+                if let Some(audience) = &mut self.audience {
+                    let told = (&mut self.tally, self.now);
+                    let heed = audience.hear((index, listening), bytes, told);
+                    self.heed(index, heed);
                 }
-                State::Listening(listening) => {
-                    if let Some(audience) = &mut self.audience {
-                        let told = (&mut self.tally, self.now);
-                        let heed = audience.hear((index, listening), bytes, told);
-                        self.heed(index, heed);
-                    }
-                }
-                State::Opening(_) => {
-                    let bytes = bytes.to_vec();
-                    self.hear_opening(index, &bytes);
-                }
-                State::Slow(_) => {
-                    let bytes = bytes.to_vec();
-                    self.hear_slowly(index, &bytes);
-                }
-                State::Parting(parting) => {
-                    if let Some(is_agreed) = parting.hear(bytes) {
-                        self.part(index, is_agreed);
-                    }
-                }
-                _ => {}
+            } else {
+                let bytes = bytes.to_vec();
+                self.hear(index, &bytes);
             }
         }
         self.ring.release(lease);
+    }
+
+    /// Hears what a lane was told, where it is not in the hands of the ring.
+    pub(super) fn hear(&mut self, index: usize, bytes: &[u8]) {
+        match &mut self.lanes[index].state {
+            State::Open(books) => {
+                let follows = listen(books, (&mut self.calls, &mut self.tally), self.now, bytes);
+                self.follow(index, follows);
+            }
+            State::Listening(listening) => {
+                if let Some(audience) = &mut self.audience {
+                    let told = (&mut self.tally, self.now);
+                    let heed = audience.hear((index, listening), bytes, told);
+                    self.heed(index, heed);
+                }
+            }
+            State::Opening(_) => self.hear_opening(index, bytes),
+            State::Slow(_) => self.hear_slowly(index, bytes),
+            State::Parting(parting) => {
+                if let Some(is_agreed) = parting.hear(bytes) {
+                    self.part(index, is_agreed);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Does what hearing something asks for.
@@ -400,6 +422,28 @@ impl<R: Ring> Worker<R> {
         }
         self.list(index);
     }
+}
+
+/// Hears what arrived on a lane that is open, and counts what came of it.
+#[inline]
+fn listen(
+    books: &mut Books,
+    (calls, tally): (&mut Calls, &mut Tally),
+    now: Moment,
+    bytes: &[u8],
+) -> Follows {
+    let mut follows = Follows::default();
+    let heard = books.hear(calls, bytes, |event| match event {
+        Event::Concluded(concluded) => tally.conclude(concluded, now),
+        Event::Unasked => tally.period.outcomes.unasked += 1,
+        Event::Notice => tally.period.outcomes.notices += 1,
+        Event::Streamed => tally.period.outcomes.streamed += 1,
+        Event::Asked { id, is_ping } => follows.answers.push((id, is_ping)),
+        Event::Say(bytes) => follows.words.extend_from_slice(&bytes),
+        Event::Closing => follows.is_closing = true,
+    });
+    follows.is_broken = heard.is_err();
+    follows
 }
 
 /// So many lanes that have not been connected. The one that publishes is listed from the start, so

@@ -36,10 +36,13 @@ pub mod span;
 pub mod stdio;
 pub mod sweep;
 pub mod thresholds;
+pub mod tls;
 
 pub mod connect;
 
-use std::path::Path;
+mod credentials;
+
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +57,8 @@ pub use self::span::Span;
 pub use self::stdio::StdioPlan;
 pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
-use crate::dialogue::{Call, Speech};
+pub use self::tls::TlsPlan;
+use crate::dialogue::{Call, Field, Secret, Speech};
 use crate::generator::{Drive, Job, Limits};
 use crate::schedule::{Pace, Profile, Segment};
 use crate::target::{Era, Target};
@@ -77,8 +81,8 @@ impl Wrong {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Which server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH` or
-    /// `stdio:COMMAND`.
+    /// Which server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH`, the
+    /// same with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`.
     pub target: String,
     /// How requests say which protocol they speak. Default modern.
     #[serde(default)]
@@ -116,9 +120,19 @@ pub struct Plan {
     /// has timed out. Default as long as an answer may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_max: Option<Span>,
-    /// Further fields of HTTP, for instance `Authorization`.
+    /// Further fields of HTTP, each a name and a value. Default none. Those whose names tell of a
+    /// secret are written without their values.
     #[serde(default)]
-    pub fields: Vec<(String, String)>,
+    pub fields: Vec<Field>,
+    /// A file that holds the bearer token of every request. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearer_file: Option<PathBuf>,
+    /// The bearer token itself, which stands in no file: it goes before that of `bearer_file`.
+    #[serde(skip)]
+    pub bearer: Option<Secret>,
+    /// How an encrypted server is trusted. Default: as this machine trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsPlan>,
     /// The rates, one after the other; the warm-up comes before them, at the first rate.
     #[serde(default, rename = "phase")]
     pub phases: Vec<PhasePlan>,
@@ -200,6 +214,9 @@ impl Plan {
             spin_max: spin_max(),
             drain_max: None,
             fields: Vec::new(),
+            bearer_file: None,
+            bearer: None,
+            tls: None,
             phases: Vec::new(),
             calls: Vec::new(),
             churn: None,
@@ -250,13 +267,12 @@ impl Plan {
         Profile::new([warm_up].into_iter().chain(phases))
     }
 
-    fn speech(&self, target: &Target) -> Speech {
+    fn speech(&self, target: &Target, fields: Vec<Field>) -> Speech {
         let (authority, path) = match target {
             Target::Address { authority, path, .. } => (authority.clone(), path.clone()),
             Target::Command(_) => (String::new(), String::new()),
         };
-        let (transport, fields) = (target.transport(), self.fields.clone());
-        Speech { transport, era: self.era, authority, path, fields }
+        Speech { transport: target.transport(), era: self.era, authority, path, fields }
     }
 
     /// What the workers are to do.
@@ -268,11 +284,13 @@ impl Plan {
         let target: Target = self.target.parse().map_err(|error| Wrong(format!("{error}")))?;
         self.check()?;
         let program = StdioPlan::program(self, &target)?;
+        let fields = self.speech_fields(&target)?;
+        let tls = tls::client(self.tls.as_ref(), &target)?;
         let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
         let connect =
             opening.connecting(self.connections_all(), &addresses, self.connect_max.duration())?;
-        let speech = self.speech(&target);
+        let speech = self.speech(&target, fields);
         let mut calls = Vec::new();
         for call in &self.calls {
             calls.push((call.call(&speech)?, call.weight));
@@ -295,23 +313,16 @@ impl Plan {
         let spans = (warm_up, profile.span());
         let listen =
             self.listen.as_ref().map(|listen| listen.listen(&speech, spans)).transpose()?;
-        let drive = match (self.closed, profile.rate_max() > 0.0) {
-            (true, _) => Drive::Closed { span: profile.span() },
-            (false, true) => {
-                let pace = if self.poisson { Pace::Poisson } else { Pace::Constant };
-                Drive::Open { profile, pace }
-            }
-            (false, false) => Drive::Hold { span: profile.span() },
-        };
         Ok(Job {
             speech,
+            tls,
             addresses,
             connect,
             program,
             calls,
             connections: self.connections,
             depth: self.depth,
-            drive,
+            drive: self.drive(profile),
             warm_up,
             seed: self.seed,
             listen,
@@ -326,6 +337,18 @@ impl Plan {
             churn,
             readers,
         })
+    }
+
+    /// When requests leave.
+    fn drive(&self, profile: Profile) -> Drive {
+        match (self.closed, profile.rate_max() > 0.0) {
+            (true, _) => Drive::Closed { span: profile.span() },
+            (false, true) => {
+                let pace = if self.poisson { Pace::Poisson } else { Pace::Constant };
+                Drive::Open { profile, pace }
+            }
+            (false, false) => Drive::Hold { span: profile.span() },
+        }
     }
 
     fn check(&self) -> Result<(), Wrong> {

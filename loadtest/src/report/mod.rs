@@ -1,6 +1,7 @@
 //! Results as people read them.
 
 pub mod capacity;
+pub mod check;
 pub mod compare;
 pub mod curve;
 pub mod progress;

@@ -61,8 +61,10 @@ pub fn answer(plan: &Plan, found: &Found) -> String {
         }
         (_, None) => "not reached".into(),
     };
+    let is_insecure = plan.tls.as_ref().is_some_and(|tls| tls.insecure);
+    let checked = if is_insecure { " · certificate NOT CHECKED (insecure)" } else { "" };
     format!(
-        "{target} · {} · open loop · {connections} connections × {depth}\n\
+        "{target} · {} · open loop · {connections} connections × {depth}{checked}\n\
          bears      {bears}\n\
          confidence {confidence}\n\
          limit      {limit}\n",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{mebibytes, scenes};
 use crate::measure::group::Programs;
 use crate::result::listen::Spread;
-use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals};
+use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals, Verdict};
 
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
@@ -24,15 +24,10 @@ pub fn table(result: &RunResult) -> String {
         plan.depth,
         totals.span_s
     ));
-    for why in &verdict.invalid {
-        line(format!("INVALID  {why}"));
+    if let Some(tls) = &result.manifest.tls {
+        line(tls.clone());
     }
-    for why in &verdict.beyond {
-        line(format!("BEYOND   {why}"));
-    }
-    for why in &verdict.missed {
-        line(format!("MISSED   {why}"));
-    }
+    judged(verdict).for_each(&mut line);
     line(format!(
         "requests {} due · {} sent · {} answered · {:.0}/s",
         totals.due, totals.sent, totals.answered, totals.rate
@@ -48,8 +43,10 @@ pub fn table(result: &RunResult) -> String {
         line(format!("opened   {} connections in {:.2} s{from}", totals.opened, totals.opening_s));
     }
     if totals.lost > 0 {
-        let why = totals.refused.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-        line(format!("lost     {} connections{why}", totals.lost));
+        line(format!("lost     {} connections", totals.lost));
+    }
+    if let Some(why) = &totals.refused {
+        line(format!("refused  {why}"));
     }
     for scene in scenes::lines(result) {
         line(scene);
@@ -62,11 +59,7 @@ pub fn table(result: &RunResult) -> String {
     for row in scenes::rows(result) {
         line(row);
     }
-    if let Some(listen) = &result.listen {
-        for text in listening(listen) {
-            line(text);
-        }
-    }
+    result.listen.iter().flat_map(listening).for_each(&mut line);
     line(String::new());
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {
@@ -76,17 +69,6 @@ pub fn table(result: &RunResult) -> String {
         line(ends(programs));
     }
     out
-}
-
-/// How many requests failed, and how.
-fn failed(totals: &Totals) -> String {
-    let mut failures = String::new();
-    for (kind, count) in &totals.failures {
-        // Writing to a string does not fail.
-        write!(failures, " · {kind} {count}").unwrap_or(());
-    }
-    let Totals { failure_ratio, unasked, .. } = totals;
-    format!("failed   {failure_ratio:.4} of all{failures} · unasked {unasked}")
 }
 
 /// How programs that were started have ended.
@@ -106,6 +88,22 @@ pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];
     let values = values.map(|us| format!("{us:>10.1}"));
     format!("{name:<8}{}", values.concat())
+}
+
+/// A line for each that speaks against the run.
+fn judged(verdict: &Verdict) -> impl Iterator<Item = String> {
+    let Verdict { invalid, beyond, missed } = verdict;
+    let all = [("INVALID ", invalid), ("BEYOND  ", beyond), ("MISSED  ", missed)];
+    all.into_iter().flat_map(|(word, whys)| whys.iter().map(move |why| format!("{word} {why}")))
+}
+
+fn failed(totals: &Totals) -> String {
+    let mut line = format!("failed   {:.4} of all", totals.failure_ratio);
+    for (kind, count) in &totals.failures {
+        // Writing to a string does not fail.
+        write!(line, " · {kind} {count}").unwrap_or(());
+    }
+    line + &format!(" · unasked {}", totals.unasked)
 }
 
 /// Two lines: who heard of publications, and when.

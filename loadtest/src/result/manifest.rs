@@ -1,7 +1,11 @@
 //! Where and with what a run was done: what two results have to share to be compared.
 
+use std::ffi::OsString;
+
 use serde::{Deserialize, Serialize};
 
+use crate::dialogue::Field;
+use crate::dialogue::field::HIDDEN;
 use crate::generator::Finding;
 use crate::plan::Sources;
 
@@ -10,7 +14,7 @@ use crate::plan::Sources;
 pub struct Manifest {
     /// The version of this program.
     pub version: String,
-    /// How it was called.
+    /// How it was called, without secrets.
     pub arguments: Vec<String>,
     /// When it ended, in seconds since the beginning of 1970 (UTC).
     pub ended_unix_s: u64,
@@ -29,6 +33,10 @@ pub struct Manifest {
     /// Local addresses that connections came from, as ranges; none where the kernel chose.
     #[serde(default)]
     pub sources: Vec<String>,
+    /// What TLS has agreed on, and whether certificates were checked, and against what; none where
+    /// the target is not encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
 }
 
 /// Settings that decide how many connections there can be.
@@ -55,7 +63,7 @@ impl Manifest {
         let model = model.map_or("", |rest| rest.trim_start_matches(['\t', ' ', ':']));
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
-            arguments: std::env::args().skip(1).collect(),
+            arguments: shown(std::env::args_os().skip(1)),
             ended_unix_s: unix_ms / 1_000,
             kernel: read("/proc/sys/kernel/osrelease").trim().into(),
             cpu: model.into(),
@@ -64,6 +72,68 @@ impl Manifest {
             ring: finding.ring.clone(),
             workers: finding.workers,
             sources: Sources::ranges(&finding.sources).iter().map(Sources::to_string).collect(),
+            tls: finding.tls.clone(),
         }
+    }
+}
+
+/// Arguments as they may be shown: without a token, and without the value of a field of HTTP that
+/// may hold one.
+fn shown(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    for argument in arguments {
+        let argument = argument.to_string_lossy();
+        let masked = match (shown.last().map(String::as_str), argument.split_once('=')) {
+            (Some("--bearer"), _) => HIDDEN.to_owned(),
+            (Some("--header"), _) => field(&argument),
+            (_, Some(("--bearer", _))) => format!("--bearer={HIDDEN}"),
+            (_, Some(("--header", text))) => format!("--header={}", field(text)),
+            _ => argument.into_owned(),
+        };
+        shown.push(masked);
+    }
+    shown
+}
+
+/// A field of HTTP as it may be shown.
+fn field(text: &str) -> String {
+    Field::parse(text).map_or_else(|_| HIDDEN.to_owned(), |field| format!("{field:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_among_the_arguments() {
+        let arguments = [
+            "run",
+            "--bearer",
+            "s3cr3t",
+            "--bearer=s3cr3t",
+            "--header",
+            "Authorization: Bearer s3cr3t",
+            "--header=Cookie:s3cr3t",
+            "--header",
+            "s3cr3t",
+            "--header=X-Team: a=b",
+            "--bearer-file",
+            "token.txt",
+        ];
+        let expected = [
+            "run",
+            "--bearer",
+            "(hidden)",
+            "--bearer=(hidden)",
+            "--header",
+            "Authorization: (hidden)",
+            "--header=Cookie: (hidden)",
+            "--header",
+            "(hidden)",
+            "--header=X-Team: a=b",
+            "--bearer-file",
+            "token.txt",
+        ];
+        assert_eq!(shown(arguments.into_iter().map(OsString::from)), expected);
     }
 }

@@ -98,7 +98,8 @@ pub struct Totals {
     pub opening_s: f64,
     /// Connections that ended without our doing.
     pub lost: u64,
-    /// Why the last connection that did not open, or ended without our doing, did so.
+    /// Why the last connection that did not open, or ended without our doing, did so, or what
+    /// broke the encryption of one.
     pub refused: Option<String>,
 }
 

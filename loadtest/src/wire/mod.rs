@@ -5,12 +5,19 @@
 //! framing is told once, as [`Broken`], and nothing behind it is read; no event holds more than
 //! [`MESSAGE_BYTES_MAX`].
 //!
+//! Below them, where a connection is encrypted, a [`tls::TlsFilter`] makes bytes of ciphertext.
+//!
 //! What it does not do: look into a message. That is [`crate::dialogue`]'s.
 
 pub mod events;
 pub mod frames;
 pub mod lines;
 pub mod responses;
+pub mod unsealed;
+
+pub mod trust;
+
+pub mod tls;
 
 /// The longest message that is waited for: 64 MiB.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;

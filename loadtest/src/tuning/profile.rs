@@ -1,0 +1,50 @@
+//! The profile: the settings of the kernel that `tuning/90-corelane.conf` asks for.
+//!
+//! Source: sysctl.d(5): a line is `name = value`, a comment (`#` or `;`) or empty; a `-` before the
+//! name lets its failure pass.
+
+/// The file as it is installed.
+pub const PROFILE: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tuning/90-corelane.conf"));
+
+/// One setting of the kernel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Setting<'a> {
+    /// Its name, with dots.
+    pub name: &'a str,
+    /// Its value as it is written.
+    pub value: &'a str,
+}
+
+/// The settings of a file of sysctl.d, in their order. A line that is none is passed over, as
+/// systemd-sysctl does with a warning.
+pub fn settings(text: &str) -> impl Iterator<Item = Setting<'_>> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
+    lines.filter_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        let name = name.trim().trim_start_matches('-');
+        Some(Setting { name, value: value.trim() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_empty_lines_say_nothing() {
+        let text = "# a = 1\n; b = 2\n\nnet.core.somaxconn=4096\n -fs.x = 1 2 \nnonsense\n";
+        let found: Vec<_> = settings(text).map(|setting| (setting.name, setting.value)).collect();
+        assert_eq!(found, [("net.core.somaxconn", "4096"), ("fs.x", "1 2")]);
+    }
+
+    #[test]
+    fn the_profile_names_each_setting_once() {
+        let mut names: Vec<&str> = settings(PROFILE).map(|setting| setting.name).collect();
+        let count = names.len();
+        assert!(count >= 5, "{names:?}");
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}
