@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use corelane_load::generator::{self, Finding};
 use corelane_load::measure::outcome::Failure;
-use corelane_load::plan::{PhasePlan, Plan, Span, TlsPlan};
+use corelane_load::plan::{ChurnPlan, PhasePlan, Plan, Span, TlsPlan};
 use corelane_load::target::Era;
 use rustls::version;
 
@@ -100,6 +100,26 @@ fn every_request_is_answered_over_tls_as_over_nothing() {
                 assert!(told.starts_with("TLS 1.") && told.contains(&ca), "{told}");
             }
         }
+    }
+}
+
+#[test]
+fn encrypted_connections_come_and_go_without_a_loss() {
+    let (stage, issuer) = (Stage::new(), Issuer::new());
+    let ca = issuer.file("churn.pem");
+    let before = |behind| stand_before(behind, issuer.good_server(), Manners::Good).port();
+    let (lines, http) = (before(stage.tcp), before(stage.http));
+    for target in [
+        format!("tls://localhost:{lines}"),
+        format!("https://localhost:{http}"),
+        format!("wss://localhost:{http}"),
+    ] {
+        let churn = Some(ChurnPlan { rate: 20.0, ..ChurnPlan::default() });
+        let finding = drive(&Plan { churn, era: Era::Legacy, ..plan(&target, &ca) });
+        let (total, openings) = (&finding.total, &finding.total.openings);
+        assert_eq!((total.outcomes.answered, total.lost), (400, 0), "{target}");
+        assert_eq!((openings.unopened, openings.undeleted), (0, 0), "{target}");
+        assert!(openings.opened > 4, "{target}");
     }
 }
 
