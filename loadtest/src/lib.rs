@@ -14,6 +14,7 @@
 //! | [`target`] | which server, and how it is spoken to |
 //! | [`dialogue`] | what is said on one connection, and what the answers are worth |
 //! | [`measure`] | latencies, outcomes, what processes cost |
+//! | [`children`] | programs that are started for a run |
 //! | [`generator`] | the load itself: workers, their rings and connections |
 //! | [`plan`] | what a run is to do, as a person writes it |
 //! | [`result`] | what came of it, and whether it counts |
@@ -29,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod children;
 pub mod comparison;
 pub mod dialogue;
 pub mod forecast;

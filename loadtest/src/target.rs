@@ -84,7 +84,8 @@ pub enum Target {
         /// The path of the endpoint, with its query.
         path: String,
     },
-    /// A program, with its arguments.
+    /// A program, with its arguments: words as a shell reads them, quotes included, but nothing is
+    /// expanded.
     Command(Vec<String>),
 }
 
@@ -105,6 +106,9 @@ pub enum Untargeted {
     /// The address does not read as one.
     #[error("'{0}' is no address: {1}")]
     Address(String, String),
+    /// The command does not read as one.
+    #[error("'{0}' is no command: {1}")]
+    Command(String, String),
 }
 
 impl Target {
@@ -147,11 +151,13 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, Untargeted> {
         if let Some(command) = text.strip_prefix("stdio:") {
-            let words: Vec<String> = command.split_whitespace().map(String::from).collect();
-            return if words.is_empty() {
-                Err(Untargeted::Address(text.into(), "there is no command".into()))
-            } else {
+            let wrong = |why: &str| Untargeted::Command(text.into(), why.into());
+            let words = shlex::split(command).ok_or_else(|| wrong("a quote does not end"))?;
+            let is_named = words.first().is_some_and(|word| !word.is_empty());
+            return if is_named {
                 Ok(Self::Command(words))
+            } else {
+                Err(wrong("there is no program; write stdio:PROGRAM ARGUMENT…"))
             };
         }
         let wrong = |why: &str| Untargeted::Address(text.into(), why.into());
@@ -195,7 +201,12 @@ impl fmt::Display for Target {
                 };
                 write!(formatter, "{scheme}://{authority}{path}")
             }
-            Self::Command(words) => write!(formatter, "stdio:{}", words.join(" ")),
+            Self::Command(words) => {
+                // A word with a zero byte, which no program can be given, is the only one that
+                // cannot be quoted.
+                let shown = shlex::try_join(words.iter().map(String::as_str));
+                write!(formatter, "stdio:{}", shown.unwrap_or_else(|_| words.join(" ")))
+            }
         }
     }
 }
@@ -218,6 +229,15 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_a_command_are_those_that_a_shell_reads() {
+        let text = r#"stdio:sh -c 'echo "two words"' "a \"b\"" c\ d $HOME"#;
+        let target: Target = text.parse().unwrap();
+        let words = ["sh", "-c", "echo \"two words\"", "a \"b\"", "c d", "$HOME"];
+        assert_eq!(target, Target::Command(words.map(String::from).to_vec()));
+        assert_eq!(target.to_string().parse(), Ok(target));
+    }
+
+    #[test]
     fn the_same_with_tls_has_schemes_and_ports_of_its_own() {
         assert_eq!(shown("tls://127.0.0.1:8888"), "tls://127.0.0.1:8888");
         assert_eq!(shown("https://example.org"), "https://example.org:443/mcp");
@@ -233,9 +253,11 @@ mod tests {
         assert!(shown("127.0.0.1:8888").contains("tcp://HOST:PORT"));
         assert!(shown("ftp://x:1").contains("names no transport"));
         assert!(shown("tcp://127.0.0.1").contains("no port"));
+        assert!(shown("stdio:  ").contains("no program"));
+        assert!(shown("stdio:'' x").contains("no program"));
+        assert!(shown("stdio:sh -c 'exit").contains("a quote does not end"));
         assert!(shown("tls://127.0.0.1").contains("no port"));
         let named = shown("https://me:s3cr3t@example.org");
         assert!(named.contains("--header") && !named.contains("s3cr3t"), "{named}");
-        assert!(shown("stdio:  ").contains("no command"));
     }
 }

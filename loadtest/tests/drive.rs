@@ -37,6 +37,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: Drive) -> Job
         speech,
         tls: None,
         addresses: vec![address],
+        program: None,
         connect: Connecting::default(),
         connections: 4,
         depth: 2,

@@ -68,6 +68,7 @@ fn job(address: SocketAddr, connections: usize, connect: Connecting) -> Job {
         tls: None,
         addresses: vec![address],
         connect,
+        program: None,
         connections,
         depth: 1,
         drive: Drive::Hold { span: Duration::from_millis(50) },

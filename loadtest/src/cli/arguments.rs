@@ -4,8 +4,10 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use corelane_load::children::Errors;
 use corelane_load::plan::{
-    CallPlan, ChurnPlan, ListenPlan, PhasePlan, Plan, Sessions, Sources, Span, SweepPlan, Wrong,
+    CallPlan, ChurnPlan, ListenPlan, PhasePlan, Plan, Sessions, Sources, Span, StdioPlan,
+    SweepPlan, Wrong,
 };
 use corelane_load::search::Bounds;
 use corelane_load::target::Era;
@@ -19,8 +21,9 @@ use super::server::Server;
 use super::telling::Progress;
 
 /// What names a server.
-const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH or \
-                      ws://HOST[:PORT]/PATH, or with TLS tls://, https:// or wss://";
+const TARGET: &str = "Which server: tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
+    ws://HOST[:PORT]/PATH, or with TLS tls://, https:// or wss://, or \
+    \"stdio:PROGRAM ARGUMENT…\", started once for each connection";
 
 /// Capacity planning for any MCP server.
 #[derive(Debug, Parser)]
@@ -65,7 +68,7 @@ pub(super) struct LoadArguments {
     /// The last stretch before a request is due, spent awake so as not to be late; 0s to sleep.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     spin_max: Option<Span>,
-    /// Connections.
+    /// Connections; 64 without, and 1 over stdio.
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
     /// Local addresses that connections come from in turn, such as 10.0.0.2,10.0.0.4-10.0.0.7.
@@ -95,6 +98,10 @@ pub(super) struct LoadArguments {
     /// a plan can say more.
     #[arg(long, value_name = "N")]
     listen: Option<usize>,
+    /// Where standard error of programs over stdio goes: keep tells its last lines when one fails,
+    /// inherit passes it through.
+    #[arg(long, value_name = "WHERE", value_parser = errors)]
+    server_stderr: Option<Errors>,
     /// Connections a second that are closed and opened again, the oldest first.
     #[arg(long, value_name = "RATE")]
     churn: Option<f64>,
@@ -247,7 +254,7 @@ impl LoadArguments {
     fn plan(&self) -> Result<Plan, Wrong> {
         let mut plan = match &self.plan {
             Some(path) => Plan::read(path)?,
-            None => Plan::new(String::new()),
+            None => Plan::new(self.target.clone().unwrap_or_default()),
         };
         if let Some(target) = &self.target {
             plan.target.clone_from(target);
@@ -284,6 +291,9 @@ impl LoadArguments {
         plan.depth = self.depth.unwrap_or(plan.depth);
         plan.era = self.era.unwrap_or(plan.era);
         plan.poisson |= self.poisson;
+        if let Some(stderr) = self.server_stderr {
+            plan.stdio = Some(StdioPlan { stderr });
+        }
         plan.thresholds.p99 = self.p99_max.or(plan.thresholds.p99);
         plan.thresholds.errors = self.errors_max.or(plan.thresholds.errors);
         Ok(plan)
@@ -394,6 +404,14 @@ fn era(text: &str) -> Result<Era, String> {
         "modern" => Ok(Era::Modern),
         "legacy" => Ok(Era::Legacy),
         _ => Err("an era is modern or legacy".into()),
+    }
+}
+
+fn errors(text: &str) -> Result<Errors, String> {
+    match text {
+        "keep" => Ok(Errors::Keep),
+        "inherit" => Ok(Errors::Inherit),
+        _ => Err("standard error is to keep or to inherit".into()),
     }
 }
 

@@ -207,6 +207,12 @@ pub(super) fn initialize_text() -> String {
     format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#)
 }
 
+/// The text of `server/discover`, with the id zero.
+pub(super) fn discover_text() -> String {
+    let text = request_text(Era::Modern, "server/discover", None);
+    text.replacen(&ID_FIRST.to_string(), "0", 1)
+}
+
 /// The text of `notifications/initialized`.
 pub(super) const INITIALIZED_TEXT: &str =
     r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;

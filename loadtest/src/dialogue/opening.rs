@@ -1,7 +1,8 @@
 //! What has to be said on a connection before its first request, step by step.
 //!
 //! ```text
-//!  modern   TCP, HTTP, stdio   nothing
+//!  modern   TCP, HTTP          nothing
+//!           stdio              server/discover
 //!           WebSocket          upgrade
 //!  legacy   TCP, stdio         initialize, then `initialized`, which has no answer
 //!           WebSocket          upgrade, then as above
@@ -10,10 +11,14 @@
 //!
 //! What it keeps true: a connection counts as open when the server has agreed to every step; one
 //! that it refuses fails with what the server said.
+//!
+//! A program that was just started takes its time until it reads: `server/discover`, which every
+//! modern server must answer, tells when it does, so that no request waits for the start of its
+//! server. Whatever the answer is, it is a sign of life; what a server is worth the requests tell.
 
 use httparse::{EMPTY_HEADER, Header, Status};
 
-use super::call::{INITIALIZED_TEXT, Speech, framed, initialize_text, push_field};
+use super::call::{INITIALIZED_TEXT, Speech, discover_text, framed, initialize_text, push_field};
 use super::judge::{Judgement, judge};
 use crate::measure::outcome::Failure;
 use crate::target::{Era, Transport};
@@ -32,6 +37,7 @@ const UPGRADE_ACCEPT: &str = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Step {
     Upgrade,
+    Discover,
     Initialize,
     Initialized,
     Over,
@@ -83,6 +89,7 @@ impl Opening {
         let step = match (speech.transport, speech.era) {
             (Transport::WebSocket, _) => Step::Upgrade,
             (_, Era::Legacy) => Step::Initialize,
+            (Transport::Stdio, Era::Modern) => Step::Discover,
             (_, Era::Modern) => Step::Over,
         };
         let reader = match speech.transport {
@@ -98,6 +105,7 @@ impl Opening {
         match self.step {
             Step::Upgrade => Progress::Say(upgrade(speech)),
             Step::Over => Progress::Open(Vec::new()),
+            Step::Discover => Progress::Say(framed(speech, &discover_text(), "", None)),
             _ => Progress::Say(framed(speech, &initialize_text(), "initialize", None)),
         }
     }
@@ -175,6 +183,10 @@ impl Opening {
         let progress = match heard {
             Some(Heard::Text(text)) => {
                 let failure = match judge(text, |_| None) {
+                    Judgement::Answer { id: 0, .. } if self.step == Step::Discover => {
+                        self.step = Step::Over;
+                        return Ok((Some(taken), Some(Progress::Open(Vec::new()))));
+                    }
                     Judgement::Answer { id: 0, failure } => failure,
                     // It may say something before it answers.
                     Judgement::Notice | Judgement::Question { .. } => {
@@ -301,11 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn a_modern_program_is_open_when_it_answers_whatever_it_answers() {
+        let error = "{\"id\":0,\"error\":{\"code\":-32601}}\n".to_owned();
+        for answer in [format!("{AGREED}\nmore"), error + "more"] {
+            let (opening, sent) = open(&speech(Transport::Stdio, Era::Modern), &[&answer]).unwrap();
+            assert!(sent.contains("\"id\":0,\"method\":\"server/discover\""), "{sent}");
+            assert!(sent.contains("2026-07-28") && sent.lines().count() == 1, "{sent}");
+            assert_eq!(opening.finish().1, b"more");
+        }
+    }
+
+    #[test]
     fn a_legacy_connection_over_lines_shakes_hands() {
         let answer = format!("{{\"method\":\"notifications/message\"}}\n{AGREED}\nmore");
-        let (opening, sent) = open(&speech(Transport::Tcp, Era::Legacy), &[&answer]).unwrap();
-        assert!(sent.contains("\"initialize\"") && sent.ends_with("initialized\"}\n"), "{sent}");
-        assert_eq!(opening.finish().1, b"more");
+        for transport in [Transport::Tcp, Transport::Stdio] {
+            let (opening, sent) = open(&speech(transport, Era::Legacy), &[&answer]).unwrap();
+            assert!(sent.contains("\"initialize\""), "{sent}");
+            assert!(sent.ends_with("initialized\"}\n"), "{sent}");
+            assert_eq!(opening.finish().1, b"more");
+        }
     }
 
     #[test]

@@ -138,9 +138,12 @@ impl<R: Ring> Worker<R> {
                 self.cork(index);
             }
             // What waits to be sent could not follow the end. What is encrypted has words of its
-            // own for it, which go with the end of both sides.
-            Goodbye::Finish if lane.outgoing.is_empty() && lane.filter.is_none() => {
-                if let Some(socket) = lane.socket {
+            // own for it, which go with the end of both sides. A pipe has no halves: its program
+            // hears the end when both are closed.
+            Goodbye::Finish
+                if lane.outgoing.is_empty() && lane.filter.is_none() && lane.hears == lane.says =>
+            {
+                if let Some(socket) = lane.says {
                     self.ring.submit(Operation::Finish(socket));
                 }
             }

@@ -8,7 +8,7 @@ use corelane::engine::ring::{Operation, Ring, Socket};
 use super::crew::ADVICE;
 use super::job::Route;
 use super::lane::State;
-use super::worker::Worker;
+use super::worker::{Stage, Worker};
 use crate::dialogue::{Books, Event, Opening, Progress, Refused};
 use crate::measure::outcome::Failure;
 use crate::schedule::Share;
@@ -44,6 +44,9 @@ impl<R: Ring> Worker<R> {
         lane.state = State::Connecting;
         lane.began = self.now;
         self.connecting += 1;
+        if let Some(spawning) = &self.spawning {
+            return spawning.start(index);
+        }
         let Route { address, from } = self.route(index);
         self.ring.submit(Operation::Connect { address, from, token: u64::from(index) });
     }
@@ -69,22 +72,28 @@ impl<R: Ring> Worker<R> {
     /// The kernel has connected a lane, or has not.
     pub(super) fn connected(&mut self, token: u64, result: io::Result<Socket>) {
         let Ok(index) = usize::try_from(token) else { return };
-        let socket = match result {
-            Ok(socket) => socket,
+        match result {
+            Ok(socket) => self.begin(index, (socket, socket)),
             Err(error) => {
                 self.connecting -= 1;
                 let said = format!("{error}; {ADVICE}");
-                return self.refuse(index, Refused { failure: Failure::Connect, said });
+                self.refuse(index, Refused { failure: Failure::Connect, said });
             }
-        };
-        if self.places.len() <= socket.index() {
-            self.places.resize(socket.index() + 1, u32::MAX);
         }
-        self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
-        self.ring.submit(Operation::Receive(socket));
+    }
+
+    /// A lane has got what it hears and what it says: its opening begins.
+    pub(super) fn begin(&mut self, index: usize, (hears, says): (Socket, Socket)) {
+        for socket in [hears, says] {
+            if self.places.len() <= socket.index() {
+                self.places.resize(socket.index() + 1, u32::MAX);
+            }
+            self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
+        }
+        self.ring.submit(Operation::Receive(hears));
         let lane = &mut self.lanes[index];
-        lane.socket = Some(socket);
-        lane.is_leaving = false;
+        (lane.hears, lane.says) = (Some(hears), Some(says));
+        (lane.is_leaving, lane.is_lost) = (false, false);
         lane.state = State::Opening(Box::new(Opening::new(&self.job.speech)));
         if self.job.tls.is_some() {
             return self.begin_handshake(index);
@@ -147,6 +156,9 @@ impl<R: Ring> Worker<R> {
     #[cold]
     pub(super) fn end(&mut self, index: usize, failure: Failure) {
         let lane = &mut self.lanes[index];
+        if !matches!(lane.state, State::Closing) {
+            lane.is_lost = failure == Failure::Closed && !lane.is_leaving;
+        }
         match std::mem::replace(&mut lane.state, State::Closing) {
             State::Open(mut books) => {
                 self.open -= 1;
@@ -197,9 +209,13 @@ impl<R: Ring> Worker<R> {
     pub(super) fn close(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         lane.outgoing = Vec::new();
-        if let Some(socket) = lane.socket {
-            self.take_leave(index, socket);
-            self.ring.submit(Operation::Close(socket));
+        if let Some(hears) = lane.hears {
+            self.take_leave(index, hears);
+            self.ring.submit(Operation::Close(hears));
+        }
+        let lane = &self.lanes[index];
+        if let Some(says) = lane.says.filter(|says| lane.hears != Some(*says)) {
+            self.ring.submit(Operation::Close(says));
         }
     }
 
@@ -208,17 +224,34 @@ impl<R: Ring> Worker<R> {
         let Some(index) = self.lane_of(socket) else { return };
         self.places[socket.index()] = u32::MAX;
         let lane = &mut self.lanes[index];
-        lane.socket = None;
+        lane.hears = lane.hears.filter(|hears| *hears != socket);
+        lane.says = lane.says.filter(|says| *says != socket);
+        if lane.hears.is_some() || lane.says.is_some() {
+            return;
+        }
         lane.is_sending = false;
+        // Its process has to end before it comes back.
+        match &self.spawning {
+            Some(spawning) => spawning.stop(index),
+            None => self.come_back(index),
+        }
+    }
+
+    /// A lane is closed with all that it had: it comes back at once or after a while.
+    pub(super) fn come_back(&mut self, index: usize) {
         if !self.comes_back(index) {
             self.stay_away(index);
         }
     }
 
-    fn stay_away(&mut self, index: usize) {
+    pub(super) fn stay_away(&mut self, index: usize) {
         let until = self.now.after(self.job.limits.retry_after);
         self.lanes[index].state = State::Away { until };
-        self.away.push_back(u32::try_from(index).unwrap_or(u32::MAX));
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        match &mut self.spawning {
+            Some(spawning) if self.stage == Stage::Connecting => spawning.give_up(index),
+            _ => self.away.push_back(index),
+        }
     }
 
     fn refuse(&mut self, index: usize, refused: Refused) {
@@ -226,7 +259,7 @@ impl<R: Ring> Worker<R> {
         self.stay_away(index);
     }
 
-    fn note_refusal(&mut self, refused: Refused) {
+    pub(super) fn note_refusal(&mut self, refused: Refused) {
         self.tally.period.openings.refuse(refused.failure);
         self.tell(refused);
     }

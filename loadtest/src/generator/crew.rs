@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::num::{NonZero, NonZeroU64};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -19,10 +20,13 @@ use corelane::engine::ring::{Ring, RingOptions};
 use super::job::Job;
 use super::period::Period;
 use super::seconds::{Second, Seconds};
+use super::spawning::Spawning;
 use super::staffing::{Staff, sizes};
 use super::worker::Worker;
+use crate::children::Keeper;
 use crate::measure::fanout::{Gathering, Publication};
-use crate::measure::process::Process;
+use crate::measure::group::{Group, Programs};
+use crate::measure::process::{Process, Sample};
 use crate::measure::second::SecondResult;
 use crate::schedule::Share;
 use crate::wire::trust::TlsClient;
@@ -48,6 +52,8 @@ pub struct Finding {
     pub cpu: Duration,
     /// CPU time of the server's process in the same time, where it is watched.
     pub server_cpu: Option<Duration>,
+    /// What became of the programs that were started, where connections are processes.
+    pub programs: Option<Programs>,
     /// Connections that were open when the first request left.
     pub opened: u64,
     /// How long opening them took, from the start of the workers on.
@@ -94,6 +100,9 @@ pub enum Fruitless {
     /// Connections opened, and nobody was let listen.
     #[error("no stream could be opened: {0}; name something that this server lets listen to")]
     Unheard(String),
+    /// No program came up.
+    #[error("the program did not come up: {0}; correct the command")]
+    Unstarted(String),
     /// A worker has ended before its time.
     #[error("a worker of the load has failed")]
     Failed,
@@ -118,8 +127,9 @@ enum Order {
 }
 
 /// Does a job with so many workers, or with more where so many connections take more, pinned to
-/// these cores in turn where any are named. `watched` is the server's process; `tell` hears of each
-/// second when it is over.
+/// these cores in turn where any are named. `watched` is the server's process; without one, the
+/// programs that the job starts are watched themselves. `tell` hears of each second when it is
+/// over.
 ///
 /// # Errors
 ///
@@ -142,9 +152,13 @@ pub fn run(
     }
     let (reports, heard) = channel();
     let mut crew = Crew { orders: Vec::new(), heard, threads: Vec::new() };
+    let group = job.program.as_ref().map(|_| Arc::new(Group::default()));
     for worker in 0..workers {
         let (orders, ordered) = channel();
         crew.orders.push(orders);
+        // Made here, where no thread is pinned: its children run on all cores.
+        let keeper = job.program.clone().zip(group.clone());
+        let keeper = keeper.map(|(program, group)| Keeper::new(program, group)).transpose()?;
         let post = Post {
             job: job.clone(),
             share: Share { worker, workers },
@@ -154,13 +168,32 @@ pub fn run(
             core: cores.get(worker as usize % cores.len().max(1)).copied(),
             reports: reports.clone(),
             ordered,
+            keeper,
         };
         let thread = thread::Builder::new().name(format!("load-{worker}"));
         crew.threads.push(thread.spawn(move || post.work())?);
     }
     drop(reports);
-    let finding = crew.collect(&job, clock, watched, tell)?;
-    Ok(Finding { tls: job.tls.as_ref().map(TlsClient::describe), ..finding })
+    let look = || match (watched, &group) {
+        (None, Some(group)) => Some(group.sample()),
+        (watched, _) => watched.and_then(Process::sample),
+    };
+    let found = crew.collect(&job, clock, look, tell);
+    // Programs that were started have ended before anybody hears what came of the run.
+    let is_well = (found.is_err() && group.is_none()) || crew.dismiss();
+    match found {
+        Ok(_) if !is_well => Err(Fruitless::Failed),
+        Err(Fruitless::Unreachable(why)) if let Some(group) = &group => {
+            let words = group.words().filter(|words| !why.contains(words.as_str()));
+            let words = words.map_or_else(String::new, |words| format!("; it said: {words}"));
+            Err(Fruitless::Unstarted(why + &words))
+        }
+        found => Ok(Finding {
+            programs: group.map(|group| group.programs()),
+            tls: job.tls.as_ref().map(TlsClient::describe),
+            ..found?
+        }),
+    }
 }
 
 /// On how many cores the workers are.
@@ -183,6 +216,7 @@ struct Post {
     core: Option<usize>,
     reports: Sender<(u32, Report)>,
     ordered: Receiver<Order>,
+    keeper: Option<Keeper>,
 }
 
 impl Post {
@@ -193,6 +227,8 @@ impl Post {
         // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
         let options = sizes(self.job.connections_all(), self.share.workers, self.files);
+        let options =
+            if self.keeper.is_some() { over_pipes(&options, self.files) } else { options };
         #[cfg(target_os = "linux")]
         match UringRing::new(&options, self.clock) {
             Ok(ring) => return self.drive(ring),
@@ -205,9 +241,11 @@ impl Post {
         }
     }
 
-    fn drive<R: Ring>(self, ring: R) {
+    fn drive<R: Ring>(mut self, ring: R) {
         let described = ring.describe();
+        let waker = ring.waker();
         let mut worker = Worker::new(ring, self.job.clone(), self.share);
+        worker.spawning = self.keeper.take().map(|keeper| Spawning::new(keeper, waker));
         let (open, refused) = worker.connect();
         let listening = worker.listening();
         self.report(Report::Connected { open, listening, refused, ring: described });
@@ -221,6 +259,9 @@ impl Post {
                 _ => Box::default(),
             }
         });
+        // The server is looked at once more, with all that was open, before anything closes.
+        drop(self.reports);
+        while self.ordered.recv().is_ok() {}
     }
 
     /// Tells the collector; where that has gone nobody wants to know.
@@ -248,6 +289,19 @@ const fn has_uring(_clock: Clock) -> bool {
     false
 }
 
+/// A ring with two ends for each connection, and larger buffers: a pipe is read once at a time, so
+/// that each read has to take as much as a pipe holds. Fewer of them, so as to stay in the caches.
+fn over_pipes(options: &RingOptions, files: u32) -> RingOptions {
+    let sockets_max = options.sockets_max.saturating_mul(2).min(files);
+    let receive_buffers = (options.sockets_max / 8).next_power_of_two().clamp(8, 256);
+    RingOptions {
+        sockets_max,
+        receive_buffers: u16::try_from(receive_buffers).unwrap_or(u16::MAX),
+        receive_buffer_bytes: 64 * 1_024,
+        ..*options
+    }
+}
+
 /// Keeps the calling thread on a core, where the system lets it.
 fn pin(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
@@ -262,44 +316,54 @@ struct Crew {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What came about before the first request.
+struct Gathered {
+    /// Connections that are open.
+    opened: u64,
+    /// Streams that listen.
+    listening: u64,
+    /// Over which ring.
+    ring: String,
+    /// Why another did not open.
+    refused: Option<String>,
+}
+
 impl Crew {
     fn collect(
-        self,
+        &mut self,
         job: &Job,
         clock: Clock,
-        watched: Option<&Process>,
+        look: impl Fn() -> Option<Sample>,
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
         let started = clock.now();
-        let (opened, listening, ring) = self.gather(job.listen.is_some())?;
+        let Gathered { opened, listening, ring, refused } = self.gather(job)?;
         let now = clock.now();
         let (opening, begin) = (now.since(started), now.after(START_AFTER));
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
-        let server_cpu = || watched.and_then(Process::sample).map(|sample| sample.cpu);
-        let (cpu_before, server_before) = (Process::own_cpu(), server_cpu());
+        let (cpu_before, server_before) = (Process::own_cpu(), look().map(|sample| sample.cpu));
         // Ends with the last report: closing the connections is none of the load's cost.
         let (mut cpu_after, mut server_after) = (cpu_before, server_before);
         let before = job.readers.map(|readers| readers.at).filter(|at| *at > job.warm_up);
         let mut seconds = Seconds::new(self.orders.len(), job.warm_up, before);
-        let sample = || [watched.and_then(Process::sample), Process::own().sample()];
         let mut gathering = Gathering::default();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
-            (cpu_after, server_after) = (Process::own_cpu(), server_cpu());
+            let server = look();
+            (cpu_after, server_after) = (Process::own_cpu(), server.map(|sample| sample.cpu));
             gathering.add(&mut period.listened.reaches, self.orders.len());
-            seconds.add((second, &period), sample, &mut tell);
+            seconds.add((second, &period), || [server, Process::own().sample()], &mut tell);
             period.clear();
             if let Some(order) = self.orders.get(worker as usize) {
                 drop(order.send(Order::Empty(period)));
             }
         }
         let workers = u32::try_from(self.orders.len()).unwrap_or(u32::MAX);
-        if !self.threads.into_iter().map(JoinHandle::join).all(|joined| joined.is_ok()) {
-            return Err(Fruitless::Failed);
-        }
         seconds.finish(&mut tell);
+        // What was told later says more.
+        seconds.total.refused = seconds.total.refused.or(refused);
         let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
         Ok(Finding {
             total: seconds.total,
@@ -308,6 +372,7 @@ impl Crew {
             resident_bytes_max: seconds.resident_bytes_max,
             cpu: spent((cpu_before, cpu_after)),
             server_cpu: server_before.zip(server_after).map(spent),
+            programs: None,
             opened,
             opening,
             sources: job.connect.sources.clone(),
@@ -319,8 +384,15 @@ impl Crew {
         })
     }
 
-    /// Waits until every worker has opened what it could; how many connections that are.
-    fn gather(&self, is_listening: bool) -> Result<(u64, u64, String), Fruitless> {
+    /// Has every worker close what it has, and waits for that; whether all of them ended well.
+    fn dismiss(&mut self) -> bool {
+        self.orders.clear();
+        let joined: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        joined.iter().all(Result::is_ok)
+    }
+
+    /// Waits until every worker has opened what it could.
+    fn gather(&self, job: &Job) -> Result<Gathered, Fruitless> {
         let (mut opened, mut streams, mut ring, mut why) = (0, 0, String::new(), None);
         for _ in &self.orders {
             match self.heard.recv() {
@@ -334,13 +406,15 @@ impl Crew {
                 _ => return Err(Fruitless::Failed),
             }
         }
-        let why = || why.unwrap_or_else(|| format!("nothing answered in time: {ADVICE}"));
+        let refused = why.clone();
+        let advice = if job.program.is_some() { String::new() } else { format!(": {ADVICE}") };
+        let why = || why.unwrap_or_else(|| format!("nothing answered in time{advice}"));
         if opened == 0 {
             return Err(Fruitless::Unreachable(why()));
         }
-        if is_listening && streams == 0 {
+        if job.listen.is_some() && streams == 0 {
             return Err(Fruitless::Unheard(why()));
         }
-        Ok((opened, streams, ring))
+        Ok(Gathered { opened, listening: streams, ring, refused })
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use crate::children::Program;
 use crate::dialogue::{Call, Speech, Subscription};
 use crate::schedule::{Pace, Profile, Storm};
 use crate::wire::trust::TlsClient;
@@ -157,8 +158,10 @@ pub struct Job {
     pub speech: Speech,
     /// How it is encrypted, where it is.
     pub tls: Option<TlsClient>,
-    /// Where it listens; connections take these in turn.
+    /// Where it listens; connections take these in turn. Without an address there is a program.
     pub addresses: Vec<SocketAddr>,
+    /// The program that each connection is a process of, instead of an address.
+    pub program: Option<Program>,
     /// Where connections come from, and how fast they are opened.
     pub connect: Connecting,
     /// The kinds of requests with their weights.

@@ -1,6 +1,6 @@
 //! One connection of the load, from its first attempt to its last.
 //!
-//! What a held connection costs the generator: a lane (about 70 bytes), its books (about 100, and
+//! What a held connection costs the generator: a lane (about 80 bytes), its books (about 100, and
 //! 128 more from its first request on; over HTTP and WebSocket a reader, too, of about 110 and 50),
 //! the ring's entry for its socket, and 8 bytes in the lists of its worker. An encrypted one has a
 //! filter as well, of about 1,100 bytes and the keys that rustls has beside it. Buffers belong to
@@ -56,8 +56,10 @@ pub(super) struct Departure {
 pub(super) struct Lane {
     /// How far it has come.
     pub(super) state: State,
-    /// Its socket, from the completion that brought it until the one that took it away.
-    pub(super) socket: Option<Socket>,
+    /// What it hears, from the completion that brought it until the one that took it away.
+    pub(super) hears: Option<Socket>,
+    /// What it says is sent here: over a network the same socket, over pipes another one.
+    pub(super) says: Option<Socket>,
     /// Its encryption, where it has one: from the end of connecting until it ends.
     pub(super) filter: Option<Box<TlsFilter>>,
     /// Bytes that leave at the end of the turn, or when the send under way is over. It has a buffer
@@ -75,6 +77,8 @@ pub(super) struct Lane {
     pub(super) began: Moment,
     /// It is being replaced: from the moment at which it was told until it is open again.
     pub(super) departure: Option<Box<Departure>>,
+    /// It has ended without our doing.
+    pub(super) is_lost: bool,
 }
 
 impl Lane {
@@ -82,7 +86,8 @@ impl Lane {
     pub(super) const fn new() -> Self {
         Self {
             state: State::Away { until: Moment::ORIGIN },
-            socket: None,
+            hears: None,
+            says: None,
             filter: None,
             outgoing: Vec::new(),
             is_sending: false,
@@ -91,6 +96,7 @@ impl Lane {
             is_leaving: false,
             began: Moment::ORIGIN,
             departure: None,
+            is_lost: false,
         }
     }
 
@@ -149,6 +155,6 @@ mod tests {
     #[test]
     fn a_connection_costs_about_what_the_first_page_says() {
         let sizes = (size_of::<Lane>(), size_of::<Books>(), size_of::<TlsFilter>());
-        assert!(sizes.0 <= 80 && sizes.1 <= 120 && sizes.2 <= 1_150, "{sizes:?}");
+        assert!(sizes.0 <= 88 && sizes.1 <= 120 && sizes.2 <= 1_150, "{sizes:?}");
     }
 }

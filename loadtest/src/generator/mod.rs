@@ -31,6 +31,7 @@ mod listening;
 mod sealing;
 mod sending;
 mod slowing;
+mod spawning;
 
 mod sight;
 

@@ -36,7 +36,8 @@ pub struct Period {
     pub openings: Openings,
     /// What became of the connections that read slowly.
     pub slow: SlowOutcomes,
-    /// Why the last connection that did not open did not, or what broke the encryption of one.
+    /// Why the last connection that did not open, or ended without our doing, did so, or what
+    /// broke the encryption of one.
     pub refused: Option<String>,
     /// When it ended, counted from the beginning of the run, warm-up included.
     pub until: Duration,

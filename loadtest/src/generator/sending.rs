@@ -1,5 +1,7 @@
 //! What leaves: requests that are due, over lanes that have room.
 
+use std::io;
+
 use corelane::base::time::Moment;
 use corelane::engine::ring::{Operation, Ring, Socket};
 
@@ -138,7 +140,7 @@ impl<R: Ring> Worker<R> {
             if lane.is_sending || !lane.owes() {
                 continue;
             }
-            let Some(socket) = lane.socket else { continue };
+            let Some(socket) = lane.says else { continue };
             lane.is_sending = true;
             let mut buffer = std::mem::take(&mut lane.outgoing);
             if lane.filter.is_some() && !self.seal(index as usize, &mut buffer) {
@@ -151,18 +153,33 @@ impl<R: Ring> Worker<R> {
 
     /// A send is over.
     #[inline]
-    pub(super) fn sent(&mut self, socket: Socket, mut buffer: Vec<u8>, is_well: bool) {
+    pub(super) fn sent(&mut self, socket: Socket, mut buffer: Vec<u8>, result: io::Result<usize>) {
+        let Some(index) = self.lane_of(socket) else { return self.keep(buffer) };
+        let lane = &mut self.lanes[index];
+        let taken = result.unwrap_or_default();
+        if taken < buffer.len() {
+            if taken > 0 && !matches!(lane.state, State::Closing) {
+                // A pipe takes what it has room for.
+                buffer.drain(..taken);
+                return self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+            }
+            lane.is_sending = false;
+            self.keep(buffer);
+            return self.end(index, Failure::Closed);
+        }
+        lane.is_sending = false;
+        self.keep(buffer);
+        if self.lanes[index].owes() {
+            self.cork(index);
+        }
+    }
+
+    /// Keeps a buffer for the next send.
+    #[inline]
+    fn keep(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         if buffer.capacity() > 0 {
             self.spare.push(buffer);
-        }
-        let Some(index) = self.lane_of(socket) else { return };
-        self.lanes[index].is_sending = false;
-        if !is_well {
-            return self.end(index, Failure::Closed);
-        }
-        if self.lanes[index].owes() {
-            self.cork(index);
         }
     }
 }

@@ -40,7 +40,7 @@ impl<R: Ring> Worker<R> {
 
     fn tend_reader(&mut self, index: usize) {
         let Some(readers) = self.job.readers.filter(|_| self.is_slow()) else { return };
-        let Some(socket) = self.lanes[index].socket else { return };
+        let Some(socket) = self.lanes[index].hears else { return };
         let State::Slow(reading) = &mut self.lanes[index].state else { return };
         if readers.bytes_per_second == 0 && !reading.is_paused {
             reading.is_paused = true;
@@ -63,7 +63,7 @@ impl<R: Ring> Worker<R> {
 
     fn read_on(&mut self, index: usize, may_read: impl FnOnce(&Pacer, Moment) -> bool) {
         let lane = &mut self.lanes[index];
-        if let (State::Slow(reading), Some(socket)) = (&mut lane.state, lane.socket)
+        if let (State::Slow(reading), Some(socket)) = (&mut lane.state, lane.hears)
             && reading.is_paused
             && may_read(&reading.pacer, self.now)
         {
@@ -77,7 +77,7 @@ impl<R: Ring> Worker<R> {
     pub(super) fn hear_slowly(&mut self, index: usize, bytes: &[u8]) {
         let is_slow = self.is_slow();
         let lane = &mut self.lanes[index];
-        let (State::Slow(reading), Some(socket)) = (&mut lane.state, lane.socket) else { return };
+        let (State::Slow(reading), Some(socket)) = (&mut lane.state, lane.hears) else { return };
         if is_slow {
             reading.pacer.note(bytes.len(), self.now);
             if !reading.is_paused {

@@ -18,6 +18,7 @@ use super::lane::{Lane, State};
 use super::listening::Audience;
 use super::pacing::Pacing;
 use super::period::{Period, Tally};
+use super::spawning::Spawning;
 use crate::dialogue::{Books, Calls, Event, judge};
 use crate::measure::outcome::Failure;
 use crate::schedule::{Arrivals, Share};
@@ -73,6 +74,8 @@ pub(super) struct Worker<R> {
     pub(super) tally: Tally,
     /// Those that listen, where anybody does.
     pub(super) audience: Option<Audience>,
+    /// Where connections are processes.
+    pub(super) spawning: Option<Spawning>,
     completions: Vec<Completion>,
     /// Handshakes of TLS that have failed.
     pub(super) unsealed: usize,
@@ -135,6 +138,7 @@ impl<R: Ring> Worker<R> {
             sweep_at: 0,
             tally: Tally { period: Box::default(), measured_from: Moment::ORIGIN, publishing },
             audience,
+            spawning: None,
             completions: Vec::with_capacity(1_024),
             unsealed: 0,
             scratch: Scratch::default(),
@@ -146,13 +150,15 @@ impl<R: Ring> Worker<R> {
     /// many are, and why the last that is not is not.
     pub(super) fn connect(&mut self) -> (u64, Option<String>) {
         let deadline = self.now.after(self.job.limits.connect_max);
-        while self.open < self.lanes.len() as u64 && self.now < deadline && !self.is_hopeless() {
+        let lanes = self.lanes.len() as u64;
+        while self.open + self.given_up() < lanes && self.now < deadline && !self.is_hopeless() {
             self.turn(deadline);
         }
         if self.open == 0 {
             self.note_silence();
         }
-        (self.open, self.tally.period.refused.take())
+        let refused = self.tally.period.refused.take();
+        (self.open, refused.filter(|_| self.open < lanes))
     }
 
     /// Streams that are open.
@@ -181,6 +187,7 @@ impl<R: Ring> Worker<R> {
         self.tally.period.clear();
         (self.tally.period.openings, self.tally.period.listened) = (openings, listened);
         self.stage = Stage::Driving;
+        self.try_again();
         if let Some(churning) = &mut self.churning {
             churning.begin(&self.job, self.share, begin);
         }
@@ -273,6 +280,9 @@ impl<R: Ring> Worker<R> {
         if self.churning.is_some() {
             self.churn();
         }
+        if self.spawning.is_some() {
+            self.hear_keeper();
+        }
         self.has_more = self.send_due();
         self.publish_due();
         if is_quiet && self.corked.is_empty() && patience == Patience::None {
@@ -316,7 +326,7 @@ impl<R: Ring> Worker<R> {
         match completion {
             Completion::Received { socket, lease } => self.receive(socket, lease),
             Completion::Sent { socket, buffer, result } => {
-                self.sent(socket, buffer, result.is_ok());
+                self.sent(socket, buffer, result);
             }
             Completion::Connected { token, result } => self.connected(token, result),
             Completion::Ended { socket, .. } => {

@@ -7,3 +7,6 @@ pub mod openings;
 pub mod outcome;
 pub mod process;
 pub mod second;
+
+pub mod census;
+pub mod group;

@@ -3,9 +3,10 @@
 //! What it does not do: fail a run. A process that has gone, or a system without `/proc`, has no
 //! figures, and the report says so.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A look at a process.
@@ -65,6 +66,53 @@ impl Process {
         });
         Some(Duration::from_nanos(nanoseconds.sum()))
     }
+
+    /// CPU time of all threads that it has or had, and of the processes that it has started and
+    /// waited for; also of one that has ended and was not waited for itself. What has ended is
+    /// counted in ticks of the system, a hundredth of a second most often.
+    pub fn whole_cpu(&self) -> Option<Duration> {
+        let account = Account::read(&self.folder)?;
+        let own = self.cpu().unwrap_or_default().max(account.own);
+        Some(own + account.waited)
+    }
+}
+
+/// What the system has booked on a process (`/proc/PID/stat`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Account {
+    /// The process that has started it, or inherited it.
+    pub(super) parent: u32,
+    /// CPU time of its threads, those included that have ended.
+    own: Duration,
+    /// CPU time of the processes that it has started and waited for.
+    waited: Duration,
+}
+
+impl Account {
+    /// That of a process; none where it has gone.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        Self::read(&Process::of(pid).folder)
+    }
+
+    fn read(folder: &Path) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(folder.join("stat")).ok()?)
+    }
+
+    /// Reads the line (proc(5), `/proc/pid/stat`): the number, the name in brackets, the state, the
+    /// parent, and the four times as the fields 14 to 17.
+    fn parse(line: &str) -> Option<Self> {
+        // A name may hold brackets and spaces itself.
+        let (_, behind) = line.rsplit_once(')')?;
+        let fields: Vec<&str> = behind.split_whitespace().take(15).collect();
+        let ticks_a_second = u32::try_from(clock_ticks_per_second()).ok()?.max(1);
+        let span = |user: usize, system: usize| {
+            let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+            let sum = Duration::from_secs(ticks(user)?.checked_add(ticks(system)?)?);
+            Some(sum / ticks_a_second)
+        };
+        let parent = fields.get(1)?.parse().ok()?;
+        Some(Self { parent, own: span(11, 12)?, waited: span(13, 14)? })
+    }
 }
 
 fn kibibytes(status: &str, name: &str) -> Option<u64> {
@@ -99,7 +147,20 @@ mod tests {
     }
 
     #[test]
+    fn an_account_is_read_whatever_the_name_of_its_process() {
+        let rest = "7 7 7 0 -1 0 1 2 3 4 100 50 30 20 0 0 1 0 9";
+        let account = Account::parse(&format!("5 (a) b) (c) S {rest}")).unwrap();
+        let ticks =
+            |count| Duration::from_secs(count) / u32::try_from(clock_ticks_per_second()).unwrap();
+        assert_eq!(account, Account { parent: 7, own: ticks(150), waited: ticks(50) });
+        assert_eq!(Account::parse("5 (a) S 7 7"), None);
+        assert_eq!(Account::parse(""), None);
+        assert!(Process::own().whole_cpu().is_some());
+    }
+
+    #[test]
     fn a_process_that_is_not_there_has_no_figures() {
         assert_eq!(Process::of(u32::MAX).sample(), None);
+        assert_eq!(Process::of(u32::MAX).whole_cpu(), None);
     }
 }

@@ -33,6 +33,7 @@ pub mod phase;
 pub mod readers;
 pub mod sources;
 pub mod span;
+pub mod stdio;
 pub mod sweep;
 pub mod thresholds;
 pub mod tls;
@@ -53,6 +54,7 @@ pub use self::phase::PhasePlan;
 pub use self::readers::ReadersPlan;
 pub use self::sources::Sources;
 pub use self::span::Span;
+pub use self::stdio::StdioPlan;
 pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
@@ -85,7 +87,7 @@ pub struct Plan {
     /// How requests say which protocol they speak. Default modern.
     #[serde(default)]
     pub era: Era,
-    /// Connections. Default 64.
+    /// Connections; over stdio each of them is a process of its own. Default 64, and 1 over stdio.
     #[serde(default = "connections")]
     pub connections: usize,
     /// Requests in flight on each connection. Default 1.
@@ -152,6 +154,9 @@ pub struct Plan {
     /// How connections are opened. Default: as fast as the server accepts, 128 at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<ConnectPlan>,
+    /// How programs are started, for a target that names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdio: Option<StdioPlan>,
     /// What `corelane-load sweep` does with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPlan>,
@@ -159,6 +164,11 @@ pub struct Plan {
 
 const fn connections() -> usize {
     64
+}
+
+/// Connections where nothing is said of them: a program serves one client, an address many.
+fn usual_connections(target: &str) -> usize {
+    if matches!(target.parse(), Ok(Target::Command(_))) { one() } else { connections() }
 }
 
 const fn one() -> usize {
@@ -189,10 +199,11 @@ impl Plan {
     /// A plan of nothing but its server: everything else is as it is by default, and there is no
     /// phase yet.
     pub fn new(target: impl Into<String>) -> Self {
+        let target = target.into();
         Self {
-            target: target.into(),
+            connections: usual_connections(&target),
+            target,
             era: Era::default(),
-            connections: connections(),
             depth: one(),
             warm_up: warm_up(),
             closed: false,
@@ -213,6 +224,7 @@ impl Plan {
             listen: None,
             thresholds: Thresholds::default(),
             connect: None,
+            stdio: None,
             sweep: None,
         }
     }
@@ -228,12 +240,18 @@ impl Plan {
         let text = text.map_err(|error| {
             Wrong(format!("{shown} cannot be read: {error}; name a TOML file that is there"))
         })?;
-        toml::from_str(&text).map_err(|error| {
+        let mut plan = toml::from_str::<Self>(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
             let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Wrong(format!("{shown} is no plan, line {line}: {why}"))
-        })
+        })?;
+        // What the default is depends on the target, which no default of a member can see.
+        let table = toml::from_str::<toml::Table>(&text).unwrap_or_default();
+        if !table.contains_key("connections") {
+            plan.connections = usual_connections(&plan.target);
+        }
+        Ok(plan)
     }
 
     /// All connections: those for requests, those that listen, and the one that publishes.
@@ -249,6 +267,14 @@ impl Plan {
         Profile::new([warm_up].into_iter().chain(phases))
     }
 
+    fn speech(&self, target: &Target, fields: Vec<Field>) -> Speech {
+        let (authority, path) = match target {
+            Target::Address { authority, path, .. } => (authority.clone(), path.clone()),
+            Target::Command(_) => (String::new(), String::new()),
+        };
+        Speech { transport: target.transport(), era: self.era, authority, path, fields }
+    }
+
     /// What the workers are to do.
     ///
     /// # Errors
@@ -256,23 +282,15 @@ impl Plan {
     /// Where the plan makes no sense, or names no server.
     pub fn job(&self) -> Result<Job, Wrong> {
         let target: Target = self.target.parse().map_err(|error| Wrong(format!("{error}")))?;
-        let Target::Address { transport, authority, path, .. } = &target else {
-            return Err(Wrong::new("stdio is not driven yet: name a server that listens"));
-        };
         self.check()?;
+        let program = StdioPlan::program(self, &target)?;
         let fields = self.speech_fields(&target)?;
         let tls = tls::client(self.tls.as_ref(), &target)?;
         let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
         let connect =
             opening.connecting(self.connections_all(), &addresses, self.connect_max.duration())?;
-        let speech = Speech {
-            transport: *transport,
-            era: self.era,
-            authority: authority.clone(),
-            path: path.clone(),
-            fields,
-        };
+        let speech = self.speech(&target, fields);
         let mut calls = Vec::new();
         for call in &self.calls {
             calls.push((call.call(&speech)?, call.weight));
@@ -300,6 +318,7 @@ impl Plan {
             tls,
             addresses,
             connect,
+            program,
             calls,
             connections: self.connections,
             depth: self.depth,
@@ -373,6 +392,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::children::Errors;
 
     fn plan(text: &str) -> Result<Plan, String> {
         toml::from_str(text).map_err(|error| error.to_string())
@@ -390,6 +410,19 @@ mod tests {
         let Drive::Open { profile, pace } = job.drive else { panic!("{:?}", job.drive) };
         assert!((profile.requests() - 30.0).abs() < 1e-9);
         assert_eq!(pace, Pace::Constant);
+    }
+
+    #[test]
+    fn a_program_is_started_once_where_nothing_else_is_said() {
+        assert_eq!(Plan::new("stdio:corelane stdio").connections, 1);
+        assert_eq!(Plan::new("tcp://127.0.0.1:1").connections, 64);
+        let text = BRIEF.replace("tcp://127.0.0.1:1", "stdio:corelane 'a b'");
+        let job = plan(&text).unwrap().job().unwrap();
+        assert!(job.addresses.is_empty());
+        assert_eq!(job.program.unwrap().words, ["corelane", "a b"]);
+        let inherit =
+            plan(&format!("{text}[stdio]\nstderr = \"inherit\"\n")).unwrap().job().unwrap();
+        assert_eq!(inherit.program.unwrap().errors, Errors::Inherit);
     }
 
     #[test]
@@ -421,6 +454,7 @@ mod tests {
             wrong(&format!("{BRIEF}[[call]]\nmethod = \"ping\"\nweight = 0\n")).contains("weight")
         );
         assert!(wrong(&format!("{BRIEF}[thresholds]\nerrors = nan\n")).contains("from 0 to 1"));
+        assert!(wrong(&format!("{BRIEF}[stdio]\n")).contains("stdio:COMMAND"));
     }
 
     #[test]

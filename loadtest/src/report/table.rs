@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{figure, scenes};
+use crate::measure::group::Programs;
 use crate::result::listen::Spread;
 use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals, Verdict};
 
@@ -63,6 +64,9 @@ pub fn table(result: &RunResult) -> String {
     if let Some(server) = &result.server {
         line(cost("server", server));
     }
+    if let Some(programs) = result.programs {
+        line(ends(programs));
+    }
     out
 }
 
@@ -87,6 +91,17 @@ fn opened(totals: &Totals, sources: &[String]) -> String {
         figure::count(totals.opened),
         figure::duration(totals.opening_s * 1e6)
     )
+}
+
+/// How programs that were started have ended.
+fn ends(Programs { started, terminated, killed }: Programs) -> String {
+    let mut line = format!("programs  {started} started");
+    for (count, how) in [(terminated, "terminated"), (killed, "killed")] {
+        if count > 0 {
+            write!(line, " · {count} had to be {how}").unwrap_or(());
+        }
+    }
+    line
 }
 
 pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {

@@ -23,6 +23,7 @@ pub use self::manifest::Manifest;
 pub use self::openings::{OpeningsResult, ReadersResult};
 pub use self::verdict::{Fault, Verdict};
 use crate::generator::Finding;
+use crate::measure::group::Programs;
 use crate::measure::outcome::{Failure, Outcomes};
 pub use crate::measure::second::SecondResult;
 use crate::plan::Plan;
@@ -58,6 +59,9 @@ pub struct RunResult {
     pub generator: Cost,
     /// What the server cost, where its process was watched.
     pub server: Option<Cost>,
+    /// What became of the programs that were started, where connections are processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<Programs>,
     /// How connections opened.
     #[serde(default)]
     pub openings: OpeningsResult,
@@ -103,7 +107,8 @@ pub struct Totals {
     pub opening_s: f64,
     /// Connections that ended without our doing.
     pub lost: u64,
-    /// Why the last connection that did not open did not, or what broke the encryption of one.
+    /// Why the last connection that did not open, or ended without our doing, did so, or what
+    /// broke the encryption of one.
     pub refused: Option<String>,
 }
 
@@ -216,6 +221,7 @@ impl RunResult {
             openings,
             readers,
             drift,
+            programs: finding.programs,
             seconds: finding.seconds.clone(),
         }
     }
