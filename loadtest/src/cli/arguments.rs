@@ -68,6 +68,9 @@ pub(super) struct LoadArguments {
     /// The last stretch before a request is due, spent awake so as not to be late; 0s to sleep.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     spin_max: Option<Span>,
+    /// How late the generator may be with one request in a hundred for a run to count.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    lag_max: Option<Span>,
     /// Connections; 64 without, and 1 over stdio.
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
@@ -281,6 +284,7 @@ impl LoadArguments {
         plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
         plan.connect_max = self.connect_max.unwrap_or(plan.connect_max);
         plan.spin_max = self.spin_max.unwrap_or(plan.spin_max);
+        plan.lag_max = self.lag_max.unwrap_or(plan.lag_max);
         plan.connections = self.connections.unwrap_or(plan.connections);
         if !self.source.is_empty() {
             plan.connect.get_or_insert_default().sources.clone_from(&self.source);

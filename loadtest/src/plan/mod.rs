@@ -43,6 +43,7 @@ pub mod connect;
 mod credentials;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,10 @@ pub struct Plan {
     /// zero where its cores are needed by others. Default 100 µs.
     #[serde(default = "spin_max")]
     pub spin_max: Span,
+    /// How late the generator may be with one request in a hundred for the run to count. Default
+    /// 1 ms.
+    #[serde(default = "lag_max")]
+    pub lag_max: Span,
     /// How long what is still open is waited for after the last request was due; what is open then
     /// has timed out. Default as long as an answer may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,6 +196,10 @@ const fn answer_max() -> Span {
     Span::seconds(10)
 }
 
+fn lag_max() -> Span {
+    Duration::from_millis(1).into()
+}
+
 fn spin_max() -> Span {
     Limits::default().spin_max.into()
 }
@@ -212,6 +221,7 @@ impl Plan {
             connect_max: connect_max(),
             answer_max: answer_max(),
             spin_max: spin_max(),
+            lag_max: lag_max(),
             drain_max: None,
             fields: Vec::new(),
             bearer_file: None,

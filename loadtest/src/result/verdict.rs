@@ -11,8 +11,6 @@ use crate::plan::{Plan, Thresholds};
 
 /// The part of what was due that has to be sent for a run to count.
 const SENT_MIN: f64 = 0.99;
-/// How late the generator may be with one request in a hundred, in microseconds.
-const LAG_P99_US_MAX: f64 = 1_000.0;
 /// The part of its cores that the generator may use before what it measures is itself.
 const CORES_MAX: f64 = 0.95;
 
@@ -76,7 +74,7 @@ impl Verdict {
         (generator, workers): (&Cost, u32),
     ) -> Self {
         let mut verdict = Self::default();
-        let is_late = lag.p99_us > LAG_P99_US_MAX;
+        let is_late = lag.p99_us > plan.lag_max.duration().as_secs_f64() * 1e6;
         let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(workers);
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let sent = totals.sent as f64 / totals.due.max(1) as f64;
@@ -107,9 +105,9 @@ impl Verdict {
         spoil(
             is_late,
             format!(
-                "the generator was {:.0} us late at the 99th percentile ({LAG_P99_US_MAX:.0} \
-                 allowed): give it more workers, or cores that nobody else uses",
-                lag.p99_us
+                "the generator was {:.0} us late at the 99th percentile ({} allowed): give it more \
+                 workers, or cores that nobody else uses",
+                lag.p99_us, plan.lag_max
             ),
         );
         spoil(
@@ -118,6 +116,10 @@ impl Verdict {
                 "the generator used {:.2} cores of its {workers}: give it more workers",
                 generator.cores
             ),
+        );
+        spoil(
+            totals.due == 0 && (plan.closed || plan.profile().rate_max() > 0.0),
+            "no request was due in what was measured: raise the rate, or measure for longer".into(),
         );
         spoil(
             totals.opened < plan.connections_all() as u64,
@@ -248,6 +250,30 @@ mod tests {
     fn a_verdict_that_was_kept_without_blame_still_reads() {
         let kept: Verdict = serde_json::from_str(r#"{"invalid":["late"],"missed":[]}"#).unwrap();
         assert_eq!(kept.fault(), Some(Fault::Generator));
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_was_due_that_was_to_be_is_none() {
+        let verdict = |holds: bool| {
+            verdict(|plan, totals, _, _| {
+                (totals.due, totals.sent, totals.answered) = (0, 0, 0);
+                plan.closed = !holds;
+            })
+        };
+        assert!(verdict(false).invalid[0].contains("no request"));
+        assert!(verdict(true).is_valid(), "connections that are held ask for nothing");
+    }
+
+    #[test]
+    fn the_bound_of_lateness_is_the_plans() {
+        let late = |lag_max| {
+            verdict(|plan, _, _, lag| {
+                lag.p99_us = 1_500.0;
+                plan.lag_max = lag_max;
+            })
+        };
+        assert!(late(Span::from(Duration::from_millis(2))).is_valid());
+        assert!(late(Span::from(Duration::from_millis(1))).invalid[0].contains("1ms allowed"));
     }
 
     #[test]
