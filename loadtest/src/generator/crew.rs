@@ -26,6 +26,7 @@ use super::worker::Worker;
 use crate::children::Keeper;
 use crate::measure::fanout::{Gathering, Publication};
 use crate::measure::group::{Group, Programs};
+use crate::measure::host::CoreTime;
 use crate::measure::process::{Process, Sample};
 use crate::measure::second::SecondResult;
 use crate::schedule::Share;
@@ -52,6 +53,9 @@ pub struct Finding {
     pub cpu: Duration,
     /// CPU time of the server's process in the same time, where it is watched.
     pub server_cpu: Option<Duration>,
+    /// The part of the time of all cores in that time which the machine's host kept from it; none
+    /// where the system does not tell.
+    pub stolen: Option<f64>,
     /// What became of the programs that were started, where connections are processes.
     pub programs: Option<Programs>,
     /// Connections that were open when the first request left.
@@ -343,6 +347,7 @@ impl Crew {
         for order in &self.orders {
             drop(order.send(Order::Begin(begin)));
         }
+        let core_time = CoreTime::look();
         let (cpu_before, server_before) = (Process::own_cpu(), look().map(|sample| sample.cpu));
         // Ends with the last report: closing the connections is none of the load's cost.
         let (mut cpu_after, mut server_after) = (cpu_before, server_before);
@@ -372,6 +377,7 @@ impl Crew {
             resident_bytes_max: seconds.resident_bytes_max,
             cpu: spent((cpu_before, cpu_after)),
             server_cpu: server_before.zip(server_after).map(spent),
+            stolen: core_time.zip(CoreTime::look()).map(|(from, to)| to.stolen_since(from)),
             programs: None,
             opened,
             opening,

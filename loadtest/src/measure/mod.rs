@@ -1,6 +1,7 @@
 //! What a run has seen: latencies, outcomes, seconds, the server's process.
 
 pub mod fanout;
+pub mod host;
 pub mod latency;
 pub mod limits;
 pub mod openings;

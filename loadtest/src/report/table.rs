@@ -7,6 +7,10 @@ use crate::measure::group::Programs;
 use crate::result::listen::Spread;
 use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals, Verdict};
 
+/// The part of the cores' time that a host has to keep for itself before a table tells of it: with
+/// less the 99th percentile is hardly touched.
+const STOLEN_MIN: f64 = 0.001;
+
 /// The table of a result, with its line ends.
 pub fn table(result: &RunResult) -> String {
     let mut out = String::new();
@@ -59,6 +63,9 @@ pub fn table(result: &RunResult) -> String {
         line(row);
     }
     result.listen.iter().flat_map(listening).for_each(&mut line);
+    if let Some(ratio) = totals.stolen_ratio.filter(|ratio| *ratio >= STOLEN_MIN) {
+        line(format!("stolen   {} of the cores' time by the machine's host", figure::part(ratio)));
+    }
     line(String::new());
     line(cost("generator", &result.generator));
     if let Some(server) = &result.server {

@@ -110,6 +110,11 @@ pub struct Totals {
     /// Why the last connection that did not open, or ended without our doing, did so, or what
     /// broke the encryption of one.
     pub refused: Option<String>,
+    /// The part of the time of all cores that the machine's host kept from it, from zero to one;
+    /// none where the system did not tell. While it did, nobody on this machine ran: what took long
+    /// then was not the server's doing.
+    #[serde(default)]
+    pub stolen_ratio: Option<f64>,
 }
 
 /// A distribution of latencies, in microseconds.
@@ -247,6 +252,7 @@ fn totals(finding: &Finding, span: Duration) -> Totals {
         opening_s: finding.opening.as_secs_f64(),
         lost: total.lost,
         refused: total.refused.clone(),
+        stolen_ratio: finding.stolen,
     }
 }
 
