@@ -1,7 +1,7 @@
 //! What the host of a virtual machine keeps from it.
 //!
 //! A host that is shared lets a machine's cores wait while others run: the kernel counts that as
-//! stolen time (`proc_stat(5)`, `steal`). Nobody inside sees such a pause but as a request that took
+//! stolen time (`proc_stat(5)`, `steal`). Inside such a pause shows only as a request that took
 //! long, or a generator that was late, so a run that lost much of its time says so.
 //!
 //! What it does not do: mend anything. Latencies stay as they were measured.
