@@ -82,7 +82,7 @@ pub struct Figure {
 }
 
 /// The figures of a part, in the order of the tables.
-pub const FIGURES: [Figure; 9] = [
+pub const FIGURES: [Figure; 10] = [
     Figure { name: "answers/s", of: |run| Some(run.totals.rate) },
     Figure { name: "p50 us", of: |run| latency(run, run.response.p50_us) },
     Figure { name: "p99 us", of: |run| latency(run, run.response.p99_us) },
@@ -91,6 +91,7 @@ pub const FIGURES: [Figure; 9] = [
     Figure { name: "server CPU us", of: |run| Some(run.server?.cpu_us_per_answer) },
     Figure { name: "load CPU us", of: |run| Some(run.generator.cpu_us_per_answer) },
     Figure { name: "lag p99 us", of: |run| Some(run.lag.p99_us) },
+    Figure { name: "stolen %", of: |run| Some(run.totals.stolen_ratio? * 100.0) },
     Figure { name: "RSS MiB", of: |run| resident_mebibytes(run.server?) },
 ];
 
