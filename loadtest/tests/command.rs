@@ -7,37 +7,21 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use corelane_load::report::table::table;
 use corelane_load::result::RunResult;
 use serde_json::Value;
 
+use self::program::{Ended, load};
 use self::stage::Stage;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/stage.rs"]
 mod stage;
 
 /// A short run that counts on every machine.
 const SHORT: [&str; 4] = ["--closed", "--connections=2", "--warm-up=0s", "--span=300ms"];
-
-/// What came of a command.
-struct Ended {
-    status: i32,
-    out: String,
-    said: String,
-}
-
-/// Runs the program.
-fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ended {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_corelane-load")).args(arguments).output().unwrap();
-    Ended {
-        status: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        said: String::from_utf8(output.stderr).unwrap(),
-    }
-}
 
 /// A short run of this server with further flags.
 fn run(target: &str, flags: &[&str]) -> Ended {

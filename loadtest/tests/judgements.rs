@@ -7,7 +7,6 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Options, Server};
@@ -19,28 +18,13 @@ use corelane_load::search::{Answer, Bounds};
 use corelane_load::sweep::{Step, SweepResult};
 use serde_json::{Value, json};
 
+use self::program::{Ended, load};
 use self::stage::Stage;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/stage.rs"]
 mod stage;
-
-/// What came of a command.
-struct Ended {
-    status: i32,
-    out: String,
-    said: String,
-}
-
-/// Runs the program.
-fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ended {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_corelane-load")).args(arguments).output().unwrap();
-    Ended {
-        status: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        said: String::from_utf8(output.stderr).unwrap(),
-    }
-}
 
 /// A place for a file of one test.
 fn place(name: &str) -> String {

@@ -5,7 +5,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
 use std::time::Duration;
 
 use corelane_load::generator::{self, Finding, Job};
@@ -14,13 +13,19 @@ use corelane_load::plan::Plan;
 use corelane_load::report::table::table;
 use corelane_load::result::{Manifest, RunResult};
 
+use self::program::{Ended, load};
 use self::sessions::Sessions;
 use self::stage::Stage;
+use self::stall::stall;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/sessions.rs"]
 mod sessions;
 #[path = "support/stage.rs"]
 mod stage;
+#[path = "support/stall.rs"]
+mod stall;
 
 /// What every plan here begins with: four connections, and nothing that is not measured.
 fn plan(target: &str, rest: &str) -> Plan {
@@ -59,12 +64,6 @@ fn stand_in(answer: impl Fn(&str) -> Option<String> + Clone + Send + 'static) ->
         }
     });
     address
-}
-
-/// Takes so long.
-#[expect(clippy::disallowed_methods, reason = "a server that takes its time is what is measured")]
-fn stall(span: Duration) {
-    std::thread::sleep(span);
 }
 
 /// The right answer to a call of the tool `echo`, or to any other request.
@@ -251,19 +250,16 @@ fn a_result_shows_what_was_asked_for_and_reads_without_it() {
 fn churn_can_be_asked_for_by_flags() {
     let (address, sessions) = Sessions::serve();
     let target = format!("http://{address}");
-    let load = |flags: &[&str]| {
+    let churn = |flags: &[&str]| {
         let brief = ["--era=legacy", "--connections=2", "--warm-up=0s", "--span=300ms"];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
-        command.args(["run", &target, "--rate=0"]).args(brief).args(flags).output().unwrap()
+        load(["run", target.as_str(), "--rate=0"].iter().chain(&brief).chain(flags).copied())
     };
-    let output = load(&["--churn=100", "--leave-sessions"]);
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("\nopened   32 connections\n"), "{shown}");
+    let Ended { out, .. } = churn(&["--churn=100", "--leave-sessions"]);
+    assert!(out.contains("\nopened   32 connections\n"), "{out}");
     assert_eq!((sessions.begun(), sessions.deleted()), (32, 0));
     for (flags, part) in [(&["--leave-sessions"], "--churn 100"), (&["--churn=-1"], "from 0 to")] {
-        let output = load(flags);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        let Ended { status, said, .. } = churn(flags);
+        assert_eq!((status, said.lines().count()), (2, 1), "{said}");
         assert!(said.contains(part), "{said}");
     }
 }

@@ -5,7 +5,7 @@ use corelane::base::time::Moment;
 use super::calls::Calls;
 use super::ledger::{Event, Ledger};
 use crate::measure::outcome::Failure;
-use crate::wire::{Broken, Heard, Reader, frames};
+use crate::wire::{Broken, Heard, Reader, frames, piece_together};
 
 /// Bytes of each buffer that an idle connection keeps: the name of a session fits.
 const KEPT_BYTES_MAX: usize = 128;
@@ -72,16 +72,7 @@ impl Books {
         mut tell: impl FnMut(Event),
     ) -> Result<(), Broken> {
         let mut begun = std::mem::take(&mut self.begun);
-        let is_split = !begun.is_empty();
-        if is_split {
-            begun.extend_from_slice(arrived);
-        }
-        let done = self.read(calls, if is_split { &begun } else { arrived }, &mut tell)?;
-        if is_split {
-            begun.drain(..done);
-        } else {
-            begun.extend_from_slice(&arrived[done..]);
-        }
+        piece_together(&mut begun, arrived, |bytes| self.read(calls, bytes, &mut tell))?;
         self.begun = begun;
         Ok(())
     }

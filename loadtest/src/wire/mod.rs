@@ -52,6 +52,29 @@ pub struct Broken(pub &'static str);
 /// What one look at the bytes has brought.
 pub type Look<'a> = Result<Option<(usize, Option<Heard<'a>>)>, Broken>;
 
+/// Shows `read` what has begun together with what arrived; it tells how far it came, and the rest
+/// has begun. Nothing is copied that came and was read whole.
+///
+/// # Errors
+///
+/// What `read` has; nothing has begun then.
+#[inline]
+pub fn piece_together<E>(
+    begun: &mut Vec<u8>,
+    arrived: &[u8],
+    read: impl FnOnce(&[u8]) -> Result<usize, E>,
+) -> Result<(), E> {
+    if begun.is_empty() {
+        let done = read(arrived)?;
+        begun.extend_from_slice(&arrived[done..]);
+        return Ok(());
+    }
+    begun.extend_from_slice(arrived);
+    let done = read(begun)?;
+    begun.drain(..done);
+    Ok(())
+}
+
 /// Cuts what a server sends on one connection into events.
 #[derive(Debug)]
 pub enum Reader {

@@ -20,6 +20,8 @@ use self::stranger::{Asked, Deed, Stranger};
 mod answers;
 mod framings;
 mod handshakes;
+#[path = "../support/stall.rs"]
+mod stall;
 mod stalls;
 mod stranger;
 

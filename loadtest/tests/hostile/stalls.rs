@@ -1,6 +1,5 @@
 //! Servers that end, say nothing, or stop for a while.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use corelane_load::generator;
@@ -10,6 +9,7 @@ use corelane_load::target::Transport;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
+use crate::stall::stall;
 use crate::stranger::{Asked, Deed, Stranger, right, said};
 use crate::{SOON, TRANSPORTS, assert_all, run};
 
@@ -74,13 +74,6 @@ const CONNECTIONS: u64 = 4;
 /// Requests of a run of a second.
 const REQUESTS: u64 = 1_000;
 
-/// Waits as a server does that collects garbage or waits for a disk.
-fn stall() {
-    let (keeps, waits) = mpsc::channel::<()>();
-    assert!(waits.recv_timeout(STALL).is_err());
-    drop(keeps);
-}
-
 /// How many latencies are this long or longer.
 fn long(histogram: &Histogram<u64>, least: Duration) -> u64 {
     let least = u64::try_from(least.as_nanos()).unwrap();
@@ -96,7 +89,7 @@ fn a_stall_shows_in_what_users_wait_and_hardly_in_what_single_requests_take() {
     for transport in TRANSPORTS {
         let server = Stranger::new(transport, move |asked: &Asked<'_>| {
             if asked.number == 100 {
-                stall();
+                stall(STALL);
             }
             Deed::Say(said(transport, &right(asked.call)))
         });
