@@ -156,7 +156,7 @@ fn run_within(files: u32, target: &str, flags: &[&str]) -> (Option<i32>, String,
 }
 
 #[test]
-fn there_are_as_many_workers_as_the_connections_take() {
+fn one_worker_has_as_many_rings_as_its_connections_take() {
     let stage = Stage::new();
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("workers.json");
     let flags = ["--quiet", "--connections=200", "--source=127.0.0.2-127.0.0.3", "--json"];
@@ -171,7 +171,8 @@ fn there_are_as_many_workers_as_the_connections_take() {
     assert_eq!((status, said.as_str()), (Some(0), ""), "{out}");
     assert!(out.contains("opened   200 connections in "), "{out}");
     let result: RunResult = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    assert_eq!((result.totals.opened, result.manifest.workers), (200, 4));
+    assert_eq!((result.totals.opened, result.manifest.workers), (200, 1));
+    assert!(result.manifest.ring.ends_with(", 4 rings a worker"), "{}", result.manifest.ring);
     assert_eq!(result.manifest.sources, ["127.0.0.2-127.0.0.3"]);
 }
 

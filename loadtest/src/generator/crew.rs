@@ -19,6 +19,7 @@ use corelane::engine::ring::{Ring, RingOptions};
 
 use super::job::Job;
 use super::period::Period;
+use super::rings::Rings;
 use super::seconds::{Second, Seconds};
 use super::spawning::Spawning;
 use super::staffing::{Staff, sizes};
@@ -70,8 +71,7 @@ pub struct Finding {
     pub publications: Vec<Publication>,
     /// What drove it: the ring and what the kernel granted.
     pub ring: String,
-    /// Threads that drove it: as many as were asked for, or more where a ring of each could not
-    /// hold its share of the connections.
+    /// Threads that drove it: as many as were asked for, or one for each connection.
     pub workers: u32,
     /// What was agreed on in the first handshake of TLS, and how certificates were checked, where
     /// the target is encrypted.
@@ -130,8 +130,8 @@ enum Order {
     Empty(Box<Period>),
 }
 
-/// Does a job with so many workers, or with more where so many connections take more, pinned to
-/// these cores in turn where any are named. `watched` is the server's process; without one, the
+/// Does a job with so many workers, or with one for each connection where those are fewer, pinned
+/// to these cores in turn where any are named. `watched` is the server's process; without one, the
 /// programs that the job starts are watched themselves. `tell` hears of each second when it is
 /// over.
 ///
@@ -147,7 +147,7 @@ pub fn run(
 ) -> Result<Finding, Fruitless> {
     let clock = Clock::start();
     let files = descriptors_max();
-    let Staff { workers, may_poll } =
+    let Staff { workers, rings, may_poll } =
         Staff::of(job.connections_all(), workers, files, || has_uring(clock))?;
     let mut job = job.clone();
     if workers as usize > cores_for(cores) {
@@ -168,6 +168,7 @@ pub fn run(
             share: Share { worker, workers },
             clock,
             files,
+            rings,
             may_poll,
             core: cores.get(worker as usize % cores.len().max(1)).copied(),
             reports: reports.clone(),
@@ -215,6 +216,8 @@ struct Post {
     clock: Clock,
     /// Files that the process may have open.
     files: u32,
+    /// How many rings of its own it has.
+    rings: u32,
     /// Whether readiness, which takes a file for each connection, would do.
     may_poll: bool,
     core: Option<usize>,
@@ -230,18 +233,34 @@ impl Post {
         }
         // A thread's timers are late by 50 µs by default, so that several of them may share a wake.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
-        let options = sizes(self.job.connections_all(), self.share.workers, self.files);
+        let crew = (self.share.workers, self.rings);
+        let options = sizes(self.job.connections_all(), crew, self.files);
         let options =
             if self.keeper.is_some() { over_pipes(&options, self.files) } else { options };
         #[cfg(target_os = "linux")]
-        match UringRing::new(&options, self.clock) {
-            Ok(ring) => return self.drive(ring),
+        match (0..self.rings).map(|_| UringRing::new(&options, self.clock)).collect() {
+            Ok(rings) => return self.drive_all(rings, &options),
             Err(error) if !self.may_poll => return self.report(Report::Failed(error)),
             Err(_) => {}
         }
         match PollRing::new(&options, self.clock) {
             Ok(ring) => self.drive(ring),
             Err(error) => self.report(Report::Failed(error)),
+        }
+    }
+
+    /// Drives with as many rings as it takes.
+    #[cfg(target_os = "linux")]
+    fn drive_all(self, mut rings: Vec<UringRing>, options: &RingOptions) {
+        match rings.pop() {
+            Some(ring) if rings.is_empty() => self.drive(ring),
+            last => {
+                rings.extend(last);
+                match Rings::new(rings, options) {
+                    Ok(rings) => self.drive(rings),
+                    Err(error) => self.report(Report::Failed(error)),
+                }
+            }
         }
     }
 

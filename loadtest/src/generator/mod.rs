@@ -1,6 +1,7 @@
 //! The load itself: workers that send what is due and hear what comes back.
 //!
-//! A worker is a thread with a ring of its own and a share of the connections and of the schedule.
+//! A worker is a thread with a ring of its own, or with several where one cannot hold all that it
+//! has, and a share of the connections and of the schedule.
 //! Nothing is shared between workers while they run; each hands a [`Period`] to the collector about
 //! once a second.
 //!
@@ -33,6 +34,7 @@ mod sending;
 mod slowing;
 mod spawning;
 
+mod rings;
 mod sight;
 
 pub mod seconds;
