@@ -24,8 +24,11 @@ pub struct Left {
 /// The books of one connection.
 #[derive(Debug)]
 pub struct Books {
-    reader: Reader,
     ledger: Ledger,
+    /// Whether the reader is where a message or response begins: it knows itself, but has to be
+    /// fetched to be asked.
+    is_at_start: bool,
+    reader: Reader,
     /// Bytes that the reader is not done with.
     begun: Vec<u8>,
     session: Option<Box<[u8]>>,
@@ -36,7 +39,7 @@ impl Books {
     /// session that was opened.
     pub fn new(reader: Reader, begun: Vec<u8>, session: Option<Box<[u8]>>) -> Self {
         let ledger = Ledger::new(matches!(reader, Reader::Responses(_)));
-        Self { reader, ledger, begun, session }
+        Self { ledger, is_at_start: reader.is_at_start(), reader, begun, session }
     }
 
     /// Requests whose answers have not come, those that were given up included: what they wait for
@@ -86,17 +89,23 @@ impl Books {
     ) -> Result<usize, Broken> {
         let (mut from, mut start) = (0, Some(0));
         loop {
-            if self.reader.is_at_start() {
+            if self.is_at_start {
                 start = Some(from);
                 if let Some(length) = self.ledger.accept(calls, &bytes[from..], tell) {
                     from += length;
                     continue;
                 }
+                if from == bytes.len() {
+                    return Ok(from);
+                }
             } else if from == 0 {
                 // It began in what is done with.
                 start = None;
             }
-            let Some((taken, heard)) = self.reader.look(&bytes[from..])? else { return Ok(from) };
+            let Some((taken, heard)) = self.reader.look(&bytes[from..])? else {
+                self.is_at_start = self.reader.is_at_start();
+                return Ok(from);
+            };
             from += taken;
             let whole = start.and_then(|start| bytes.get(start..from));
             match heard {
@@ -120,6 +129,7 @@ impl Books {
                     tell(Event::Closing);
                 }
             }
+            self.is_at_start = self.reader.is_at_start();
         }
     }
 

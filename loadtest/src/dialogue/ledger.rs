@@ -1,11 +1,10 @@
 //! Requests in flight on one connection, matched with what is said to them.
 
-use std::collections::VecDeque;
-
 use corelane::base::time::Moment;
 
 use super::call::{ID_COUNT, ID_FIRST};
 use super::calls::Calls;
+use super::flights::{Flight, Flights, State};
 use super::judge::{Judgement, judge};
 use crate::measure::outcome::Failure;
 
@@ -46,35 +45,11 @@ pub enum Event {
     Closing,
 }
 
-/// A request that was sent.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    id: u64,
-    intended: Moment,
-    sent: Moment,
-    call: u16,
-    state: State,
-}
-
-/// Requests for which an idle connection keeps room, 32 bytes each.
-const KEPT_FLIGHTS_MAX: usize = 4;
-
-/// What a request waits for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
-    /// Its answer.
-    Waiting,
-    /// It has failed for want of an answer, which may still come.
-    GivenUp,
-    /// Nothing: its answer came before that of an earlier one.
-    Answered,
-}
-
 /// The requests of one connection.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// In the order in which they were sent, with ids one behind the other.
-    flights: VecDeque<Flight>,
+    flights: Flights,
     next_id: u64,
     /// Answers come as responses of HTTP: what a body says counts when its response is over.
     has_responses: bool,
@@ -84,15 +59,13 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) const fn new(has_responses: bool) -> Self {
-        Self { flights: VecDeque::new(), next_id: ID_FIRST, has_responses, said: None }
+        Self { flights: Flights::new(), next_id: ID_FIRST, has_responses, said: None }
     }
 
     /// Gives back the room of a time when many requests were in flight.
     #[inline]
     pub(super) fn rest(&mut self) {
-        if self.flights.is_empty() && self.flights.capacity() > KEPT_FLIGHTS_MAX {
-            self.flights = VecDeque::new();
-        }
+        self.flights.rest();
     }
 
     /// Requests whose answers may still come.
@@ -245,7 +218,7 @@ impl Ledger {
     /// The connection has ended: what waits has failed.
     pub(super) fn abandon(&mut self, failure: Failure, tell: &mut impl FnMut(Event)) {
         self.said = None;
-        for flight in self.flights.drain(..).filter(|flight| flight.state == State::Waiting) {
+        for flight in self.flights.take().filter(|flight| flight.state == State::Waiting) {
             let Flight { call, intended, sent, .. } = flight;
             tell(Event::Concluded(Concluded { call, intended, sent, failure: Some(failure) }));
         }

@@ -14,6 +14,7 @@ pub mod judge;
 mod model;
 
 pub mod calls;
+mod flights;
 pub mod ledger;
 
 pub mod books;

@@ -142,7 +142,7 @@ impl<R: Ring> Worker<R> {
                     if index < self.slow_lanes {
                         self.begin_reading(index, books);
                     } else {
-                        lane.state = State::Open(Box::new(books));
+                        lane.state = State::Open(books);
                         self.list(index);
                     }
                     self.note_opened(index);
