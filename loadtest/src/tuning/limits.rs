@@ -45,7 +45,7 @@ fn files(machine: &Machine, wish: &Wish) -> Option<Finding> {
         remedy: format!(
             "{first}install tuning/corelane-limits.conf (a service: LimitNOFILE=), or give the \
              server {rings} shards, each ring of which has the limit to itself; the load takes as \
-             many workers by itself"
+             many rings by itself"
         ),
         plan: Some(LIMITS_PLAN.into()),
     })
