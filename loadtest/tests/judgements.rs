@@ -5,8 +5,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test sets up for itself has to be there")]
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use corelane::protocol::message::ServerInfo;
 use corelane::server::{Options, Server};
@@ -16,6 +21,7 @@ use corelane_load::probe::{Found, Probe, Trial};
 use corelane_load::result::{Cost, Manifest, Percentiles, RunResult, Totals, Verdict};
 use corelane_load::search::{Answer, Bounds};
 use corelane_load::sweep::{Step, SweepResult};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use self::program::{Ended, load};
@@ -25,6 +31,9 @@ use self::stage::Stage;
 mod program;
 #[path = "support/stage.rs"]
 mod stage;
+
+/// How long something may take that has to happen.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A place for a file of one test.
 fn place(name: &str) -> String {
@@ -300,16 +309,56 @@ fn a_server_that_is_started_for_the_runs_has_to_listen_where_it_is_looked_for() 
     assert_fruitless(&run("stdio:x", "sleep 60"), &["stdio"]);
 }
 
-#[test]
-fn a_server_that_is_started_for_a_run_is_driven_watched_and_ended() {
-    // Who binds a port to find a free one frees it again; whoever takes it in between is told of.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let script = place("server.py");
+/// A command that starts a server which says back what it hears, one connection after another.
+fn echoing(script: &str, address: SocketAddr) -> String {
+    let script = place(script);
     let listening = "import socket, sys\nserver = socket.create_server((sys.argv[1], \
                      int(sys.argv[2])))\nwhile True:\n    peer, _ = server.accept()\n    \
                      while (said := peer.recv(65536)):\n        peer.sendall(said)\n";
     std::fs::write(&script, listening).unwrap();
-    let command = format!("python3 {script} {} {}", address.ip(), address.port());
+    format!("python3 {script} {} {}", address.ip(), address.port())
+}
+
+#[test]
+fn a_server_that_was_started_ends_with_the_program_that_a_signal_ends() {
+    let program = env!("CARGO_BIN_EXE_corelane-load");
+    for (ignored, signal) in
+        [("", Signal::TERM), ("", Signal::HUP), ("", Signal::INT), ("HUP", Signal::TERM)]
+    {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let command = echoing("signalled.py", address);
+        let mut running = Command::new("sh")
+            .args(["-c", &format!("trap '' {ignored} USR2; exec \"$@\""), "sh", program])
+            .args(["run", &format!("tcp://{address}"), "--connections=1", "--rate=1"])
+            .args(["--span=1h", "--server", &command])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while TcpStream::connect(address).is_err() {
+            assert!(running.try_wait().unwrap().is_none(), "it has ended by itself");
+            std::thread::yield_now();
+        }
+        if !ignored.is_empty() {
+            // Nothing comes of it: the program ends by the other.
+            kill_process(Pid::from_child(&running), Signal::HUP).unwrap();
+        }
+        kill_process(Pid::from_child(&running), signal).unwrap();
+        let status = running.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
+        // The server is the last that holds this pipe: it ends when the server does.
+        let mut said = running.stderr.take().unwrap();
+        let (tell, told) = channel();
+        std::thread::spawn(move || tell.send(said.read_to_end(&mut Vec::new()).is_ok()).unwrap());
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(true), "the server goes on");
+    }
+}
+
+#[test]
+fn a_server_that_is_started_for_a_run_is_driven_watched_and_ended() {
+    // Who binds a port to find a free one frees it again; whoever takes it in between is told of.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let command = echoing("server.py", address);
     let target = format!("tcp://{address}");
     let kept = place("started.json");
     let arguments = ["--closed", "--connections=1", "--warm-up=0s", "--span=100ms", "--quiet"];
@@ -319,7 +368,7 @@ fn a_server_that_is_started_for_a_run_is_driven_watched_and_ended() {
         serde_json::from_value(read(&kept)).unwrap_or_else(|_| panic!("{said}"));
     // It says back what it hears, which is no answer; what counts is that it was watched.
     assert!(result.server.is_some() && result.totals.answered == 0, "{:?}", result.totals);
-    assert!(TcpListener::bind(address).is_ok() || std::net::TcpStream::connect(address).is_err());
+    assert!(TcpListener::bind(address).is_ok() || TcpStream::connect(address).is_err());
 }
 
 #[test]

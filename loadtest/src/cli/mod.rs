@@ -31,6 +31,7 @@ mod results;
 mod run;
 mod search;
 mod server;
+mod signals;
 mod sweep;
 mod telling;
 

@@ -2,10 +2,10 @@
 //! them.
 //!
 //! What it keeps true: a server that was started is ended whatever happens to the command, politely
-//! first; one that listened already is never taken for the one that was started.
+//! first, and asked to end where a signal ends this program; one that listened already is never
+//! taken for the one that was started.
 //!
-//! What it does not do: see to a server when a signal ends this program. The interrupt of a
-//! terminal reaches the server too; after any other signal it goes on.
+//! What it does not do: see to a server when this program is killed.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +18,7 @@ use corelane_load::plan::Plan;
 use corelane_load::target::{Target, Transport};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::signals::Endings;
 use super::{Failure, complain};
 
 /// How long one attempt to connect may take.
@@ -62,6 +63,7 @@ impl Server {
         }
         let mut words = command.split_whitespace();
         let program = words.next().ok_or("--server: there is no command")?;
+        let endings = Endings::hold()?;
         let child = Command::new(program)
             .args(words)
             .stdin(Stdio::null())
@@ -70,7 +72,10 @@ impl Server {
             .spawn()
             .map_err(|error| format!("'{program}' cannot be started: {error}; correct --server"))?;
         let process = Some(Process::of(child.id()));
+        let passed_on = endings.pass_on(&child);
         let mut server = Self { process, child: Some(child), command: command.into() };
+        // Not before somebody sees to the end of the server.
+        passed_on?;
         let clock = Clock::start();
         let deadline = clock.now().after(plan.connect_max.duration());
         while !listens(&addresses) {
