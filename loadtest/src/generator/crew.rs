@@ -252,15 +252,14 @@ impl Post {
     /// Drives with as many rings as it takes.
     #[cfg(target_os = "linux")]
     fn drive_all(self, mut rings: Vec<UringRing>, options: &RingOptions) {
-        match rings.pop() {
-            Some(ring) if rings.is_empty() => self.drive(ring),
-            last => {
-                rings.extend(last);
-                match Rings::new(rings, options) {
-                    Ok(rings) => self.drive(rings),
-                    Err(error) => self.report(Report::Failed(error)),
-                }
-            }
+        if rings.len() > 1 {
+            return match Rings::new(rings, options) {
+                Ok(rings) => self.drive(rings),
+                Err(error) => self.report(Report::Failed(error)),
+            };
+        }
+        if let Some(ring) = rings.pop() {
+            self.drive(ring);
         }
     }
 

@@ -73,12 +73,6 @@ impl<R: Ring> Rings<R> {
         })
     }
 
-    /// The ring of a socket with this name, and what the socket is called there.
-    fn part_of(&mut self, socket: Socket) -> (&mut R, Socket) {
-        let (part, name) = (socket.0 / self.sockets, socket.0 % self.sockets);
-        (&mut self.parts[part as usize].ring, Socket(name))
-    }
-
     /// The ring of a lease, and what the lease is called there.
     fn lender_of(&mut self, lease: &Lease) -> (&mut R, Lease) {
         let (part, buffer) = (lease.buffer / self.buffers, lease.buffer % self.buffers);
@@ -117,29 +111,21 @@ struct Above {
 }
 
 impl Above {
-    const fn socket(self, socket: Socket) -> Socket {
-        Socket(self.sockets + socket.0)
-    }
-
-    /// The same, in the names of all rings.
-    fn rename(self, completion: Completion) -> Completion {
+    /// Has a completion speak in the names of all rings.
+    const fn rename(self, completion: &mut Completion) {
         match completion {
-            Completion::Connected { token, result } => {
-                Completion::Connected { token, result: result.map(|socket| self.socket(socket)) }
+            Completion::Received { socket, lease } => {
+                socket.0 += self.sockets;
+                lease.buffer += self.buffers;
             }
-            Completion::Received { socket, lease } => Completion::Received {
-                socket: self.socket(socket),
-                lease: Lease { buffer: self.buffers + lease.buffer, length: lease.length },
-            },
-            Completion::Ended { socket, result } => {
-                Completion::Ended { socket: self.socket(socket), result }
-            }
-            Completion::Sent { socket, buffer, result } => {
-                Completion::Sent { socket: self.socket(socket), buffer, result }
-            }
-            Completion::Closed { socket } => Completion::Closed { socket: self.socket(socket) },
-            // Nobody listens.
-            other @ (Completion::Accepted { .. } | Completion::AcceptFailed { .. }) => other,
+            Completion::Connected { result: Ok(socket), .. }
+            | Completion::Ended { socket, .. }
+            | Completion::Sent { socket, .. }
+            | Completion::Closed { socket } => socket.0 += self.sockets,
+            // There is no socket, or nobody listens.
+            Completion::Connected { .. }
+            | Completion::Accepted { .. }
+            | Completion::AcceptFailed { .. } => {}
         }
     }
 }
@@ -163,32 +149,20 @@ impl<R: Ring> Ring for Rings<R> {
         }
     }
 
-    fn submit(&mut self, operation: Operation) {
-        match operation {
-            Operation::Connect { .. } => self.least().1.ring.submit(operation),
-            Operation::Receive(socket) => {
-                let (ring, socket) = self.part_of(socket);
-                ring.submit(Operation::Receive(socket));
-            }
-            Operation::Pause(socket) => {
-                let (ring, socket) = self.part_of(socket);
-                ring.submit(Operation::Pause(socket));
-            }
-            Operation::Send { socket, buffer, from } => {
-                let (ring, socket) = self.part_of(socket);
-                ring.submit(Operation::Send { socket, buffer, from });
-            }
-            Operation::Finish(socket) => {
-                let (ring, socket) = self.part_of(socket);
-                ring.submit(Operation::Finish(socket));
-            }
-            Operation::Close(socket) => {
-                let (ring, socket) = self.part_of(socket);
-                ring.submit(Operation::Close(socket));
-            }
+    fn submit(&mut self, mut operation: Operation) {
+        let socket = match &mut operation {
+            Operation::Receive(socket)
+            | Operation::Pause(socket)
+            | Operation::Send { socket, .. }
+            | Operation::Finish(socket)
+            | Operation::Close(socket) => socket,
+            Operation::Connect { .. } => return self.least().1.ring.submit(operation),
             // No listener has ever been registered.
-            Operation::Accept(_) | Operation::CloseListener(_) => {}
-        }
+            Operation::Accept(_) | Operation::CloseListener(_) => return,
+        };
+        let part = (socket.0 / self.sockets) as usize;
+        socket.0 %= self.sockets;
+        self.parts[part].ring.submit(operation);
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {
@@ -197,13 +171,14 @@ impl<R: Ring> Ring for Rings<R> {
         let mut above = Above { sockets: 0, buffers: 0 };
         for part in &mut self.parts {
             part.ring.reap(&mut reaped);
-            completions.extend(reaped.drain(..).map(|completion| {
+            completions.extend(reaped.drain(..).map(|mut completion| {
                 let is_gone = matches!(
                     completion,
                     Completion::Closed { .. } | Completion::Connected { result: Err(_), .. }
                 );
                 part.held -= u32::from(is_gone);
-                above.rename(completion)
+                above.rename(&mut completion);
+                completion
             }));
             // Past the last ring there may be no further name.
             above.sockets = above.sockets.wrapping_add(sockets);
