@@ -7,9 +7,10 @@
 //!
 //! What it keeps true: the names of sockets and of leases are those of their ring, moved up by as
 //! many as the rings before it may have; a new connection goes to the ring that holds the fewest;
-//! a wait ends with whatever ends a wait of any of the rings.
+//! a wait ends with whatever the kernel completes in any of the rings, and with a wake.
 //!
-//! What it does not do: listen.
+//! What it does not do: listen; end a wait for what a ring knows without the kernel (a send over a
+//! socket that is closing), which is heard of when the wait is over.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
