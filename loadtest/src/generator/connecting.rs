@@ -200,7 +200,12 @@ impl<R: Ring> Worker<R> {
     /// An opening has come to nothing.
     #[cold]
     pub(super) fn break_off(&mut self, index: usize, refused: Refused) {
-        self.note_refusal(refused);
+        if self.spawning.is_some() && self.lanes[index].is_lost {
+            // Its status and last words, which come with its end, say more than that it closed.
+            self.tally.period.openings.refuse(refused.failure);
+        } else {
+            self.note_refusal(refused);
+        }
         self.connecting -= 1;
         self.lanes[index].state = State::Closing;
         self.close(index);
