@@ -7,10 +7,9 @@
 //!
 //! What it keeps true: the names of sockets and of leases are those of their ring, moved up by as
 //! many as the rings before it may have; a new connection goes to the ring that holds the fewest;
-//! a wait ends with whatever the kernel completes in any of the rings, and with a wake.
+//! a wait ends with whatever completes in any of the rings, and with a wake.
 //!
-//! What it does not do: listen; end a wait for what a ring knows without the kernel (a send over a
-//! socket that is closing), which is heard of when the wait is over.
+//! What it does not do: listen.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,6 +33,8 @@ pub(super) struct Rings<R> {
     buffers: u16,
     /// What one ring has just brought.
     reaped: Vec<Completion>,
+    /// What came before a wait.
+    early: Vec<Completion>,
 }
 
 /// One of the rings.
@@ -71,6 +72,7 @@ impl<R: Ring> Rings<R> {
             sockets: options.sockets_max.max(1),
             buffers: options.receive_buffers.max(1),
             reaped: Vec::with_capacity(1_024),
+            early: Vec::new(),
         })
     }
 
@@ -94,6 +96,29 @@ impl<R: Ring> Rings<R> {
     fn look(&mut self) -> Moment {
         let looked = self.parts.iter_mut().map(|part| part.ring.park(Patience::None));
         looked.last().unwrap_or(Moment::ORIGIN)
+    }
+
+    /// Has every ring hand over what has completed.
+    fn collect(&mut self, completions: &mut Vec<Completion>) {
+        let mut reaped = std::mem::take(&mut self.reaped);
+        let (sockets, buffers) = (self.sockets, self.buffers);
+        let mut above = Above { sockets: 0, buffers: 0 };
+        for part in &mut self.parts {
+            part.ring.reap(&mut reaped);
+            completions.extend(reaped.drain(..).map(|mut completion| {
+                let is_gone = matches!(
+                    completion,
+                    Completion::Closed { .. } | Completion::Connected { result: Err(_), .. }
+                );
+                part.held -= u32::from(is_gone);
+                above.rename(&mut completion);
+                completion
+            }));
+            // Past the last ring there may be no further name.
+            above.sockets = above.sockets.wrapping_add(sockets);
+            above.buffers = above.buffers.wrapping_add(buffers);
+        }
+        self.reaped = reaped;
     }
 
     /// Waits until the event is raised, or `span` is over.
@@ -167,25 +192,8 @@ impl<R: Ring> Ring for Rings<R> {
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {
-        let mut reaped = std::mem::take(&mut self.reaped);
-        let (sockets, buffers) = (self.sockets, self.buffers);
-        let mut above = Above { sockets: 0, buffers: 0 };
-        for part in &mut self.parts {
-            part.ring.reap(&mut reaped);
-            completions.extend(reaped.drain(..).map(|mut completion| {
-                let is_gone = matches!(
-                    completion,
-                    Completion::Closed { .. } | Completion::Connected { result: Err(_), .. }
-                );
-                part.held -= u32::from(is_gone);
-                above.rename(&mut completion);
-                completion
-            }));
-            // Past the last ring there may be no further name.
-            above.sockets = above.sockets.wrapping_add(sockets);
-            above.buffers = above.buffers.wrapping_add(buffers);
-        }
-        self.reaped = reaped;
+        completions.append(&mut self.early);
+        self.collect(completions);
     }
 
     fn park(&mut self, patience: Patience) -> Moment {
@@ -197,7 +205,14 @@ impl<R: Ring> Ring for Rings<R> {
         // What was raised so far has been looked at, or is about to be.
         rustix::io::read(&self.event, &mut [0; 8]).unwrap_or(0);
         self.look();
-        self.wait(span);
+        // What a ring knows without the kernel (a pipe is closed, a send came too late) raises no
+        // event.
+        let mut early = std::mem::take(&mut self.early);
+        self.collect(&mut early);
+        if early.is_empty() {
+            self.wait(span);
+        }
+        self.early = early;
         self.look()
     }
 
@@ -361,6 +376,20 @@ mod tests {
         let started = rings.park(Patience::None);
         let ended = rings.park(Patience::For(Duration::from_millis(2)));
         assert!(ended.since(started) < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_wait_ends_with_what_a_ring_knows_without_the_kernel() {
+        let Some(mut rings) = rings() else { return };
+        let socket = Socket(5);
+        rings.submit(Operation::Send { socket, buffer: vec![1], from: 0 });
+        let started = rings.park(Patience::None);
+        let ended = rings.park(Patience::For(Duration::from_mins(1)));
+        assert!(ended.since(started) < Duration::from_secs(30));
+        let mut told = Vec::new();
+        rings.reap(&mut told);
+        let [Completion::Sent { socket: back, result: Err(_), .. }] = told[..] else { panic!() };
+        assert_eq!(back, socket);
     }
 
     #[test]

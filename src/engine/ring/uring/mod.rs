@@ -230,6 +230,8 @@ impl Ring for UringRing {
             self.complete(word, result, flags, completions);
         }
         self.reaped = reaped;
+        // What these have brought about by themselves needs no wait to be heard of.
+        completions.append(&mut self.ready);
     }
 
     fn park(&mut self, patience: Patience) -> Moment {
