@@ -180,16 +180,11 @@ impl fmt::Debug for Call {
     }
 }
 
-/// The decimal digits of an id.
+/// The decimal digits of an id, of which each has as many.
 #[inline]
 pub(super) fn digits(id: u64) -> [u8; ID_DIGITS] {
-    let mut rest = id;
-    let mut digits = [b'0'; ID_DIGITS];
-    for digit in digits.iter_mut().rev() {
-        *digit += u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-    }
-    digits
+    let mut room = itoa::Buffer::new();
+    room.format(id).as_bytes().first_chunk().copied().unwrap_or([b'0'; ID_DIGITS])
 }
 
 /// Who we are.
