@@ -11,8 +11,10 @@
 //! answer. CPU time is that of the whole process; of what a worker spends awake for the next
 //! request that is due it is told apart, as the harness itself does.
 //!
-//! A machine drifts and is shared, so what counts is the ratio of the two within one run; how late
-//! the generator is means something on an idle machine only.
+//! A machine drifts and is shared, so what counts is the ratio of the two within one run. Two
+//! processes of the same program differ by a few per cent, by where their memory happens to lie, so
+//! each round has a server of its own; of the ratio the mean is told with the half width of its
+//! 95 % confidence interval. How late the generator is means something on an idle machine only.
 
 #![expect(clippy::print_stdout, reason = "what a bench has found is for whoever started it")]
 
@@ -48,7 +50,7 @@ struct Arguments {
     /// What carries the requests: tcp, http.
     #[arg(long, value_delimiter = ',', default_values_t = ["tcp".to_owned(), "http".to_owned()])]
     over: Vec<String>,
-    /// Runs of each kind, alternating.
+    /// Servers, each driven by one run of each kind.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// How long each is measured.
@@ -81,17 +83,17 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Prints the lines of one transport and number of connections.
 fn compare(arguments: &Arguments, over: &str, connections: usize) -> Result<(), Box<dyn Error>> {
-    let server = Server::start(&[over.to_owned()])?;
-    let mut plan = Plan::new(format!("{over}://{}", server.address()?));
-    plan.connections = connections;
-    plan.warm_up = Span::from(Duration::from_millis(300));
-    let run = |closed: bool, rate: f64| {
-        let span = Span::from(Duration::from_secs_f64(arguments.seconds));
-        let phases = vec![PhasePlan::constant(rate, span)];
-        once(Plan { closed, phases, ..plan.clone() }, &server)
-    };
     let (mut fast, mut half) = (Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
+        let server = Server::start(&[over.to_owned()])?;
+        let mut plan = Plan::new(format!("{over}://{}", server.address()?));
+        plan.connections = connections;
+        plan.warm_up = Span::from(Duration::from_millis(300));
+        let run = |closed: bool, rate: f64| {
+            let span = Span::from(Duration::from_secs_f64(arguments.seconds));
+            let phases = vec![PhasePlan::constant(rate, span)];
+            once(Plan { closed, phases, ..plan.clone() }, &server)
+        };
         let fastest = run(true, 1.0)?;
         half.push(run(false, fastest.totals.rate / 2.0)?);
         fast.push(fastest);
@@ -101,7 +103,10 @@ fn compare(arguments: &Arguments, over: &str, connections: usize) -> Result<(), 
     let floor = |result: &RunResult| result.server.map_or(0.0, |cost| cost.cpu_us_per_answer);
     show("  floor", &fast, floor);
     show("  generator", &fast, cost);
-    show("  generator of the floor", &fast, |result| cost(result) / floor(result));
+    let ratio = |result: &RunResult| cost(result) / floor(result);
+    show("  generator of the floor", &fast, ratio);
+    let (mean, half_width) = mean(&fast.iter().map(ratio).collect::<Vec<_>>());
+    println!("    on average             {mean:>10.3}  (± {half_width:.3})");
     show("  answers/s", &fast, |result| result.totals.rate);
     show("  at half: floor", &half, floor);
     show("  at half: generator", &half, cost);
@@ -125,6 +130,16 @@ fn show(name: &str, results: &[RunResult], figure: impl Fn(&RunResult) -> f64) {
         let median = figures[figures.len() / 2];
         println!("{name:<24} {median:>10.2}  ({first:.2} … {last:.2})");
     }
+}
+
+/// The mean of some figures and the half width of its 95 % confidence interval, by the normal
+/// distribution: a little narrow where there are few.
+#[expect(clippy::cast_precision_loss, reason = "there are as many as rounds")]
+fn mean(figures: &[f64]) -> (f64, f64) {
+    let count = figures.len() as f64;
+    let mean = figures.iter().sum::<f64>() / count;
+    let squares: f64 = figures.iter().map(|figure| (figure - mean).powi(2)).sum();
+    (mean, 1.96 * (squares / (count - 1.0).max(1.0) / count).sqrt())
 }
 
 fn once(plan: Plan, server: &Server) -> Result<RunResult, Box<dyn Error>> {
