@@ -26,7 +26,7 @@ use super::staffing::{Staff, sizes};
 use super::worker::Worker;
 use crate::children::Keeper;
 use crate::measure::fanout::{Gathering, Publication};
-use crate::measure::group::{Group, Programs};
+use crate::measure::group::{Group, LOOKS_MAX, Programs};
 use crate::measure::host::CoreTime;
 use crate::measure::process::{Process, Sample};
 use crate::measure::second::SecondResult;
@@ -179,9 +179,9 @@ pub fn run(
         crew.threads.push(thread.spawn(move || post.work())?);
     }
     drop(reports);
-    let look = || match (watched, &group) {
-        (None, Some(group)) => Some(group.sample()),
-        (watched, _) => watched.and_then(Process::sample),
+    let look = |looks_max| match (watched, &group) {
+        (None, Some(group)) => Some(group.sample(looks_max)),
+        (watched, _) => watched.copied().and_then(Process::sample),
     };
     let found = crew.collect(&job, clock, look, tell);
     // Programs that were started have ended before anybody hears what came of the run.
@@ -355,7 +355,7 @@ impl Crew {
         &mut self,
         job: &Job,
         clock: Clock,
-        look: impl Fn() -> Option<Sample>,
+        look: impl Fn(usize) -> Option<Sample>,
         mut tell: impl FnMut(usize, &Second),
     ) -> Result<Finding, Fruitless> {
         let started = clock.now();
@@ -366,16 +366,14 @@ impl Crew {
             drop(order.send(Order::Begin(begin)));
         }
         let core_time = CoreTime::look();
-        let (cpu_before, server_before) = (Process::own_cpu(), look().map(|sample| sample.cpu));
-        // Ends with the last report: closing the connections is none of the load's cost.
-        let (mut cpu_after, mut server_after) = (cpu_before, server_before);
+        let cpu_of_server = || look(usize::MAX).map(|sample| sample.cpu);
+        let (cpu_before, server_before) = (Process::own_cpu(), cpu_of_server());
         let before = job.readers.map(|readers| readers.at).filter(|at| *at > job.warm_up);
         let mut seconds = Seconds::new(self.orders.len(), job.warm_up, before);
         let mut gathering = Gathering::default();
         while let Ok((worker, report)) = self.heard.recv() {
             let Report::Period { second, mut period } = report else { continue };
-            let server = look();
-            (cpu_after, server_after) = (Process::own_cpu(), server.map(|sample| sample.cpu));
+            let server = look(LOOKS_MAX);
             gathering.add(&mut period.listened.reaches, self.orders.len());
             seconds.add((second, &period), || [server, Process::own().sample()], &mut tell);
             period.clear();
@@ -383,6 +381,8 @@ impl Crew {
                 drop(order.send(Order::Empty(period)));
             }
         }
+        // The connections are still open: closing them is none of the load's cost.
+        let (cpu_after, server_after) = (Process::own_cpu(), cpu_of_server());
         let workers = u32::try_from(self.orders.len()).unwrap_or(u32::MAX);
         seconds.finish(&mut tell);
         // What was told later says more.

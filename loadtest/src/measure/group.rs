@@ -3,6 +3,9 @@
 //! What it keeps true: CPU time never goes back. A member that leaves takes its memory with it and
 //! leaves the CPU time that it has spent; what members have started themselves counts with them,
 //! because a program is often a script around the server.
+//!
+//! What it does not do: look at thousands of members each second, some microseconds each, by which
+//! the load would be late. They are looked at in turn, and the others count as they were.
 
 #![expect(
     clippy::disallowed_types,
@@ -15,7 +18,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::census::Census;
-use super::process::{Process, Sample};
+use super::process::{Account, Memory, Process, Sample};
+
+/// Members that are looked at each second.
+pub const LOOKS_MAX: usize = 128;
 
 /// Processes that are watched together.
 #[derive(Debug, Default)]
@@ -25,13 +31,32 @@ pub struct Group {
 
 #[derive(Debug, Default)]
 struct State {
-    members: Vec<u32>,
+    members: Vec<Member>,
+    /// Who is looked at next.
+    next: usize,
+    census: Census,
     /// CPU time of those that have left.
     left: Duration,
     /// The most CPU time that was told.
     told: Duration,
     words: Option<String>,
     programs: Programs,
+}
+
+/// A process that was started.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    pid: u32,
+    /// As it was when it was looked at last.
+    seen: Option<(Duration, Memory)>,
+}
+
+impl Member {
+    fn look(&mut self) {
+        let process = Process::of(self.pid);
+        // One that has ended and was not waited for has no memory any more.
+        self.seen = Some((process.cpu().unwrap_or_default(), process.memory().unwrap_or_default()));
+    }
 }
 
 /// What became of programs that were started for a run.
@@ -49,16 +74,17 @@ impl Group {
     /// A process has been started.
     pub fn join(&self, pid: u32) {
         let mut state = self.state();
-        state.members.push(pid);
+        state.members.push(Member { pid, seen: None });
         state.programs.started += 1;
     }
 
     /// A process has ended; asked before it is waited for, so that the system still knows it.
     pub fn leave(&self, pid: u32) {
         let mut state = self.state();
-        if let Some(place) = state.members.iter().position(|member| *member == pid) {
+        if let Some(place) = state.members.iter().position(|member| member.pid == pid) {
             state.members.swap_remove(place);
-            state.left += Process::of(pid).whole_cpu().unwrap_or_default();
+            let waited = Account::of(pid).map_or(Duration::ZERO, |account| account.waited);
+            state.left += Process::of(pid).cpu().unwrap_or_default() + waited;
         }
     }
 
@@ -87,23 +113,33 @@ impl Group {
         self.state().programs
     }
 
-    /// What all of them cost so far. A look at every process of the machine.
-    pub fn sample(&self) -> Sample {
+    /// What all of them cost so far, after a look at those that were never looked at and at
+    /// `looks_max` others. What they share, their program above all, counts once: as much of it as
+    /// one of them has at most.
+    pub fn sample(&self, looks_max: usize) -> Sample {
         let mut state = self.state();
-        let below = Census::take().below(&state.members);
-        let mut sum = Sample { cpu: state.left, ..Sample::default() };
-        for pid in state.members.iter().chain(&below) {
-            let process = Process::of(*pid);
-            sum.cpu += process.whole_cpu().unwrap_or_default();
-            // A member that has ended and was not waited for has no memory any more.
-            let sample = process.sample().unwrap_or_default();
-            sum.resident_bytes += sample.resident_bytes;
-            sum.own_bytes += sample.own_bytes;
+        let State { members, next, census, left, told, .. } = &mut *state;
+        census.renew();
+        members.iter_mut().filter(|member| member.seen.is_none()).for_each(Member::look);
+        let count = members.len();
+        for _ in 0..count.min(looks_max) {
+            *next = (*next + 1) % count;
+            members[*next].look();
         }
-        // The system counts in ticks what has ended, and in nanoseconds what runs.
-        state.told = state.told.max(sum.cpu);
-        sum.cpu = state.told;
-        sum
+        let pids: Vec<u32> = members.iter().map(|member| member.pid).collect();
+        let mut below: Vec<Member> =
+            census.below(&pids).into_iter().map(|pid| Member { pid, seen: None }).collect();
+        below.iter_mut().for_each(Member::look);
+        let (mut cpu, mut own_bytes, mut shared_bytes) = (*left, 0, 0);
+        for Member { pid, seen } in members.iter().chain(&below) {
+            let (spent, memory) = seen.unwrap_or_default();
+            cpu += spent + census.waited(*pid);
+            own_bytes += memory.own_bytes;
+            shared_bytes = memory.shared_bytes.max(shared_bytes);
+        }
+        // What was waited for is counted in ticks, and in nanoseconds while it runs.
+        *told = cpu.max(*told);
+        Sample { cpu: *told, resident_bytes: own_bytes + shared_bytes }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -113,13 +149,15 @@ impl Group {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     use super::*;
 
     /// A shell that works for a while by itself and in a process that it starts.
     fn worker(script: &str) -> Child {
-        Command::new("sh").args(["-c", script]).spawn().expect("there is a shell")
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", script]).stdin(Stdio::piped());
+        shell.spawn().expect("there is a shell")
     }
 
     #[test]
@@ -128,7 +166,7 @@ mod tests {
         let work = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
         // The second counts what the first has started as well.
         for script in [work.into(), format!("({work}); true")] {
-            let before = group.sample().cpu;
+            let before = group.sample(usize::MAX).cpu;
             let mut child = worker(&script);
             group.join(child.id());
             let pid = rustix::process::Pid::from_child(&child);
@@ -137,7 +175,7 @@ mod tests {
             rustix::process::waitid(rustix::process::WaitId::Pid(pid), ended).unwrap();
             group.leave(child.id());
             child.wait().unwrap();
-            let after = group.sample();
+            let after = group.sample(usize::MAX);
             assert!(after.cpu >= before + Duration::from_millis(10), "{before:?} {after:?}");
             assert_eq!(after.resident_bytes, 0);
         }
@@ -149,6 +187,25 @@ mod tests {
         let group = Group::default();
         group.join(std::process::id());
         let alone = Process::own().sample().unwrap().resident_bytes;
-        assert!(group.sample().resident_bytes >= alone / 2);
+        assert!(group.sample(usize::MAX).resident_bytes >= alone / 2);
+    }
+
+    #[test]
+    fn what_members_share_counts_once_and_they_are_looked_at_in_turn() {
+        let group = Group::default();
+        let mut children: Vec<Child> = (0..4).map(|_| worker("read end")).collect();
+        for child in &children {
+            group.join(child.id());
+        }
+        let all = group.sample(0).resident_bytes;
+        let memories = children.iter().map(|child| Process::of(child.id()).memory().unwrap());
+        let apart: u64 = memories.map(|memory| memory.own_bytes + memory.shared_bytes).sum();
+        assert!(all > 0 && all < apart, "{all} {apart}");
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(group.sample(3).resident_bytes > 0);
+        assert_eq!(group.sample(1).resident_bytes, 0);
     }
 }

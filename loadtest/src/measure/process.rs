@@ -3,38 +3,57 @@
 //! What it does not do: fail a run. A process that has gone, or a system without `/proc`, has no
 //! figures, and the report says so.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::param::clock_ticks_per_second;
+#[cfg(target_os = "linux")]
+use nix::{time::clock_getcpuclockid, unistd::Pid};
+use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A look at a process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sample {
-    /// CPU time of all threads that it has, so far.
+    /// CPU time of all threads that it has or had, so far.
     pub cpu: Duration,
-    /// Resident memory, in bytes (`VmRSS`).
+    /// Resident memory, in bytes.
     pub resident_bytes: u64,
-    /// What of it is its own, in bytes (`RssAnon`): heap and stacks, without files.
-    pub own_bytes: u64,
+}
+
+/// What a process has in memory.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Memory {
+    /// Its own, in bytes: heap and stacks.
+    pub(super) own_bytes: u64,
+    /// What it may share with others, in bytes: files, its program among them.
+    pub(super) shared_bytes: u64,
+}
+
+impl Memory {
+    /// From `/proc/PID/statm` (proc(5)): in pages the whole, what is resident, and what of that is
+    /// files.
+    fn parse(sizes: &str, page_bytes: u64) -> Option<Self> {
+        let mut pages = sizes.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
+        let (resident, shared) = (pages.next()??, pages.next()??);
+        let own_bytes = resident.saturating_sub(shared) * page_bytes;
+        Some(Self { own_bytes, shared_bytes: shared * page_bytes })
+    }
 }
 
 /// A process that is looked at from time to time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Process {
-    folder: PathBuf,
+    pid: u32,
 }
 
 impl Process {
     /// The process of this number; it need not exist.
-    pub fn of(pid: u32) -> Self {
-        Self { folder: PathBuf::from(format!("/proc/{pid}")) }
+    pub const fn of(pid: u32) -> Self {
+        Self { pid }
     }
 
     /// This process.
     pub fn own() -> Self {
-        Self { folder: PathBuf::from("/proc/self") }
+        Self::of(std::process::id())
     }
 
     /// CPU time of this process so far, threads that have ended included.
@@ -45,35 +64,31 @@ impl Process {
     }
 
     /// What it costs so far; none where the system does not tell.
-    pub fn sample(&self) -> Option<Sample> {
-        let status = std::fs::read_to_string(self.folder.join("status")).ok()?;
-        let bytes = |name: &str| kibibytes(&status, name).map(|kibibytes| kibibytes * 1024);
-        Some(Sample {
-            cpu: self.cpu()?,
-            resident_bytes: bytes("VmRSS:")?,
-            own_bytes: bytes("RssAnon:").unwrap_or_default(),
-        })
+    pub fn sample(self) -> Option<Sample> {
+        let Memory { own_bytes, shared_bytes } = self.memory()?;
+        Some(Sample { cpu: self.cpu()?, resident_bytes: own_bytes + shared_bytes })
     }
 
-    /// CPU time of all threads that it has, from the scheduler's own nanosecond counters. The
-    /// counter of a thread that runs is behind by at most one tick.
-    fn cpu(&self) -> Option<Duration> {
-        let tasks = std::fs::read_dir(self.folder.join("task")).ok()?;
-        let nanoseconds = tasks.flatten().map(|task| {
-            // A thread may have ended since it was listed.
-            let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            text.split_whitespace().next().and_then(|spent| spent.parse().ok()).unwrap_or(0)
-        });
-        Some(Duration::from_nanos(nanoseconds.sum()))
+    /// What it has in memory; nothing where it has ended and was not waited for.
+    pub(super) fn memory(self) -> Option<Memory> {
+        let sizes = std::fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok()?;
+        Memory::parse(&sizes, u64::try_from(page_size()).ok()?)
     }
 
-    /// CPU time of all threads that it has or had, and of the processes that it has started and
-    /// waited for; also of one that has ended and was not waited for itself. What has ended is
-    /// counted in ticks of the system, a hundredth of a second most often.
-    pub fn whole_cpu(&self) -> Option<Duration> {
-        let account = Account::read(&self.folder)?;
-        let own = self.cpu().unwrap_or_default().max(account.own);
-        Some(own + account.waited)
+    /// CPU time of all threads that it has or had, in nanoseconds; also of a process that has ended
+    /// and was not waited for.
+    #[cfg(target_os = "linux")]
+    pub(super) fn cpu(self) -> Option<Duration> {
+        // Of number 0 every process would be the one that asks.
+        let pid = i32::try_from(self.pid).ok().filter(|pid| *pid > 0)?;
+        let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok()?;
+        Some(clock.now().ok()?.into())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[expect(clippy::unused_self, reason = "its twin for Linux asks the system")]
+    pub(super) const fn cpu(self) -> Option<Duration> {
+        None
     }
 }
 
@@ -82,42 +97,28 @@ impl Process {
 pub(super) struct Account {
     /// The process that has started it, or inherited it.
     pub(super) parent: u32,
-    /// CPU time of its threads, those included that have ended.
-    own: Duration,
-    /// CPU time of the processes that it has started and waited for.
-    waited: Duration,
+    /// CPU time of the processes that it has started and waited for, in ticks of the system: a
+    /// hundredth of a second most often.
+    pub(super) waited: Duration,
 }
 
 impl Account {
     /// That of a process; none where it has gone.
     pub(super) fn of(pid: u32) -> Option<Self> {
-        Self::read(&Process::of(pid).folder)
-    }
-
-    fn read(folder: &Path) -> Option<Self> {
-        Self::parse(&std::fs::read_to_string(folder.join("stat")).ok()?)
+        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Reads the line (proc(5), `/proc/pid/stat`): the number, the name in brackets, the state, the
-    /// parent, and the four times as the fields 14 to 17.
+    /// parent, and as the fields 16 and 17 the two times of what was waited for.
     fn parse(line: &str) -> Option<Self> {
         // A name may hold brackets and spaces itself.
         let (_, behind) = line.rsplit_once(')')?;
         let fields: Vec<&str> = behind.split_whitespace().take(15).collect();
         let ticks_a_second = u32::try_from(clock_ticks_per_second()).ok()?.max(1);
-        let span = |user: usize, system: usize| {
-            let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
-            let sum = Duration::from_secs(ticks(user)?.checked_add(ticks(system)?)?);
-            Some(sum / ticks_a_second)
-        };
-        let parent = fields.get(1)?.parse().ok()?;
-        Some(Self { parent, own: span(11, 12)?, waited: span(13, 14)? })
+        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+        let waited = Duration::from_secs(ticks(13)?.checked_add(ticks(14)?)?) / ticks_a_second;
+        Some(Self { parent: fields.get(1)?.parse().ok()?, waited })
     }
-}
-
-fn kibibytes(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -133,8 +134,7 @@ mod tests {
         }
         let after = Process::own().sample().unwrap();
         assert!(after.cpu > before.cpu);
-        assert!(after.own_bytes > before.own_bytes + (32 << 20));
-        assert!(after.resident_bytes >= after.own_bytes);
+        assert!(after.resident_bytes > before.resident_bytes + (32 << 20));
         drop(memory);
     }
 
@@ -152,15 +152,17 @@ mod tests {
         let account = Account::parse(&format!("5 (a) b) (c) S {rest}")).unwrap();
         let ticks =
             |count| Duration::from_secs(count) / u32::try_from(clock_ticks_per_second()).unwrap();
-        assert_eq!(account, Account { parent: 7, own: ticks(150), waited: ticks(50) });
+        assert_eq!(account, Account { parent: 7, waited: ticks(50) });
         assert_eq!(Account::parse("5 (a) S 7 7"), None);
         assert_eq!(Account::parse(""), None);
-        assert!(Process::own().whole_cpu().is_some());
     }
 
     #[test]
     fn a_process_that_is_not_there_has_no_figures() {
         assert_eq!(Process::of(u32::MAX).sample(), None);
-        assert_eq!(Process::of(u32::MAX).whole_cpu(), None);
+        assert_eq!(Process::of(0).sample(), None);
+        assert_eq!((Memory::parse("", 1), Memory::parse("9 4", 1)), (None, None));
+        let memory = Memory { own_bytes: 12_288, shared_bytes: 4_096 };
+        assert_eq!(Memory::parse("9 4 1 0 0 0 0\n", 4_096), Some(memory));
     }
 }
