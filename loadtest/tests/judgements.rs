@@ -476,5 +476,5 @@ fn every_shipped_plan_of_a_capacity_can_be_swept() {
         assert!(plan.thresholds.p50.is_some() && plan.thresholds.errors.is_some());
         assert!(plan.thresholds.rate.is_none() && !plan.closed && plan.phases.is_empty());
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 12);
 }
