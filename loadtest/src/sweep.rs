@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Plan, SweepPlan};
 use crate::probe::Found;
-use crate::result::{Cost, Manifest, Percentiles, RunResult, Totals, Verdict};
+use crate::result::{Cost, Fault, Manifest, Percentiles, RunResult, Totals, Verdict};
+use crate::search::Answer;
 
 /// What came of a sweep.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -84,21 +85,16 @@ pub struct Figure {
 /// The figures of a part, in the order of the tables.
 pub const FIGURES: [Figure; 10] = [
     Figure { name: "answers/s", of: |run| Some(run.totals.rate) },
-    Figure { name: "p50 us", of: |run| latency(run, run.response.p50_us) },
-    Figure { name: "p99 us", of: |run| latency(run, run.response.p99_us) },
-    Figure { name: "p99.9 us", of: |run| latency(run, run.response.p999_us) },
-    Figure { name: "max us", of: |run| latency(run, run.response.max_us) },
+    Figure { name: "p50 us", of: |run| Some(run.response()?.p50_us) },
+    Figure { name: "p99 us", of: |run| Some(run.response()?.p99_us) },
+    Figure { name: "p99.9 us", of: |run| Some(run.response()?.p999_us) },
+    Figure { name: "max us", of: |run| Some(run.response()?.max_us) },
     Figure { name: "server CPU us", of: |run| Some(run.server?.cpu_us_per_answer) },
     Figure { name: "load CPU us", of: |run| Some(run.generator.cpu_us_per_answer) },
     Figure { name: "lag p99 us", of: |run| Some(run.lag.p99_us) },
     Figure { name: "stolen %", of: |run| Some(run.totals.stolen_ratio? * 100.0) },
     Figure { name: "RSS MiB", of: |run| resident_mebibytes(run.server?) },
 ];
-
-/// Without an answer there is no latency.
-fn latency(run: &StepRun, us: f64) -> Option<f64> {
-    (run.response.count > 0).then_some(us)
-}
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn resident_mebibytes(cost: Cost) -> Option<f64> {
@@ -110,6 +106,31 @@ impl From<RunResult> for StepRun {
     fn from(result: RunResult) -> Self {
         let RunResult { verdict, totals, response, service, lag, generator, server, .. } = result;
         Self { verdict, totals, response, service, lag, generator, server }
+    }
+}
+
+impl StepRun {
+    /// The response times; none without an answer.
+    pub fn response(&self) -> Option<&Percentiles> {
+        (self.response.count > 0).then_some(&self.response)
+    }
+}
+
+impl SweepResult {
+    /// Whether a rate was found and confirmed, and every part passed in more than half of its runs.
+    pub fn has_passed(&self) -> bool {
+        let is_found = matches!(self.search.answer, Answer::Found { .. });
+        is_found && self.steps.iter().all(Step::has_passed)
+    }
+
+    /// Whether it did not pass for what the generator did: nobody knows how it would have gone.
+    pub fn is_spoiled(&self) -> bool {
+        if self.search.answer == Answer::TooSlow {
+            return self.search.limit().is_some_and(|probe| !probe.trial.is_valid);
+        }
+        let is_spoiled = |run: &StepRun| run.verdict.fault() == Some(Fault::Generator);
+        let mut failed = self.steps.iter().filter(|step| !step.has_passed());
+        failed.any(|step| step.runs.iter().any(is_spoiled))
     }
 }
 

@@ -135,6 +135,31 @@ fn a_kept_result_makes_the_page_and_the_rows_of_its_run() {
 }
 
 #[test]
+fn a_kept_sweep_makes_the_page_of_its_sweep_and_has_no_rows() {
+    let stage = Stage::new();
+    let (kept, page, again) = (path("sweep.json"), path("sweep.html"), path("sweep-again.html"));
+    let target = format!("tcp://{}", stage.tcp);
+    let flags = ["--connections=2", "--warm-up=0s", "--p99-max=1h", "--parts=0.5", "--rounds=1"];
+    let bounds = ["--span=200ms", "--search-span=200ms", "--confirmations=1", "--quiet"];
+    let rates = ["--rate-first=50", "--rate-min=50", "--rate-max=50", "--runs-max=1"];
+    let files = ["--json", kept.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let arguments = [&["sweep", &target], &flags[..], &bounds, &rates, &files].concat();
+    let output = load(&arguments);
+    // On a machine that is too busy for the generator itself there is no rate, and it says so.
+    assert!([0, 1, 3].contains(&output.status.code().unwrap()), "{}", said(&output));
+    let shown = load(&["report", kept.to_str().unwrap(), "--html", again.to_str().unwrap()]);
+    assert_eq!((shown.status.code(), said(&shown)), (Some(0), ""));
+    assert_eq!(shown.stdout, output.stdout);
+    assert_eq!(read(&page), read(&again));
+    let title = format!("<h1>{target}</h1>");
+    assert!(read(&page).contains(&title) && read(&page).contains(r#"id="search""#));
+    let rows = path("sweep.csv");
+    let refused = load(&["report", kept.to_str().unwrap(), "--csv", rows.to_str().unwrap()]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+    assert!(said(&refused).contains("leave --csv out") && !rows.exists(), "{}", said(&refused));
+}
+
+#[test]
 fn a_missed_threshold_stands_on_the_page() {
     let page = path("missed.html");
     let flags = ["--quiet", "--p99-max=1ns", "--html", page.to_str().unwrap()];
@@ -168,6 +193,14 @@ fn a_file_that_cannot_be_written_is_told_before_the_run() {
         let text = said(&output);
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
         assert!(output.stdout.is_empty(), "{form}");
+        assert!(text.contains(&format!("/nowhere/a.{form} cannot be written")), "{text}");
+    }
+    let target = format!("tcp://{}", stage.tcp);
+    for form in ["json", "html"] {
+        let file = format!("--{form}=/nowhere/a.{form}");
+        let output = load(&["sweep", &target, "--p99-max=1s", &file]);
+        let text = said(&output);
+        assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
         assert!(text.contains(&format!("/nowhere/a.{form} cannot be written")), "{text}");
     }
 }

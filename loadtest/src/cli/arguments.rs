@@ -233,6 +233,9 @@ pub(super) struct SweepArguments {
     /// Where all of it goes, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
+    /// Where a page with plots goes: one file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
     /// Print a table for a README instead.
     #[arg(long)]
     pub(super) markdown: bool,

@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         keep(path, &result)?;
     }
     if let Some(path) = &arguments.html {
-        write(path, &html::page(&result))?;
+        write(path, &html::run_page(&result))?;
     }
     telling.end()?;
     Ok(status(&result.verdict))

@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use corelane_load::plan::{PhasePlan, Plan, SweepPlan};
 use corelane_load::probe::{self, Trial, trial_plan};
-use corelane_load::report::{search, sweep as report};
-use corelane_load::result::{Fault, Manifest, RunResult};
-use corelane_load::search::{Answer, Bounds};
-use corelane_load::sweep::{Step, StepRun, SweepResult, steps};
+use corelane_load::report::{html, search, sweep as report};
+use corelane_load::result::{Manifest, RunResult};
+use corelane_load::search::Bounds;
+use corelane_load::sweep::{SweepResult, steps};
 
 use super::arguments::SweepArguments;
 use super::search::run_once;
 use super::server::Server;
+use super::telling::{check_writable, write};
 use super::{Failure, INVALID, MISSED, complain, keep};
 
 /// Runs the command; its status.
@@ -21,6 +22,8 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     let sweep = plan.sweep.clone().unwrap_or_default();
     sweep.check()?;
     Bounds::from(&sweep).check()?;
+    let kept = [&arguments.json, &arguments.html];
+    kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
     let mut server = arguments.load.server(&plan)?;
     let result = carry_out(arguments, &plan, &sweep, &mut server)?;
     drop(server);
@@ -32,6 +35,9 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.json {
         keep(path, &result)?;
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &html::sweep_page(&result))?;
     }
     Ok(status(&result))
 }
@@ -74,18 +80,10 @@ fn carry_out(
     Ok(SweepResult { plan: plan.clone(), manifest, search: found, steps })
 }
 
-/// Zero where a rate was found and confirmed, and every part passed in more than half of its runs.
 fn status(result: &SweepResult) -> ExitCode {
-    let is_found = matches!(result.search.answer, Answer::Found { .. });
-    if is_found && result.steps.iter().all(Step::has_passed) {
-        return ExitCode::SUCCESS;
-    }
-    let mut failed = result.steps.iter().filter(|step| !step.has_passed());
-    let is_spoiled = if result.search.answer == Answer::TooSlow {
-        result.search.limit().is_some_and(|probe| !probe.trial.is_valid)
+    if result.has_passed() {
+        ExitCode::SUCCESS
     } else {
-        let is_spoiled = |run: &StepRun| run.verdict.fault() == Some(Fault::Generator);
-        failed.any(|step| step.runs.iter().any(is_spoiled))
-    };
-    ExitCode::from(if is_spoiled { INVALID } else { MISSED })
+        ExitCode::from(if result.is_spoiled() { INVALID } else { MISSED })
+    }
 }

@@ -7,11 +7,7 @@ use crate::search::Answer;
 /// The line of a run.
 pub fn line(probe: &Probe) -> String {
     let Probe { number, rate, trial } = probe;
-    let verdict = match (trial.is_valid, trial.has_passed()) {
-        (false, _) => "invalid",
-        (true, false) => "missed",
-        (true, true) => "passed",
-    };
+    let verdict = word(trial.is_valid, trial.has_passed());
     let colon = if trial.against.is_empty() { "" } else { ": " };
     format!(
         "run {number:>3} {rate:>12.1}/s  {verdict:<7}  answered {:.1}/s  p99 {:.1} us  \
@@ -23,11 +19,36 @@ pub fn line(probe: &Probe) -> String {
     )
 }
 
+/// How a run went.
+pub(super) const fn word(is_valid: bool, has_passed: bool) -> &'static str {
+    match (is_valid, has_passed) {
+        (false, _) => "invalid",
+        (true, false) => "missed",
+        (true, true) => "passed",
+    }
+}
+
 /// The answer, with its line ends: what the server bears, how sure that is, and what kept it from
 /// being more.
 pub fn answer(plan: &Plan, found: &Found) -> String {
     let Plan { target, era, connections, depth, .. } = plan;
-    let bears = match found.answer {
+    let is_insecure = plan.tls.as_ref().is_some_and(|tls| tls.insecure);
+    let checked = if is_insecure { " · certificate NOT CHECKED (insecure)" } else { "" };
+    format!(
+        "{target} · {} · open loop · {connections} connections × {depth}{checked}\n\
+         bears      {}\n\
+         confidence {}\n\
+         limit      {}\n",
+        era.name(),
+        bears(found),
+        confidence(found),
+        limit(found)
+    )
+}
+
+/// What the server bears.
+pub(super) fn bears(found: &Found) -> String {
+    match found.answer {
         Answer::Found { rate, passes, .. } => {
             format!("{rate:.1}/s · {passes} runs in a row passed")
         }
@@ -36,7 +57,11 @@ pub fn answer(plan: &Plan, found: &Found) -> String {
              allow more (--runs-max)"
         ),
         Answer::TooSlow => "no rate that was tried".into(),
-    };
+    }
+}
+
+/// How sure that is.
+pub(super) fn confidence(found: &Found) -> String {
     let confidence = match found.answer.pass_probability_min() {
         probability if probability > 0.0 => format!(
             "95 %, that another run at this rate passes with a probability of at least \
@@ -46,11 +71,15 @@ pub fn answer(plan: &Plan, found: &Found) -> String {
     };
     // The statement is of runs that count: of the others nobody knows what they would have said.
     let spoiled = found.probes.iter().filter(|probe| !probe.trial.is_valid).count();
-    let confidence = match spoiled {
+    match spoiled {
         0 => confidence,
         _ => format!("{confidence}; of runs that count: the generator spoiled {spoiled} others"),
-    };
-    let limit = match (found.answer, found.limit()) {
+    }
+}
+
+/// What kept it from being more.
+pub(super) fn limit(found: &Found) -> String {
+    match (found.answer, found.limit()) {
         (Answer::Found { is_ceiling: true, .. }, _) => {
             "not reached: this is the highest rate that was allowed (--rate-max)".into()
         }
@@ -60,16 +89,7 @@ pub fn answer(plan: &Plan, found: &Found) -> String {
             format!("{rate:.1}/s{invalid}: {}", trial.against.join("; "))
         }
         (_, None) => "not reached".into(),
-    };
-    let is_insecure = plan.tls.as_ref().is_some_and(|tls| tls.insecure);
-    let checked = if is_insecure { " · certificate NOT CHECKED (insecure)" } else { "" };
-    format!(
-        "{target} · {} · open loop · {connections} connections × {depth}{checked}\n\
-         bears      {bears}\n\
-         confidence {confidence}\n\
-         limit      {limit}\n",
-        era.name()
-    )
+    }
 }
 
 #[cfg(test)]

@@ -8,11 +8,7 @@ use crate::sweep::{FIGURES, Spread, Step, StepRun, SweepResult};
 
 /// The line of a run at a part, when it is over.
 pub fn line(round: u32, part: f64, result: &RunResult) -> String {
-    let word = match (result.verdict.is_valid(), result.verdict.has_passed()) {
-        (false, _) => "invalid",
-        (true, false) => "missed",
-        (true, true) => "passed",
-    };
+    let word = search::word(result.verdict.is_valid(), result.verdict.has_passed());
     format!(
         "round {round:>2} {:>5.1} %  {word:<7}  answered {:.1}/s  p50 {:.1} us  p99 {:.1} us  \
          failed {:.4}",
@@ -89,7 +85,8 @@ pub fn markdown(result: &SweepResult, source: &str) -> String {
     out
 }
 
-fn bracketed(step: &Step, of: fn(&StepRun) -> Option<f64>) -> String {
+/// A figure of a part, with its range where it has one.
+pub(super) fn bracketed(step: &Step, of: fn(&StepRun) -> Option<f64>) -> String {
     match step.spread(of) {
         Some(Spread { median, low, high }) if low < high => {
             format!("{} ({}–{})", short(median), short(low), short(high))
@@ -103,7 +100,8 @@ fn cell(text: &str) -> String {
     format!("{text:>14}")
 }
 
-fn percent(part: f64) -> String {
+/// A part of the highest rate.
+pub(super) fn percent(part: f64) -> String {
     let rounded = (part * 1_000.0).round() / 10.0;
     format!("{rounded} %")
 }

@@ -5,7 +5,7 @@
 
 use super::axis::Axis;
 use super::history::{History, Point};
-use super::latencies::{bounds, duration_axis, extent, scale, with_bounds};
+use super::latencies::{bounds_of, duration_axis, extent, scale, with_bounds};
 use super::plot::{Line, Plot, Spot, Table};
 use crate::report::figure;
 use crate::result::{Cost, RunResult};
@@ -17,7 +17,7 @@ const CORES_SHOWN_MIN: f64 = 0.05;
 pub(super) fn latencies(result: &RunResult, history: &History) -> Option<Plot> {
     let known = history.points.iter().filter_map(|point| point.latencies);
     let range = extent(known.flat_map(|latencies| [latencies.p50, latencies.max]))?;
-    let bounds = bounds(result);
+    let bounds = bounds_of(result);
     let (least, most) = with_bounds(range, &bounds);
     let columns: [Column; 3] = [
         ("median", "one", |point| point.latencies.map(|latencies| latencies.p50)),

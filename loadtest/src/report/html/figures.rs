@@ -8,7 +8,7 @@ use crate::report::figure;
 use crate::result::RunResult;
 
 /// A figure with its name and what belongs to it.
-type Figure = (&'static str, String, String);
+pub(super) type Figure = (&'static str, String, String);
 
 /// The section of the page.
 pub(super) fn figures(result: &RunResult) -> Markup {
@@ -38,9 +38,14 @@ pub(super) fn figures(result: &RunResult) -> Markup {
             _ => format!("99 of 100 late by {} at most", figure::duration(lag.p99_us)),
         },
     ));
+    tiles(&all)
+}
+
+/// Figures beside each other.
+pub(super) fn tiles(all: &[Figure]) -> Markup {
     html! {
         dl class="card figures wide" {
-            @for (name, value, note) in &all {
+            @for (name, value, note) in all {
                 div {
                     dt { (name) }
                     dd class="value" { (value) }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::report::figure;
-use crate::result::RunResult;
+use crate::result::{Manifest, RunResult};
 
 /// Members that the page shows elsewhere.
 const RESULT: [&str; 12] = [
@@ -76,9 +76,9 @@ pub(super) fn further(result: &RunResult) -> Option<Markup> {
 }
 
 /// What the manifest has beyond its own rows.
-pub(super) fn further_of_manifest(result: &RunResult) -> Markup {
+pub(super) fn further_of_manifest(manifest: &Manifest) -> Markup {
     let mut facts = Vec::new();
-    let manifest = serde_json::to_value(&result.manifest).unwrap_or_default();
+    let manifest = serde_json::to_value(manifest).unwrap_or_default();
     if let Some(members) = manifest.as_object() {
         collect(&without(members, &MANIFEST), "", &mut facts);
     }

@@ -3,6 +3,7 @@
 
 use super::axis::Axis;
 use super::plot::{Bound, Line, Plot, Spot, Table};
+use crate::plan::Thresholds;
 use crate::report::figure;
 use crate::result::{Percentiles, RunResult};
 
@@ -13,7 +14,7 @@ const RATIO_LINEAR_MAX: f64 = 20.0;
 pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
     let response = points(&result.response_distribution, &result.response);
     let service = points(&result.service_distribution, &result.service);
-    let bounds = bounds(result);
+    let bounds = bounds_of(result);
     let range = extent(response.iter().chain(&service).map(|point| point.1))?;
     let (least, most) = with_bounds(range, &bounds);
     #[expect(clippy::cast_precision_loss, reason = "what is drawn")]
@@ -77,17 +78,20 @@ fn is_wide(least: f64, most: f64) -> bool {
     least > 0.0 && most / least > RATIO_LINEAR_MAX
 }
 
-/// The bounds of latency that the plan sets and that are near enough to be seen.
-pub(super) fn bounds(result: &RunResult) -> Vec<Bound> {
-    let thresholds = &result.plan.thresholds;
-    let set = [("p50", thresholds.p50), ("p99", thresholds.p99), ("p99.9", thresholds.p999)];
+/// Those that the plan of a run sets.
+pub(super) fn bounds_of(result: &RunResult) -> Vec<Bound> {
+    bounds(&result.plan.thresholds, (result.response.p50_us, result.response.max_us))
+}
+
+/// The bounds of latency that are set and near enough to these values to be seen.
+pub(super) fn bounds(set: &Thresholds, (least, most): (f64, f64)) -> Vec<Bound> {
+    let set = [("p50", set.p50), ("p99", set.p99), ("p99.9", set.p999)];
     let set = set.into_iter().filter_map(|(name, bound)| Some((name, bound?)));
     let all = set.map(|(name, bound)| Bound {
         at: bound.duration().as_secs_f64() * 1e6,
         label: format!("{name} allowed: {bound}"),
     });
-    let far = result.response.max_us * 100.0;
-    all.filter(|bound| bound.at > result.response.p50_us / 100.0 && bound.at < far).collect()
+    all.filter(|bound| bound.at > least / 100.0 && bound.at < most * 100.0).collect()
 }
 
 /// The least above zero and the most.

@@ -16,8 +16,13 @@ mod latencies;
 mod charts;
 mod figures;
 mod outcomes;
+mod rates;
+mod setting;
 
-mod page;
+mod frame;
+
+mod run;
+mod sweep;
 
 #[cfg(test)]
 mod sample;
@@ -25,8 +30,14 @@ mod sample;
 mod tests;
 
 use crate::result::RunResult;
+use crate::sweep::SweepResult;
 
-/// The page of a result.
-pub fn page(result: &RunResult) -> String {
-    page::page(result).into_string()
+/// The page of a run.
+pub fn run_page(result: &RunResult) -> String {
+    run::page(result).into_string()
+}
+
+/// The page of a sweep.
+pub fn sweep_page(result: &SweepResult) -> String {
+    sweep::page(result).into_string()
 }

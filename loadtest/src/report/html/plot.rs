@@ -24,7 +24,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// A line with a stroke of the style; one that is `filled` is tinted below.
+    /// A line with a stroke of the style; one that is `filled` is tinted below, one of `dots` has
+    /// a gap behind each point.
     pub(super) fn new(
         name: &'static str,
         stroke: &'static str,
@@ -35,6 +36,10 @@ impl Line {
 
     fn is_filled(&self) -> bool {
         self.stroke.ends_with("filled")
+    }
+
+    fn is_dots(&self) -> bool {
+        self.stroke.starts_with("dots")
     }
 }
 
@@ -78,6 +83,15 @@ pub(super) struct Plot {
     pub(super) bounds: Vec<Bound>,
     pub(super) spots: Vec<Spot>,
     pub(super) table: Table,
+}
+
+/// The sections of plots that stand in pairs; the last may stand alone.
+pub(super) fn pairs(plots: &[Plot]) -> Markup {
+    html! {
+        @for (index, plot) in plots.iter().enumerate() {
+            (plot.section(index + 1 == plots.len() && index % 2 == 0))
+        }
+    }
 }
 
 impl Plot {
@@ -242,9 +256,10 @@ impl Table {
 
 /// A piece of a line, for the legend.
 fn swatch(line: &Line) -> Markup {
+    let path = if line.is_dots() { "M14 5h0.1" } else { "M1 5H27" };
     html! {
         svg class="swatch" aria-hidden="true" viewBox="0 0 28 10" width="28" height="10" {
-            path class={ "line " (line.stroke) } d="M1 5H27" {}
+            path class={ "line " (line.stroke) } d=(path) {}
         }
     }
 }

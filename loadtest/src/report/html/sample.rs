@@ -1,8 +1,11 @@
-//! A result for tests: three seconds of a small run.
+//! Results for tests: three seconds of a small run, and a sweep of such runs.
 
 use serde_json::json;
 
+use crate::probe::{Found, Probe, Trial};
 use crate::result::RunResult;
+use crate::search::Answer;
+use crate::sweep::{Step, StepRun, SweepResult};
 
 /// A run of three seconds, the first of them warm-up, with one failure.
 pub(super) fn result() -> RunResult {
@@ -43,4 +46,48 @@ pub(super) fn result() -> RunResult {
         "seconds": [second(1, 0), second(2, 100), second(3, 99)],
     }))
     .expect("all that a result needs")
+}
+
+/// A sweep that found 1,000 a second after three runs, one of them spoiled, and ran three times at
+/// each of two parts; the last run does not count.
+pub(super) fn sweep() -> SweepResult {
+    let result = result();
+    let run = |rate: f64, spread: f64| {
+        let mut run = StepRun::from(result.clone());
+        run.totals.rate = rate * (1.0 + spread / 5.0);
+        run.response.p50_us *= 1.0 + spread;
+        run.response.p99_us *= 1.0 + spread;
+        run
+    };
+    let step = |part: f64| {
+        let rate = part * 1_000.0;
+        let runs = [-0.2, 0.0, 0.2].map(|spread| run(rate, spread));
+        Step { part, rate, runs: runs.to_vec() }
+    };
+    let probe = |number, rate, p99_us, against: &[&str]| Probe {
+        number,
+        rate,
+        trial: Trial {
+            answered: rate,
+            p99_us,
+            failure_ratio: 0.0,
+            is_valid: number != 3,
+            against: against.iter().map(ToString::to_string).collect(),
+        },
+    };
+    let mut steps = vec![step(0.5), step(0.9)];
+    steps[1].runs[2].verdict.invalid.push("the generator was late".into());
+    SweepResult {
+        plan: result.plan.clone(),
+        manifest: result.manifest.clone(),
+        search: Found {
+            answer: Answer::Found { rate: 1_000.0, passes: 3, is_ceiling: false },
+            probes: vec![
+                probe(1, 1_000.0, 600.0, &[]),
+                probe(2, 2_000.0, 9_000.0, &["p99 9 ms"]),
+                probe(3, 2_500.0, 5_000.0, &["late"]),
+            ],
+        },
+        steps,
+    }
 }

@@ -78,7 +78,7 @@ main { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
 .legend li { display: flex; align-items: center; gap: .5rem; }
 .frame { padding: 1rem .75rem 2rem 4.25rem; }
 .drawing { display: block; width: 100%; height: 14rem; overflow: visible; }
-#percentiles .drawing { height: 19rem; }
+#percentiles .drawing, #rates .drawing { height: 19rem; }
 .lines { overflow: visible; }
 .grid line { stroke: var(--rule); stroke-width: 1; shape-rendering: crispEdges; }
 .grid .base { stroke: var(--soft); }
@@ -95,6 +95,7 @@ main { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
 .four { color: var(--four); }
 .dashed { stroke-dasharray: 7 5; }
 .dotted { stroke-dasharray: .1 5; }
+.dots { stroke-width: 8; stroke-opacity: .7; }
 .bound line { stroke: var(--four); stroke-width: 1.25; stroke-dasharray: 2 3; }
 .drawing .bound text {
   fill: var(--four); stroke: var(--card); stroke-width: 4; paint-order: stroke; font-weight: 600;
@@ -112,6 +113,9 @@ th, td { padding: .375rem .75rem; border-bottom: 1px solid var(--rule); text-ali
 th:first-child, td:first-child { padding-left: 0; text-align: left; }
 th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--soft); font-weight: 600; }
+.parts { max-height: none; font-size: .875rem; }
+.parts th, .parts td { white-space: nowrap; }
+.against { margin: .75rem 0 0; padding-left: 1.125rem; color: var(--soft); font-size: .875rem; }
 tbody th { font-weight: 400; white-space: nowrap; }
 .outcomes { margin: .75rem 0; font-size: .9375rem; }
 .outcomes .meaning { color: var(--soft); text-align: left; }
@@ -161,7 +165,7 @@ footer { margin-top: 1.5rem; color: var(--soft); font-size: .8125rem; }
   .card { padding: 1rem; }
   .card.figures { padding: 0; }
   .drawing { height: 10rem; }
-  #percentiles .drawing { height: 14rem; }
+  #percentiles .drawing, #rates .drawing { height: 14rem; }
   .card, .verdict { break-inside: avoid; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   details { display: none; }

@@ -2,9 +2,10 @@
 
 use html5gum::{Token, Tokenizer};
 
-use super::{page, sample};
+use super::{run_page, sample, sweep_page};
 use crate::plan::{CallPlan, Span};
 use crate::result::{Percentiles, RunResult, SecondResult, Totals};
+use crate::search::Answer;
 
 /// Elements that have no end.
 const VOID: [&str; 2] = ["meta", "br"];
@@ -78,7 +79,7 @@ const PLOTS: [&str; 7] =
 
 #[test]
 fn a_page_is_well_formed_and_has_every_section() {
-    let parsed = parse(&page(&sample::result()));
+    let parsed = parse(&run_page(&sample::result()));
     for id in PLOTS.into_iter().chain(["outcomes", "manifest", "plan"]) {
         assert!(parsed.ids.iter().any(|found| found == id), "{id}");
     }
@@ -113,7 +114,7 @@ fn hostile_names_stay_text() {
     result.manifest.cpu = hostile.into();
     result.manifest.sysctls = vec![(hostile.into(), hostile.into())];
     result.plan.calls = vec![CallPlan::tool(hostile)];
-    let parsed = parse(&page(&result));
+    let parsed = parse(&run_page(&result));
     assert!(parsed.text.matches("<script>alert(1)</script>").count() >= 9, "{}", parsed.text);
 }
 
@@ -121,13 +122,13 @@ fn hostile_names_stay_text() {
 fn a_verdict_is_said_in_words_with_its_reasons() {
     let mut result = sample::result();
     result.verdict.missed = vec!["p99 2 ms".into()];
-    let text = parse(&page(&result)).text;
+    let text = parse(&run_page(&result)).text;
     assert!(text.contains("MISSED") && text.contains("p99 2 ms") && !text.contains("INVALID"));
     result.verdict.invalid = vec!["late".into()];
-    let text = parse(&page(&result)).text;
+    let text = parse(&run_page(&result)).text;
     assert!(text.contains("INVALID") && text.contains("late") && text.contains("p99 2 ms"));
     (result.verdict.invalid, result.verdict.beyond) = (Vec::new(), vec!["too slow".into()]);
-    let text = parse(&page(&result)).text;
+    let text = parse(&run_page(&result)).text;
     assert!(text.contains("INVALID") && text.contains("the server left no room"), "{text}");
 }
 
@@ -141,7 +142,7 @@ fn a_run_without_an_answer_has_a_page() {
     result.service_distribution.clear();
     result.seconds.clear();
     result.server = None;
-    let parsed = parse(&page(&result));
+    let parsed = parse(&run_page(&result));
     assert!(PLOTS.iter().all(|id| !parsed.ids.iter().any(|found| found == id)));
     assert!(parsed.text.contains("Outcomes"));
 }
@@ -157,7 +158,7 @@ fn a_result_of_an_earlier_version_is_drawn_from_what_it_has() {
         second.as_object_mut().unwrap().retain(|name, _| kept.contains(&&name[..]));
     }
     let result: RunResult = serde_json::from_value(value).unwrap();
-    let parsed = parse(&page(&result));
+    let parsed = parse(&run_page(&result));
     for id in ["percentiles", "latency", "throughput", "connections"] {
         assert!(parsed.ids.iter().any(|found| found == id), "{id}");
     }
@@ -171,7 +172,7 @@ fn values_of_fields_are_not_shown() {
     result.plan = serde_json::from_value(plan).unwrap();
     let arguments = ["run", "--header", "Authorization: Bearer secret", "--header=X-Key: secret"];
     result.manifest.arguments = arguments.map(Into::into).to_vec();
-    let text = parse(&page(&result)).text;
+    let text = parse(&run_page(&result)).text;
     assert!(!text.contains("secret") && text.contains("X-Team"), "{text}");
     assert!(text.contains("--header 'Authorization: (hidden)' '--header=X-Key: (hidden)'"));
 }
@@ -183,7 +184,63 @@ fn a_long_run_makes_no_long_page() {
     let at = |at: u32| SecondResult { at_s: f64::from(at), ..second.clone() };
     result.seconds = (1..=36_000).map(at).collect();
     result.plan.warm_up = Span::seconds(1);
-    let page = page(&result);
+    let page = run_page(&result);
     assert!(page.len() < 600_000, "{} bytes", page.len());
     assert!(parse(&page).text.contains("150 seconds"));
+}
+
+#[test]
+fn a_page_of_a_sweep_has_its_answer_its_plots_and_every_run() {
+    let parsed = parse(&sweep_page(&sample::sweep()));
+    for id in ["rates", "search", "cpu", "parts", "manifest", "plan"] {
+        assert!(parsed.ids.iter().any(|found| found == id), "{id}");
+    }
+    for part in [
+        "PASSED",
+        "The server bears 1000.0/s · 3 runs in a row passed.",
+        "Limit: 2000.0/s: p99 9 ms",
+        "4 connections × 1 · 3 runs of 3s to find the rate, 3 of 10s at 2 parts of it",
+        "median 100 µs (80.0 µs – 120 µs)",
+        "run 3 invalid, 5.00 ms",
+        "500 (480–520)",
+        "2 of 3",
+        "90 %, run 3: the generator was late",
+        "p99 allowed: 1ms",
+        "corelane-load sweep --plan FILE",
+    ] {
+        assert!(parsed.text.contains(part), "{part} is not in {}", parsed.text);
+    }
+}
+
+#[test]
+fn a_sweep_says_on_its_page_why_it_did_not_pass() {
+    let mut sweep = sample::sweep();
+    for run in &mut sweep.steps[1].runs[..2] {
+        run.verdict.missed = vec!["p99 2 ms".into()];
+        run.verdict.invalid.clear();
+    }
+    sweep.steps[1].runs[2].verdict = sweep.steps[1].runs[0].verdict.clone();
+    let text = parse(&sweep_page(&sweep)).text;
+    assert!(
+        text.contains("MISSED") && text.contains("At 90 % of it 0 of 3 runs passed."),
+        "{text}"
+    );
+    sweep.steps[1].runs[0].verdict.invalid = vec!["late".into()];
+    assert!(parse(&sweep_page(&sweep)).text.contains("INVALID"));
+    sweep.search.answer = Answer::Unconfirmed { rate: 1_000.0, passes: 1 };
+    let text = parse(&sweep_page(&sweep)).text;
+    assert!(text.contains("requests a second, unconfirmed: 1 passed"), "{text}");
+}
+
+#[test]
+fn a_sweep_without_a_rate_has_a_page_of_its_search() {
+    let mut sweep = sample::sweep();
+    sweep.search.answer = Answer::TooSlow;
+    sweep.steps.clear();
+    let parsed = parse(&sweep_page(&sweep));
+    let has = |id: &str| parsed.ids.iter().any(|found| found == id);
+    assert!(has("search") && !has("rates") && !has("cpu") && !has("parts"));
+    assert!(parsed.text.contains("no rate that was tried"), "{}", parsed.text);
+    sweep.search.probes.clear();
+    assert!(parse(&sweep_page(&sweep)).ids.iter().all(|found| found != "search"));
 }
