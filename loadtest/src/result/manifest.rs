@@ -40,13 +40,14 @@ pub struct Manifest {
 }
 
 /// Settings that decide how many connections there can be.
-const SYSCTLS: [&str; 6] = [
+const SYSCTLS: [&str; 7] = [
     "net/core/somaxconn",
     "net/ipv4/ip_local_port_range",
     "net/ipv4/tcp_max_syn_backlog",
     "net/ipv4/tcp_tw_reuse",
     "fs/nr_open",
     "kernel/io_uring_disabled",
+    "kernel/sched_rt_runtime_us",
 ];
 
 impl Manifest {

@@ -11,11 +11,12 @@ use super::machine::Machine;
 use super::profile::{PROFILE, settings};
 
 /// Settings that are judged beside those of the profile.
-const FURTHER: [&str; 6] = [
+const FURTHER: [&str; 7] = [
     "fs.file-max",
     "fs.file-nr",
     "fs.nr_open",
     "kernel.io_uring_disabled",
+    "kernel.sched_rt_runtime_us",
     "net.ipv4.tcp_syncookies",
     "net.netfilter.nf_conntrack_max",
 ];

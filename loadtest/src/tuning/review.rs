@@ -91,7 +91,7 @@ pub fn review(machine: &Machine, wish: Wish) -> Review {
             plan: Some(knob.plan.into()),
         });
     }
-    let judges = [ring, clock, sleep, swap, huge_pages, nodes, mitigations];
+    let judges = [ring, clock, sleep, throttle, swap, huge_pages, nodes, mitigations];
     findings.extend(judges.iter().filter_map(|judge| judge(machine)));
     findings.sort_by_key(|finding| finding.weight);
     Review { wish, findings, held }
@@ -167,6 +167,16 @@ fn sleep(machine: &Machine) -> Option<Finding> {
     Some(finding(knob, (here, "10 us or less"), (cost, remedy), WAKING_PLAN))
 }
 
+fn throttle(machine: &Machine) -> Option<Finding> {
+    let here = machine.settings.get("kernel.sched_rt_runtime_us").filter(|here| *here != "-1")?;
+    let knob = ("kernel.sched_rt_runtime_us", Weight::Told);
+    let cost = "a server of priority fifo that is awake for so much of a second is stopped for the \
+                rest of it";
+    let remedy = "sysctl -w kernel.sched_rt_runtime_us=-1 with such a server, where nothing else \
+                  has that priority; without one, nothing";
+    Some(finding(knob, (here, "-1 with priority"), (cost, remedy), Some("capacity-tcp-64.toml")))
+}
+
 fn swap(machine: &Machine) -> Option<Finding> {
     let mebibytes = machine.swap_bytes >> 20;
     if machine.swap_bytes == 0 {
@@ -224,6 +234,7 @@ mod tests {
             ("fs.file-nr", "1000 0 9223372036854775807"),
             ("fs.nr_open", "1048576"),
             ("kernel.io_uring_disabled", "0"),
+            ("kernel.sched_rt_runtime_us", "-1"),
             ("net.ipv4.tcp_syncookies", "1"),
         ];
         let profile = settings(PROFILE).map(|setting| (setting.name, setting.value));
@@ -332,6 +343,10 @@ mod tests {
 
     #[test]
     fn what_spoils_figures_is_told_and_needed_by_nobody() {
+        assert_eq!(
+            found("kernel.sched_rt_runtime_us", "950000"),
+            one("kernel.sched_rt_runtime_us", Weight::Told)
+        );
         let machine = Machine {
             swap_bytes: 1 << 30,
             wake_us_max: Some(133),
