@@ -174,7 +174,7 @@ fn throttle(machine: &Machine) -> Option<Finding> {
                 rest of it";
     let remedy = "sysctl -w kernel.sched_rt_runtime_us=-1 with such a server, where nothing else \
                   has that priority; without one, nothing";
-    Some(finding(knob, (here, "-1 with priority"), (cost, remedy), Some("capacity-tcp-64.toml")))
+    Some(finding(knob, (here, "-1 with priority"), (cost, remedy), Some("knob-priority.toml")))
 }
 
 fn swap(machine: &Machine) -> Option<Finding> {

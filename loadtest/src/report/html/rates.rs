@@ -34,8 +34,9 @@ pub(super) fn latencies(result: &SweepResult) -> Option<Plot> {
     let range = reach(result, &LATENCIES)?;
     let bounds = bounds(&result.plan.thresholds, range);
     let (least, most) = with_bounds(range, &bounds);
-    let highest = by_rate(result).pop()?;
-    let p99 = highest.spread(LATENCIES[1].2)?.median;
+    let mut known = by_rate(result).into_iter().rev();
+    let (part, p99) =
+        known.find_map(|step| Some((step.part, step.spread(LATENCIES[1].2)?.median)))?;
     Some(Plot {
         caption: format!(
             "From the moment at which a request was meant to leave to its answer, at parts of the \
@@ -44,7 +45,7 @@ pub(super) fn latencies(result: &SweepResult) -> Option<Plot> {
         ),
         description: format!(
             "At {} the 99th percentile was {}.",
-            percent(highest.part),
+            percent(part),
             figure::duration(p99)
         ),
         bounds,
