@@ -15,6 +15,7 @@ pub mod sweep;
 pub mod table;
 
 mod scenes;
+mod word;
 
 /// Bytes in MiB.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

@@ -1,5 +1,6 @@
 //! A search as people read it: a line for each run, and the answer with what it is worth.
 
+use super::word::Word;
 use crate::plan::Plan;
 use crate::probe::{Found, Probe};
 use crate::search::Answer;
@@ -7,7 +8,7 @@ use crate::search::Answer;
 /// The line of a run.
 pub fn line(probe: &Probe) -> String {
     let Probe { number, rate, trial } = probe;
-    let verdict = word(trial.is_valid, trial.has_passed());
+    let verdict = Word::of(trial.is_valid, trial.has_passed()).text();
     let colon = if trial.against.is_empty() { "" } else { ": " };
     format!(
         "run {number:>3} {rate:>12.1}/s  {verdict:<7}  answered {:.1}/s  p99 {:.1} us  \
@@ -17,15 +18,6 @@ pub fn line(probe: &Probe) -> String {
         trial.failure_ratio,
         trial.against.join("; ")
     )
-}
-
-/// How a run went.
-pub(super) const fn word(is_valid: bool, has_passed: bool) -> &'static str {
-    match (is_valid, has_passed) {
-        (false, _) => "invalid",
-        (true, false) => "missed",
-        (true, true) => "passed",
-    }
 }
 
 /// The answer, with its line ends: what the server bears, how sure that is, and what kept it from

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use super::search;
+use super::word::Word;
 use crate::result::RunResult;
 use crate::sweep::{FIGURES, Spread, Step, StepRun, SweepResult};
 
 /// The line of a run at a part, when it is over.
 pub fn line(round: u32, part: f64, result: &RunResult) -> String {
-    let word = search::word(result.verdict.is_valid(), result.verdict.has_passed());
+    let word = Word::of(result.verdict.is_valid(), result.verdict.has_passed()).text();
     format!(
         "round {round:>2} {:>5.1} %  {word:<7}  answered {:.1}/s  p50 {:.1} us  p99 {:.1} us  \
          failed {:.4}",

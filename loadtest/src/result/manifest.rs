@@ -39,7 +39,7 @@ pub struct Manifest {
     pub tls: Option<String>,
 }
 
-/// Settings that decide how many connections there can be.
+/// Settings that figures depend on: how many connections there can be, and what carries them.
 const SYSCTLS: [&str; 7] = [
     "net/core/somaxconn",
     "net/ipv4/ip_local_port_range",

@@ -6,6 +6,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::style::STYLE;
+use crate::report::word::Word;
 use crate::result::Manifest;
 
 /// The policy of the page: its own style, and nothing else.
@@ -35,52 +36,6 @@ pub(super) struct Ruling {
     pub(super) reasons: Vec<String>,
 }
 
-/// How it went.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Word {
-    Passed,
-    Missed,
-    Invalid,
-}
-
-impl Word {
-    /// Of what counts or does not, and kept its thresholds or did not.
-    pub(super) const fn of(is_valid: bool, has_passed: bool) -> Self {
-        match (is_valid, has_passed) {
-            (false, _) => Self::Invalid,
-            (true, false) => Self::Missed,
-            (true, true) => Self::Passed,
-        }
-    }
-
-    /// As it is read.
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Passed => "PASSED",
-            Self::Missed => "MISSED",
-            Self::Invalid => "INVALID",
-        }
-    }
-
-    /// The class of the style.
-    const fn class(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Missed => "missed",
-            Self::Invalid => "invalid",
-        }
-    }
-
-    /// The strokes of its sign.
-    const fn sign(self) -> &'static str {
-        match self {
-            Self::Passed => "M4 13 10 19 20 6",
-            Self::Missed => "M5 5 19 19M19 5 5 19",
-            Self::Invalid => "M12 3 22 20H2ZM12 9v5M12 17v.1",
-        }
-    }
-}
-
 impl Frame<'_> {
     /// The whole page.
     pub(super) fn around(&self, sections: &Markup) -> Markup {
@@ -92,7 +47,7 @@ impl Frame<'_> {
                     meta http-equiv="Content-Security-Policy" content=(POLICY);
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (self.ruling.word.text()) " · " (self.target) " · corelane-load" }
+                    title { (self.ruling.title()) " · " (self.target) " · corelane-load" }
                     style { (PreEscaped(STYLE)) }
                 }
                 body {
@@ -113,15 +68,29 @@ impl Frame<'_> {
 }
 
 impl Ruling {
+    /// The word as a title.
+    fn title(&self) -> String {
+        self.word.text().to_uppercase()
+    }
+
+    /// The strokes of its sign.
+    const fn sign(&self) -> &'static str {
+        match self.word {
+            Word::Passed => "M4 13 10 19 20 6",
+            Word::Missed => "M5 5 19 19M19 5 5 19",
+            Word::Invalid => "M12 3 22 20H2ZM12 9v5M12 17v.1",
+        }
+    }
+
     fn markup(&self) -> Markup {
         html! {
-            div class={ "verdict " (self.word.class()) } role="group" aria-label="Verdict" {
+            div class={ "verdict " (self.word.text()) } role="group" aria-label="Verdict" {
                 svg viewBox="0 0 24 24" aria-hidden="true" fill="none" stroke="currentColor"
                     stroke-width="2.5" stroke-linecap="round" stroke-linejoin="round" {
-                    path d=(self.word.sign()) {}
+                    path d=(self.sign()) {}
                 }
                 div {
-                    strong { (self.word.text()) }
+                    strong { (self.title()) }
                     p { (self.says) }
                     @if !self.reasons.is_empty() {
                         ul { @for reason in &self.reasons { li { (reason) } } }

@@ -9,8 +9,8 @@ use super::plot::{Line, Plot, Spot, Table};
 use crate::plan::Thresholds;
 use crate::probe::{Probe, Trial};
 use crate::report::figure;
-use crate::report::search::word;
 use crate::report::sweep::percent;
+use crate::report::word::Word;
 use crate::sweep::{Spread, Step, StepRun, SweepResult};
 
 /// A line over the rate: its name, its stroke, its value in microseconds in a run.
@@ -26,8 +26,8 @@ const CPU: [Column; 2] = [
     ("generator", "two dashed", |run| Some(run.generator.cpu_us_per_answer)),
 ];
 /// How the runs of a search went, and the dots that say so.
-const TRIALS: [(&str, &str); 3] =
-    [("passed", "dots one"), ("missed", "dots two"), ("invalid", "dots three")];
+const TRIALS: [(Word, &str); 3] =
+    [(Word::Passed, "dots one"), (Word::Missed, "dots two"), (Word::Invalid, "dots three")];
 
 /// Response times at the parts, where anything was answered.
 pub(super) fn latencies(result: &SweepResult) -> Option<Plot> {
@@ -81,12 +81,12 @@ pub(super) fn search(result: &SweepResult) -> Option<Plot> {
     let bounds = bounds(&set, range);
     let (least, most) = with_bounds(range, &bounds);
     let fastest = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
-    let lines = TRIALS.map(|(name, stroke)| {
-        let those = probes.iter().filter(|probe| how(&probe.trial) == name);
+    let lines = TRIALS.map(|(word, stroke)| {
+        let those = probes.iter().filter(|probe| how(&probe.trial) == word);
         let those = those.filter(|probe| probe.trial.p99_us > 0.0);
         // A gap behind each makes it a dot.
         Line::new(
-            name,
+            word.text(),
             stroke,
             those.flat_map(|probe| [(probe.rate, Some(probe.trial.p99_us)), (probe.rate, None)]),
         )
@@ -112,8 +112,8 @@ pub(super) fn search(result: &SweepResult) -> Option<Plot> {
 }
 
 /// How a run of a search went.
-fn how(trial: &Trial) -> &'static str {
-    word(trial.is_valid, trial.has_passed())
+const fn how(trial: &Trial) -> Word {
+    Word::of(trial.is_valid, trial.has_passed())
 }
 
 /// A strip for each rate that was tried, with what became of its runs.
@@ -125,12 +125,12 @@ fn spots_of(probes: &[Probe]) -> Vec<Spot> {
     let rates: Vec<f64> = groups.iter().map(|group| group[0].rate).collect();
     let texts = groups.iter().map(|group| {
         let runs = group.iter().map(|Probe { number, trial, .. }| {
-            format!("run {number} {}, {}", how(trial), figure::duration(trial.p99_us))
+            format!("run {number} {}, {}", how(trial).text(), figure::duration(trial.p99_us))
         });
         let runs: Vec<String> = runs.collect();
         format!("{} a second: {}", figure::rate(group[0].rate), runs.join(" · "))
     });
-    strips(&rates).zip(texts).map(|((from, to), text)| Spot { from, to, text }).collect()
+    strips(&rates, texts)
 }
 
 /// The runs of a search in their order.
@@ -140,7 +140,7 @@ fn table_of(probes: &[Probe]) -> Table {
         vec![
             number.to_string(),
             figure::rate(*rate),
-            how(trial).into(),
+            how(trial).text().into(),
             figure::rate(trial.answered),
             figure::duration(trial.p99_us),
             figure::part(trial.failure_ratio),
@@ -200,10 +200,7 @@ fn over_rate(
         warm_up: None,
         lines,
         bounds: Vec::new(),
-        spots: strips(&rates)
-            .zip(texts)
-            .map(|((from, to), text)| Spot { from, to, text })
-            .collect(),
+        spots: strips(&rates, texts),
         table: Table {
             head: ["part".into(), "due/s".into()].into_iter().chain(names).collect(),
             rows: rows.collect(),
@@ -238,11 +235,13 @@ fn shown(step: &Step, column: &Column) -> String {
     }
 }
 
-/// What is nearest to each of these rates, which are in order: from where to where.
-fn strips(rates: &[f64]) -> impl Iterator<Item = (f64, f64)> {
-    rates.iter().enumerate().map(|(place, rate)| {
-        let before = place.checked_sub(1).map_or(0.0, |place| rates[place].midpoint(*rate));
+/// A strip for each of these rates, which are in order: what is nearest to it.
+fn strips(rates: &[f64], texts: impl Iterator<Item = String>) -> Vec<Spot> {
+    let strip = |(place, text): (usize, String)| {
+        let rate = rates[place];
+        let before = place.checked_sub(1).map_or(0.0, |place| rates[place].midpoint(rate));
         let after = rates.get(place + 1).map_or(f64::INFINITY, |next| rate.midpoint(*next));
-        (before, after)
-    })
+        Spot { from: before, to: after, text }
+    };
+    (0..rates.len()).zip(texts).map(strip).collect()
 }

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 
 use super::figures::figures;
-use super::frame::{Frame, Ruling, Word};
+use super::frame::{Frame, Ruling};
 use super::further::further;
 use super::history::History;
 use super::outcomes::outcomes;
@@ -13,6 +13,7 @@ use super::plot::{self, Plot};
 use super::{charts, latencies, setting};
 use crate::plan::Thresholds;
 use crate::report::figure;
+use crate::report::word::Word;
 use crate::result::{Fault, RunResult};
 
 /// What has to be known of the figures of a run.

@@ -6,10 +6,11 @@
 use maud::{Markup, html};
 
 use super::figures::{Figure, tiles};
-use super::frame::{Frame, Ruling, Word};
+use super::frame::{Frame, Ruling};
 use super::plot::{self, Table};
 use super::{rates, setting};
 use crate::report::sweep::{bracketed, percent};
+use crate::report::word::Word;
 use crate::report::{figure, search};
 use crate::search::Answer;
 use crate::sweep::{FIGURES, Step, StepRun, SweepResult};
@@ -71,7 +72,7 @@ fn ruling(result: &SweepResult) -> Ruling {
         format!("Limit: {}", search::limit(found)),
     ];
     Ruling {
-        word: Word::of(result.has_passed() || !result.is_spoiled(), result.has_passed()),
+        word: Word::of(!result.is_spoiled(), result.has_passed()),
         says: format!("The server bears {}.", search::bears(found)),
         reasons: worth.into_iter().chain(missed).collect(),
     }
