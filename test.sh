@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every test of the repository. Arguments go to `cargo test`, for instance `./test.sh --test tidy`.
+# Runs every test. Arguments go to `cargo test`, for example `./test.sh --test tidy`.
 #
-# Installs the official MCP clients that tests/interop drives, the official suite that
-# tests/conformance runs, the Autobahn test suite of tests/autobahn (all below target, once), the
-# browser of tests/page and the wrk of loadtest/tests/agreement.rs, and finds the official schemas
-# in MCP_SCHEMA_DIR, a folder of REVISION/schema.json. Without that folder messages are judged by
-# the types of the schema crates alone.
+# `cargo test` alone needs only Rust. This script also runs the tests that are ignored there, and
+# installs what they need: the official MCP clients (tests/interop), the official conformance suite
+# (tests/conformance) and the Autobahn test suite (tests/autobahn), all below target/, and Debian's
+# Chromium (tests/page) and wrk (loadtest/tests/agreement.rs). Messages are also validated against
+# the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -19,4 +19,12 @@ tests/conformance/install.sh
 tests/autobahn/install.sh
 tests/page/install.sh
 loadtest/tests/install.sh
-exec cargo test --workspace --locked "$@"
+
+# Arguments after `--` go to the test programs, after the one that includes ignored tests.
+cargo_arguments=()
+while [ $# -gt 0 ] && [ "$1" != "--" ]; do
+  cargo_arguments+=("$1")
+  shift
+done
+[ $# -eq 0 ] || shift
+exec cargo test --workspace --locked "${cargo_arguments[@]}" -- --include-ignored "$@"

@@ -1,25 +1,22 @@
-//! What a message costs in frames, by this codec and by tungstenite's: nanoseconds to read and
-//! write one of 200 bytes.
+//! Time to read and write a WebSocket message of 200 bytes, with this codec and with tungstenite.
 //!
 //! ```text
 //! cargo bench --bench frames
 //! ```
 //!
-//! One thread, bytes in memory, no road between: a masked text message of a client arrives (it is
-//! copied into the place of arrivals, as a kernel would), and goes out again as a frame of the
-//! server. Both work as they do in a server: this codec unmasks the message where it lies and
-//! leaves its UTF-8 to the parser of JSON, with `codec and UTF-8` it looks itself; tungstenite
-//! reads from a stream in memory, hands out a checked message and is given the same one to send,
-//! which costs it no copy of its own. Its buffer for reading is as large as it is by default
-//! (128 KiB, which it clears for a read) and, in a row of its own, 4 KiB. Messages arrive one by
-//! one or sixteen at once; they take turns, three rounds each, so that a machine that changes its
-//! pace shows it.
+//! One thread, bytes in memory, no request processing: a masked text message of a client is copied
+//! into the receive buffer, as by the kernel, and echoed as a server frame. Both work as in a
+//! server: this codec unmasks in place and leaves the UTF-8 check to the JSON parser (`codec and
+//! UTF-8` includes it); tungstenite reads from a stream in memory and returns a checked message,
+//! which is sent back without a copy. Its read buffer has the default size (128 KiB, cleared for
+//! each read) or 4 KiB. One or sixteen messages arrive at once. The codecs alternate in three
+//! rounds, which shows a drift of the machine.
 
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 
 use corelane::transport::websocket::limits::FrameLimits;
-use corelane::transport::websocket::reader::{FrameReader, Next};
+use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane::transport::websocket::{utf8, writer};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use tungstenite::protocol::{Role, WebSocketConfig};
@@ -35,21 +32,21 @@ fn main() {
         let mut group = criterion.benchmark_group(format!("frames, {depth} at once"));
         group.throughput(Throughput::Elements(depth as u64));
         for round in 1..=ROUNDS {
-            let mut own = Own::new();
+            let mut corelane = Corelane::new();
             group.bench_function(BenchmarkId::new("codec", round), |bencher| {
-                bencher.iter(|| own.echo(&arrivals, false));
+                bencher.iter(|| corelane.echo(&arrivals, false));
             });
             group.bench_function(BenchmarkId::new("codec and UTF-8", round), |bencher| {
-                bencher.iter(|| own.echo(&arrivals, true));
+                bencher.iter(|| corelane.echo(&arrivals, true));
             });
             let default = WebSocketConfig::default();
             for (name, config) in [
                 ("tungstenite", default),
                 ("tungstenite, 4 KiB", default.read_buffer_size(4 << 10)),
             ] {
-                let mut other = Other::new(config);
+                let mut tungstenite = Tungstenite::new(config);
                 group.bench_function(BenchmarkId::new(name, round), |bencher| {
-                    bencher.iter(|| other.echo(&arrivals, depth));
+                    bencher.iter(|| tungstenite.echo(&arrivals, depth));
                 });
             }
         }
@@ -58,7 +55,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// A text message of a client.
+/// Returns a masked text frame.
 fn frame() -> Vec<u8> {
     let key = [0x37, 0xfa, 0x21, 0x3d];
     let text = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}"#;
@@ -69,43 +66,43 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// This codec.
-struct Own {
+/// The codec of Corelane.
+struct Corelane {
     reader: FrameReader,
     arrival: Vec<u8>,
     out: Vec<u8>,
 }
 
-impl Own {
+impl Corelane {
     fn new() -> Self {
         Self { reader: FrameReader::new(), arrival: Vec::new(), out: Vec::new() }
     }
 
-    fn echo(&mut self, arrivals: &[u8], looks: bool) {
+    fn echo(&mut self, arrivals: &[u8], checks_utf8: bool) {
         self.arrival.clear();
         self.arrival.extend_from_slice(black_box(arrivals));
         self.out.clear();
         let limits = FrameLimits::default();
         let mut from = 0;
-        while let Next::Inside { start, end, .. } =
+        while let FrameEvent::InPlace { start, end, .. } =
             self.reader.next(&mut self.arrival, &mut from, &limits, Vec::new)
         {
             let text = &self.arrival[start..end];
-            assert!(!looks || utf8::is_text(text));
-            let mark = writer::begin(&mut self.out);
+            assert!(!checks_utf8 || utf8::is_utf8(text));
+            let mark = writer::begin_message(&mut self.out);
             self.out.extend_from_slice(text);
-            writer::end(&mut self.out, mark);
+            writer::end_message(&mut self.out, mark);
         }
         black_box(&self.out);
     }
 }
 
-/// The other one.
-struct Other {
+/// The codec of tungstenite.
+struct Tungstenite {
     socket: WebSocket<Memory>,
 }
 
-impl Other {
+impl Tungstenite {
     fn new(config: WebSocketConfig) -> Self {
         let memory = Memory { arrival: Vec::new(), read: 0, out: Vec::new() };
         Self { socket: WebSocket::from_raw_socket(memory, Role::Server, Some(config)) }

@@ -1,20 +1,21 @@
-//! A program that lives on glommio and serves MCP from its own executor: one shard as one task
-//! among others, and a tool that reads files through glommio.
+//! Embeds Corelane in a glommio program: one shard runs as a task of the program's executor, and a
+//! tool reads files through glommio.
 //!
-//! `cargo run --release --example glommio`, then send it lines of JSON-RPC on the port it tells.
+//! Run `cargo run --release --example glommio`, then send newline-delimited JSON-RPC to the printed
+//! port.
 
 use std::error::Error;
 use std::rc::Rc;
 
+use corelane::connection::listener::{self, ListenerOptions};
 use corelane::engine::clock::Clock;
-use corelane::engine::host::glommio::{Glommio, run_here};
+use corelane::engine::executor::glommio::{GlommioExecutor, run_shard_cooperatively};
 use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{Registered, Ring, RingOptions, Source};
-use corelane::link::listener::{self, ListenerOptions};
-use corelane::observe::Transport;
-use corelane::protocol::message::ServerInfo;
-use corelane::server::{Inlet, Server};
-use corelane::service::{Catalog, HandlerError, Live, Outcome, Tool};
+use corelane::protocol::model::Implementation;
+use corelane::server::{Server, ShardInput};
+use corelane::service::{CallToolResult, Catalog, HandlerError, RequestContext, Tool};
+use corelane::telemetry::Transport;
 use glommio::io::BufferedFile;
 use glommio::{LocalExecutorBuilder, Placement};
 use schemars::JsonSchema;
@@ -22,35 +23,35 @@ use serde::Deserialize;
 
 #[derive(Deserialize, JsonSchema)]
 struct Size {
-    /// Of which file.
+    /// Path of the file.
     path: String,
 }
 
-/// The length of a file, asked through the executor's own ring: the shard goes on meanwhile.
-async fn size(Size { path }: Size, _: Live) -> Result<Outcome, HandlerError> {
+/// Returns the length of a file without blocking the shard.
+async fn size(Size { path }: Size, _: RequestContext) -> Result<CallToolResult, HandlerError> {
     let file = BufferedFile::open(&path).await.map_err(HandlerError::failed)?;
     let bytes = file.file_size().await.map_err(HandlerError::failed)?;
     file.close().await.map_err(HandlerError::failed)?;
-    Ok(Outcome::text(format!("{bytes} bytes")))
+    Ok(CallToolResult::text(format!("{bytes} bytes")))
 }
 
 async fn serve() -> Result<(), Box<dyn Error>> {
-    let tool = Tool::new("size").describe("Tells how long a file is.").local(size);
-    let info = ServerInfo::new("example", env!("CARGO_PKG_VERSION"));
+    let tool = Tool::new("size").description("Returns the size of a file in bytes.").local(size);
+    let info = Implementation::new("example", env!("CARGO_PKG_VERSION"));
     let server = Server::new(Catalog::builder(info).tool(tool).build()?);
-    let (seeds, _handle) = server.seeds(1)?;
+    let (builders, _handle) = server.shard_builders(1)?;
     let socket = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     eprintln!("listening tcp {}", listener::local_address(&socket)?);
 
     let mut ring = UringRing::new(&RingOptions::default(), Clock::start())?;
     let Registered::Listener(listener) = ring.register(Source::Listener(socket))? else {
-        return Err("a listener is registered as one".into());
+        return Err("registering a listener returned a socket".into());
     };
-    let inlets = [Inlet::Listener { listener, transport: Transport::Tcp }];
-    let host = Rc::new(Glommio::new());
-    let seed = seeds.into_iter().next().ok_or("one shard was asked for")?;
-    let mut shard = seed.build(ring, Rc::<Glommio>::clone(&host), &inlets)?;
-    Ok(run_here(&mut shard, &host).await?)
+    let inputs = [ShardInput::Listener { listener, transport: Transport::Tcp }];
+    let executor = Rc::new(GlommioExecutor::new());
+    let builder = builders.into_iter().next().ok_or("the server has no shard")?;
+    let mut shard = builder.build(ring, Rc::<GlommioExecutor>::clone(&executor), &inputs)?;
+    Ok(run_shard_cooperatively(&mut shard, &executor).await?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

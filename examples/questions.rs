@@ -1,11 +1,12 @@
-//! A server that asks its user: one handler for clients of every revision.
+//! Elicitation: one tool handler that asks the user, for clients of every protocol revision.
 //!
-//! `cargo run --release --example questions`, then connect a client that declares `elicitation`.
+//! Run `cargo run --release --example questions`, then connect a client that declares the
+//! `elicitation` capability.
 
 use std::error::Error;
 
-use corelane::protocol::message::{Action, Elicitation, Field, Form, ServerInfo};
-use corelane::service::{Live, Outcome};
+use corelane::protocol::model::{ElicitAction, ElicitRequest, Field, Form, Implementation};
+use corelane::service::{CallToolResult, RequestContext};
 use corelane::{Catalog, Server, Tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -15,23 +16,25 @@ struct Order {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let order = Tool::new("order").describe("Orders a dish.").local(
-        |Order { dish }: Order, live: Live| async move {
+    let order = Tool::new("order").description("Orders a dish.").local(
+        |Order { dish }: Order, ctx: RequestContext| async move {
             let form = Form::new()
                 .field(Field::integer("count").title("How many?").bounds(1, 20).required())
-                .field(Field::one("size", ["small", "large"]).default("small"));
-            // A client of 2026 calls again with the answer, and the handler runs from its start:
-            // what has effects comes after the last question.
-            let answer = live.elicit("details", Elicitation::form(dish.clone(), form)).await?;
+                .field(Field::single_select("size", ["small", "large"]).default("small"));
+            // A client of MCP 2026-07-28 sends the call again with the answer, and the handler runs
+            // from its start: side effects belong after the last elicitation.
+            let answer = ctx.elicit("details", ElicitRequest::form(dish.clone(), form)).await?;
             Ok(match answer.action {
-                Action::Accept => {
-                    Outcome::text(format!("{} {dish} ordered", answer.content["count"]))
+                ElicitAction::Accept => {
+                    CallToolResult::text(format!("{} {dish} ordered", answer.content["count"]))
                 }
-                Action::Decline | Action::Cancel => Outcome::text("nothing ordered"),
+                ElicitAction::Decline | ElicitAction::Cancel => {
+                    CallToolResult::text("nothing ordered")
+                }
             })
         },
     );
-    let catalog = Catalog::builder(ServerInfo::new("kitchen", "1.0.0")).tool(order).build()?;
+    let catalog = Catalog::builder(Implementation::new("kitchen", "1.0.0")).tool(order).build()?;
     Server::new(catalog).serve()?;
     Ok(())
 }

@@ -1,77 +1,92 @@
-//! Corelane is a thread-per-core engine that serves the Model Context Protocol (MCP).
+//! Corelane is a thread-per-core I/O engine that serves the Model Context Protocol (MCP).
 //!
-//! One pinned **shard** per core owns everything it touches: its listeners, its sockets through one
-//! `io_uring`, its buffers, timers, connections and counters. Shards share nothing and exchange
-//! bounded letters. Every revision from 2024-11-05 to 2026-07-28 is spoken, on the same port and
-//! even on the same connection.
+//! Each **shard** is one pinned thread with its own listeners, `io_uring` instance, buffers,
+//! timers, connections and counters. Shards share no state; they exchange bounded messages. All
+//! MCP revisions from 2024-11-05 to 2026-07-28 are served on the same port, even on the same
+//! connection.
 //!
-//! # A server of your own
+//! # Example
 //!
 //! ```no_run
-//! use corelane::protocol::message::ServerInfo;
+//! use corelane::protocol::model::Implementation;
 //! use corelane::{Catalog, Server, Tool};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Greet {
-//!     /// Whom to greet.
+//!     /// The name to greet.
 //!     name: String,
 //! }
 //!
-//! let greet = Tool::new("greet").describe("Greets someone.").inline(|Greet { name }, answer| {
-//!     answer.format(format_args!("Hello, {name}!"));
+//! let greet = Tool::new("greet").description("Greets someone.").inline(|Greet { name }, result| {
+//!     result.format(format_args!("Hello, {name}!"));
 //!     Ok(())
 //! });
-//! let catalog = Catalog::builder(ServerInfo::new("greeter", "1.0.0")).tool(greet).build()?;
+//! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0")).tool(greet).build()?;
 //! Server::new(catalog).serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A handler is one of three kinds: **inline** (a function, run to completion on the shard),
-//! **local** (a future on the shard that got the call) or **blocking** (a closure on the thread
-//! pool). The last two tell progress and hear of cancellation. `examples/` holds a server in thirty
-//! lines and one inside a program that lives on glommio.
+//! A handler is **inline** (a function that runs to completion on the shard), **local** (a future
+//! on the shard that received the call) or **blocking** (a closure on a thread pool). Local and
+//! blocking handlers can report progress and observe cancellation. `examples/` contains a complete
+//! server in thirty lines and one embedded in a program that runs on glommio.
 //!
-//! # The road
-//!
-//! Bytes travel one way and every stop has one noun, made in one layer. No stop calls back, and
-//! none waits: what needs time answers later by ticket.
+//! # Request path
 //!
 //! ```text
-//! engine ─▶ link ─▶ transport ─▶ protocol ─▶ guard ─▶ service ─▶ protocol ─▶ transport ─▶ link ─▶ engine
-//!         Arrival    Frame       Request    Verdict    Reply      Message      Frame    Departure
+//!  engine ──▶ connection ──▶ transport ───▶ protocol ──▶ guard ──────▶ server ─────▶ service
+//!  bytes      buffers        frames         JSON-RPC     admission     dispatch      handlers
+//!
+//!  Completion ConnectionEvent LineEvent     Message      OriginGuard   Dispatcher    Call
+//!                             RequestEvent
+//!                             FrameEvent
 //! ```
 //!
-//! The module `pipeline` in `src/server/pipeline.rs` is that road read from top to bottom.
+//! 1. [`engine::ring::Completion`]: the ring reports received bytes.
+//! 2. [`connection::ConnectionEvent`]: [`connection::Connections`] selects the codec and applies
+//!    backpressure.
+//! 3. [`transport::ndjson::LineEvent`], [`transport::http::reader::RequestEvent`] or
+//!    [`transport::websocket::reader::FrameEvent`]: the codec finds one JSON text.
+//! 4. [`protocol::jsonrpc::Message`]: the text is parsed as a JSON-RPC request, response or
+//!    notification.
+//! 5. [`guard::origin::OriginGuard`]: HTTP requests are admitted by host and origin.
+//! 6. `server::dispatch::Dispatcher`: the request is validated against its MCP revision and routed
+//!    by method.
+//! 7. [`service::Call`]: the tool handler runs and returns a [`service::Dispatch`], either a
+//!    finished result or the work that produces it later.
 //!
-//! # The rooms
+//! The response takes the same path back. It is written into the connection's output buffer and
+//! sent once per turn of the shard loop. Local and blocking handlers complete later, by call id.
 //!
-//! Read them in the order in which they may know each other; `tests/tidy` holds them to it.
+//! # Modules
 //!
-//! | room | what stands there | may use |
+//! The order is the dependency order; `tests/tidy` enforces it.
+//!
+//! | module | contents | may use |
 //! | --- | --- | --- |
-//! | [`base`] | time, slab, buffer pool, seeded chance | – |
-//! | [`observe`] | plain counters and events of a shard | base |
-//! | [`protocol`] | sans-IO MCP: JSON, JSON-RPC, revisions, eras, requests in flight | base |
-//! | [`transport`] | sans-IO bindings, bytes to frames and back | base, protocol |
-//! | [`guard`] | pure decisions: limits; seals on what clients carry for us | base, protocol |
-//! | [`service`] | what a server offers: catalog, tools, prompts, resources, their handlers, demo | base, protocol |
-//! | [`engine`] | the only syscalls: ring, buffers, timers, mesh, placement, hosts | base, observe |
-//! | [`link`] | one live connection: socket, framing, queues; listeners, drain | the rooms above but guard and service |
-//! | [`server`] | the driver where the layers meet | all above |
-//! | [`config`] | file, environment and flags become options | all |
+//! | [`base`] | time, slab, buffer pool, seeded random numbers | – |
+//! | [`telemetry`] | counters and events of a shard | base |
+//! | [`protocol`] | sans-IO MCP: JSON, JSON-RPC, model, eras, requests in flight | base |
+//! | [`transport`] | sans-IO codecs: NDJSON, HTTP, SSE, WebSocket | base, protocol |
+//! | [`guard`] | admission by origin, encryption of `requestState` | base, protocol |
+//! | [`service`] | catalog, tools, prompts, resources, handlers, results | base, protocol |
+//! | [`engine`] | the only system calls: ring, shard loop, timers, mesh, executors | base, telemetry |
+//! | [`connection`] | sockets, codecs, buffers, backpressure, closing | above but guard and service |
+//! | [`server`] | shards, dispatch, sessions, subscriptions, tasks | all above |
+//! | [`config`] | file, environment and flags to validated options | all |
 //!
-//! The pure rooms (base, protocol, transport, guard, service) know no clock, no socket and no
-//! thread. `unsafe` has an address: `engine/ring`, `engine/buffer` and `engine/mesh`.
+//! base, protocol, transport, guard and service use no clock, socket or thread. `unsafe` is
+//! confined to `engine/ring`, `engine/buffer` and `engine/mesh`.
 
 pub mod base;
 pub mod config;
+pub mod connection;
 pub mod engine;
 pub mod guard;
-pub mod link;
-pub mod observe;
 pub mod protocol;
 pub mod server;
 pub mod service;
+pub mod telemetry;
 pub mod transport;
 
 pub use crate::server::{Handle, Options, Running, Server};

@@ -1,4 +1,4 @@
-//! The program: everything but the commands stands in the library.
+//! The `corelane` binary: runs the command line.
 
 #![forbid(unsafe_code)]
 

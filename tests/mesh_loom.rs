@@ -1,16 +1,16 @@
-//! The mesh's lane, its wake protocol and its table of what was redeemed, in every order that the
-//! memory model allows.
+//! Model checks of the mesh's channel, wake-up protocol and replay filter with `loom`: every
+//! execution that the memory model allows.
 //!
-//! The files under test are the engine's own, included beside a `sync` module made of the model
-//! checker's types, so that no flag and no second build of the dependencies is needed.
+//! The engine's own files are included next to a `sync` module of loom's types, so that no `cfg`
+//! flag and no second build of the dependencies is needed.
 
-#[path = "../src/engine/mesh/parking.rs"]
-mod parking;
+#[path = "../src/engine/mesh/event_count.rs"]
+mod event_count;
 #[path = "../src/engine/mesh/queue.rs"]
 mod queue;
-#[expect(unreachable_pub, reason = "what is public in the engine has nobody to see it here")]
-#[path = "../src/engine/mesh/spent.rs"]
-mod spent;
+#[expect(unreachable_pub, reason = "this crate has no users")]
+#[path = "../src/engine/mesh/replay_filter.rs"]
+mod replay_filter;
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
@@ -22,171 +22,171 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread::{self, Thread};
 
-use self::parking::Parking;
-use self::queue::{Consumer, lane};
-use self::spent::{Redeemed, Spent};
+use self::event_count::EventCount;
+use self::queue::{Consumer, channel};
+use self::replay_filter::{RedeemResult, ReplayFilter};
 
 #[test]
-fn letters_cross_once_and_in_order_through_a_full_lane() {
+fn full_channel_delivers_messages_once_and_in_order() {
     loom::model(|| {
-        let (mut producer, mut consumer) = lane::<Box<usize>>(2);
+        let (mut producer, mut consumer) = channel::<Box<usize>>(2);
         let sender = thread::spawn(move || {
             let mut refused = Vec::new();
-            for letter in 0..3 {
-                if let Err(letter) = producer.push(Box::new(letter)) {
-                    refused.push(*letter);
+            for message in 0..3 {
+                if let Err(message) = producer.push(Box::new(message)) {
+                    refused.push(*message);
                 }
             }
             refused
         });
-        let mut letters = Vec::new();
-        consumer.pop_into(&mut letters, 1);
-        consumer.pop_into(&mut letters, 4);
-        let refused = sender.join().expect("the sender never panics");
-        consumer.pop_into(&mut letters, 4);
+        let mut messages = Vec::new();
+        consumer.pop_into(&mut messages, 1);
+        consumer.pop_into(&mut messages, 4);
+        let refused = sender.join().expect("sender does not panic");
+        consumer.pop_into(&mut messages, 4);
         assert!(consumer.is_empty());
-        let mut letters: Vec<usize> = letters.into_iter().map(|letter| *letter).collect();
-        assert!(letters.is_sorted());
-        letters.extend(refused);
-        letters.sort_unstable();
-        assert_eq!(letters, [0, 1, 2]);
+        let mut messages: Vec<usize> = messages.into_iter().map(|message| *message).collect();
+        assert!(messages.is_sorted());
+        messages.extend(refused);
+        messages.sort_unstable();
+        assert_eq!(messages, [0, 1, 2]);
     });
 }
 
 #[test]
-fn letters_left_in_a_lane_are_dropped_by_whichever_end_goes_last() {
+fn messages_left_in_channel_are_dropped_with_it() {
     loom::model(|| {
         let witness = std::sync::Arc::new(());
-        let (mut producer, mut consumer) = lane(2);
-        let letters = [std::sync::Arc::clone(&witness), std::sync::Arc::clone(&witness)];
+        let (mut producer, mut consumer) = channel(2);
+        let messages = [std::sync::Arc::clone(&witness), std::sync::Arc::clone(&witness)];
         let sender = thread::spawn(move || {
-            for letter in letters {
-                assert!(producer.push(letter).is_ok());
+            for message in messages {
+                assert!(producer.push(message).is_ok());
             }
         });
-        let mut taken = Vec::new();
-        consumer.pop_into(&mut taken, 1);
-        drop((consumer, taken));
-        sender.join().expect("the sender never panics");
+        let mut received = Vec::new();
+        consumer.pop_into(&mut received, 1);
+        drop((consumer, received));
+        sender.join().expect("sender does not panic");
         assert_eq!(std::sync::Arc::strong_count(&witness), 1);
     });
 }
 
 #[test]
-fn no_letter_is_left_beside_a_sleeper() {
+fn parked_receiver_misses_no_message() {
     bounded_model().check(|| {
-        let door = Door::shared();
-        let (mut producer, consumer) = lane(2);
-        let target = Arc::clone(&door);
+        let receiver = ParkedReceiver::shared();
+        let (mut producer, consumer) = channel(2);
+        let target = Arc::clone(&receiver);
         thread::spawn(move || {
-            for letter in 0..2 {
-                assert!(producer.push(letter).is_ok());
-                target.rouse();
+            for message in 0..2 {
+                assert!(producer.push(message).is_ok());
+                target.wake();
             }
         });
-        door.receive(&mut [consumer], 2);
+        receiver.receive(&mut [consumer], 2);
     });
 }
 
 #[test]
-fn two_senders_may_share_one_wake() {
+fn one_wake_serves_two_senders() {
     bounded_model().check(|| {
-        let door = Door::shared();
-        let mut lanes = Vec::new();
-        for letter in 0..2 {
-            let (mut producer, consumer) = lane(1);
-            lanes.push(consumer);
-            let target = Arc::clone(&door);
+        let receiver = ParkedReceiver::shared();
+        let mut channels = Vec::new();
+        for message in 0..2 {
+            let (mut producer, consumer) = channel(1);
+            channels.push(consumer);
+            let target = Arc::clone(&receiver);
             thread::spawn(move || {
-                assert!(producer.push(letter).is_ok());
-                target.rouse();
+                assert!(producer.push(message).is_ok());
+                target.wake();
             });
         }
-        door.receive(&mut lanes, 2);
+        receiver.receive(&mut channels, 2);
     });
 }
 
 #[test]
-fn of_two_who_redeem_one_number_the_first_has_it() {
+fn concurrent_use_of_one_number_succeeds_once() {
     loom::model(|| {
-        let spent = Arc::new(Spent::new(32));
-        let other = Arc::clone(&spent);
+        let filter = Arc::new(ReplayFilter::new(32));
+        let other = Arc::clone(&filter);
         let thread = thread::spawn(move || (other.redeem(1), other.redeem(2)));
-        let (mine, theirs) = (spent.redeem(1), thread.join().expect("it never panics"));
-        let redeemed = [mine, theirs.0].map(|outcome| outcome == Redeemed::First);
+        let (mine, theirs) = (filter.redeem(1), thread.join().expect("thread does not panic"));
+        let redeemed = [mine, theirs.0].map(|outcome| outcome == RedeemResult::First);
         assert!(redeemed == [true, false] || redeemed == [false, true]);
-        assert_eq!(theirs.1, Redeemed::First);
-        assert_eq!(spent.redeem(2), Redeemed::Again);
+        assert_eq!(theirs.1, RedeemResult::First);
+        assert_eq!(filter.redeem(2), RedeemResult::Replayed);
     });
 }
 
 #[test]
-fn a_number_is_not_redeemed_again_while_a_later_one_takes_its_place() {
+fn redeemed_number_stays_redeemed_when_evicted() {
     loom::model(|| {
-        let spent = Arc::new(Spent::new(32));
+        let filter = Arc::new(ReplayFilter::new(32));
         let (old, later) = (5, 5 + 32);
-        assert_eq!(spent.redeem(old), Redeemed::First);
-        let other = Arc::clone(&spent);
+        assert_eq!(filter.redeem(old), RedeemResult::First);
+        let other = Arc::clone(&filter);
         let thread = thread::spawn(move || other.redeem(later));
-        assert_ne!(spent.redeem(old), Redeemed::First);
-        assert_eq!(thread.join().expect("it never panics"), Redeemed::First);
-        assert_eq!(spent.redeem(old), Redeemed::Forgotten);
-        assert_eq!(spent.redeem(later), Redeemed::Again);
+        assert_ne!(filter.redeem(old), RedeemResult::First);
+        assert_eq!(thread.join().expect("thread does not panic"), RedeemResult::First);
+        assert_eq!(filter.redeem(old), RedeemResult::Expired);
+        assert_eq!(filter.redeem(later), RedeemResult::Replayed);
     });
 }
 
 #[test]
 fn numbers_are_issued_once() {
     loom::model(|| {
-        let spent = Arc::new(Spent::new(32));
-        let other = Arc::clone(&spent);
+        let filter = Arc::new(ReplayFilter::new(32));
+        let other = Arc::clone(&filter);
         let thread = thread::spawn(move || other.issue());
-        assert_ne!(spent.issue(), thread.join().expect("it never panics"));
+        assert_ne!(filter.issue(), thread.join().expect("thread does not panic"));
     });
 }
 
-/// Every order with up to three preemptions. Without a bound these two run for minutes, and find
-/// nothing more.
+/// All executions with up to three preemptions. Without this bound the two models take minutes and
+/// find nothing more.
 fn bounded_model() -> Builder {
     let mut model = Builder::new();
     model.preemption_bound = Some(3);
     model
 }
 
-/// A sleeper's flag and its sticky wake.
-struct Door {
-    parking: Parking,
-    sleeper: Thread,
+/// The event count of a receiver and its thread.
+struct ParkedReceiver {
+    event_count: EventCount,
+    thread: Thread,
 }
 
-impl Door {
+impl ParkedReceiver {
     fn shared() -> Arc<Self> {
-        Arc::new(Self { parking: Parking::new(), sleeper: thread::current() })
+        Arc::new(Self { event_count: EventCount::new(), thread: thread::current() })
     }
 
-    /// What a sender does after it left its letter.
-    fn rouse(&self) {
-        if self.parking.rouse() {
-            self.sleeper.unpark();
+    /// Wakes the receiver after a message was sent.
+    fn wake(&self) {
+        if self.event_count.wake() {
+            self.thread.unpark();
         }
     }
 
-    /// Takes `expected` letters and parks whenever there are none. A wake that got lost leaves it
-    /// parked for ever, which the model reports as a deadlock.
-    fn receive(&self, lanes: &mut [Consumer<usize>], expected: usize) {
-        let mut letters = Vec::new();
+    /// Receives `expected` messages and parks while there are none. After a lost wake-up it stays
+    /// parked, which the model reports as a deadlock.
+    fn receive(&self, channels: &mut [Consumer<usize>], expected: usize) {
+        let mut messages = Vec::new();
         loop {
-            for lane in &mut *lanes {
-                lane.pop_into(&mut letters, 2);
+            for channel in &mut *channels {
+                channel.pop_into(&mut messages, 2);
             }
-            if letters.len() == expected {
+            if messages.len() == expected {
                 return;
             }
-            self.parking.announce();
-            if lanes.iter().all(Consumer::is_empty) {
+            self.event_count.prepare_wait();
+            if channels.iter().all(Consumer::is_empty) {
                 thread::park();
             }
-            self.parking.withdraw();
+            self.event_count.cancel_wait();
         }
     }
 }

@@ -1,20 +1,18 @@
 #!/usr/bin/env bash
-# Sets cores aside for Corelane, shows which are, and gives them back.
+# Reserves CPU cores for Corelane, shows the state, and undoes it.
 #
-#   cpus.sh show                      what stands where
-#   cpus.sh apply CORES [--dry-run]   CORES (such as 2-7 or 2,3) are for corelane.slice alone
-#   cpus.sh undo [--dry-run]          everything is as it was found
+#   cpus.sh show                      prints the current settings
+#   cpus.sh apply CORES [--dry-run]   reserves CORES (such as 2-7 or 2,3) for corelane.slice
+#   cpus.sh undo [--dry-run]          restores the old settings
 #
-# apply moves to the other cores whatever can be moved: device interrupts and their default, work
-# that the kernel does on any core (unbound workqueues), the spreading of received packets (RPS,
-# where it is on), and, by a partition of cgroup v2, every process outside of corelane.slice. The
-# partition is of the kind `root`: the pinned threads of shards stay where they are, and those of
-# the pool for blocking tools are still spread over these cores (`isolated` would not do that).
+# apply moves to the other cores: device interrupts and their default, unbound kernel workqueues,
+# receive packet steering (RPS, if enabled) and, by a cgroup v2 partition, all processes outside of
+# corelane.slice. The partition has the type `root`, so that threads of the pool for blocking tools
+# are still balanced over these cores (`isolated` would prevent it).
 #
-# What it finds it writes to a state file before it changes it, line by line, so that an apply that
-# was cut short can be undone as well. Settings of this kind are gone after a restart, and so is
-# the file. What only the kernel's command line can do (isolcpus, nohz_full, rcu_nocbs) README.md
-# tells. CPUS_ROOT puts another folder in place of /, for tests.
+# Old values are written to a state file before each change, so that an interrupted apply can be
+# undone. The settings and the file do not survive a reboot. For kernel parameters (isolcpus,
+# nohz_full, rcu_nocbs) see README.md. CPUS_ROOT replaces /, for tests.
 
 set -euo pipefail
 
@@ -33,7 +31,7 @@ say() {
   printf '%-12s %s\n' "$1" "$2"
 }
 
-# The text of a file, or nothing.
+# Prints a file, or nothing.
 text() {
   if [ -r "$1" ]; then tr -d '\0' 2>/dev/null <"$1" || true; fi
 }
@@ -46,7 +44,7 @@ expand() {
   done | sort -nu | tr '\n' ' '
 }
 
-# Cores as a mask of the kernel: words of 32 bits in hexadecimal, the highest first.
+# Prints cores as a kernel CPU mask: hexadecimal 32-bit words, the highest first.
 mask() {
   local core words=() highest=0 out=""
   for core in $1; do
@@ -60,7 +58,7 @@ mask() {
   echo "${out%,}"
 }
 
-# The cores of $1 that are not in $2, both as words.
+# Prints the cores of $1 that are not in $2.
 without() {
   local core
   for core in $1; do
@@ -68,17 +66,17 @@ without() {
   done
 }
 
-# Whether two masks are the same: the kernel leaves out zeros that we write.
+# Compares two masks without leading zeros.
 same() {
   [ "$(echo "$1" | tr -d ',' | sed 's/^0*//')" = "$(echo "$2" | tr -d ',' | sed 's/^0*//')" ]
 }
 
-# Notes what is found, so that undo can bring it back.
+# Saves an old value for undo.
 note() {
   printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$state"
 }
 
-# Writes $2 to the file $1 and notes what stood there. What the kernel refuses stays as it was.
+# Writes $2 to the file $1 and saves the old value. Settings rejected by the kernel are skipped.
 put() {
   local file="$1" wanted="$2" found
   found="$(text "$file")"
@@ -94,14 +92,14 @@ put() {
   if echo "$wanted" 2>/dev/null >"$file"; then
     say wrote "$wanted > $file"
   else
-    say "left" "$file: the kernel keeps it where it is ($found)"
+    say "left" "$file: rejected by the kernel, still $found"
     sed -i '$d' "$state"
   fi
 }
 
 needs_root() {
   if [ -z "$root" ] && [ "$dry" = no ] && [ "$(id -u)" != 0 ]; then
-    fail "only root may do that: run it with sudo, or with --dry-run to see what it would do"
+    fail "root is required: use sudo, or --dry-run to print the changes"
   fi
 }
 
@@ -119,16 +117,16 @@ move_interrupts() {
   done
   put "$root/sys/devices/virtual/workqueue/cpumask" "$(mask "$rest")"
   for file in "$root"/sys/class/net/*/queues/rx-*/rps_cpus; do
-    # All zero: RPS is off, and packets are handled where their interrupt comes.
+    # All zero: RPS is off.
     if same "$(text "$file")" 0; then continue; fi
     put "$file" "$(mask "$rest")"
   done
   if pgrep -x irqbalance >/dev/null 2>&1; then
-    say warning "irqbalance runs and will move interrupts back: stop it, or ban these cores in it"
+    say warning "irqbalance is running and will move interrupts back: stop it, or ban these cores"
   fi
 }
 
-# Shuts every process outside of corelane.slice out of the cores.
+# Removes all processes outside of corelane.slice from the cores.
 part_cores() {
   local cores="$1" now
   if ! grep -qw cpuset "$root/sys/fs/cgroup/cgroup.controllers" 2>/dev/null; then
@@ -163,31 +161,31 @@ part_cores() {
   put "$group/cpuset.cpus.partition" root
   now="$(text "$group/cpuset.cpus.partition")"
   case "$now" in
-  *invalid*) say warning "the kernel did not part the cores: $now" ;;
+  *invalid*) say warning "the kernel rejected the partition: $now" ;;
   esac
 }
 
 apply() {
   local cores="$1" all mine rest
   [[ "$cores" =~ ^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$ ]] ||
-    fail "'$cores' names no cores: write a list such as 2-7 or 2,3"
-  if [ -e "$state" ]; then fail "cores are set aside already: cpus.sh undo first"; fi
+    fail "'$cores' is not a list of cores: write 2-7 or 2,3"
+  if [ -e "$state" ]; then fail "cores are already reserved: run cpus.sh undo first"; fi
   all="$(online)"
   mine="$(expand "$cores")"
   [ -z "$(without "$mine" "$all")" ] ||
     fail "core $(without "$mine" "$all")is not online: those that are: $all"
   rest="$(without "$all" "$mine")"
-  [ -n "$rest" ] || fail "no core would be left for everything else: leave at least one out"
+  [ -n "$rest" ] || fail "no core would be left for other processes: leave out at least one"
   needs_root
   if [ "$dry" = no ]; then : >"$state"; fi
   move_interrupts "$rest"
   part_cores "$cores"
-  if [ "$dry" = no ]; then say ready "cores $cores; cpus.sh undo gives them back"; fi
+  if [ "$dry" = no ]; then say ready "cores $cores; cpus.sh undo releases them"; fi
 }
 
 undo() {
   local kind place found
-  [ -e "$state" ] || fail "nothing is set aside: there is no $state"
+  [ -e "$state" ] || fail "no cores are reserved: there is no $state"
   needs_root
   while IFS=$'\t' read -r kind place found; do
     if [ "$dry" = yes ]; then
@@ -219,7 +217,7 @@ show() {
   for file in "$root"/sys/class/net/*/queues/rx-*/rps_cpus; do
     if [ -r "$file" ]; then say rps "$(text "$file") $file"; fi
   done
-  if [ -e "$state" ]; then say "set aside" "undo brings back $(wc -l <"$state") settings"; fi
+  if [ -e "$state" ]; then say reserved "undo restores $(wc -l <"$state") settings"; fi
 }
 
 words=()
@@ -228,7 +226,7 @@ for word in "$@"; do
 done
 case "${words[*]:-}" in
 show) show ;;
-"apply "*) [ "${#words[@]}" = 2 ] || fail "write the cores as one word"; apply "${words[1]}" ;;
+"apply "*) [ "${#words[@]}" = 2 ] || fail "write the cores without spaces"; apply "${words[1]}" ;;
 undo) undo ;;
-*) fail "say show, apply CORES or undo; --dry-run shows what would be done" ;;
+*) fail "usage: cpus.sh show | apply CORES | undo [--dry-run]" ;;
 esac

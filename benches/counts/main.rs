@@ -1,111 +1,113 @@
-//! Instructions per message, stop by stop: where the time of a call goes.
+//! CPU instructions per message, by phase of request processing.
 //!
 //! ```text
 //! cargo bench --bench counts
 //! ```
 //!
 //! One process, one thread, bytes in memory, under `valgrind --tool=callgrind` (which must be
-//! installed). The road is run as far as each stop with two numbers of messages; the difference of
-//! the instructions, divided by the difference of the messages, is what one message costs, free of
-//! start and end. Counts repeat to the last digit or nearly so, which wall time does not. That is
-//! done over lines of TCP and over frames of WebSocket.
+//! installed). The request path is run up to each phase with two numbers of messages; the
+//! difference of the instructions divided by the difference of the messages is the cost of one
+//! message without start and end. Unlike wall time, the counts are almost exactly reproducible.
+//! This is done for TCP lines and for WebSocket frames.
 //!
-//! Another table has the same call as a post over HTTP, of the legacy era in a session.
+//! A second table has the same call as a POST request over HTTP, in the legacy era in a session.
 //!
-//! The last table holds requests whose answers are framed beforehand against the call of the same
-//! era: as far as the answer, and in turns of sixteen in a real shard.
+//! The last table compares requests with pre-encoded responses with a call of the same era: up to
+//! the response, and in a real shard with sixteen messages a turn.
 
-#[expect(dead_code, reason = "whole processes are asked for more")]
-#[path = "../rig/frames.rs"]
+mod codec;
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/frames.rs"]
 mod frames;
 mod memory;
-mod over;
+mod memory_shard;
 mod post;
-mod question;
-#[expect(dead_code, reason = "whole processes are asked for more")]
-#[path = "../rig/requests.rs"]
+mod request_kind;
+mod request_path;
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/requests.rs"]
 mod requests;
-#[expect(dead_code, reason = "whole processes are asked for more")]
-#[path = "../rig/responses.rs"]
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/responses.rs"]
 mod responses;
-mod road;
-mod stage;
-#[path = "../rig/wording.rs"]
-mod wording;
+#[path = "../fixtures/text_template.rs"]
+mod text_template;
 
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 
-use self::over::Over;
-use self::question::Question;
+use self::codec::Codec;
+use self::request_kind::RequestKind;
+use self::request_path::Phase;
 use self::requests::Era;
-use self::road::Stop;
 
 const CHILD: &str = "--child";
-/// Stands for posts on the command line of the child, among what questions travel over.
+/// Stands for HTTP POST requests in place of a codec on the command line of the child.
 const POSTS: &str = "posts";
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
-/// Both are multiples of whatever travels together.
+/// Both are multiples of all numbers of messages per turn.
 const FEW: u64 = 2_000;
 const MANY: u64 = 12_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, over, stop, place, messages] = arguments.as_slice()
+    if let [word, codec, phase, index, messages] = arguments.as_slice()
         && word == CHILD
     {
-        if over == POSTS {
-            let stop = post::Stop::ALL.into_iter().find(|known| known.name() == stop);
-            let stop = stop.ok_or("there is no such stop")?;
-            let era = ERAS.get(place.parse::<usize>()?).ok_or("there is no such era")?;
-            return post::run(stop, *era, messages.parse()?);
+        if codec == POSTS {
+            let phase = post::Phase::ALL.into_iter().find(|known| known.name() == phase);
+            let phase = phase.ok_or("unknown phase")?;
+            let era = ERAS.get(index.parse::<usize>()?).ok_or("unknown era")?;
+            return post::run(phase, *era, messages.parse()?);
         }
-        let over = Over::ALL.into_iter().find(|known| known.name() == over);
-        let over = over.ok_or("nothing travels over this")?;
-        let stop = Stop::ALL.into_iter().find(|known| known.name() == stop);
-        let stop = stop.ok_or("there is no such stop")?;
-        let question = questions().nth(place.parse()?).ok_or("there is no such question")?;
-        return road::run(over, stop, question, messages.parse()?);
+        let codec = Codec::ALL.into_iter().find(|known| known.name() == codec);
+        let codec = codec.ok_or("unknown codec")?;
+        let phase = Phase::ALL.into_iter().find(|known| known.name() == phase);
+        let phase = phase.ok_or("unknown phase")?;
+        let kind = request_kinds().nth(index.parse()?).ok_or("unknown request")?;
+        return request_path::run(codec, phase, kind, messages.parse()?);
     }
     let mut out = io::stdout().lock();
-    let calls = write_stops(&mut out, Over::Lines)?;
-    write_stops(&mut out, Over::Frames)?;
+    let calls = write_phases(&mut out, Codec::Ndjson)?;
+    write_phases(&mut out, Codec::WebSocket)?;
     write_posts(&mut out)?;
     write_constants(&mut out, calls)
 }
 
-/// Every question there is, the calls first.
-fn questions() -> impl Iterator<Item = Question> {
-    ERAS.map(Question::call).into_iter().chain(Question::CONSTANT)
+/// Returns all kinds of requests, the calls first.
+fn request_kinds() -> impl Iterator<Item = RequestKind> {
+    ERAS.map(RequestKind::call).into_iter().chain(RequestKind::CONSTANT)
 }
 
-/// What a call costs as far as each stop; the last two are handed back, by era: as far as its
-/// answer, and in a turn of sixteen.
-fn write_stops(out: &mut impl Write, over: Over) -> Result<[[u64; 2]; 2], Box<dyn Error>> {
-    let name = over.name();
+/// Writes the cost of a call up to each phase; returns, by era, the cost up to the response and in
+/// a turn of sixteen.
+fn write_phases(out: &mut impl Write, codec: Codec) -> Result<[[u64; 2]; 2], Box<dyn Error>> {
+    let name = codec.name();
     writeln!(
         out,
-        "| stop over {name} | legacy: instructions | of them here | modern | of them here |"
+        "| phase over {name} | legacy: instructions | in this phase | modern | in this phase |"
     )?;
     writeln!(out, "| --- | --- | --- | --- | --- |")?;
     let mut before = [0_u64; 2];
     let mut calls = [[0_u64; 2]; 2];
-    for stop in Stop::ALL {
-        let each =
-            [per_message(over.name(), stop.name(), 0)?, per_message(over.name(), stop.name(), 1)?];
-        let here = |era: usize| match stop {
-            // The same road once more, in a shard.
-            Stop::Turn | Stop::TurnOfSixteen => "–".to_owned(),
+    for phase in Phase::ALL {
+        let each = [
+            per_message(codec.name(), phase.name(), 0)?,
+            per_message(codec.name(), phase.name(), 1)?,
+        ];
+        let here = |era: usize| match phase {
+            // The whole path again, in a shard.
+            Phase::Turn | Phase::TurnOfSixteen => "–".to_owned(),
             _ => each[era].saturating_sub(before[era]).to_string(),
         };
-        let (name, here) = (stop.name(), [here(0), here(1)]);
+        let (name, here) = (phase.name(), [here(0), here(1)]);
         writeln!(out, "| {name} | {} | {} | {} | {} |", each[0], here[0], each[1], here[1])?;
         before = each;
         for (era, known) in calls.iter_mut().enumerate() {
-            match stop {
-                Stop::Answer => known[0] = each[era],
-                Stop::TurnOfSixteen => known[1] = each[era],
+            match phase {
+                Phase::Response => known[0] = each[era],
+                Phase::TurnOfSixteen => known[1] = each[era],
                 _ => {}
             }
         }
@@ -114,11 +116,11 @@ fn write_stops(out: &mut impl Write, over: Over) -> Result<[[u64; 2]; 2], Box<dy
     Ok(calls)
 }
 
-/// What a call as a post over HTTP costs as far as each stop.
+/// Writes the cost of a call as a POST request up to each phase.
 fn write_posts(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "| over HTTP | in a session | modern |")?;
     writeln!(out, "| --- | --- | --- |")?;
-    for name in post::Stop::ALL.map(post::Stop::name) {
+    for name in post::Phase::ALL.map(post::Phase::name) {
         let (legacy, modern) = (per_message(POSTS, name, 0)?, per_message(POSTS, name, 1)?);
         writeln!(out, "| {name} | {legacy} | {modern} |")?;
     }
@@ -126,20 +128,20 @@ fn write_posts(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What constant answers cost, and that as a multiple of the call of the same era.
+/// Writes the cost of pre-encoded responses, also as a multiple of a call of the same era.
 fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box<dyn Error>> {
-    writeln!(out, "| request | answer bytes | road | of a call | turn of 16 | of a call |")?;
+    writeln!(out, "| request | response bytes | path | of a call | turn of 16 | of a call |")?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- |")?;
-    for (place, question) in questions().enumerate() {
-        let call = calls[usize::from(question.era == Era::Modern)];
-        let (era, method) = (question.era.name(), question.method.as_str());
-        write!(out, "| {era} {method} | {} |", road::answer_bytes(question)?)?;
-        for (stop, call) in [Stop::Answer, Stop::TurnOfSixteen].into_iter().zip(call) {
-            if stop == Stop::TurnOfSixteen && !question.repeats() {
+    for (index, kind) in request_kinds().enumerate() {
+        let call = calls[usize::from(kind.era == Era::Modern)];
+        let (era, method) = (kind.era.name(), kind.method.as_str());
+        write!(out, "| {era} {method} | {} |", request_path::response_bytes(kind)?)?;
+        for (phase, call) in [Phase::Response, Phase::TurnOfSixteen].into_iter().zip(call) {
+            if phase == Phase::TurnOfSixteen && !kind.is_repeatable() {
                 write!(out, " – | – |")?;
                 continue;
             }
-            let each = per_message(Over::Lines.name(), stop.name(), place)?;
+            let each = per_message(Codec::Ndjson.name(), phase.name(), index)?;
             let hundredths = each * 100 / call.max(1);
             write!(out, " {each} | {}.{:02} |", hundredths / 100, hundredths % 100)?;
         }
@@ -148,30 +150,31 @@ fn write_constants(out: &mut impl Write, calls: [[u64; 2]; 2]) -> Result<(), Box
     Ok(())
 }
 
-/// What one message of question `place`, or of an era of posts, costs as far as `stop`.
-fn per_message(over: &str, stop: &str, place: usize) -> Result<u64, Box<dyn Error>> {
-    let few = instructions(over, stop, place, FEW)?;
-    let many = instructions(over, stop, place, MANY)?;
+/// Returns the cost of one message up to `phase`: of the request kind or, for POST requests, the
+/// era at `index`.
+fn per_message(codec: &str, phase: &str, index: usize) -> Result<u64, Box<dyn Error>> {
+    let few = instructions(codec, phase, index, FEW)?;
+    let many = instructions(codec, phase, index, MANY)?;
     Ok(many.saturating_sub(few) / (MANY - FEW))
 }
 
-/// What a whole run costs, counted by callgrind.
+/// Returns the instructions of a whole run, counted by callgrind.
 fn instructions(
-    over: &str,
-    stop: &str,
-    place: usize,
+    codec: &str,
+    phase: &str,
+    index: usize,
     messages: u64,
 ) -> Result<u64, Box<dyn Error>> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(std::env::current_exe()?)
-        .args([CHILD, over, stop, &place.to_string(), &messages.to_string()])
+        .args([CHILD, codec, phase, &index.to_string(), &messages.to_string()])
         .output()
-        .map_err(|error| format!("valgrind: {error}; it must be installed for this bench"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let counted = said.lines().find_map(|line| line.split("Collected :").nth(1));
+        .map_err(|error| format!("valgrind: {error}; this bench needs valgrind"))?;
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    let counted = output_text.lines().find_map(|line| line.split("Collected :").nth(1));
     match counted {
         Some(counted) if output.status.success() => Ok(counted.trim().parse()?),
-        _ => Err(format!("{stop} over {over} failed under callgrind: {said}").into()),
+        _ => Err(format!("{phase} over {codec} failed under callgrind: {output_text}").into()),
     }
 }

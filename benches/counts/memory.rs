@@ -1,36 +1,37 @@
-//! A ring without a kernel: what arrives was written before, what is sent is counted and given
-//! back. It shows what a turn of the shard itself costs.
+//! A ring without a kernel: input is predefined, output is counted and its buffer returned, to
+//! measure the cost of a shard turn alone.
 
 use std::io;
 
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
 use corelane::engine::buffer::PADDING;
 use corelane::engine::ring::{
-    Completion, Lease, Listener, Operation, Patience, Registered, Ring, Socket, Source, Waker,
+    Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
+    Waker,
 };
 
-/// The only listener there is.
+/// The only listener.
 pub(crate) const LISTENER: Listener = Listener(0);
-/// Time between two turns; any would do.
+/// Simulated time between two turns; the value is arbitrary.
 const TURN_NANOSECONDS: u64 = 10_000;
 
-/// Connections whose peers all say the same thing again and again.
+/// A ring whose peers all send the same bytes repeatedly.
 pub(crate) struct MemoryRing {
     connections: u32,
     script: Vec<u8>,
     buffer: Vec<u8>,
     ready: Vec<Completion>,
-    /// How often the script is still to be said.
-    left: u64,
+    /// Remaining repetitions of `script`.
+    remaining: u64,
     now: u64,
-    /// Bytes that went to the peer.
+    /// Bytes sent to the peers.
     pub(crate) sent_bytes: u64,
-    /// What the peer heard last, where somebody wants to know: keeping it costs instructions.
-    pub(crate) heard: Option<Vec<u8>>,
+    /// The last output, if recorded; recording costs instructions.
+    pub(crate) last_output: Option<Vec<u8>>,
 }
 
 impl MemoryRing {
-    /// A ring whose connections have just been made.
+    /// Creates a ring with newly accepted connections.
     pub(crate) fn new(connections: u32) -> Self {
         let accepted = |socket| Completion::Accepted { listener: LISTENER, socket, peer: None };
         Self {
@@ -38,18 +39,18 @@ impl MemoryRing {
             script: Vec::new(),
             buffer: Vec::new(),
             ready: (0..connections).map(Socket).map(accepted).collect(),
-            left: 0,
+            remaining: 0,
             now: 0,
             sent_bytes: 0,
-            heard: None,
+            last_output: None,
         }
     }
 
-    /// Has each peer say `script` once a turn, in each of the next `times` turns.
-    pub(crate) fn say(&mut self, script: &[u8], times: u64) {
+    /// Makes each peer send `script` once per turn for the next `times` turns.
+    pub(crate) fn set_script(&mut self, script: &[u8], times: u64) {
         self.script = script.to_vec();
         self.buffer = vec![0; script.len() + PADDING];
-        self.left = times;
+        self.remaining = times;
     }
 }
 
@@ -59,11 +60,11 @@ impl Ring for MemoryRing {
     }
 
     fn submit(&mut self, operation: Operation) {
-        if let Operation::Send { socket, buffer, from } = operation {
+        if let Operation::Send { socket, buffer, offset: from } = operation {
             let result = Ok(buffer.len() - from);
             self.sent_bytes += (buffer.len() - from) as u64;
-            if let Some(heard) = &mut self.heard {
-                buffer.clone_into(heard);
+            if let Some(output) = &mut self.last_output {
+                buffer.clone_into(output);
             }
             self.ready.push(Completion::Sent { socket, buffer, result });
         }
@@ -73,31 +74,31 @@ impl Ring for MemoryRing {
         completions.append(&mut self.ready);
     }
 
-    fn park(&mut self, _: Patience) -> Moment {
-        if self.left > 0 {
-            self.left -= 1;
+    fn park(&mut self, _: ParkTimeout) -> Instant {
+        if self.remaining > 0 {
+            self.remaining -= 1;
             let length = u32::try_from(self.script.len()).unwrap_or(u32::MAX);
             let received = |socket| {
-                let lease = Lease { buffer: 0, length };
-                Completion::Received { socket, lease }
+                let buffer = ReceiveBuffer { index: 0, len: length };
+                Completion::Received { socket, buffer }
             };
             self.ready.extend((0..self.connections).map(Socket).map(received));
         }
         self.now += TURN_NANOSECONDS;
-        Moment::from_nanoseconds(self.now)
+        Instant::from_nanoseconds(self.now)
     }
 
     fn waker(&self) -> Waker {
         Waker::new(|| {})
     }
 
-    fn bytes(&mut self, _: &Lease) -> &mut [u8] {
-        // As the kernel would have done it: what is carried may be changed.
+    fn bytes(&mut self, _: &ReceiveBuffer) -> &mut [u8] {
+        // The kernel would write a new buffer; the reader may modify it.
         self.buffer[..self.script.len()].copy_from_slice(&self.script);
         &mut self.buffer
     }
 
-    fn release(&mut self, _: Lease) {}
+    fn release(&mut self, _: ReceiveBuffer) {}
 
     fn describe(&self) -> String {
         "memory".to_owned()

@@ -1,43 +1,44 @@
-//! The call of the echo tool as a post of HTTP/1.1, as far as a stop.
+//! A call of the echo tool as an HTTP/1.1 POST request, up to a phase.
 
 use std::error::Error;
 use std::hint::black_box;
 
-use corelane::guard::origin::{Blocked, OriginGuard, OriginOptions, RememberingGuard};
-use corelane::observe::label::Transport;
+use corelane::guard::origin::{CachedOriginGuard, OriginGuard, OriginOptions, RejectedHeader};
+use corelane::telemetry::label::Transport;
+use corelane::transport::http::checks::{CheckProfile, check_head};
 use corelane::transport::http::head::Field;
-use corelane::transport::http::ladder::{Profile, admit_head};
-use corelane::transport::http::limits::Limits;
-use corelane::transport::http::reader::{Next, RequestReader};
+use corelane::transport::http::limits::RequestLimits;
+use corelane::transport::http::reader::{RequestEvent, RequestReader};
 
+use crate::memory_shard::MemoryShard;
 use crate::requests::{
-    Era, INITIALIZE, INITIALIZED, MESSAGE_BYTES, SESSION_BYTES, Template, legacy_fields, post,
+    Era, INITIALIZE, INITIALIZED, MESSAGE_BYTES, RequestTemplate, SESSION_BYTES, legacy_fields,
+    post,
 };
-use crate::stage::Stage;
 
 type Failure = Box<dyn Error>;
 
-/// How far a post travels.
+/// Phases of a POST request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
-pub(crate) enum Stop {
-    /// Its bytes are copied into a buffer, as the kernel would do it, and its head is read.
+pub(crate) enum Phase {
+    /// Copies the request into a buffer, as the kernel does, and reads its head.
     Head,
-    /// Its head is admitted, by the guard and by the ladder.
+    /// Checks the head: origin guard and request checks.
     Admission,
-    /// All of it in a real shard, one post a turn.
+    /// The whole path in a real shard, one request a turn.
     Turn,
-    /// All of it in a real shard, sixteen posts a turn.
+    /// The whole path in a real shard, sixteen requests a turn.
     TurnOfSixteen,
-    /// All of it in a real shard, a post of each of a thousand connections a turn.
+    /// The whole path in a real shard, one request of each of a thousand connections a turn.
     TurnOfThousand,
 }
 
-impl Stop {
-    /// Every stop, in the order of the road.
+impl Phase {
+    /// All phases in order.
     pub(crate) const ALL: [Self; 5] =
         [Self::Head, Self::Admission, Self::Turn, Self::TurnOfSixteen, Self::TurnOfThousand];
 
-    /// Its name in the table and on the command line of the child.
+    /// Name in the table and on the command line of the child.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Head => "post-head",
@@ -49,78 +50,79 @@ impl Stop {
     }
 }
 
-/// Carries `messages` posts of `era` as far as `stop`.
-pub(crate) fn run(stop: Stop, era: Era, messages: u64) -> Result<(), Failure> {
-    match stop {
-        Stop::Head | Stop::Admission => admit(stop, era, messages),
-        Stop::Turn => turn(era, messages, 1),
-        Stop::TurnOfSixteen => turn(era, messages, 16),
-        Stop::TurnOfThousand => crowd(era, messages),
+/// Processes `messages` requests of `era` up to `phase`.
+pub(crate) fn run(phase: Phase, era: Era, messages: u64) -> Result<(), Failure> {
+    match phase {
+        Phase::Head | Phase::Admission => admit(phase, era, messages),
+        Phase::Turn => turn(era, messages, 1),
+        Phase::TurnOfSixteen => turn(era, messages, 16),
+        Phase::TurnOfThousand => turn_of_thousand(era, messages),
     }
 }
 
-/// What the server does before a byte of the message is read.
-fn admit(stop: Stop, era: Era, messages: u64) -> Result<(), Failure> {
-    let request = Template::echo_post(era, MESSAGE_BYTES, HOST.parse()?).repeat(1);
+/// Runs the phases before the body is read.
+fn admit(phase: Phase, era: Era, messages: u64) -> Result<(), Failure> {
+    let request = RequestTemplate::echo_post(era, MESSAGE_BYTES, HOST.parse()?).repeat(1);
     let options = OriginOptions { is_loopback: true, ..OriginOptions::default() };
-    let mut guard = RememberingGuard::new(OriginGuard::new(&options)?);
-    let (profile, limits) = (Profile::default(), Limits::default());
+    let mut guard = CachedOriginGuard::new(OriginGuard::new(&options)?);
+    let (profile, limits) = (CheckProfile::default(), RequestLimits::default());
     let mut reader = RequestReader::new();
     let mut arrival = vec![0; request.len()];
     for _ in 0..messages {
         arrival.copy_from_slice(&request);
         let next = reader.next(black_box(&arrival), &mut 0, &limits, Vec::new);
-        let Next::Inside { head, .. } = black_box(next) else {
+        let RequestEvent::InPlace { head, .. } = black_box(next) else {
             return Err("the request was not found".into());
         };
-        if stop < Stop::Admission {
+        if phase < Phase::Admission {
             continue;
         }
         let [host, origin] = [Field::Host, Field::Origin].map(|field| head.field(&arrival, field));
-        guard.admit(host, origin).map_err(Blocked::message)?;
-        let kind = admit_head(&head, &arrival, &profile);
-        black_box(kind).map_err(|refusal| refusal.error.message)?;
+        guard.check(host, origin).map_err(RejectedHeader::message)?;
+        let kind = check_head(&head, &arrival, &profile);
+        black_box(kind).map_err(|rejection| rejection.error.message)?;
     }
     Ok(())
 }
 
-/// A real shard whose one peer posts `together` times a turn; of the legacy era in a session.
-fn turn(era: Era, messages: u64, together: u64) -> Result<(), Failure> {
-    let mut stage = Stage::open(Transport::Http, 1)?;
-    let request = open(&mut stage, era)?;
-    stage.ask(&request, messages, together)
+/// A real shard whose one peer sends `per_turn` requests a turn, in the legacy era in a session.
+fn turn(era: Era, messages: u64, per_turn: u64) -> Result<(), Failure> {
+    let mut shard = MemoryShard::open(Transport::Http, 1)?;
+    let request = open(&mut shard, era)?;
+    shard.repeat_request(&request, messages, per_turn)
 }
 
-/// A real shard whose thousand peers post once a turn; of the legacy era in one session.
-fn crowd(era: Era, messages: u64) -> Result<(), Failure> {
+/// A real shard whose thousand peers send one request a turn, in the legacy era in one session.
+fn turn_of_thousand(era: Era, messages: u64) -> Result<(), Failure> {
     const PEERS: u32 = 1_000;
-    let mut stage = Stage::open(Transport::Http, PEERS)?;
-    let request = open(&mut stage, era)?;
-    let answers = stage.say(&request, 1);
+    let mut shard = MemoryShard::open(Transport::Http, PEERS)?;
+    let request = open(&mut shard, era)?;
+    let response_bytes = shard.send(&request, 1);
     let turns = messages / u64::from(PEERS);
-    let sent = stage.say(&request, turns);
-    if answers == 0 || sent != answers * turns {
-        return Err(format!("{messages} posts got {sent} bytes").into());
+    let sent = shard.send(&request, turns);
+    if response_bytes == 0 || sent != response_bytes * turns {
+        return Err(format!("{messages} requests got {sent} response bytes").into());
     }
     Ok(())
 }
 
-/// The post that is said again and again; of the legacy era a session is begun for it.
-fn open(stage: &mut Stage, era: Era) -> Result<Vec<u8>, Failure> {
+/// Returns the repeated request; opens a session for it in the legacy era.
+fn open(shard: &mut MemoryShard, era: Era) -> Result<Vec<u8>, Failure> {
     let host = HOST.parse()?;
-    let template = Template::echo_post(era, MESSAGE_BYTES, host);
+    let template = RequestTemplate::echo_post(era, MESSAGE_BYTES, host);
     let mut request = template.repeat(1);
     if era == Era::Legacy {
-        let answer = stage.hear(post(host, "", INITIALIZE).as_bytes());
-        let answer = String::from_utf8(answer)?;
-        let (_, name) = answer.split_once(SESSION_FIELD).ok_or("no session has begun")?;
-        let name = name.get(..SESSION_BYTES).ok_or("no session has begun")?;
-        stage.say(post(host, &legacy_fields(name), INITIALIZED).as_bytes(), 1);
-        template.address(&mut request, name.as_bytes().try_into()?);
+        let response = shard.send_and_receive(post(host, "", INITIALIZE).as_bytes());
+        let response = String::from_utf8(response)?;
+        let (_, id) =
+            response.split_once(SESSION_FIELD).ok_or("no Mcp-Session-Id in the response")?;
+        let id = id.get(..SESSION_BYTES).ok_or("no Mcp-Session-Id in the response")?;
+        shard.send(post(host, &legacy_fields(id), INITIALIZED).as_bytes(), 1);
+        template.set_session(&mut request, id.as_bytes().try_into()?);
     }
     Ok(request)
 }
 
-/// Where the posts go to: a name of loopback, as most servers are asked for.
+/// `Host` of the requests: loopback, as for most servers.
 const HOST: &str = "127.0.0.1:8080";
 const SESSION_FIELD: &str = "Mcp-Session-Id: ";

@@ -1,57 +1,56 @@
-//! The fan-out: one change of the catalog, told to ten thousand listening streams.
+//! Fan-out of one catalog change to ten thousand listening streams.
 //!
 //! ```text
 //! cargo bench --bench fanout -- [--connections 100] [--streams 100] [--changes 21]
 //! ```
 //!
-//! The server is a process of its own with one shard on one core; the client is one thread on
-//! another. Each connection opens its streams (`subscriptions/listen`, revision 2026-07-28), so
-//! resident memory before the first and after the last of them tells what a stream holds. Then a
-//! thread of the server changes its catalog, and the client reads every connection until each of
-//! its streams has been told. The time runs from the word to change to the last frame: the edition
-//! is made in it, which frames the list of tools anew. Everything is on the loopback; nothing runs
-//! longer than the changes that were asked for.
+//! The server is a process with one shard on one core; the client is one thread on another. Each
+//! connection opens its streams (`subscriptions/listen`, revision 2026-07-28); the resident memory
+//! before the first and after the last gives the memory of a stream. Then a thread of the server
+//! changes its catalog, and the client reads every connection until each stream has its
+//! notification. The time runs from the request to change to the last frame, and includes the new
+//! catalog version with its encoded tool list. Everything runs on loopback.
 
-mod audience;
-#[expect(dead_code, reason = "the floor bench asks for more")]
-#[path = "../rig/process.rs"]
+#[path = "../fixtures/catalog_server.rs"]
+mod catalog_server;
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/process.rs"]
 mod process;
-#[path = "../rig/service.rs"]
-mod service;
+mod subscribers;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use corelane::server::Options;
 
-use self::audience::Audience;
+use self::catalog_server::CatalogServer;
 use self::process::CHILD;
-use self::service::Service;
+use self::subscribers::Subscribers;
 
-/// What a listening stream may hold (issue 3).
+/// Target for the memory of a listening stream.
 const TARGET_BYTES: u64 = 512;
-/// The core of the client; the server has the next one.
+/// Core of the client; the server uses the next one.
 const CLIENT_CORE: usize = 0;
 const SERVER_CORE: usize = 1;
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |flag: &str, default: usize| {
-        let place = arguments.iter().position(|argument| argument == flag);
-        let value = place.and_then(|place| arguments.get(place + 1));
+        let position = arguments.iter().position(|argument| argument == flag);
+        let value = position.and_then(|position| arguments.get(position + 1));
         value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
     };
     let connections = number("--connections", 100)?;
     let streams = number("--streams", 100)?;
     if arguments.first().is_some_and(|first| first == CHILD) {
-        process::settle(&[SERVER_CORE])?;
-        return service::serve(options(connections, streams)?);
+        process::setup_child(&[SERVER_CORE])?;
+        return catalog_server::serve(options(connections, streams)?);
     }
     process::pin(&[CLIENT_CORE])?;
     measure(connections, streams, number("--changes", 21)?.max(1))
 }
 
-/// One shard with room for so many connections and streams on each.
+/// Options of one shard for this many connections and streams on each.
 fn options(connections: usize, streams: usize) -> io::Result<Options> {
     let mut options = Options::default();
     options.tcp.address = Some(([127, 0, 0, 1], 0).into());
@@ -64,57 +63,62 @@ fn options(connections: usize, streams: usize) -> io::Result<Options> {
 }
 
 fn measure(connections: usize, streams: usize, changes: usize) -> io::Result<()> {
-    let all = (connections * streams) as u64;
+    let total = (connections * streams) as u64;
     let arguments =
         ["--connections".into(), connections.to_string(), "--streams".into(), streams.to_string()];
-    let mut service = Service::start(&arguments)?;
-    let mut audience = Audience::connect(service.address(), connections)?;
-    let before = service.resident_bytes()?;
-    audience.listen(streams)?;
-    let listening = service.resident_bytes()?;
+    let mut server = CatalogServer::start(&arguments)?;
+    let mut subscribers = Subscribers::connect(server.address(), connections)?;
+    let before = server.resident_bytes()?;
+    subscribers.listen(streams)?;
+    let listening = server.resident_bytes()?;
     let mut times = Vec::with_capacity(changes);
     for _ in 0..changes {
-        service.change()?;
-        times.push(audience.hear()?);
+        server.request_change()?;
+        times.push(subscribers.receive_change()?);
     }
-    let told = service.resident_bytes()?;
-    drop(audience);
-    let counted = service.end()?;
+    let after_changes = server.resident_bytes()?;
+    drop(subscribers);
+    let counters = server.stop()?;
 
     let (first, rest) = (times[0], &mut times[1..]);
     rest.sort_unstable();
-    let middle = rest.get(rest.len() / 2).copied().unwrap_or(first);
+    let median = rest.get(rest.len() / 2).copied().unwrap_or(first);
     let worst = rest.last().copied().unwrap_or(first);
-    let held = listening.saturating_sub(before) / all.max(1);
-    let verdict = if held <= TARGET_BYTES { "within" } else { "above" };
+    let stream_bytes = listening.saturating_sub(before) / total.max(1);
+    let verdict = if stream_bytes <= TARGET_BYTES { "within" } else { "above" };
     let mut out = io::stdout().lock();
-    writeln!(out, "{all} streams over {connections} connections on one shard")?;
+    writeln!(out, "{total} streams over {connections} connections on one shard")?;
     writeln!(
         out,
-        "{held} bytes resident a stream, {verdict} the target of {TARGET_BYTES}; at most {} by \
-         the sizes of what it is made of",
+        "{stream_bytes} bytes resident per stream, {verdict} the target of {TARGET_BYTES}; at most \
+         {} by the sizes of its parts",
         corelane::server::STREAM_BYTES
     )?;
     writeln!(
         out,
-        "resident memory grew by {} KiB while told",
-        told.saturating_sub(listening) >> 10
+        "resident memory grew by {} KiB during the changes",
+        after_changes.saturating_sub(listening) >> 10
     )?;
     writeln!(
         out,
         "{changes} changes, {} frames encoded, {} delivered of {}",
-        counted.encoded,
-        counted.published,
-        all * changes as u64
+        counters.encoded,
+        counters.published,
+        total * changes as u64
     )?;
     let shown = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
     writeln!(
         out,
-        "last stream told after {} the first time, then {} (median) and {} (worst)",
+        "last stream notified after {} the first time, then {} (median) and {} (worst)",
         shown(first),
-        shown(middle),
+        shown(median),
         shown(worst)
     )?;
-    let right = counted.encoded == changes as u64 && counted.published == all * changes as u64;
-    if right { Ok(()) } else { Err(io::Error::other("not encoded once, or not delivered to all")) }
+    let is_correct =
+        counters.encoded == changes as u64 && counters.published == total * changes as u64;
+    if is_correct {
+        Ok(())
+    } else {
+        Err(io::Error::other("encoded more than once, or not delivered to all"))
+    }
 }

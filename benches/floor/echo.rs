@@ -1,7 +1,7 @@
-//! The floors: what the machine does when a server does nothing but say its [`Words`].
+//! The floors: minimal servers of a [`FloorKind`], as a lower bound of the cost.
 //!
-//! The ring floor stands on the very backend that Corelane uses; the tokio floor is what the common
-//! alternative costs.
+//! The ring and poll floors use the ring backends of Corelane; the tokio floor is the cost of the
+//! common alternative.
 
 use std::io;
 use std::sync::Arc;
@@ -13,34 +13,36 @@ use corelane::engine::ring::uring::UringRing;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::answering::{self, listen};
-use crate::words::Words;
+use crate::floor_kind::FloorKind;
+use crate::ring_server::{self, listen};
 
 const TOKIO_BUFFER_BYTES: usize = 4096;
 
 /// Serves until it is killed.
-pub(crate) fn serve(floor: &str, words: Words) -> io::Result<()> {
-    let answer = |arrived: &[u8], begun: &mut Vec<u8>, out: &mut Vec<u8>| {
-        words.answer(arrived, begun, out);
+pub(crate) fn serve(floor: &str, kind: FloorKind) -> io::Result<()> {
+    let respond = |arrived: &[u8], partial: &mut Vec<u8>, out: &mut Vec<u8>| {
+        kind.respond(arrived, partial, out);
     };
     match floor {
         "ring" => {
             let ring = UringRing::new(&RingOptions::default(), Clock::start())?;
-            answering::serve(ring, listen()?, answer)
+            ring_server::serve(ring, listen()?, respond)
         }
         "poll" => {
             let ring = PollRing::new(&RingOptions::default(), Clock::start())?;
-            answering::serve(ring, listen()?, answer)
+            ring_server::serve(ring, listen()?, respond)
         }
         "tokio" => {
-            let words = Arc::new(words);
-            serve_tasks(move |stream| say(stream, Arc::clone(&words)))
+            let kind = Arc::new(kind);
+            serve_tasks(move |stream| serve_connection(stream, Arc::clone(&kind)))
         }
-        other => Err(io::Error::other(format!("there is no floor named {other}"))),
+        other => {
+            Err(io::Error::other(format!("unknown floor `{other}`: expected ring, poll or tokio")))
+        }
     }
 }
 
-/// One task of tokio a connection, all of them on one thread; serves until it is killed.
+/// Runs one tokio task per connection on one thread; serves until it is killed.
 pub(crate) fn serve_tasks<F>(task: impl Fn(TcpStream) -> F) -> io::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -57,14 +59,14 @@ where
     })
 }
 
-/// Says its words on one connection until it ends.
-async fn say(mut stream: TcpStream, words: Arc<Words>) {
+/// Responds on one connection until it ends.
+async fn serve_connection(mut stream: TcpStream, kind: Arc<FloorKind>) {
     let mut buffer = vec![0; TOKIO_BUFFER_BYTES];
-    let (mut begun, mut answers) = (Vec::new(), Vec::new());
+    let (mut partial, mut output) = (Vec::new(), Vec::new());
     while let Ok(length) = stream.read(&mut buffer).await {
-        answers.clear();
-        words.answer(&buffer[..length], &mut begun, &mut answers);
-        if length == 0 || stream.write_all(&answers).await.is_err() {
+        output.clear();
+        kind.respond(&buffer[..length], &mut partial, &mut output);
+        if length == 0 || stream.write_all(&output).await.is_err() {
             return;
         }
     }

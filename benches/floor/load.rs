@@ -1,88 +1,89 @@
-//! The load: a closed loop over many connections, on a ring of our own.
+//! The load: a closed loop over many connections on its own ring.
 //!
-//! Each connection keeps `depth` calls in flight; what was answered is asked again with the next
-//! ids, in one send. The client must cost less than any server, so it counts newlines and bytes, or
-//! compares responses and frames with one that it knows, and reads only a sample of the answers;
-//! see [`crate::dialogue`].
+//! Each connection keeps `depth` calls in flight; for each response the next call is sent, all in
+//! one send. The client must cost less than any server, so it counts newlines and bytes, or
+//! compares responses with a known one, and parses only a sample; see [`crate::request_log`].
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
 use corelane::engine::clock::Clock;
 use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{Completion, Lease, Operation, Patience, Ring, RingOptions, Socket};
+use corelane::engine::ring::{
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Ring, RingOptions, Socket,
+};
 use hdrhistogram::Histogram;
 
-use crate::dialogue::{Dialogue, Sums};
-use crate::hop;
-use crate::opening::{Opening, Progress, Step};
-use crate::over::Over;
+use crate::cross_shard;
+use crate::handshake::{Handshake, HandshakeState, NextStep};
 use crate::process::Server;
-use crate::requests::{Era, FIRST_ID, LAST_ID, SESSION_BYTES, Template};
+use crate::request_log::{RequestLog, Totals};
+use crate::requests::{Era, FIRST_ID, LAST_ID, RequestTemplate, SESSION_BYTES};
+use crate::transport::Transport;
 
-/// Connections that are being opened at one time.
+/// Connections that are opened at a time.
 const OPENING_MAX: usize = 128;
-/// How long opening all connections, or the answers to the last calls, may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Receive buffers of the client: enough for every connection of the largest condition.
+/// Timeout for opening all connections and for the last responses.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Receive buffers of the client, enough for the largest number of connections.
 const RECEIVE_BUFFERS: u16 = 4096;
 
-/// What to do to a server.
+/// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Ignored over pipes: there is one.
+    /// Ignored over stdio, which has one.
     pub(crate) connections: usize,
     /// Calls in flight on each connection.
     pub(crate) depth: usize,
     pub(crate) era: Era,
     pub(crate) message_bytes: usize,
-    /// Whether the server speaks MCP, so that a legacy session has to be opened.
+    /// Whether the server speaks MCP and needs a session in the legacy era.
     pub(crate) protocol: bool,
-    pub(crate) over: Over,
-    /// Whether every connection uses a session that another shard of two has, see [`hop`].
-    pub(crate) hops: bool,
+    pub(crate) transport: Transport,
+    /// Whether every connection uses a session of the other shard, see [`cross_shard`].
+    pub(crate) is_cross_shard: bool,
     pub(crate) warm_up: Duration,
     pub(crate) span: Duration,
 }
 
-/// What came of it.
+/// Results of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// Answers a second.
+    /// Responses per second.
     pub(crate) rate: f64,
-    /// CPU time of the server process an answer, in microseconds.
+    /// CPU time of the server process per response, in microseconds.
     pub(crate) cpu_us: f64,
-    /// CPU time of the server process, as a part of one core.
+    /// CPU time of the server process, as a fraction of one core.
     pub(crate) server_share: f64,
-    /// In nanoseconds, see [`Sums::latency`].
+    /// In nanoseconds, see [`Totals::latency`].
     pub(crate) latency: Histogram<u64>,
 }
 
-/// Where a measurement begins or ends.
+/// Counters at the start or end of a measurement.
 #[derive(Debug)]
-pub(crate) struct Mark {
-    moment: Moment,
+pub(crate) struct Snapshot {
+    time: Instant,
     answered: u64,
     cpu: Duration,
 }
 
-impl Mark {
-    pub(crate) fn set(moment: Moment, sums: &Sums, server: &Server) -> io::Result<Self> {
-        Ok(Self { moment, answered: sums.answered, cpu: server.cpu_time()? })
+impl Snapshot {
+    pub(crate) fn take(now: Instant, totals: &Totals, server: &Server) -> io::Result<Self> {
+        Ok(Self { time: now, answered: totals.answered, cpu: server.cpu_time()? })
     }
 }
 
 impl Outcome {
-    pub(crate) fn between(before: &Mark, after: &Mark, latency: Histogram<u64>) -> Self {
-        let seconds = after.moment.since(before.moment).as_secs_f64();
+    pub(crate) fn between(before: &Snapshot, after: &Snapshot, latency: Histogram<u64>) -> Self {
+        let seconds = after.time.since(before.time).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "counts of one run are small")]
-        let answers = (after.answered - before.answered) as f64;
+        let responses = (after.answered - before.answered) as f64;
         let cpu = after.cpu.saturating_sub(before.cpu).as_secs_f64();
         Self {
-            rate: answers / seconds,
-            cpu_us: cpu / answers * 1e6,
+            rate: responses / seconds,
+            cpu_us: cpu / responses * 1e6,
             server_share: cpu / seconds,
             latency,
         }
@@ -90,45 +91,45 @@ impl Outcome {
 }
 
 #[derive(Debug)]
-struct Lane {
+struct Connection {
     socket: Socket,
-    /// While the connection is being opened.
-    progress: Option<Box<Progress>>,
-    /// The session that its posts name.
+    /// Present during the handshake.
+    handshake: Option<Box<HandshakeState>>,
+    /// Session id of its requests.
     session: Option<[u8; SESSION_BYTES]>,
-    /// The requests of `depth` calls, while they are not being sent.
+    /// Buffer of `depth` calls, while no send is in flight.
     calls: Option<Vec<u8>>,
-    dialogue: Dialogue,
+    log: RequestLog,
 }
 
 /// One run of the load.
 struct Client {
     ring: UringRing,
     load: Load,
-    opening: Opening,
-    template: Template,
-    lanes: Vec<Lane>,
-    /// From socket to lane.
-    places: Vec<u32>,
-    now: Moment,
+    handshake: Handshake,
+    template: RequestTemplate,
+    connections: Vec<Connection>,
+    /// Connection index by socket.
+    connection_by_socket: Vec<u32>,
+    now: Instant,
     open: usize,
-    /// Calls are made: all connections are open, and the end has not come.
-    asking: bool,
-    sums: Sums,
+    /// Whether calls are sent: all connections are open, and the measurement has not ended.
+    is_sending: bool,
+    totals: Totals,
 }
 
-/// Drives `server` with `load` and measures it.
+/// Runs `load` against `server` and measures it.
 pub(crate) fn run(server: &Server, load: Load) -> io::Result<Outcome> {
     let mut client = Client::new(load, server.address()?)?;
     let mut completions = Vec::with_capacity(1024);
     client.connect(&mut completions)?;
     client.drive(client.now.after(load.warm_up), &mut completions)?;
-    client.sums.latency.reset();
-    let before = Mark::set(client.now, &client.sums, server)?;
+    client.totals.latency.reset();
+    let before = Snapshot::take(client.now, &client.totals, server)?;
     client.drive(client.now.after(load.span), &mut completions)?;
-    let after = Mark::set(client.now, &client.sums, server)?;
+    let after = Snapshot::take(client.now, &client.totals, server)?;
     client.finish(&mut completions)?;
-    Ok(Outcome::between(&before, &after, client.sums.latency))
+    Ok(Outcome::between(&before, &after, client.totals.latency))
 }
 
 impl Client {
@@ -138,41 +139,40 @@ impl Client {
             receive_buffers: RECEIVE_BUFFERS,
             ..RingOptions::default()
         };
-        let framing = load.over.framing(load.protocol);
+        let format = load.transport.response_format(load.protocol);
         let has_session = load.protocol && matches!(load.era, Era::Legacy);
-        let lane = || Lane {
+        let connection = || Connection {
             socket: Socket(u32::MAX),
-            progress: Some(Box::default()),
+            handshake: Some(Box::default()),
             session: None,
             calls: None,
-            dialogue: Dialogue::new(load.depth, framing),
+            log: RequestLog::new(load.depth, format),
         };
         let mut ring = UringRing::new(&options, Clock::start())?;
         Ok(Self {
-            now: ring.park(Patience::None),
+            now: ring.park(ParkTimeout::Zero),
             ring,
             load,
-            opening: Opening { host, framing, has_session },
-            template: load.over.echo(load.era, load.message_bytes, host),
-            lanes: std::iter::repeat_with(lane).take(load.connections).collect(),
-            places: Vec::new(),
+            handshake: Handshake { host, format, has_session },
+            template: load.transport.echo(load.era, load.message_bytes, host),
+            connections: std::iter::repeat_with(connection).take(load.connections).collect(),
+            connection_by_socket: Vec::new(),
             open: 0,
-            asking: false,
-            sums: Sums::new()?,
+            is_sending: false,
+            totals: Totals::new()?,
         })
     }
 
-    /// Opens every connection, and every session where there are sessions. Calls begin when the
-    /// server has answered on all of them: one that still waited to be accepted would look slow.
+    /// Opens every connection and session, then sends the first calls.
     fn connect(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let address = self.opening.host;
-        let deadline = self.now.after(PATIENCE);
-        let mut begun = 0;
-        while self.open < self.lanes.len() {
-            while begun < self.lanes.len().min(self.open + OPENING_MAX) {
-                let token = begun as u64;
-                self.ring.submit(Operation::Connect { address, from: None, token });
-                begun += 1;
+        let address = self.handshake.host;
+        let deadline = self.now.after(WAIT_TIMEOUT);
+        let mut started = 0;
+        while self.open < self.connections.len() {
+            while started < self.connections.len().min(self.open + OPENING_MAX) {
+                let token = started as u64;
+                self.ring.submit(Operation::Connect { address, local_address: None, token });
+                started += 1;
             }
             self.turn(deadline, completions)?;
             if self.now >= deadline {
@@ -180,64 +180,65 @@ impl Client {
                 return Err(io::Error::other(format!("only {open} connections opened")));
             }
         }
-        if self.load.hops {
-            self.hop()?;
+        if self.load.is_cross_shard {
+            self.exchange_sessions()?;
         }
-        self.asking = true;
-        for index in 0..self.lanes.len() {
-            self.ask(index);
+        self.is_sending = true;
+        for index in 0..self.connections.len() {
+            self.send_calls(index);
         }
         Ok(())
     }
 
-    /// Has every connection use a session of the shard that is not its own. Connections of one
-    /// shard may share a session, so their calls are numbered apart.
-    fn hop(&mut self) -> io::Result<()> {
-        let own: Vec<_> = self.lanes.iter().filter_map(|lane| lane.session).collect();
-        let foreign = hop::exchange(&own)?;
+    /// Makes every connection use a session of the other shard. Connections may share a session, so
+    /// their calls have distinct id ranges.
+    fn exchange_sessions(&mut self) -> io::Result<()> {
+        let own: Vec<_> =
+            self.connections.iter().filter_map(|connection| connection.session).collect();
+        let foreign = cross_shard::exchange(&own)?;
         let span = (LAST_ID - FIRST_ID) / own.len() as u64;
-        for ((number, lane), session) in (0..).zip(&mut self.lanes).zip(foreign) {
-            lane.session = Some(session);
-            lane.dialogue.begin_at(FIRST_ID + number * span);
+        for ((number, connection), session) in (0..).zip(&mut self.connections).zip(foreign) {
+            connection.session = Some(session);
+            connection.log.set_first_id(FIRST_ID + number * span);
         }
         Ok(())
     }
 
-    fn drive(&mut self, until: Moment, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn drive(&mut self, until: Instant, completions: &mut Vec<Completion>) -> io::Result<()> {
         while self.now < until {
             self.turn(until, completions)?;
         }
         Ok(())
     }
 
-    /// Asks no more, waits for the answers that are due and compares the sums.
+    /// Stops sending, waits for the pending responses and checks the totals.
     fn finish(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.asking = false;
-        let deadline = self.now.after(PATIENCE);
-        let asked: u64 = self.lanes.iter().map(|lane| lane.dialogue.asked()).sum();
-        while self.sums.answered < asked && self.now < deadline {
+        self.is_sending = false;
+        let deadline = self.now.after(WAIT_TIMEOUT);
+        let sent: u64 = self.connections.iter().map(|connection| connection.log.sent()).sum();
+        while self.totals.answered < sent && self.now < deadline {
             self.turn(deadline, completions)?;
         }
-        self.sums.balance(asked)
+        self.totals.check(sent)
     }
 
-    fn turn(&mut self, until: Moment, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.now = self.ring.park(Patience::For(until.since(self.now)));
+    fn turn(&mut self, until: Instant, completions: &mut Vec<Completion>) -> io::Result<()> {
+        self.now = self.ring.park(ParkTimeout::After(until.since(self.now)));
         self.ring.reap(completions);
         for completion in completions.drain(..) {
             match completion {
-                Completion::Received { socket, lease } => self.receive(socket, lease)?,
+                Completion::Received { socket, buffer } => self.receive(socket, buffer)?,
                 Completion::Sent { socket, buffer, result } => {
                     result?;
-                    let index = self.places[socket.index()] as usize;
-                    self.lanes[index].calls = Some(buffer);
-                    self.ask(index);
+                    let index = self.connection_by_socket[socket.index()] as usize;
+                    self.connections[index].calls = Some(buffer);
+                    self.send_calls(index);
                 }
                 Completion::Connected { token, result } => {
                     let index = usize::try_from(token).map_err(io::Error::other)?;
                     self.connected(index, result?);
                 }
-                Completion::Ended { .. } => {
+                Completion::EndOfStream { .. } => {
                     return Err(io::Error::other("the server closed a connection"));
                 }
                 _ => {}
@@ -247,68 +248,68 @@ impl Client {
     }
 
     fn connected(&mut self, index: usize, socket: Socket) {
-        if self.places.len() <= socket.index() {
-            self.places.resize(socket.index() + 1, u32::MAX);
+        if self.connection_by_socket.len() <= socket.index() {
+            self.connection_by_socket.resize(socket.index() + 1, u32::MAX);
         }
-        self.places[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
+        self.connection_by_socket[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
         self.ring.submit(Operation::Receive(socket));
-        self.lanes[index].socket = socket;
-        let buffer = self.opening.greet(&self.template);
-        self.ring.submit(Operation::Send { socket, buffer, from: 0 });
+        self.connections[index].socket = socket;
+        let buffer = self.handshake.first_message(&self.template);
+        self.ring.submit(Operation::Send { socket, buffer, offset: 0 });
     }
 
-    /// Asks again for every answer that came, where the connection is open and sends nothing.
+    /// Sends the next calls if the connection is open and no send is in flight.
     #[inline]
-    fn ask(&mut self, index: usize) {
-        let lane = &mut self.lanes[index];
-        if !lane.dialogue.may_ask() || !self.asking {
+    fn send_calls(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if !connection.log.may_send() || !self.is_sending {
             return;
         }
-        let Some(mut buffer) = lane.calls.take() else {
+        let Some(mut buffer) = connection.calls.take() else {
             return;
         };
-        if lane.dialogue.asked() == 0 {
+        if connection.log.sent() == 0 {
             // The first calls of this connection.
             buffer = self.template.repeat(self.load.depth);
-            if let Some(session) = &lane.session {
-                self.template.address(&mut buffer, session);
+            if let Some(session) = &connection.session {
+                self.template.set_session(&mut buffer, session);
             }
         }
-        let from = lane.dialogue.ask(&self.template, &mut buffer, self.now);
-        self.ring.submit(Operation::Send { socket: lane.socket, buffer, from });
+        let from = connection.log.prepare_calls(&self.template, &mut buffer, self.now);
+        self.ring.submit(Operation::Send { socket: connection.socket, buffer, offset: from });
     }
 
     #[inline]
-    fn receive(&mut self, socket: Socket, lease: Lease) -> io::Result<()> {
-        let index = self.places[socket.index()] as usize;
-        let lane = &mut self.lanes[index];
-        let bytes = &self.ring.bytes(&lease)[..lease.length as usize];
-        if let Some(progress) = &mut lane.progress {
-            let step = self.opening.hear(progress, bytes)?;
-            self.take(index, step);
+    fn receive(&mut self, socket: Socket, buffer: ReceiveBuffer) -> io::Result<()> {
+        let index = self.connection_by_socket[socket.index()] as usize;
+        let connection = &mut self.connections[index];
+        let bytes = &self.ring.bytes(&buffer)[..buffer.len as usize];
+        if let Some(state) = &mut connection.handshake {
+            let step = self.handshake.receive(state, bytes)?;
+            self.apply(index, step);
         } else {
-            lane.dialogue.hear(&self.template, bytes, self.now, &mut self.sums)?;
+            connection.log.receive(&self.template, bytes, self.now, &mut self.totals)?;
         }
-        self.ring.release(lease);
-        self.ask(index);
+        self.ring.release(buffer);
+        self.send_calls(index);
         Ok(())
     }
 
-    fn take(&mut self, index: usize, step: Step) {
-        let lane = &mut self.lanes[index];
-        let words = match step {
-            Step::Wait => None,
-            Step::Say(words) => Some(words),
-            Step::Open(words) => {
-                lane.session = lane.progress.take().and_then(|progress| progress.session);
+    fn apply(&mut self, index: usize, step: NextStep) {
+        let connection = &mut self.connections[index];
+        let message = match step {
+            NextStep::Wait => None,
+            NextStep::Send(message) => Some(message),
+            NextStep::Done(message) => {
+                connection.session = connection.handshake.take().and_then(|state| state.session);
                 self.open += 1;
-                words
+                message
             }
         };
-        if let Some(buffer) = words {
-            // The calls follow when this send has given its buffer back.
-            lane.calls = None;
-            self.ring.submit(Operation::Send { socket: lane.socket, buffer, from: 0 });
+        if let Some(buffer) = message {
+            // The calls follow when this send completes.
+            connection.calls = None;
+            self.ring.submit(Operation::Send { socket: connection.socket, buffer, offset: 0 });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The floor: whole processes side by side, alternating in one run.
+//! Compares server processes with minimal servers (floors), alternating in one run.
 //!
 //! ```text
 //! cargo bench --bench floor -- [--conns 64,1000] [--depth 1,16] [--eras legacy,modern]
@@ -6,60 +6,58 @@
 //!     [--rounds 5] [--seconds 1] [--stdio] [--http] [--ws]
 //! ```
 //!
-//! Each server is a process of its own on core 0 and is driven over loopback from core 1 by a
-//! closed loop of real `tools/call` lines; with `--stdio` over pipes, 64 in flight; with `--http`
-//! by posts over connections that are kept, with every field of the revision, within a session
-//! where there are sessions; with `--ws` by masked frames of text. The bare ring says back the very
-//! bytes of the calls, over HTTP a fixed response of the same size as a right answer, over
-//! WebSocket the unmasked text, and is what the ratios refer to. `corelane hop` has two shards on
-//! its core, and no session is used where it lives. Over WebSocket tokio-tungstenite is another
-//! echo, as it comes and with a read buffer that fits, and what Corelane has to reach is said below
-//! each table.
+//! Each server is a process on core 0 and is driven over loopback from core 1 by a closed loop of
+//! real `tools/call` requests: lines over TCP; with `--stdio` over pipes, 64 in flight; with
+//! `--http` POST requests over persistent connections with all header fields of the revision, in a
+//! session if there are sessions; with `--ws` masked text frames. The ring floor, the reference of
+//! the ratios, echoes the calls, over HTTP sends a fixed response of the size of a correct one, and
+//! over WebSocket echoes the unmasked text. `corelane hop` has two shards on its core, and every
+//! session is used from the other shard. Over WebSocket, tokio-tungstenite is another echo, with
+//! its default and a fitting read buffer, and the targets of Corelane are printed below each table.
 //!
-//! The load core is nearly saturated by the floors, so CPU per request is the honest figure
-//! (nanosecond counters of the scheduler); a machine drifts, so only ratios within one run count.
-//! What this bench saturates is the two cores.
+//! The floors nearly saturate the load core, so CPU per request is the reliable figure (nanosecond
+//! counters of the scheduler); machines drift, so only ratios within one run are meaningful.
 
-#[path = "../rig/answering.rs"]
-mod answering;
-mod contender;
-mod dialogue;
+mod cross_shard;
 mod echo;
-mod fixed;
-#[expect(dead_code, reason = "the footprint bench asks for more")]
-#[path = "../rig/frames.rs"]
+mod fixed_response;
+mod floor_kind;
+mod frame_echo;
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/frames.rs"]
 mod frames;
-mod hop;
+mod handshake;
 mod load;
-mod opening;
-mod over;
-mod plan;
-#[expect(dead_code, reason = "the footprint bench asks for more")]
-#[path = "../rig/process.rs"]
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/process.rs"]
 mod process;
-#[expect(dead_code, reason = "the footprint bench asks for more")]
-#[path = "../rig/requests.rs"]
+mod request_log;
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/requests.rs"]
 mod requests;
-#[path = "../rig/responses.rs"]
+#[path = "../fixtures/responses.rs"]
 mod responses;
+#[path = "../fixtures/ring_server.rs"]
+mod ring_server;
+mod run_config;
+mod servers;
 mod stdio;
 mod table;
 mod targets;
+#[path = "../fixtures/text_template.rs"]
+mod text_template;
+mod transport;
 mod tungstenite;
-mod unmasked;
-#[path = "../rig/wording.rs"]
-mod wording;
-mod words;
 
 use std::io;
 use std::time::Duration;
 
-use self::contender::Contender;
 use self::load::Load;
-use self::over::Over;
-use self::plan::Plan;
 use self::requests::Era;
+use self::run_config::RunConfig;
+use self::servers::ServerUnderTest;
 use self::table::Row;
+use self::transport::Transport;
 
 const LOAD_CORE: usize = 1;
 const WARM_UP: Duration = Duration::from_millis(200);
@@ -67,60 +65,60 @@ const WARM_UP: Duration = Duration::from_millis(200);
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == process::CHILD) {
-        return contender::be_child(&arguments[1..]);
+        return servers::run_child(&arguments[1..]);
     }
-    let plan = Plan::read(arguments.into_iter())?;
+    let config = RunConfig::read(arguments.into_iter())?;
     process::pin(&[LOAD_CORE])?;
-    let mut contenders = contender::contenders(plan.over, &plan.variants);
-    if let Some(wanted) = &plan.servers {
-        contenders.retain(|contender| {
-            wanted.contains(&contender.name) || plan.variants.contains(&contender.name)
+    let mut servers = servers::servers_under_test(config.transport, &config.variants);
+    if let Some(wanted) = &config.servers {
+        servers.retain(|server| {
+            wanted.contains(&server.name) || config.variants.contains(&server.name)
         });
     }
     let load = Load {
         connections: 1,
         depth: 1,
         era: Era::Modern,
-        message_bytes: plan.message_bytes,
+        message_bytes: config.message_bytes,
         protocol: false,
-        over: plan.over,
-        hops: false,
+        transport: config.transport,
+        is_cross_shard: false,
         warm_up: WARM_UP,
-        span: Duration::from_secs_f64(plan.seconds),
+        span: Duration::from_secs_f64(config.seconds),
     };
-    contenders.retain(|contender| {
-        let obstacle = contender.obstacle(load);
-        if let Some(obstacle) = &obstacle {
-            eprintln!("left out: {}: {obstacle}", contender.name);
+    servers.retain(|server| {
+        let error = server.start_error(load);
+        if let Some(error) = &error {
+            eprintln!("skipped: {}: {error}", server.name);
         }
-        obstacle.is_none()
+        error.is_none()
     });
-    for &connections in &plan.connections {
-        for &depth in &plan.depths {
-            for &era in &plan.eras {
-                compare(&contenders, Load { connections, depth, era, ..load }, &plan)?;
+    for &connections in &config.connections {
+        for &depth in &config.depths {
+            for &era in &config.eras {
+                compare(&servers, Load { connections, depth, era, ..load }, &config)?;
             }
         }
     }
     Ok(())
 }
 
-/// One condition: every contender once a round, in turn, then their table.
-fn compare(contenders: &[Contender], load: Load, plan: &Plan) -> io::Result<()> {
-    let row = |contender: &Contender| Row { name: contender.name.clone(), outcomes: Vec::new() };
-    let contenders = contenders.iter().filter(|contender| contender.takes_part(load));
-    let mut rows: Vec<Row> = contenders.clone().map(row).collect();
-    for _ in 0..plan.rounds {
-        for (contender, row) in contenders.clone().zip(&mut rows) {
-            row.outcomes.push(contender.measure(load)?);
+/// Measures one condition: every server once per round, in turn, then prints the table.
+fn compare(servers: &[ServerUnderTest], load: Load, config: &RunConfig) -> io::Result<()> {
+    let row = |server: &ServerUnderTest| Row { name: server.name.clone(), outcomes: Vec::new() };
+    let servers = servers.iter().filter(|server| server.supports(load));
+    let mut rows: Vec<Row> = servers.clone().map(row).collect();
+    for _ in 0..config.rounds {
+        for (server, row) in servers.clone().zip(&mut rows) {
+            row.outcomes.push(server.measure(load)?);
         }
     }
     let (depth, era, bytes) = (load.depth, load.era.name(), load.message_bytes);
-    let over = match load.over {
-        Over::Stdio => Over::Stdio.name().to_owned(),
-        over => format!("{}, {} connections", over.name(), load.connections),
+    let transport = match load.transport {
+        Transport::Stdio => Transport::Stdio.name().to_owned(),
+        transport => format!("{}, {} connections", transport.name(), load.connections),
     };
-    let title = format!("{over}, {depth} in flight on each, {era} calls of {bytes} bytes");
+    let title = format!("{transport}, {depth} in flight on each, {era} calls of {bytes} bytes");
     table::print(&title, &rows)?;
     targets::print(load, &rows)
 }

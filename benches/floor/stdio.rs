@@ -1,36 +1,35 @@
-//! The same closed loop over two pipes: what one client gets out of a server on standard input
-//! and output. The floor beside it is `cat`, which says everything back and looks at nothing.
+//! The same closed loop over stdio, with one client. Its floor is `cat`.
 
 use std::io::{self, Read, Write};
 use std::process::{ChildStdin, ChildStdout};
 
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
 use corelane::engine::clock::Clock;
 
-use crate::dialogue::{Dialogue, Framing, Sums};
-use crate::load::{Load, Mark, Outcome};
+use crate::load::{Load, Outcome, Snapshot};
 use crate::process::Server;
-use crate::requests::{Era, INITIALIZE, INITIALIZED, Template};
+use crate::request_log::{RequestLog, ResponseFormat, Totals};
+use crate::requests::{Era, INITIALIZE, INITIALIZED, RequestTemplate};
 
-/// What one read takes at most; a pipe holds as much.
+/// Size of one read: the capacity of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
 struct Client {
     input: ChildStdin,
     output: ChildStdout,
     clock: Clock,
-    now: Moment,
-    template: Template,
+    now: Instant,
+    template: RequestTemplate,
     calls: Vec<u8>,
     arrival: Vec<u8>,
-    dialogue: Dialogue,
-    sums: Sums,
+    log: RequestLog,
+    totals: Totals,
 }
 
-/// Starts a server with pipes, drives it with `load.depth` calls in flight and measures it.
+/// Starts a server with pipes, runs the load with `load.depth` calls in flight and measures it.
 pub(crate) fn run(arguments: &[String], load: Load) -> io::Result<Outcome> {
     let (server, input, output) = Server::start_piped(arguments)?;
-    let template = Template::echo(load.era, load.message_bytes);
+    let template = RequestTemplate::echo(load.era, load.message_bytes);
     let clock = Clock::start();
     let mut client = Client {
         input,
@@ -40,19 +39,19 @@ pub(crate) fn run(arguments: &[String], load: Load) -> io::Result<Outcome> {
         calls: template.repeat(load.depth),
         template,
         arrival: vec![0; READ_BYTES],
-        dialogue: Dialogue::new(load.depth, Framing::Lines),
-        sums: Sums::new()?,
+        log: RequestLog::new(load.depth, ResponseFormat::Lines),
+        totals: Totals::new()?,
     };
     if load.protocol && load.era == Era::Legacy {
         client.open()?;
     }
     client.drive(client.now.after(load.warm_up))?;
-    client.sums.latency.reset();
-    let before = Mark::set(client.now, &client.sums, &server)?;
+    client.totals.latency.reset();
+    let before = Snapshot::take(client.now, &client.totals, &server)?;
     client.drive(client.now.after(load.span))?;
-    let after = Mark::set(client.now, &client.sums, &server)?;
+    let after = Snapshot::take(client.now, &client.totals, &server)?;
     client.finish()?;
-    Ok(Outcome::between(&before, &after, client.sums.latency))
+    Ok(Outcome::between(&before, &after, client.totals.latency))
 }
 
 impl Client {
@@ -62,36 +61,36 @@ impl Client {
         self.input.write_all(INITIALIZED.as_bytes())
     }
 
-    /// Asks for every answer anew, until the time has come.
-    fn drive(&mut self, until: Moment) -> io::Result<()> {
+    /// Sends a call for each response until `until`.
+    fn drive(&mut self, until: Instant) -> io::Result<()> {
         while self.now < until {
-            if self.dialogue.may_ask() {
-                let from = self.dialogue.ask(&self.template, &mut self.calls, self.now);
+            if self.log.may_send() {
+                let from = self.log.prepare_calls(&self.template, &mut self.calls, self.now);
                 self.input.write_all(&self.calls[from..])?;
             }
-            self.hear()?;
+            self.receive()?;
         }
         Ok(())
     }
 
-    /// Asks no more, waits for the answers that are due and compares the sums.
+    /// Stops sending, waits for the pending responses and checks the totals.
     fn finish(&mut self) -> io::Result<()> {
-        while self.sums.answered < self.dialogue.asked() {
-            self.hear()?;
+        while self.totals.answered < self.log.sent() {
+            self.receive()?;
         }
-        self.sums.balance(self.dialogue.asked())
+        self.totals.check(self.log.sent())
     }
 
-    fn hear(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> io::Result<()> {
         let length = self.read()?.len();
         self.now = self.clock.now();
-        let Self { dialogue, template, arrival, now, sums, .. } = self;
-        dialogue.hear(template, &arrival[..length], *now, sums)
+        let Self { log, template, arrival, now, totals, .. } = self;
+        log.receive(template, &arrival[..length], *now, totals)
     }
 
     fn read(&mut self) -> io::Result<&[u8]> {
         match self.output.read(&mut self.arrival)? {
-            0 => Err(io::Error::other("the server ended its output")),
+            0 => Err(io::Error::other("the server closed its standard output")),
             length => Ok(&self.arrival[..length]),
         }
     }

@@ -1,17 +1,17 @@
-//! The table: medians over the rounds, their spread, and the ratio to the first server.
+//! The result table: median, minimum and maximum of the rounds, and the ratio to the first server.
 
 use std::io::{self, Write};
 
 use crate::load::Outcome;
 
-/// One line's worth of rounds.
+/// The rounds of one server.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) outcomes: Vec<Outcome>,
 }
 
 impl Row {
-    /// CPU time of the server an answer, in microseconds: the median.
+    /// Returns the median CPU time of the server per response, in microseconds.
     pub(crate) fn cpu_us(&self) -> f64 {
         self.cpu().median
     }
@@ -21,28 +21,24 @@ impl Row {
     }
 }
 
-/// A value over the rounds.
+/// Distribution of a value over the rounds.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
-    least: f64,
+    min: f64,
     median: f64,
-    most: f64,
+    max: f64,
 }
 
 impl Spread {
     fn over(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
-        let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
-        Self {
-            least: at(0),
-            median: at(values.len() / 2),
-            most: at(values.len().saturating_sub(1)),
-        }
+        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+        Self { min: at(0), median: at(values.len() / 2), max: at(values.len().saturating_sub(1)) }
     }
 }
 
-/// Prints the rows of one condition; the first of them is the floor that ratios refer to.
+/// Prints the rows of one condition; the first is the reference of the ratios.
 pub(crate) fn print(title: &str, rows: &[Row]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "\n### {title}\n")?;
@@ -71,12 +67,12 @@ pub(crate) fn print(title: &str, rows: &[Row]) -> io::Result<()> {
              {:.0} | {:.0} % |",
             row.name,
             rate.median,
-            rate.least,
-            rate.most,
+            rate.min,
+            rate.max,
             rate.median / floor_rate,
             cpu.median,
-            cpu.least,
-            cpu.most,
+            cpu.min,
+            cpu.max,
             cpu.median / floor_cpu,
             latency(0.5),
             latency(0.99),

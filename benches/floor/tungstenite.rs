@@ -1,9 +1,8 @@
-//! The common alternative over WebSocket: tokio-tungstenite, saying back every message.
+//! An echo server on tokio-tungstenite, the common alternative over WebSocket.
 //!
-//! It serves as its own example does, which is its best at any depth: one task a connection, all of
-//! them on one thread, and what came together leaves together. As it comes it reads into 128 KiB,
-//! which it clears for every read; with a buffer that fits the messages it is another server, so
-//! it is measured with both.
+//! It is written like its own example, which is its fastest form at any depth: one task per
+//! connection on one thread, and output is batched. The default read buffer of 128 KiB is cleared
+//! for each read, so it is also measured with a buffer that fits the messages.
 
 use std::io;
 
@@ -13,14 +12,14 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::echo;
 
-/// Serves until it is killed, reading into so many bytes; `None` leaves that to the library.
+/// Serves until it is killed; `None` means the default size of the read buffer.
 pub(crate) fn serve(read_bytes: Option<usize>) -> io::Result<()> {
     let config = WebSocketConfig::default();
     let config = read_bytes.map_or(config, |bytes| config.read_buffer_size(bytes));
     echo::serve_tasks(move |stream| async move {
         if let Ok(stream) = accept_async_with_config(stream, Some(config)).await {
             let (write, read) = stream.split();
-            // A connection that ends is nobody's error here: the load looks for that.
+            // The load detects a closed connection.
             read.forward(write).await.unwrap_or(());
         }
     })

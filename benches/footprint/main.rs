@@ -1,4 +1,4 @@
-//! The footprint: what is held costs in user memory, with tens of thousands held.
+//! Memory footprint of tens of thousands of sessions and listening streams.
 //!
 //! ```text
 //! cargo bench --bench footprint -- [--ws] [--sessions 50000] [--shards 3]
@@ -6,38 +6,37 @@
 //!     [--streams 50000] [--rate 10000] [--seconds 5] [--changes 6]
 //! ```
 //!
-//! Sessions: one `corelane` process holds all of them, each over a connection of its own: of lines,
-//! of HTTP, which is kept, or of WebSocket. Resident memory is read before the first connection and
-//! after the last session is ready, with no warm-up in between: the difference holds everything
-//! that sessions made the server touch, and is divided by their number. Then a sample of the
-//! sessions is asked.
+//! Sessions: one `corelane` process holds all of them, each over its own connection: TCP,
+//! persistent HTTP, or WebSocket. Resident memory is read before the first connection and after the
+//! last session is ready, without a warm-up; the difference is divided by the number of sessions.
+//! Then a sample of the sessions calls a tool.
 //!
-//! Streams (with `--http`): see [`listening`]. `--sessions 0` or `--streams 0` leaves a part out.
+//! Streams (with `--http`): see [`stream_load`]. `--sessions 0` or `--streams 0` skips a part.
 //!
-//! Connections are direct descriptors at both ends, so the file limit bounds each shard, or ring of
-//! the client, and not the process; they are spread over loopback addresses because each has some
-//! 28,000 ports to call from. Kernel memory (some 4 KiB a socket) is not part of the figures.
+//! Connections are direct descriptors on both sides, so the file limit applies to each shard or
+//! ring and not to the process; they are spread over loopback addresses, each of which has about
+//! 28,000 client ports. Kernel memory (about 4 KiB per socket) is not included.
 
-mod crowd;
-#[expect(dead_code, reason = "the floor bench asks for more")]
-#[path = "../rig/frames.rs"]
+#[path = "../fixtures/catalog_server.rs"]
+mod catalog_server;
+mod client_group;
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/frames.rs"]
 mod frames;
-mod listening;
-mod paced;
-#[expect(dead_code, reason = "the floor bench asks for more")]
-#[path = "../rig/process.rs"]
+mod open_loop;
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/process.rs"]
 mod process;
-#[expect(dead_code, reason = "the floor bench asks for more")]
-#[path = "../rig/requests.rs"]
+#[expect(dead_code, reason = "other benches use more of it")]
+#[path = "../fixtures/requests.rs"]
 mod requests;
-#[path = "../rig/responses.rs"]
+#[path = "../fixtures/responses.rs"]
 mod responses;
-#[path = "../rig/service.rs"]
-mod service;
 mod sessions;
+mod stream_load;
 mod streams;
-#[path = "../rig/wording.rs"]
-mod wording;
+#[path = "../fixtures/text_template.rs"]
+mod text_template;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -46,16 +45,16 @@ use std::thread;
 
 use corelane::engine::clock::Clock;
 
-use self::crowd::Crowd;
+use self::client_group::ClientGroup;
 use self::process::Server;
-use self::sessions::{Over, Session};
+use self::sessions::{Session, Transport};
 
-/// One session in so many is asked at the end: a prime, so that no pattern of shards is missed.
-const ASK_EVERY: usize = 97;
-/// Guests of one ring of the client.
-const CROWD_MAX: usize = 16_000;
-/// What a session may hold over what is its own, and over HTTP.
-const OWN_TARGET_BYTES: u64 = 1024;
+/// Interval of the sampled sessions: a prime, so that all shards are sampled.
+const SAMPLE_EVERY: usize = 97;
+/// Clients of one ring.
+const GROUP_MAX: usize = 16_000;
+/// Targets for the memory of a session: with its own connection, and over HTTP.
+const TARGET_BYTES: u64 = 1024;
 const HTTP_TARGET_BYTES: u64 = 1536;
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
@@ -64,91 +63,93 @@ fn main() -> io::Result<()> {
     if let [first, program, rest @ ..] = arguments.as_slice()
         && first == process::CHILD
     {
-        if program == listening::CHILD {
-            return listening::serve(rest);
+        if program == stream_load::CHILD {
+            return stream_load::serve(rest);
         }
-        process::settle(&[0, 1])?;
-        return Err(process::become_program(program, rest));
+        process::setup_child(&[0, 1])?;
+        return Err(process::exec_program(program, rest));
     }
     let number = |flag: &str, default: usize| {
-        let place = arguments.iter().position(|argument| argument == flag);
-        let value = place.and_then(|place| arguments.get(place + 1));
+        let position = arguments.iter().position(|argument| argument == flag);
+        let value = position.and_then(|position| arguments.get(position + 1));
         value.map_or(Ok(default), |value| value.parse().map_err(io::Error::other))
     };
-    let is_said = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let over = match (is_said("--http"), is_said("--ws")) {
-        (true, _) => Over::Posts,
-        (_, true) => Over::Frames,
-        _ => Over::Lines,
+    let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let transport = match (has_flag("--http"), has_flag("--ws")) {
+        (true, _) => Transport::Http,
+        (_, true) => Transport::WebSocket,
+        _ => Transport::Tcp,
     };
     let (sessions, shards) = (number("--sessions", 50_000)?, number("--shards", 3)?);
     if sessions > 0 {
-        measure_sessions(sessions, shards, over)?;
+        measure_sessions(sessions, shards, transport)?;
     }
     let streams = number("--streams", 50_000)?;
-    if over == Over::Posts && streams > 0 {
+    if transport == Transport::Http && streams > 0 {
         let rate = u32::try_from(number("--rate", 10_000)?).map_err(io::Error::other)?;
         let seconds = u32::try_from(number("--seconds", 5)?).map_err(io::Error::other)?;
-        listening::measure(streams, shards, rate, seconds, number("--changes", 6)?.max(1))?;
+        stream_load::measure(streams, shards, rate, seconds, number("--changes", 6)?.max(1))?;
     }
     Ok(())
 }
 
-fn measure_sessions(sessions: usize, shards: usize, over: Over) -> io::Result<()> {
-    let door = match over {
-        Over::Lines => "--tcp 0.0.0.0:0 --http off --tcp-connections-max",
-        Over::Posts | Over::Frames => "--http 0.0.0.0:0 --tcp off --http-connections-max",
+fn measure_sessions(sessions: usize, shards: usize, transport: Transport) -> io::Result<()> {
+    let listener = match transport {
+        Transport::Tcp => "--tcp 0.0.0.0:0 --http off --tcp-connections-max",
+        Transport::Http | Transport::WebSocket => {
+            "--http 0.0.0.0:0 --tcp off --http-connections-max"
+        }
     };
-    let line = format!("{CORELANE} serve {door} {sessions} --shards {shards}");
+    let line = format!("{CORELANE} serve {listener} {sessions} --shards {shards}");
     let server = Server::start(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
     let port = server.address()?.port();
     let before = server.resident_bytes()?;
 
-    let crowds = crowds(sessions);
-    // All sessions are open; memory has been read.
-    let (opened, read) = (Barrier::new(crowds.len() + 1), Barrier::new(crowds.len() + 1));
-    let (after, descriptors, asked) = thread::scope(|scope| {
+    let groups = groups(sessions);
+    // Reached when all sessions are open, and when memory has been read.
+    let (opened, read) = (Barrier::new(groups.len() + 1), Barrier::new(groups.len() + 1));
+    let (after, descriptors, called) = thread::scope(|scope| {
         let hold = |(number, &(first, count)): (usize, &(usize, usize))| {
             let (opened, read) = (&opened, &read);
-            // Whatever has become of this crowd: the others and the reader wait too.
+            // Also after a failure: the other groups and the reader wait too.
             let wait = || {
                 opened.wait();
                 read.wait();
             };
             let host = destination(number, port);
             scope.spawn(move || {
-                let call = over.call(host);
-                let guest = || Session::new(over, host, &call);
-                let guests = std::iter::repeat_with(guest).take(count).collect();
-                let crowd = Crowd::open(host, Clock::start(), guests);
+                let call = transport.call(host);
+                let client = || Session::new(transport, host, &call);
+                let clients = std::iter::repeat_with(client).take(count).collect();
+                let group = ClientGroup::open(host, Clock::start(), clients);
                 wait();
-                crowd?.ask(first, ASK_EVERY, Session::call)
+                group?.request(first, SAMPLE_EVERY, Session::call)
             })
         };
-        let threads: Vec<_> = crowds.iter().enumerate().map(hold).collect();
+        let threads: Vec<_> = groups.iter().enumerate().map(hold).collect();
         opened.wait();
         let after = server.resident_bytes();
         let descriptors = server.descriptors();
         read.wait();
-        let asked = threads.into_iter().map(|thread| match thread.join() {
-            Ok(asked) => asked,
-            Err(_) => Err(io::Error::other("a crowd panicked")),
+        let called = threads.into_iter().map(|thread| match thread.join() {
+            Ok(called) => called,
+            Err(_) => Err(io::Error::other("a client thread panicked")),
         });
-        let asked: io::Result<Vec<usize>> = asked.collect();
-        Ok::<_, io::Error>((after?, descriptors?, asked?.iter().sum::<usize>()))
+        let called: io::Result<Vec<usize>> = called.collect();
+        Ok::<_, io::Error>((after?, descriptors?, called?.iter().sum::<usize>()))
     })?;
-    let (over, target) = match over {
-        Over::Lines => ("", OWN_TARGET_BYTES),
-        Over::Posts => (" of HTTP", HTTP_TARGET_BYTES),
-        Over::Frames => (" of WebSocket", OWN_TARGET_BYTES),
+    let (name, target) = match transport {
+        Transport::Tcp => ("", TARGET_BYTES),
+        Transport::Http => (" over HTTP", HTTP_TARGET_BYTES),
+        Transport::WebSocket => (" over WebSocket", TARGET_BYTES),
     };
     let mut out = io::stdout().lock();
-    writeln!(out, "{sessions} sessions{over} on {shards} shards, {descriptors} descriptors open")?;
+    writeln!(out, "{sessions} sessions{name} on {shards} shards, {descriptors} descriptors open")?;
     print_memory(&mut out, before, after, sessions, "session", target)?;
-    writeln!(out, "{asked} of them, every {ASK_EVERY}th, called a tool and were answered rightly")
+    writeln!(out, "{called} of them, every {SAMPLE_EVERY}th, called a tool with the correct result")
 }
 
-/// What each of `count` took of the memory, and whether that is within the target.
+/// Prints the memory of each of `count` items and whether it is within the target.
 fn print_memory(
     out: &mut impl Write,
     before: u64,
@@ -160,17 +161,17 @@ fn print_memory(
     let each = after.saturating_sub(before) / count as u64;
     let verdict = if each <= target { "within" } else { "above" };
     writeln!(out, "resident memory {} KiB before, {} KiB after", before >> 10, after >> 10)?;
-    writeln!(out, "{each} bytes a {name}, {verdict} the target of {target}")
+    writeln!(out, "{each} bytes per {name}, {verdict} the target of {target}")
 }
 
-/// The crowds that so many guests come in, each with its first guest and their number.
-fn crowds(guests: usize) -> Vec<(usize, usize)> {
-    let size = guests.div_ceil(guests.div_ceil(CROWD_MAX));
-    (0..guests).step_by(size).map(|first| (first, size.min(guests - first))).collect()
+/// Splits `clients` into groups, each with the number of its first client and its size.
+fn groups(clients: usize) -> Vec<(usize, usize)> {
+    let size = clients.div_ceil(clients.div_ceil(GROUP_MAX));
+    (0..clients).step_by(size).map(|first| (first, size.min(clients - first))).collect()
 }
 
-/// 127.0.0.1 and its neighbours, one for each crowd.
-fn destination(crowd: usize, port: u16) -> SocketAddr {
-    let last = u8::try_from(crowd % 250).unwrap_or(0) + 1;
+/// Returns the loopback address of a group: 127.0.0.1 and its neighbours.
+fn destination(group: usize, port: u16) -> SocketAddr {
+    let last = u8::try_from(group % 250).unwrap_or(0) + 1;
     (Ipv4Addr::new(127, 0, 0, last), port).into()
 }

@@ -1,159 +1,161 @@
-//! Legacy sessions as guests of a [`Crowd`](crate::crowd::Crowd): one a connection, over lines,
-//! over HTTP or over WebSocket.
+//! Clients with a legacy session, one per connection, over TCP, HTTP or WebSocket.
 
 use std::io;
 use std::net::SocketAddr;
 
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
 
-use crate::crowd::{Guest, Heard};
+use crate::client_group::{BenchClient, Received};
 use crate::frames::{self, Frame};
 use crate::requests::{
-    self, Era, FIRST_ID, INITIALIZE, INITIALIZED, MESSAGE_BYTES, SESSION_BYTES, Template,
+    self, Era, FIRST_ID, INITIALIZE, INITIALIZED, MESSAGE_BYTES, RequestTemplate, SESSION_BYTES,
 };
 use crate::responses::Response;
 
-/// Sent with the end of the handshake: its answer tells that the session is open.
+/// Sent after the handshake; its response shows that the session is open.
 const PING: &str = concat!(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "\n");
 
-/// What sessions are held over.
+/// Transport of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Over {
-    /// Lines of TCP.
-    Lines,
-    /// Posts of HTTP, over a connection that is kept.
-    Posts,
-    /// Frames of WebSocket.
-    Frames,
+pub(crate) enum Transport {
+    Tcp,
+    /// POST requests over a persistent connection.
+    Http,
+    WebSocket,
 }
 
-impl Over {
-    /// The call that sessions with `host` are asked with.
-    pub(crate) fn call(self, host: SocketAddr) -> Template {
+impl Transport {
+    /// Returns the call that sessions send.
+    pub(crate) fn call(self, host: SocketAddr) -> RequestTemplate {
         match self {
-            Self::Lines => Template::echo(Era::Legacy, MESSAGE_BYTES),
-            Self::Posts => Template::echo_post(Era::Legacy, MESSAGE_BYTES, host),
-            Self::Frames => frames::echo_frame(Era::Legacy, MESSAGE_BYTES),
+            Self::Tcp => RequestTemplate::echo(Era::Legacy, MESSAGE_BYTES),
+            Self::Http => RequestTemplate::echo_post(Era::Legacy, MESSAGE_BYTES, host),
+            Self::WebSocket => frames::echo_frame(Era::Legacy, MESSAGE_BYTES),
         }
     }
 }
 
-/// How far a session has come.
+/// Phase of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stage {
-    /// Only over frames.
+enum Phase {
+    /// WebSocket only.
     Upgrading,
     Initializing,
     Confirming,
     Open,
 }
 
-/// A session, over a connection that is its own.
+/// A session with its own connection.
 #[derive(Debug)]
 pub(crate) struct Session<'a> {
-    over: Over,
+    transport: Transport,
     host: SocketAddr,
-    call: &'a Template,
-    stage: Stage,
-    /// Only over posts, which name it.
-    name: [u8; SESSION_BYTES],
-    heard: Vec<u8>,
+    call: &'a RequestTemplate,
+    phase: Phase,
+    /// Session id, HTTP only.
+    id: [u8; SESSION_BYTES],
+    received: Vec<u8>,
 }
 
 impl<'a> Session<'a> {
-    /// A session with `host` that has not said anything.
-    pub(crate) const fn new(over: Over, host: SocketAddr, call: &'a Template) -> Self {
-        let stage = match over {
-            Over::Lines | Over::Posts => Stage::Initializing,
-            Over::Frames => Stage::Upgrading,
+    /// Creates a session that has not started.
+    pub(crate) const fn new(
+        transport: Transport,
+        host: SocketAddr,
+        call: &'a RequestTemplate,
+    ) -> Self {
+        let phase = match transport {
+            Transport::Tcp | Transport::Http => Phase::Initializing,
+            Transport::WebSocket => Phase::Upgrading,
         };
-        Self { over, host, call, stage, name: [0; SESSION_BYTES], heard: Vec::new() }
+        Self { transport, host, call, phase, id: [0; SESSION_BYTES], received: Vec::new() }
     }
 
-    /// Its call.
+    /// Returns its tool call.
     pub(crate) fn call(&self) -> Vec<u8> {
         let mut call = self.call.repeat(1);
-        self.call.address(&mut call, &self.name);
+        self.call.set_session(&mut call, &self.id);
         call
     }
 
-    /// What follows from all that was heard since it last spoke.
-    fn hear_all(&mut self, heard: &[u8]) -> io::Result<Heard> {
-        match self.over {
-            Over::Lines if heard.ends_with(b"\n") => self.hear_text(heard),
-            Over::Lines => Ok(Heard::Nothing),
-            Over::Posts => {
-                let response = Response::read(heard)?;
-                response.map_or(Ok(Heard::Nothing), |response| self.hear_response(&response))
+    /// Handles all bytes since the last message sent.
+    fn receive_all(&mut self, received: &[u8]) -> io::Result<Received> {
+        match self.transport {
+            Transport::Tcp if received.ends_with(b"\n") => self.receive_text(received),
+            Transport::Tcp => Ok(Received::Incomplete),
+            Transport::Http => {
+                let response = Response::read(received)?;
+                response
+                    .map_or(Ok(Received::Incomplete), |response| self.receive_response(&response))
             }
-            Over::Frames if self.stage == Stage::Upgrading => {
-                if !frames::is_upgraded(heard)? {
-                    return Ok(Heard::Nothing);
+            Transport::WebSocket if self.phase == Phase::Upgrading => {
+                if !frames::is_upgraded(received)? {
+                    return Ok(Received::Incomplete);
                 }
-                self.stage = Stage::Initializing;
-                Ok(Heard::Say(frames::masked(INITIALIZE)))
+                self.phase = Phase::Initializing;
+                Ok(Received::Send(frames::masked(INITIALIZE)))
             }
-            Over::Frames => {
-                let frame = Frame::read(frames::after_pings(heard))?;
-                frame.map_or(Ok(Heard::Nothing), |frame| self.hear_text(frame.text))
+            Transport::WebSocket => {
+                let frame = Frame::read(frames::after_pings(received))?;
+                frame.map_or(Ok(Received::Incomplete), |frame| self.receive_text(frame.text))
             }
         }
     }
 
-    /// What follows from an answer in a line or a frame.
-    fn hear_text(&mut self, text: &[u8]) -> io::Result<Heard> {
-        if self.stage == Stage::Open {
+    /// Handles a response in a line or frame.
+    fn receive_text(&mut self, text: &[u8]) -> io::Result<Received> {
+        if self.phase == Phase::Open {
             self.call.check(text, FIRST_ID)?;
-            return Ok(Heard::Answers(1));
+            return Ok(Received::Responses(1));
         }
-        if self.stage == Stage::Confirming {
-            self.stage = Stage::Open;
-            return Ok(Heard::Open);
+        if self.phase == Phase::Confirming {
+            self.phase = Phase::Open;
+            return Ok(Received::Ready);
         }
-        self.stage = Stage::Confirming;
-        Ok(Heard::Say(match self.over {
-            Over::Frames => [frames::masked(INITIALIZED), frames::masked(PING)].concat(),
+        self.phase = Phase::Confirming;
+        Ok(Received::Send(match self.transport {
+            Transport::WebSocket => [frames::masked(INITIALIZED), frames::masked(PING)].concat(),
             _ => [INITIALIZED, PING].concat().into_bytes(),
         }))
     }
 
-    /// What follows from a response.
-    fn hear_response(&mut self, response: &Response<'_>) -> io::Result<Heard> {
-        if self.stage == Stage::Open {
+    /// Handles an HTTP response.
+    fn receive_response(&mut self, response: &Response<'_>) -> io::Result<Received> {
+        if self.phase == Phase::Open {
             response.expect(200)?;
             self.call.check(response.body, FIRST_ID)?;
-            return Ok(Heard::Answers(1));
+            return Ok(Received::Responses(1));
         }
-        if self.stage == Stage::Confirming {
+        if self.phase == Phase::Confirming {
             response.expect(202)?;
-            self.stage = Stage::Open;
-            return Ok(Heard::Open);
+            self.phase = Phase::Open;
+            return Ok(Received::Ready);
         }
         response.expect(200)?;
-        let name = response.field("mcp-session-id").and_then(|name| name.try_into().ok());
-        self.name = name.ok_or_else(|| io::Error::other("a session without a name"))?;
-        self.stage = Stage::Confirming;
-        let fields = requests::legacy_fields(&String::from_utf8_lossy(&self.name));
-        Ok(Heard::Say(requests::post(self.host, &fields, INITIALIZED).into()))
+        let id = response.field("mcp-session-id").and_then(|id| id.try_into().ok());
+        self.id = id.ok_or_else(|| io::Error::other("no Mcp-Session-Id in the response"))?;
+        self.phase = Phase::Confirming;
+        let fields = requests::legacy_fields(&String::from_utf8_lossy(&self.id));
+        Ok(Received::Send(requests::post(self.host, &fields, INITIALIZED).into()))
     }
 }
 
-impl Guest for Session<'_> {
-    fn greet(&self) -> Vec<u8> {
-        match self.over {
-            Over::Lines => INITIALIZE.into(),
-            Over::Posts => requests::post(self.host, "", INITIALIZE).into(),
-            Over::Frames => frames::upgrade(self.host),
+impl BenchClient for Session<'_> {
+    fn first_message(&self) -> Vec<u8> {
+        match self.transport {
+            Transport::Tcp => INITIALIZE.into(),
+            Transport::Http => requests::post(self.host, "", INITIALIZE).into(),
+            Transport::WebSocket => frames::upgrade(self.host),
         }
     }
 
-    fn hear(&mut self, arrived: &[u8], _: Moment) -> io::Result<Heard> {
-        let mut heard = std::mem::take(&mut self.heard);
-        heard.extend_from_slice(arrived);
-        let follows = self.hear_all(&heard)?;
-        if matches!(follows, Heard::Nothing) {
-            self.heard = heard;
+    fn receive(&mut self, arrived: &[u8], _: Instant) -> io::Result<Received> {
+        let mut received = std::mem::take(&mut self.received);
+        received.extend_from_slice(arrived);
+        let result = self.receive_all(&received)?;
+        if matches!(result, Received::Incomplete) {
+            self.received = received;
         }
-        Ok(follows)
+        Ok(result)
     }
 }

@@ -1,112 +1,111 @@
-//! Listening streams (`subscriptions/listen`, revision 2026-07-28) as guests of a
-//! [`Crowd`](crate::crowd::Crowd): one a connection.
+//! Clients with a listening stream (`subscriptions/listen`, 2026-07-28), one per connection.
 
 use std::io;
 use std::net::SocketAddr;
 
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
 use memchr::memmem;
 
-use crate::crowd::{Guest, Heard};
+use crate::client_group::{BenchClient, Received};
 use crate::requests::{self, META};
 use crate::responses;
 
-/// A stream of events, and when it was last told of a change.
+/// A stream and the time of its last change notification.
 #[derive(Debug)]
 pub(crate) struct Stream {
     host: SocketAddr,
     id: usize,
-    /// The head has been read.
-    is_answered: bool,
-    /// The subscription was acknowledged.
+    /// Whether the response head has been read.
+    has_head: bool,
+    /// Whether the subscription was acknowledged.
     is_open: bool,
-    heard: Vec<u8>,
-    /// When the last change was heard of.
-    pub(crate) told_at: Moment,
+    received: Vec<u8>,
+    /// Time of the last change notification.
+    pub(crate) notified_at: Instant,
 }
 
 impl Stream {
-    /// A stream of `host` that will have this number.
+    /// Creates a stream with the request id `id`.
     pub(crate) const fn new(host: SocketAddr, id: usize) -> Self {
         Self {
             host,
             id,
-            is_answered: false,
+            has_head: false,
             is_open: false,
-            heard: Vec::new(),
-            told_at: Moment::ORIGIN,
+            received: Vec::new(),
+            notified_at: Instant::ORIGIN,
         }
     }
 
-    /// Reads the head of the response once, which must be a chunked stream of events.
+    /// Reads the response head, which must announce a chunked event stream.
     fn read_head(&mut self) -> io::Result<()> {
-        if let Some(head) = responses::head(&self.heard)?
-            && !self.is_answered
+        if let Some(head) = responses::head(&self.received)?
+            && !self.has_head
         {
             let status = responses::status(head)?;
             let is_chunked = responses::field(head, "transfer-encoding") == Some(b"chunked");
             if status != 200 || !is_chunked {
-                return Err(self.strange(&self.heard));
+                return Err(self.unexpected(&self.received));
             }
             let length = head.len();
-            self.heard.drain(..length);
-            self.is_answered = true;
+            self.received.drain(..length);
+            self.has_head = true;
         }
         Ok(())
     }
 
-    /// Looks at one event; it must be for this stream. A turn may bring thousands, so they are
-    /// searched and not parsed.
-    fn read_event(&mut self, event: &[u8], now: Moment) -> io::Result<Heard> {
+    /// Handles one event, which must be for this stream. Events are searched and not parsed,
+    /// because a turn may bring thousands.
+    fn read_event(&mut self, event: &[u8], now: Instant) -> io::Result<Received> {
         if event.starts_with(b":") {
-            // A comment that keeps the connection.
-            return Ok(Heard::Nothing);
+            // A keep-alive comment.
+            return Ok(Received::Incomplete);
         }
         if subscription(event) == Some(self.id) {
-            let says = |method: &str| memmem::find(event, method.as_bytes()).is_some();
-            if !self.is_open && says(r#""notifications/subscriptions/acknowledged""#) {
+            let has_method = |method: &str| memmem::find(event, method.as_bytes()).is_some();
+            if !self.is_open && has_method(r#""notifications/subscriptions/acknowledged""#) {
                 self.is_open = true;
-                return Ok(Heard::Open);
+                return Ok(Received::Ready);
             }
-            if self.is_open && says(r#""notifications/tools/list_changed""#) {
-                self.told_at = now;
-                return Ok(Heard::Answers(1));
+            if self.is_open && has_method(r#""notifications/tools/list_changed""#) {
+                self.notified_at = now;
+                return Ok(Received::Responses(1));
             }
         }
-        Err(self.strange(event))
+        Err(self.unexpected(event))
     }
 
-    fn strange(&self, said: &[u8]) -> io::Error {
-        let said = String::from_utf8_lossy(said);
-        io::Error::other(format!("stream {} did not expect {said}", self.id))
+    fn unexpected(&self, input: &[u8]) -> io::Error {
+        let input = String::from_utf8_lossy(input);
+        io::Error::other(format!("unexpected input of stream {}: {input}", self.id))
     }
 }
 
-/// One chunk of a chunked body, still in what arrived (RFC 9112, section 7.1).
+/// One chunk of a chunked body (RFC 9112, section 7.1).
 #[derive(Debug)]
 struct Chunk<'a> {
     text: &'a [u8],
-    /// Bytes of all of it, with its size and its line ends.
+    /// Length including the size line and the line ends.
     bytes: usize,
 }
 
-/// The chunk at the beginning of `arrived`; `None` until it is all there.
+/// Reads the chunk at the start of `arrived`, or `None` if it is incomplete.
 fn chunk(arrived: &[u8]) -> io::Result<Option<Chunk<'_>>> {
     let Some(line) = memmem::find(arrived, b"\r\n") else { return Ok(None) };
     let digits = std::str::from_utf8(&arrived[..line]).ok();
     let size = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
-    let size = size.ok_or_else(|| io::Error::other("a chunk without a size"))?;
+    let size = size.ok_or_else(|| io::Error::other("invalid chunk size"))?;
     let (start, end) = (line + 2, line + 2 + size);
     if arrived.len() < end + 2 {
         return Ok(None);
     }
     if &arrived[end..end + 2] != b"\r\n" {
-        return Err(io::Error::other("a chunk that does not end"));
+        return Err(io::Error::other("chunk without CRLF at its end"));
     }
     Ok(Some(Chunk { text: &arrived[start..end], bytes: end + 2 }))
 }
 
-/// The stream that an event names.
+/// Returns the subscription id of an event.
 fn subscription(event: &[u8]) -> Option<usize> {
     const KEY: &[u8] = br#""io.modelcontextprotocol/subscriptionId":"#;
     let at = memmem::find(event, KEY)? + KEY.len();
@@ -114,8 +113,8 @@ fn subscription(event: &[u8]) -> Option<usize> {
     std::str::from_utf8(&event[at..at + end]).ok()?.parse().ok()
 }
 
-impl Guest for Stream {
-    fn greet(&self) -> Vec<u8> {
+impl BenchClient for Stream {
+    fn first_message(&self) -> Vec<u8> {
         let meta = META.trim_start_matches(',');
         let id = self.id;
         let body = format!(
@@ -126,28 +125,30 @@ impl Guest for Stream {
         requests::post(self.host, &fields, &body).into()
     }
 
-    fn hear(&mut self, arrived: &[u8], now: Moment) -> io::Result<Heard> {
-        self.heard.extend_from_slice(arrived);
+    fn receive(&mut self, arrived: &[u8], now: Instant) -> io::Result<Received> {
+        self.received.extend_from_slice(arrived);
         self.read_head()?;
-        if !self.is_answered {
-            return Ok(Heard::Nothing);
+        if !self.has_head {
+            return Ok(Received::Incomplete);
         }
-        let (heard, mut from, mut answers) = (std::mem::take(&mut self.heard), 0, 0);
+        let (received, mut from, mut count) = (std::mem::take(&mut self.received), 0, 0);
         let mut is_new = false;
-        while let Some(chunk) = chunk(&heard[from..])? {
+        while let Some(chunk) = chunk(&received[from..])? {
             match self.read_event(chunk.text, now)? {
-                Heard::Open => is_new = true,
-                Heard::Answers(count) => answers += count,
+                Received::Ready => is_new = true,
+                Received::Responses(more) => count += more,
                 _ => {}
             }
             from += chunk.bytes;
         }
-        self.heard = heard[from..].to_vec();
-        Ok(match (is_new, answers) {
-            (true, 0) => Heard::Open,
-            (true, _) => return Err(self.strange(b"a change before the stream was used")),
-            (false, 0) => Heard::Nothing,
-            (false, count) => Heard::Answers(count),
+        self.received = received[from..].to_vec();
+        Ok(match (is_new, count) {
+            (true, 0) => Received::Ready,
+            (true, _) => {
+                return Err(self.unexpected(b"change notification with the acknowledgement"));
+            }
+            (false, 0) => Received::Incomplete,
+            (false, count) => Received::Responses(count),
         })
     }
 }

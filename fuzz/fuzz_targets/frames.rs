@@ -1,7 +1,7 @@
-//! Any bytes as frames of WebSocket: they read the same wherever they are cut.
+//! Reads arbitrary bytes as WebSocket frames: the result must not depend on how they are split.
 //!
-//! The first byte says into which pieces the rest is cut, and by its highest bit whether messages
-//! may be compressed; the limit is small, so that messages reach it.
+//! The first byte gives the length of the pieces and, in its highest bit, whether messages may be
+//! compressed. The message limit is small, so that inputs reach it.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&first, stream)) = bytes.split_first() {
         let length = usize::from(first & 0x7F).max(1);
-        fuzz::stream(stream, &[length], &LIMITS, first & 0x80 != 0);
+        fuzz::check_stream(stream, &[length], &LIMITS, first & 0x80 != 0);
     }
 });
 

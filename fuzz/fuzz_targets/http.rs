@@ -1,17 +1,18 @@
-//! Any bytes over HTTP through a whole shard: every request is answered or refused, and nothing is
-//! left behind.
+//! Sends arbitrary bytes over HTTP to a whole shard: every request must get a response, and all
+//! resources must be released.
 //!
-//! The first byte says into which pieces the rest is cut.
+//! The first byte gives the length of the pieces.
 
 #![no_main]
 
-use corelane::protocol::message::ServerInfo;
+use corelane::protocol::model::Implementation;
 use corelane::server::fuzz;
 use corelane::service::demo;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&length, stream)) = bytes.split_first() else { return };
-    let catalog = demo::catalog(ServerInfo::new("fuzz", "1")).expect("a catalog");
-    fuzz::http(catalog, stream, &[usize::from(length).max(1)]);
+    let catalog =
+        demo::catalog(Implementation::new("fuzz", "1")).expect("the demo catalog is valid");
+    fuzz::run_http(catalog, stream, &[usize::from(length).max(1)]);
 });

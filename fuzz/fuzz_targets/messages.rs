@@ -1,11 +1,11 @@
-//! Any bytes as one message: parsed, read as everything that a message can be, written again.
+//! Parses arbitrary bytes as one message, reads it as every kind of message and encodes it again.
 
 #![no_main]
 
 use corelane::protocol::fuzz;
-use corelane::protocol::json::{Limits, Parser};
+use corelane::protocol::json::{ParseLimits, Parser};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    fuzz::envelope(&mut Parser::new(Limits::default()), bytes);
+    fuzz::check_message(&mut Parser::new(ParseLimits::default()), bytes);
 });

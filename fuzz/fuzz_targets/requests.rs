@@ -1,18 +1,18 @@
-//! Any bytes as requests of HTTP: they read the same wherever they are cut.
+//! Reads arbitrary bytes as HTTP requests: the result must not depend on how they are split.
 //!
-//! The first byte says into which pieces the rest is cut; the limits are small, so that requests
-//! reach them.
+//! The first byte gives the length of the pieces. The limits are small, so that inputs reach them.
 
 #![no_main]
 
 use corelane::transport::http::fuzz;
-use corelane::transport::http::limits::Limits;
+use corelane::transport::http::limits::RequestLimits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&length, stream)) = bytes.split_first() {
-        fuzz::stream(stream, &[usize::from(length).max(1)], &LIMITS);
+        fuzz::check_stream(stream, &[usize::from(length).max(1)], &LIMITS);
     }
 });
 
-const LIMITS: Limits = Limits { head_bytes_max: 400, fields_max: 12, body_bytes_max: 60 };
+const LIMITS: RequestLimits =
+    RequestLimits { head_bytes_max: 400, fields_max: 12, body_bytes_max: 60 };

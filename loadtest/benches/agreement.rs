@@ -1,30 +1,30 @@
-//! Whether wrk and this tool find the same server equally fast, and count what it counts.
+//! Compares the throughput that wrk and this tool measure at the same server.
 //!
 //! ```text
 //! cargo bench -p corelane-load --bench agreement -- [--conns 64,1000] [--rounds 5] [--seconds 2]
 //! ```
 //!
-//! The server is a process of its own on core 0; the two take turns in driving it from core 1 with
-//! the same bytes, each a closed loop with one request in flight on each connection. Two tools can
-//! only agree on how fast a server is where it is the server that is slow: `burn` works for about
-//! 20 us a call, several times what a request costs either tool. `echo` costs the server less than
-//! a request costs wrk, so that there each tool measures itself; and the server does it for less
-//! the more arrives at once, which is up to the tool.
+//! The server is a process on core 0. The two tools drive it alternately from core 1 with the same
+//! bytes, each in a closed loop with one request in flight per connection. Two tools can agree on
+//! the speed of a server only if the server is the bottleneck: the tool `burn` computes for about
+//! 20 us a call, several times the cost of a request in either client. `echo` costs the server less
+//! than a request costs wrk, so there each client measures itself, and the more requests arrive at
+//! once, the less each costs the server.
 //!
-//! A rate is that of an idle machine or it is nothing: on a shared one, whoever is kept off its
-//! core for a while lets the server run dry. So the server's share of its core stands beside it,
-//! and the calls that it answers in a second of its own CPU time, which neighbours change far less.
-//! That last one says that both put the same work on the server, not that both drive it as fast.
+//! A rate is meaningful only on an idle machine: on a shared one, a client that loses its core lets
+//! the server run idle. So the output also has the CPU usage of the server, and calls per second of
+//! its CPU time, which neighbours affect far less. The latter shows that both clients send the same
+//! work, not that they are equally fast.
 //!
-//! Both are held against the counters of the server itself, which it tells at its end. A last line
-//! drives it at half of that rate in an open loop, which wrk does not have.
+//! Both are checked against the call counter that the server prints at its end. The last line
+//! drives the server at half of that rate in an open loop, which wrk does not have.
 
-#![expect(clippy::print_stdout, reason = "what a bench has found is for whoever started it")]
+#![expect(clippy::print_stdout, reason = "the output of a benchmark")]
 
-#[expect(dead_code, reason = "other benches ask for more")]
-#[path = "../../benches/rig/process.rs"]
+#[expect(dead_code, reason = "shared with other benches")]
+#[path = "../../benches/fixtures/process.rs"]
 mod process;
-#[expect(dead_code, reason = "the tests look at the answers, too")]
+#[expect(dead_code, reason = "shared with tests")]
 #[path = "../tests/support/wrk.rs"]
 mod wrk;
 
@@ -36,81 +36,80 @@ use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 
 use clap::Parser;
-use corelane::protocol::message::ServerInfo;
+use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::{Catalog, NoArguments, Tool, demo};
 use corelane_load::generator;
-use corelane_load::plan::{CallPlan, PhasePlan, Plan, Span};
+use corelane_load::plan::{CallPlan, HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
 
 use self::process::CHILD;
-use self::wrk::Order;
+use self::wrk::WrkSettings;
 
-/// The cores of the server and of those that drive it.
+/// Cores of the server and of the clients.
 const CORES: (usize, usize) = (0, 1);
-/// Steps of the tool `burn`: somewhat less than a nanosecond each.
+/// Iterations of the tool `burn`: just under a nanosecond each.
 const STEPS: u64 = 30_000;
 
-/// What to measure.
+/// Command line arguments.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Connections.
+    /// Numbers of connections.
     #[arg(long, value_delimiter = ',', default_values_t = [64, 1_000])]
     conns: Vec<usize>,
-    /// Runs of each tool, alternating.
+    /// Runs of each client, alternating.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long each is measured, in whole seconds.
+    /// Duration of each run, in whole seconds.
     #[arg(long, default_value_t = 2)]
     seconds: u64,
-    /// What cargo passes to every bench.
+    /// Passed by cargo to every bench.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What one run has found.
+/// Result of one run.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    /// Answers that the tool says it has got.
-    claimed: u64,
-    /// Answers a second, as the tool says.
+struct Measured {
+    /// Responses counted by the client.
+    client_count: u64,
+    /// Responses per second, measured by the client.
     rate: f64,
-    /// Calls that the server has counted.
-    counted: u64,
-    /// Calls that it has counted in a second of its own CPU time.
-    bound: f64,
-    /// The part of its core that it had.
-    share: f64,
+    /// Calls counted by the server.
+    server_count: u64,
+    /// Calls counted by the server per second of its CPU time.
+    calls_per_cpu_s: f64,
+    /// CPU usage of the server, as a fraction of its core.
+    cpu_usage: f64,
 }
 
-/// One of its figures.
-type Figure = fn(&Found) -> f64;
+type Figure = fn(&Measured) -> f64;
 
-impl Found {
-    /// What a tool claims of a run of so many seconds, and what the server says of it.
-    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-    fn new(server: Served, claimed: u64, seconds: f64) -> io::Result<Self> {
+impl Measured {
+    /// Combines the client's count of a run of `seconds` with the server's.
+    #[expect(clippy::cast_precision_loss, reason = "displayed figures")]
+    fn new(server: ServerProcess, claimed: u64, seconds: f64) -> io::Result<Self> {
         let cpu_s = server.process.cpu_time()?.as_secs_f64();
         let counted = server.end()?;
         Ok(Self {
-            claimed,
+            client_count: claimed,
             rate: claimed as f64 / seconds,
-            counted,
-            bound: counted as f64 / cpu_s,
-            share: cpu_s / seconds,
+            server_count: counted,
+            calls_per_cpu_s: counted as f64 / cpu_s,
+            cpu_usage: cpu_s / seconds,
         })
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     if std::env::args().nth(1).as_deref() == Some(CHILD) {
-        process::settle(&[CORES.0])?;
+        process::setup_child(&[CORES.0])?;
         return serve();
     }
     let arguments = Arguments::parse();
-    // wrk has it from us; the workers of the generator pin themselves.
+    // wrk inherits the affinity; the load threads of the generator pin themselves.
     process::pin(&[CORES.1])?;
-    println!("medians (ranges); what the server counted beyond what the tool claims\n");
+    println!("medians (ranges); server count minus client count\n");
     for tool in ["burn", "echo"] {
         for connections in &arguments.conns {
             compare(&arguments, tool, *connections)?;
@@ -122,16 +121,21 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn compare(arguments: &Arguments, tool: &str, connections: usize) -> Result<(), Box<dyn Error>> {
     let (mut theirs, mut ours, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
-        theirs.push(by_wrk(tool, connections, arguments.seconds)?);
-        let own = by_us(tool, connections, arguments.seconds, None)?;
+        theirs.push(run_wrk(tool, connections, arguments.seconds)?);
+        let own = run_corelane_load(tool, connections, arguments.seconds, None)?;
         ours.push(own);
-        open.push(by_us(tool, connections, arguments.seconds, Some((own.rate / 2.0).floor()))?);
+        open.push(run_corelane_load(
+            tool,
+            connections,
+            arguments.seconds,
+            Some((own.rate / 2.0).floor()),
+        )?);
     }
     println!("{tool}, {connections} connections");
     let figures: [(&str, Figure); 3] = [
-        ("answers/s", |found| found.rate),
-        ("share of its core", |found| found.share),
-        ("calls a CPU second", |found| found.bound),
+        ("responses/s", |found| found.rate),
+        ("server CPU usage", |found| found.cpu_usage),
+        ("calls per CPU second", |found| found.calls_per_cpu_s),
     ];
     for (name, figure) in figures {
         show(&format!("  {name}, wrk"), theirs.iter().map(figure).collect());
@@ -140,20 +144,20 @@ fn compare(arguments: &Arguments, tool: &str, connections: usize) -> Result<(), 
         show(&format!("  {name}, ratio"), ratios.collect());
     }
     for (name, found) in
-        [("wrk", &theirs), ("corelane-load", &ours), ("the same, half, open", &open)]
+        [("wrk", &theirs), ("corelane-load", &ours), ("open loop, half rate", &open)]
     {
         let beyond: Vec<String> = found
             .iter()
-            .map(|one| format!("{:+}", i128::from(one.counted) - i128::from(one.claimed)))
+            .map(|one| format!("{:+}", i128::from(one.server_count) - i128::from(one.client_count)))
             .collect();
-        let claimed: u64 = found.iter().map(|one| one.claimed).sum();
-        println!("  counted beyond {name:<20} {} of {claimed}", beyond.join(" "));
+        let claimed: u64 = found.iter().map(|one| one.client_count).sum();
+        println!("  server minus {name:<22} {} of {claimed}", beyond.join(" "));
     }
     println!();
     Ok(())
 }
 
-/// The median of figures and their range.
+/// Prints the median and range of figures.
 fn show(name: &str, mut figures: Vec<f64>) {
     figures.sort_by(f64::total_cmp);
     if let [first, .., last] = figures[..] {
@@ -162,84 +166,84 @@ fn show(name: &str, mut figures: Vec<f64>) {
     }
 }
 
-fn by_wrk(tool: &str, connections: usize, seconds: u64) -> Result<Found, Box<dyn Error>> {
-    let server = Served::start()?;
+fn run_wrk(tool: &str, connections: usize, seconds: u64) -> Result<Measured, Box<dyn Error>> {
+    let server = ServerProcess::start()?;
     let named = (tool != "echo").then_some(tool);
     let request = wrk::request(server.address, named);
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agreement.lua");
-    let order = Order { connections, seconds, answers: None };
-    let told = wrk::run(server.address, &request, &script, order)?;
-    if told.errors > 0 {
-        return Err(format!("wrk had errors: {told:?}").into());
+    let order = WrkSettings { connections, seconds, responses: None };
+    let measured = wrk::run(server.address, &request, &script, order)?;
+    if measured.errors > 0 {
+        return Err(format!("wrk had errors: {measured:?}").into());
     }
-    Ok(Found::new(server, told.answers, told.seconds)?)
+    Ok(Measured::new(server, measured.responses, measured.seconds)?)
 }
 
-/// A closed loop, or an open one at this rate.
-fn by_us(
+/// Runs a closed loop, or an open one at `rate`.
+fn run_corelane_load(
     tool: &str,
     connections: usize,
     seconds: u64,
     rate: Option<f64>,
-) -> Result<Found, Box<dyn Error>> {
-    let server = Served::start()?;
+) -> Result<Measured, Box<dyn Error>> {
+    let server = ServerProcess::start()?;
     let plan = Plan {
         connections,
         closed: rate.is_none(),
-        warm_up: Span::seconds(0),
-        phases: vec![PhasePlan::constant(rate.unwrap_or(1.0), Span::seconds(seconds))],
+        warm_up: HumanDuration::from_secs(0),
+        phases: vec![PhasePlan::constant(rate.unwrap_or(1.0), HumanDuration::from_secs(seconds))],
         calls: vec![CallPlan::tool(tool)],
         ..Plan::new(format!("http://{}", server.address))
     };
-    let finding = generator::run(&plan.job()?, (1, &[CORES.1]), None, |_, _| {})?;
+    let finding = generator::run(&plan.run_config()?, (1, &[CORES.1]), None, |_, _| {})?;
     let totals = RunResult::new(plan, Manifest::default(), &finding).totals;
-    if totals.failure_ratio > 0.0 || totals.unasked > 0 {
+    if totals.failure_ratio > 0.0 || totals.unsolicited > 0 {
         return Err(format!("requests failed: {totals:?}").into());
     }
-    Ok(Found::new(server, totals.answered, totals.span_s)?)
+    Ok(Measured::new(server, totals.answered, totals.duration_s)?)
 }
 
-/// A server in a process of its own.
-struct Served {
+/// A server in its own process.
+struct ServerProcess {
     address: SocketAddr,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     process: process::Server,
 }
 
-impl Served {
+impl ServerProcess {
     fn start() -> io::Result<Self> {
         let (process, input, output) = process::Server::start_piped(&[])?;
         let mut output = BufReader::new(output);
-        let address = number(&mut output)?;
+        let address = read_number(&mut output)?;
         Ok(Self { address, input, output, process })
     }
 
-    /// Ends it; how many calls it has counted.
+    /// Ends the server; returns its count of calls.
     fn end(self) -> io::Result<u64> {
         let Self { input, mut output, process, .. } = self;
         drop(input);
-        let counted = number(&mut output);
+        let counted = read_number(&mut output);
         drop(process);
         counted
     }
 }
 
-/// What the next line says.
-fn number<T: std::str::FromStr>(output: &mut BufReader<ChildStdout>) -> io::Result<T> {
+/// Parses the next line.
+fn read_number<T: std::str::FromStr>(output: &mut BufReader<ChildStdout>) -> io::Result<T> {
     let mut line = String::new();
     output.read_line(&mut line)?;
-    let said = line.trim();
-    said.parse().map_err(|_| io::Error::other(format!("the server said: {said}")))
+    let text = line.trim();
+    text.parse().map_err(|_| io::Error::other(format!("unexpected output of the server: {text}")))
 }
 
-/// The life of the server: an address, and when its input ends what it has counted.
+/// Main function of the server process: prints its address, and its count of calls when stdin ends.
 fn serve() -> Result<(), Box<dyn Error>> {
     let mut options = Options::default();
     options.http.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     options.tcp.address = None;
     options.engine.shards = Some(1);
-    let catalog = Catalog::builder(ServerInfo::new("agreement", "1"));
+    let catalog = Catalog::builder(Implementation::new("agreement", "1"));
     let catalog = catalog.tools(demo::tools()).tool(burn()).build()?;
     let running = Server::new(catalog).options(options).start()?;
     let mut out = io::stdout();
@@ -250,9 +254,9 @@ fn serve() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A tool that works on the core that got the call.
+/// A tool that computes inline on the shard's core.
 fn burn() -> Tool {
-    Tool::new("burn").describe("Works for a while.").inline(|NoArguments {}, answer| {
+    Tool::new("burn").description("Works for a while.").inline(|NoArguments {}, answer| {
         let sum = (0..STEPS).fold(0_u64, |sum, step| black_box(sum.rotate_left(5) ^ step));
         answer.text(if sum == 1 { "one" } else { "done" });
         Ok(())

@@ -1,41 +1,42 @@
 //! `corelane-load`: capacity planning for any MCP server.
 //!
-//! It sends requests at moments that were planned before the run began, whatever the server does
-//! (an **open loop**), and counts every answer from the moment at which its request was meant to
-//! leave. It checks itself while it does so: a generator that could not keep its own plan says that
-//! the run is worth nothing.
+//! Requests are sent at times that are planned before the run begins, independently of the
+//! server's responses (an **open loop**). Latency counts from the intended send time, so the
+//! results are free of coordinated omission. A run whose generator fell behind its own schedule is
+//! reported as invalid.
 //!
-//! # The rooms
+//! # Modules
 //!
-//! | room | what stands there |
+//! | module | contents |
 //! | --- | --- |
-//! | [`schedule`] | when requests are to be sent |
-//! | [`wire`] | the client's side of each transport, without a socket |
-//! | [`target`] | which server, and how it is spoken to |
-//! | [`dialogue`] | what is said on one connection, and what the answers are worth |
-//! | [`measure`] | latencies, outcomes, what processes cost |
-//! | [`children`] | programs that are started for a run |
-//! | [`generator`] | the load itself: workers, their rings and connections |
-//! | [`plan`] | what a run is to do, as a person writes it |
-//! | [`result`] | what came of it, and whether it counts |
-//! | [`report`] | results as people and other programs read them |
-//! | [`search`] | the highest rate that a server bears |
-//! | [`probe`] | the search for it, carried out run by run |
-//! | [`scalability`] | what more cores, connections or machines would do |
-//! | [`sweep`] | the highest rate, and runs at parts of it |
-//! | [`significance`] | whether two samples differ |
-//! | [`comparison`] | whether results differ, and whether they may be compared |
-//! | [`forecast`] | what a target needs, from results at several sizes |
+//! | [`schedule`] | send times of requests, times of reconnects |
+//! | [`wire`] | client side of each transport, without a socket |
+//! | [`target`] | address and transport of the server under test |
+//! | [`mcp`] | MCP client side of one connection: handshake, requests, responses, close |
+//! | [`metrics`] | latency, outcomes, CPU time and memory of processes |
+//! | [`children`] | programs started for a run (stdio servers) |
+//! | [`generator`] | load threads with their rings and connections |
+//! | [`plan`] | description of a run, as written by a user |
+//! | [`result`] | results of a run and their validity |
+//! | [`report`] | output of results for people and programs |
+//! | [`search`] | search for the highest rate that meets the thresholds |
+//! | [`probe`] | the search, executed run by run |
+//! | [`scalability`] | predicted effect of more cores, connections or machines |
+//! | [`sweep`] | the highest rate, and runs at fractions of it |
+//! | [`significance`] | statistical difference of two samples |
+//! | [`comparison`] | difference and comparability of results |
+//! | [`forecast`] | resources required for a target rate, from results at several sizes |
+//! | [`tuning`] | machine settings that limit or distort a load test |
 //! | [`tuning`] | what of a machine bounds or spoils a load |
 
 #![forbid(unsafe_code)]
 
 pub mod children;
 pub mod comparison;
-pub mod dialogue;
 pub mod forecast;
 pub mod generator;
-pub mod measure;
+pub mod mcp;
+pub mod metrics;
 pub mod plan;
 pub mod probe;
 pub mod report;

@@ -1,4 +1,4 @@
-//! `corelane-load`: the program. Its commands stand in [`cli`], everything else in the library.
+//! `corelane-load`: the binary. Commands are in [`cli`], everything else is in the library.
 
 #![forbid(unsafe_code)]
 

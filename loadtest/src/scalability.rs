@@ -1,6 +1,6 @@
-//! The Universal Scalability Law: what a server does with more of something, from a few points.
+//! Universal Scalability Law (USL), fitted to measured throughputs.
 //!
-//! Gunther's law says that `n` workers (cores, machines, connections) do
+//! Gunther's law for the throughput of `n` workers (cores, machines, connections):
 //!
 //! ```text
 //!                     rate · n
@@ -8,69 +8,65 @@
 //!                   1 + contention · (n − 1) + coherence · n · (n − 1)
 //! ```
 //!
-//! where `rate` is what one does alone, `contention` the part of the work that only one can do at a
-//! time, and `coherence` the price of agreeing with each of the others. With contention the curve
-//! flattens; with coherence it has a peak, behind which more does less.
+//! `rate` is the throughput of one worker, `contention` the serial share of the work, and
+//! `coherence` the cost of crosstalk between each pair of workers. Contention flattens the curve;
+//! coherence gives it a peak, beyond which throughput falls.
 //!
-//! What it keeps true: none of the three is negative, because nothing real is; the fit is the one
-//! with the smallest sum of squared relative errors, so a slow point counts as much as a fast one.
-//!
-//! What it does not do: invent. Fewer than three points of different sizes are refused, and whoever
-//! reads a fit gets its residuals with it.
+//! The fit minimizes the sum of squared relative errors, with all three parameters non-negative. It
+//! needs three different sizes, and reports its residuals.
 //!
 //! Source: N. Gunther, "Guerrilla Capacity Planning" (2007), chapters 4 to 6.
 
 use serde::Serialize;
 
-/// A measured point.
+/// A measured throughput.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// How many workers there were.
+    /// Number of workers.
     pub size: f64,
-    /// What they did together, a second.
+    /// Their total throughput a second.
     pub throughput: f64,
 }
 
-/// A fit of the law to points.
+/// The law with fitted parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fit {
-    /// What one worker does alone, a second.
+pub struct UslFit {
+    /// Throughput of one worker a second.
     pub rate: f64,
-    /// The part of the work that only one can do at a time, from zero to one.
+    /// Serial share of the work, from 0 to 1.
     pub contention: f64,
-    /// The price of agreeing with each other worker.
+    /// Cost of crosstalk between each pair of workers.
     pub coherence: f64,
-    /// For each point how far the law is from it, as a part of the point: positive where the law
-    /// says more than was measured.
+    /// Relative error of the law at each point: positive if it predicts more than was measured.
     pub residuals: Vec<f64>,
 }
 
-/// Why there is no fit.
+/// The reason why no fit is possible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Unfit {
-    /// Three unknowns need three sizes.
+pub enum FitError {
+    /// Fewer than three different sizes: the law has three parameters.
     #[error("a fit needs points of at least three different sizes")]
-    TooFew,
-    /// A point that no server can have.
+    TooFewSizes,
+    /// A size or throughput that is not finite and positive.
     #[error("sizes and throughputs have to be finite and above zero")]
-    Senseless,
+    InvalidPoint,
 }
 
-impl Fit {
-    /// The law that comes closest to these points.
-    pub fn of(points: &[Point]) -> Result<Self, Unfit> {
+impl UslFit {
+    /// Fits the law to `points`.
+    pub fn of(points: &[Point]) -> Result<Self, FitError> {
         let is_sound = |value: f64| value.is_finite() && value > 0.0;
         if !points.iter().all(|point| is_sound(point.size) && is_sound(point.throughput)) {
-            return Err(Unfit::Senseless);
+            return Err(FitError::InvalidPoint);
         }
         let mut sizes: Vec<f64> = points.iter().map(|point| point.size).collect();
         sizes.sort_by(f64::total_cmp);
         sizes.dedup();
         if sizes.len() < 3 {
-            return Err(Unfit::TooFew);
+            return Err(FitError::TooFewSizes);
         }
-        // The time that a unit of work takes, size / throughput, is linear in what is sought:
-        // a + b (n − 1) + c n (n − 1), divided by the measured value so that errors are relative.
+        // The time of a unit of work, size / throughput, is linear in the parameters:
+        // a + b (n − 1) + c n (n − 1), divided by the measured value for relative errors.
         let rows: Vec<[f64; 3]> = points
             .iter()
             .map(|&Point { size, throughput }| {
@@ -78,12 +74,12 @@ impl Fit {
                 [weight, weight * (size - 1.0), weight * size * (size - 1.0)]
             })
             .collect();
-        let best = SUPPORTS
+        let best = FREE_PARAMETERS
             .iter()
             .filter_map(|support| solve(&rows, support))
             .filter(|found| found[0] > 0.0 && found[1] >= 0.0 && found[2] >= 0.0)
-            .min_by(|one, other| error_of(&rows, one).total_cmp(&error_of(&rows, other)))
-            .ok_or(Unfit::Senseless)?;
+            .min_by(|one, other| squared_error(&rows, one).total_cmp(&squared_error(&rows, other)))
+            .ok_or(FitError::InvalidPoint)?;
         let mut fit = Self {
             rate: 1.0 / best[0],
             contention: best[1] / best[0],
@@ -97,25 +93,25 @@ impl Fit {
         Ok(fit)
     }
 
-    /// What the law says `size` workers do together, a second.
+    /// Returns the predicted throughput of `size` workers a second.
     pub fn throughput(&self, size: f64) -> f64 {
         let contention = self.contention * (size - 1.0);
         let coherence = self.coherence * size * (size - 1.0);
         self.rate * size / (1.0 + contention + coherence)
     }
 
-    /// The size behind which more does less; none where the law has no peak.
+    /// Returns the size with the highest throughput, or `None` if the law has no peak.
     pub fn peak_size(&self) -> Option<f64> {
         let is_peaked = self.coherence > 0.0 && self.contention < 1.0;
         is_peaked.then(|| ((1.0 - self.contention) / self.coherence).sqrt())
     }
 
-    /// The smallest whole size that does at least `throughput` a second; none where no size does.
+    /// Returns the smallest whole size that reaches `throughput`, or `None` if none does.
     pub fn size_for(&self, throughput: f64) -> Option<u64> {
-        /// Behind this many workers a law that was fitted to a few points says nothing.
+        /// Largest size considered; a fit to a few points predicts nothing beyond it.
         const SIZE_MAX: u64 = 1 << 20;
         #[expect(clippy::cast_precision_loss, reason = "at most a million")]
-        let does = |size: u64| self.throughput(size as f64) >= throughput;
+        let reaches = |size: u64| self.throughput(size as f64) >= throughput;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -124,14 +120,14 @@ impl Fit {
         let last =
             self.peak_size().map_or(SIZE_MAX, |peak| (peak.ceil() as u64).clamp(1, SIZE_MAX));
         // The curve rises up to its peak, which may lie between two whole sizes.
-        let last = if does(last) { last } else { last.saturating_sub(1).max(1) };
-        if !does(last) {
+        let last = if reaches(last) { last } else { last.saturating_sub(1).max(1) };
+        if !reaches(last) {
             return None;
         }
         let (mut low, mut high) = (1, last);
         while low < high {
             let middle = u64::midpoint(low, high);
-            if does(middle) {
+            if reaches(middle) {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -140,18 +136,17 @@ impl Fit {
         Some(low)
     }
 
-    /// The largest residual, whatever its sign.
+    /// Returns the largest absolute residual.
     pub fn residual_max(&self) -> f64 {
         self.residuals.iter().fold(0.0, |worst: f64, residual| worst.max(residual.abs()))
     }
 }
 
-/// Which of the three are free; the others are zero. One of these is the best fit without negative
-/// values.
-const SUPPORTS: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
+/// Sets of free parameters; the others are zero. One of these is the non-negative optimum.
+const FREE_PARAMETERS: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
 
-/// The sum of squared relative errors.
-fn error_of(rows: &[[f64; 3]], values: &[f64; 3]) -> f64 {
+/// Returns the sum of squared relative errors.
+fn squared_error(rows: &[[f64; 3]], values: &[f64; 3]) -> f64 {
     let error = |row: &[f64; 3]| {
         let sum: f64 = row.iter().zip(values).map(|(factor, value)| factor * value).sum();
         (sum - 1.0).powi(2)
@@ -159,9 +154,9 @@ fn error_of(rows: &[[f64; 3]], values: &[f64; 3]) -> f64 {
     rows.iter().map(error).sum()
 }
 
-/// Least squares for `row · values = 1` over the free values: the normal equations, solved by
-/// elimination with pivots. The columns are scaled to length one first, because sizes of thousands
-/// would otherwise meet their squares.
+/// Solves least squares for `row · values = 1` over the free parameters by the normal equations,
+/// with Gaussian elimination and pivoting. Columns are scaled to length one, since sizes of
+/// thousands and their squares would be ill-conditioned.
 fn solve(rows: &[[f64; 3]], support: &[usize]) -> Option<[f64; 3]> {
     let mut scales = [1.0; 3];
     for &column in support {
@@ -207,11 +202,11 @@ fn solve(rows: &[[f64; 3]], support: &[usize]) -> Option<[f64; 3]> {
 mod tests {
     use super::*;
 
-    fn law(rate: f64, contention: f64, coherence: f64) -> Fit {
-        Fit { rate, contention, coherence, residuals: Vec::new() }
+    fn law(rate: f64, contention: f64, coherence: f64) -> UslFit {
+        UslFit { rate, contention, coherence, residuals: Vec::new() }
     }
 
-    fn points(law: &Fit, sizes: &[f64]) -> Vec<Point> {
+    fn points(law: &UslFit, sizes: &[f64]) -> Vec<Point> {
         sizes.iter().map(|&size| Point { size, throughput: law.throughput(size) }).collect()
     }
 
@@ -220,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn the_points_of_a_law_give_the_law_back() {
+    fn fit_recovers_parameters_of_exact_law() {
         for (rate, contention, coherence) in
             [(1_000.0, 0.05, 0.000_2), (40_000.0, 0.0, 0.01), (7.0, 0.4, 0.0), (1e6, 0.0, 0.0)]
         {
             let law = law(rate, contention, coherence);
-            let fit = Fit::of(&points(&law, &[1.0, 2.0, 4.0, 8.0, 16.0, 64.0])).unwrap();
+            let fit = UslFit::of(&points(&law, &[1.0, 2.0, 4.0, 8.0, 16.0, 64.0])).unwrap();
             assert_near(fit.rate, rate);
             assert_near(fit.contention, contention);
             assert_near(fit.coherence, coherence);
@@ -234,24 +229,24 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_tens_of_thousands_are_fitted_too() {
+    fn fit_handles_sizes_of_tens_of_thousands() {
         let law = law(90.0, 0.000_1, 1e-9);
-        let fit = Fit::of(&points(&law, &[64.0, 1_000.0, 10_000.0, 40_000.0])).unwrap();
+        let fit = UslFit::of(&points(&law, &[64.0, 1_000.0, 10_000.0, 40_000.0])).unwrap();
         assert!((fit.rate / law.rate - 1.0).abs() < 1e-3, "{fit:?}");
         assert!(fit.residual_max() < 1e-6);
     }
 
     #[test]
-    fn what_grows_more_than_evenly_is_fitted_without_negative_values() {
+    fn superlinear_points_have_no_negative_parameters() {
         let points = [(1.0, 100.0), (2.0, 220.0), (4.0, 480.0)]
             .map(|(size, throughput)| Point { size, throughput });
-        let fit = Fit::of(&points).unwrap();
+        let fit = UslFit::of(&points).unwrap();
         assert!(fit.contention >= 0.0 && fit.coherence >= 0.0);
-        assert!(fit.residual_max() > 0.05, "the law cannot say this, and the residuals tell");
+        assert!(fit.residual_max() > 0.05, "the law cannot describe superlinear growth");
     }
 
     #[test]
-    fn the_peak_is_where_more_does_less() {
+    fn peak_size_has_highest_throughput() {
         let peaked = law(1_000.0, 0.02, 0.000_5);
         let peak = peaked.peak_size().unwrap();
         assert!(peaked.throughput(peak) > peaked.throughput(peak * 1.1));
@@ -260,25 +255,25 @@ mod tests {
     }
 
     #[test]
-    fn a_target_names_the_smallest_size_that_reaches_it() {
+    fn size_for_throughput_is_the_smallest() {
         let law = law(1_000.0, 0.02, 0.000_5);
         let size = law.size_for(10_000.0).unwrap();
         #[expect(clippy::cast_precision_loss, reason = "a few")]
-        let does = |size: u64| law.throughput(size as f64);
-        assert!(does(size) >= 10_000.0 && does(size - 1) < 10_000.0);
+        let throughput = |size: u64| law.throughput(size as f64);
+        assert!(throughput(size) >= 10_000.0 && throughput(size - 1) < 10_000.0);
         assert_eq!(law.size_for(1.0), Some(1));
         assert_eq!(law.size_for(1e9), None);
     }
 
     #[test]
-    fn points_that_say_nothing_are_refused() {
+    fn too_few_or_invalid_points_are_rejected() {
         let point = |size, throughput| Point { size, throughput };
-        assert_eq!(Fit::of(&[point(1.0, 2.0), point(2.0, 3.0)]), Err(Unfit::TooFew));
+        assert_eq!(UslFit::of(&[point(1.0, 2.0), point(2.0, 3.0)]), Err(FitError::TooFewSizes));
         let same = [point(2.0, 2.0), point(2.0, 3.0), point(2.0, 4.0)];
-        assert_eq!(Fit::of(&same), Err(Unfit::TooFew));
+        assert_eq!(UslFit::of(&same), Err(FitError::TooFewSizes));
         let bad = [point(1.0, 2.0), point(2.0, f64::NAN), point(3.0, 1.0)];
-        assert_eq!(Fit::of(&bad), Err(Unfit::Senseless));
+        assert_eq!(UslFit::of(&bad), Err(FitError::InvalidPoint));
         let none = [point(0.0, 2.0), point(2.0, 1.0), point(3.0, 1.0)];
-        assert_eq!(Fit::of(&none), Err(Unfit::Senseless));
+        assert_eq!(UslFit::of(&none), Err(FitError::InvalidPoint));
     }
 }

@@ -1,16 +1,15 @@
-//! Whether two sets of measurements differ, and by how much.
+//! Statistical significance of the difference of two samples.
 //!
-//! Seconds of a run are not distributed like any textbook's bell, and one hiccup of the machine
-//! would move their mean. So ranks are compared: the Mann-Whitney test says how probable so large a
-//! difference is where there is none, and the Hodges-Lehmann estimate says how large it is, with
-//! the interval that belongs to the same test.
+//! Latencies are not normally distributed, and a single outlier would move their mean, so ranks are
+//! compared: the Mann-Whitney U test gives the p-value, and the Hodges-Lehmann estimate the size of
+//! the difference with the matching confidence interval.
 //!
-//! What it keeps true: nothing is assumed about the distribution but that both have the same shape;
-//! the difference is a ratio, because a machine twice as fast moves everything by a factor. A few
-//! values that all differ are judged by the exact distribution of the ranks, many by its bell.
+//! The test assumes that both distributions have the same shape. The difference is a ratio, since a
+//! machine twice as fast scales every value. Small samples without ties use the exact distribution
+//! of U, others the normal approximation.
 //!
-//! What it does not do: know about seconds that depend on one another. A server that was slow for
-//! ten seconds in a row looks like ten witnesses; runs that alternate are the remedy.
+//! Values are assumed to be independent. Successive seconds of a run are not, so that p-values come
+//! out too small; alternating runs avoid this.
 //!
 //! Source: Mann and Whitney, "On a Test of Whether one of Two Random Variables is Stochastically
 //! Larger than the Other" (1947); Hodges and Lehmann, "Estimates of Location Based on Rank Tests"
@@ -18,15 +17,15 @@
 
 use serde::Serialize;
 
-/// The normal quantile of a two-sided interval of 95 %.
+/// The normal quantile of a two-sided 95 % interval.
 const QUANTILE_95: f64 = 1.959_964;
-/// Up to this many pairs the ranks are counted out. Their number is below 2 to the 53rd then, so
-/// that a double holds it exactly.
+/// Largest number of pairs for the exact distribution. The number of orders is then below 2^53, so
+/// that an `f64` holds it exactly.
 const PAIRS_EXACT_MAX: usize = 400;
 
-/// The p-values of several questions to the same measurements, corrected so that the probability of
-/// even one false alarm among all of them stays below the level that each is held against (Holm).
-pub fn corrected(p_values: &[f64]) -> Vec<f64> {
+/// Returns p-values corrected for multiple comparisons (Holm): the probability of any false
+/// positive among all of them stays below the significance level.
+pub fn holm_corrected(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|one, other| p_values[*one].total_cmp(&p_values[*other]));
     let mut corrected = vec![0.0; p_values.len()];
@@ -38,7 +37,7 @@ pub fn corrected(p_values: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// The smallest p-value that samples of these sizes can have: all of one above all of the other.
+/// Returns the smallest p-value that samples of these sizes can have.
 pub fn p_value_min(first: usize, second: usize) -> f64 {
     let (few, many) = (first.min(second), first.max(second));
     let orders: f64 =
@@ -46,22 +45,22 @@ pub fn p_value_min(first: usize, second: usize) -> f64 {
     2.0 / orders
 }
 
-/// How two samples differ.
+/// The difference of two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The second as a multiple of the first: the median of all ratios between the two.
+    /// Ratio of the second to the first sample: the median of all pairwise ratios.
     pub ratio: f64,
-    /// The lower end of its interval of 95 %.
+    /// Lower end of the 95 % confidence interval.
     pub ratio_low: f64,
-    /// The upper end of its interval of 95 %.
+    /// Upper end of the 95 % confidence interval.
     pub ratio_high: f64,
-    /// How probable so large a difference would be if there were none, two-sided.
+    /// Two-sided p-value.
     pub p_value: f64,
 }
 
 impl Difference {
-    /// The difference of two samples of values above zero; none where either has fewer than four,
-    /// from which no test could conclude anything, or holds a value that has no logarithm.
+    /// Compares two samples of positive values. Returns `None` if either has fewer than four
+    /// values, or a value that is not finite and positive.
     pub fn between(first: &[f64], second: &[f64]) -> Option<Self> {
         const VALUES_MIN: usize = 4;
         let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
@@ -86,7 +85,7 @@ impl Difference {
         })
     }
 
-    /// Whether the difference is told from chance at this level, such as 0.01.
+    /// Returns whether the difference is significant at this level, such as 0.01.
     pub fn is_significant(&self, level: f64) -> bool {
         self.p_value < level
     }
@@ -106,8 +105,7 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The standard deviation of the Mann-Whitney count where there is no difference, with the
-/// correction for values that occur several times.
+/// Returns the standard deviation of U under the null hypothesis, corrected for ties.
 fn deviation(first: &[f64], second: &[f64]) -> f64 {
     let mut all = [first, second].concat();
     all.sort_by(f64::total_cmp);
@@ -120,11 +118,10 @@ fn deviation(first: &[f64], second: &[f64]) -> f64 {
     (float(first.len()) * float(second.len()) / 12.0 * spread).max(0.0).sqrt()
 }
 
-/// How probable the count of shifts above zero is, or one further from the middle: counted out over
-/// all orders of the ranks. None where values occur several times, or there are too many.
+/// Returns the exact two-sided p-value of U, or `None` if there are ties or too many pairs.
 ///
-/// The orders with so many shifts above zero are the coefficients of a Gaussian binomial, the
-/// product of `(1 - q^(n + i)) / (1 - q^i)` for `i` up to `m`.
+/// The number of orders for each U is a coefficient of a Gaussian binomial, the product of
+/// `(1 - q^(n + i)) / (1 - q^i)` for `i` up to `m`.
 fn exact_p_value(first: &[f64], second: &[f64], shifts: &[f64]) -> Option<f64> {
     let mut all = [first, second].concat();
     all.sort_by(f64::total_cmp);
@@ -149,19 +146,17 @@ fn exact_p_value(first: &[f64], second: &[f64], shifts: &[f64]) -> Option<f64> {
     Some((2.0 * tail / orders.iter().sum::<f64>()).min(1.0))
 }
 
-/// The same by the bell that the count comes close to with many values, corrected for those that
-/// occur several times.
+/// Returns the two-sided p-value by the normal approximation, corrected for ties.
 fn p_value(shifts: &[f64], deviation: f64) -> f64 {
     let above = shifts.iter().filter(|shift| **shift > 0.0).count();
     let equal = shifts.iter().filter(|shift| **shift == 0.0).count();
     let count = float(above) + float(equal) / 2.0;
-    // Counts are whole and the curve is not: half a step belongs to the middle.
+    // Continuity correction.
     let distance = ((count - float(shifts.len()) / 2.0).abs() - 0.5).max(0.0);
     if deviation > 0.0 { libm::erfc(distance / deviation / std::f64::consts::SQRT_2) } else { 1.0 }
 }
 
-/// The shifts between which the true one lies in 95 of a hundred cases. `count` is the size of both
-/// samples together.
+/// Returns the 95 % confidence interval of the shift. `count` is the size of both samples together.
 fn interval(shifts: &[f64], count: usize) -> (f64, f64) {
     let pairs = float(shifts.len());
     let deviation = (pairs * float(count + 1) / 12.0).sqrt();
@@ -181,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// Seconds of a run: around `level`, with a tail.
+    /// Returns latencies of seconds around `level`, with a tail.
     fn run(level: f64, seed: u64) -> Vec<f64> {
         let mut random = Random::seeded(seed);
         let mut draw = || {
@@ -193,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_a_tenth_is_found_through_hiccups() {
+    fn ten_percent_difference_is_significant_despite_outliers() {
         let difference = Difference::between(&run(100.0, 1), &run(110.0, 2)).unwrap();
         assert!(difference.is_significant(0.01), "{difference:?}");
         assert!((1.07..1.13).contains(&difference.ratio), "{difference:?}");
@@ -202,18 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_the_same_server_differ_about_as_often_as_the_level_says() {
-        let is_told =
+    fn same_server_false_positives_match_level() {
+        let compare =
             |seed| Difference::between(&run(100.0, seed), &run(100.0, seed + 10_000)).unwrap();
-        let alarms = (0..1_000).filter(|seed| is_told(*seed).is_significant(0.05)).count();
+        let alarms = (0..1_000).filter(|seed| compare(*seed).is_significant(0.05)).count();
         assert!((25..80).contains(&alarms), "{alarms} of 1000");
         let missed =
-            (0..1_000).map(is_told).filter(|it| it.ratio_low > 1.0 || it.ratio_high < 1.0).count();
+            (0..1_000).map(compare).filter(|it| it.ratio_low > 1.0 || it.ratio_high < 1.0).count();
         assert!(missed < 80, "{missed} of 1000 intervals miss the truth");
     }
 
     #[test]
-    fn the_order_of_the_two_turns_the_ratio_round() {
+    fn swapped_samples_invert_the_ratio() {
         let (one, other) = (run(100.0, 1), run(150.0, 2));
         let forth = Difference::between(&one, &other).unwrap();
         let back = Difference::between(&other, &one).unwrap();
@@ -222,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn few_values_are_judged_by_counting_out_their_orders() {
+    fn small_samples_use_exact_distribution() {
         let p_value =
             |first: &[f64], second: &[f64]| Difference::between(first, second).unwrap().p_value;
-        // Four below four: 2 of the 70 orders are so far apart.
+        // Four below four: 2 of the 70 orders are at least as extreme.
         let apart = p_value(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]);
         assert!((apart - 2.0 / 70.0).abs() < 1e-12, "{apart}");
-        // Five below five but for one exchange of neighbours: 2 of 252 each way.
+        // Five below five with two neighbours exchanged: 2 of 252 on each side.
         let five = [1.0, 2.0, 3.0, 4.0, 6.0];
         let nearly = p_value(&five, &[5.0, 7.0, 8.0, 9.0, 10.0]);
         assert!((nearly - 4.0 / 252.0).abs() < 1e-12, "{nearly}");
@@ -237,30 +232,30 @@ mod tests {
     }
 
     #[test]
-    fn few_values_cannot_say_much_however_they_lie() {
+    fn small_samples_bound_the_p_value() {
         assert!((p_value_min(4, 4) - 2.0 / 70.0).abs() < 1e-12);
         assert!((p_value_min(5, 4) - 2.0 / 126.0).abs() < 1e-12);
         assert!(p_value_min(200, 300) < 1e-9);
     }
 
     #[test]
-    fn several_questions_need_more_than_one_alone() {
-        let corrected = corrected(&[0.01, 0.04, 0.03, 0.005]);
+    fn holm_correction_raises_p_values() {
+        let corrected = holm_corrected(&[0.01, 0.04, 0.03, 0.005]);
         let expected = [0.03, 0.06, 0.06, 0.02];
         assert!(corrected.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-12));
-        assert_eq!(super::corrected(&[0.7, 0.9]), [1.0, 1.0]);
-        assert!(super::corrected(&[]).is_empty());
+        assert_eq!(holm_corrected(&[0.7, 0.9]), [1.0, 1.0]);
+        assert!(holm_corrected(&[]).is_empty());
     }
 
     #[test]
-    fn equal_values_are_no_difference() {
+    fn equal_values_are_not_different() {
         let difference = Difference::between(&[5.0; 10], &[5.0; 10]).unwrap();
         assert!((difference.ratio - 1.0).abs() < 1e-12);
         assert!((difference.p_value - 1.0).abs() < 1e-12);
     }
 
     #[test]
-    fn too_few_values_or_senseless_ones_say_nothing() {
+    fn too_few_or_invalid_values_are_not_compared() {
         let many = [1.0, 2.0, 3.0, 4.0];
         assert_eq!(Difference::between(&many[..3], &many), None);
         assert_eq!(Difference::between(&many, &[1.0, 2.0, 3.0, 0.0]), None);

@@ -1,4 +1,4 @@
-//! A sweep: the highest rate that a server bears, and how it does at parts of it.
+//! Sweeps: the highest sustained rate, and runs at fractions of it.
 //!
 //! ```text
 //!   search ──▶ highest rate ──▶ round 1: 25 % 50 % 75 % 90 %
@@ -6,161 +6,162 @@
 //!                               round 3: 25 % …              ──▶ medians with their ranges
 //! ```
 //!
-//! What it keeps true: every part is run as often as every other, and in turn, so that a machine
-//! that grows warm or gets a neighbour does not favour one of them; a median stands with the lowest
-//! and the highest of its runs.
+//! Invariants: every fraction has the same number of runs, in alternating order, so that drift of
+//! the machine favours none of them; every median is reported with its minimum and maximum.
 //!
-//! What it does not do: drive a server. Who sweeps hands in what does.
+//! The caller supplies the function that performs a run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Plan, SweepPlan};
-use crate::probe::Found;
-use crate::result::{Cost, Fault, Manifest, Percentiles, RunResult, Totals, Verdict};
-use crate::search::Answer;
+use crate::probe::SearchResult;
+use crate::result::{InvalidCause, Manifest, Percentiles, ProcessCost, RunResult, Totals, Verdict};
+use crate::search::SearchOutcome;
 
-/// What came of a sweep.
+/// The result of a sweep.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SweepResult {
-    /// What was to be done; the rates are in the search and the steps.
+    /// The plan; the rates are in `search` and `steps`.
     pub plan: Plan,
-    /// Where and with what it was done.
+    /// The environment of the sweep.
     pub manifest: Manifest,
-    /// The search for the highest rate, with all of its runs.
-    pub search: Found,
-    /// The parts of the highest rate, in the order of the plan; empty where no rate was found.
-    pub steps: Vec<Step>,
+    /// The search for the highest rate, with all its runs.
+    pub search: SearchResult,
+    /// The fractions of the highest rate, in the order of the plan; empty if no rate was found.
+    pub steps: Vec<SweepStep>,
 }
 
-/// One part of the highest rate.
+/// One fraction of the highest rate.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Step {
-    /// The part, from zero to one.
-    pub part: f64,
-    /// Requests a second that were due.
+pub struct SweepStep {
+    /// The fraction, from 0 to 1.
+    pub fraction: f64,
+    /// Intended requests a second.
     pub rate: f64,
-    /// Its runs, in the order of the rounds.
-    pub runs: Vec<StepRun>,
+    /// The runs at this fraction, in the order of the rounds.
+    pub runs: Vec<SweepRun>,
 }
 
-/// One run at a part: its result without what all runs of the sweep share, and without its seconds.
+/// One run at a fraction: a [`RunResult`] without the parts shared by all runs and without seconds.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct StepRun {
-    /// Whether it counts, and whether it passed.
+pub struct SweepRun {
+    /// Whether the run is valid and kept its thresholds.
     pub verdict: Verdict,
-    /// Counts of requests and connections.
+    /// Totals of requests and connections.
     pub totals: Totals,
-    /// From the intended send to the whole answer.
+    /// Response time: from the intended send time to the complete response.
     pub response: Percentiles,
-    /// From the real send to the whole answer.
+    /// Service time: from the actual send time to the complete response.
     pub service: Percentiles,
-    /// How late the generator was.
+    /// Lag of the load generator.
     pub lag: Percentiles,
-    /// What the generator cost.
-    pub generator: Cost,
-    /// What the server cost, where its process was watched.
-    pub server: Option<Cost>,
+    /// CPU and memory of the load generator.
+    pub generator: ProcessCost,
+    /// CPU and memory of the server, if its process was watched.
+    pub server: Option<ProcessCost>,
 }
 
-/// One figure over the runs of a part.
+/// Median and range of a figure over the runs at a fraction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct MedianRange {
     /// The median.
     pub median: f64,
-    /// The lowest.
+    /// The minimum.
     pub low: f64,
-    /// The highest.
+    /// The maximum.
     pub high: f64,
 }
 
-/// A figure of a run that is shown for each part.
+/// A figure of a run that is reported for each fraction.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Its name, with the unit.
+    /// Name and unit.
     pub name: &'static str,
-    /// Its value; none where it was not measured.
-    pub of: fn(&StepRun) -> Option<f64>,
+    /// Returns the value, or `None` if it was not measured.
+    pub of: fn(&SweepRun) -> Option<f64>,
 }
 
-/// The figures of a part, in the order of the tables.
+/// The figures of a fraction, in the order of the tables.
 pub const FIGURES: [Figure; 10] = [
-    Figure { name: "answers/s", of: |run| Some(run.totals.rate) },
+    Figure { name: "responses/s", of: |run| Some(run.totals.rate) },
     Figure { name: "p50 us", of: |run| Some(run.response()?.p50_us) },
     Figure { name: "p99 us", of: |run| Some(run.response()?.p99_us) },
     Figure { name: "p99.9 us", of: |run| Some(run.response()?.p999_us) },
     Figure { name: "max us", of: |run| Some(run.response()?.max_us) },
-    Figure { name: "server CPU us", of: |run| Some(run.server?.cpu_us_per_answer) },
-    Figure { name: "load CPU us", of: |run| Some(run.generator.cpu_us_per_answer) },
+    Figure { name: "server CPU us", of: |run| Some(run.server?.cpu_us_per_response) },
+    Figure { name: "load CPU us", of: |run| Some(run.generator.cpu_us_per_response) },
     Figure { name: "lag p99 us", of: |run| Some(run.lag.p99_us) },
-    Figure { name: "stolen %", of: |run| Some(run.totals.stolen_ratio? * 100.0) },
+    Figure { name: "steal %", of: |run| Some(run.totals.steal_ratio? * 100.0) },
     Figure { name: "RSS MiB", of: |run| resident_mebibytes(run.server?) },
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn resident_mebibytes(cost: Cost) -> Option<f64> {
+fn resident_mebibytes(cost: ProcessCost) -> Option<f64> {
     let bytes = cost.resident_bytes_max;
     (bytes > 0).then(|| bytes as f64 / f64::from(1 << 20))
 }
 
-impl From<RunResult> for StepRun {
+impl From<RunResult> for SweepRun {
     fn from(result: RunResult) -> Self {
         let RunResult { verdict, totals, response, service, lag, generator, server, .. } = result;
         Self { verdict, totals, response, service, lag, generator, server }
     }
 }
 
-impl StepRun {
-    /// The response times; none without an answer.
+impl SweepRun {
+    /// Returns the response times, or `None` without a response.
     pub fn response(&self) -> Option<&Percentiles> {
         (self.response.count > 0).then_some(&self.response)
     }
 }
 
 impl SweepResult {
-    /// Whether a rate was found and confirmed, and every part passed in more than half of its runs.
+    /// Returns whether a rate was found and confirmed, and more than half of the runs at every
+    /// fraction passed.
     pub fn has_passed(&self) -> bool {
-        let is_found = matches!(self.search.answer, Answer::Found { .. });
-        is_found && self.steps.iter().all(Step::has_passed)
+        let is_found = matches!(self.search.answer, SearchOutcome::Found { .. });
+        is_found && self.steps.iter().all(SweepStep::has_passed)
     }
 
-    /// Whether it did not pass for what the generator did: nobody knows how it would have gone.
-    pub fn is_spoiled(&self) -> bool {
-        if self.search.answer == Answer::TooSlow {
-            return self.search.limit().is_some_and(|probe| !probe.trial.is_valid);
+    /// Returns whether the sweep failed because of the load generator.
+    pub fn is_invalid(&self) -> bool {
+        if self.search.answer == SearchOutcome::TooSlow {
+            return self.search.limiting_probe().is_some_and(|probe| !probe.trial.is_valid);
         }
-        let is_spoiled = |run: &StepRun| run.verdict.fault() == Some(Fault::Generator);
+        let is_spoiled =
+            |run: &SweepRun| run.verdict.invalid_cause() == Some(InvalidCause::Generator);
         let mut failed = self.steps.iter().filter(|step| !step.has_passed());
         failed.any(|step| step.runs.iter().any(is_spoiled))
     }
 }
 
-impl Step {
-    /// A figure over all runs; none where not every run has it.
-    pub fn spread(&self, of: fn(&StepRun) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.runs.iter().map(of).collect::<Option<Vec<f64>>>()?)
+impl SweepStep {
+    /// Returns a figure over all runs, or `None` if a run lacks it.
+    pub fn spread(&self, of: fn(&SweepRun) -> Option<f64>) -> Option<MedianRange> {
+        MedianRange::of(self.runs.iter().map(of).collect::<Option<Vec<f64>>>()?)
     }
 
-    /// How many of the runs count and kept every threshold.
+    /// Returns the number of valid runs that kept all thresholds.
     pub fn passes(&self) -> usize {
         self.runs.iter().filter(|run| run.verdict.has_passed()).count()
     }
 
-    /// Whether more than half of its runs passed.
+    /// Returns whether more than half of the runs passed.
     pub fn has_passed(&self) -> bool {
         self.passes() * 2 > self.runs.len()
     }
 
-    /// Why runs of it did not pass, each reason with the run that has it, counted from one.
-    pub fn against(&self) -> impl Iterator<Item = (usize, &str)> {
+    /// Returns the reasons why runs did not pass, each with the number of the run, from one.
+    pub fn failure_reasons(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(&self.runs).flat_map(|(number, run)| {
-            let Verdict { invalid, beyond, missed } = &run.verdict;
+            let Verdict { invalid, saturated: beyond, missed_thresholds: missed } = &run.verdict;
             [invalid, beyond, missed].into_iter().flatten().map(move |why| (number, why.as_str()))
         })
     }
 }
 
-impl Spread {
-    /// Of these values; none where there are none.
+impl MedianRange {
+    /// Returns the median and range, or `None` without values.
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
@@ -174,33 +175,32 @@ impl Spread {
     }
 }
 
-/// The runs of a sweep one after the other: which round, counted from zero, and which part.
-pub fn order(parts: usize, rounds: u32) -> impl Iterator<Item = (u32, usize)> {
+/// Returns the order of the runs: the round, from zero, and the index of the fraction.
+pub fn run_order(parts: usize, rounds: u32) -> impl Iterator<Item = (u32, usize)> {
     (0..rounds).flat_map(move |round| {
         let is_forth = round.is_multiple_of(2);
         (0..parts).map(move |place| (round, if is_forth { place } else { parts - 1 - place }))
     })
 }
 
-/// Runs at the parts of `rate` with what `run` does at the rates it is handed, in requests a
-/// second;
-/// `tell` hears of each run when it is over: the round, counted from one, the part, and the result.
+/// Runs the fractions of `rate`. `run` performs a run at a rate in requests a second; `report` is
+/// called after each run with the round, from one, the fraction and the result.
 ///
 /// # Errors
 ///
-/// The first that `run` has.
-pub fn steps<E>(
+/// The first error of `run`.
+pub fn run_steps<E>(
     plan: &SweepPlan,
     rate: f64,
     mut run: impl FnMut(f64) -> Result<RunResult, E>,
-    mut tell: impl FnMut(u32, f64, &RunResult),
-) -> Result<Vec<Step>, E> {
-    let empty = |part: &f64| Step { part: *part, rate: rate * part, runs: Vec::new() };
-    let mut steps: Vec<Step> = plan.parts.iter().map(empty).collect();
-    for (round, place) in order(steps.len(), plan.rounds) {
+    mut report: impl FnMut(u32, f64, &RunResult),
+) -> Result<Vec<SweepStep>, E> {
+    let empty = |part: &f64| SweepStep { fraction: *part, rate: rate * part, runs: Vec::new() };
+    let mut steps: Vec<SweepStep> = plan.fractions.iter().map(empty).collect();
+    for (round, place) in run_order(steps.len(), plan.rounds) {
         let step = &mut steps[place];
         let result = run(step.rate)?;
-        tell(round + 1, step.part, &result);
+        report(round + 1, step.fraction, &result);
         step.runs.push(result.into());
     }
     Ok(steps)
@@ -211,27 +211,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_other_round_goes_backwards() {
-        let order: Vec<_> = order(3, 3).collect();
+    fn every_other_round_runs_in_reverse_order() {
+        let order: Vec<_> = run_order(3, 3).collect();
         let expected = [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0), (2, 0), (2, 1), (2, 2)];
         assert_eq!(order, expected);
     }
 
     #[test]
-    fn a_median_stands_between_the_lowest_and_the_highest() {
-        let spread = Spread::of(vec![5.0, 1.0, 2.0]).unwrap();
-        assert_eq!(spread, Spread { median: 2.0, low: 1.0, high: 5.0 });
+    fn median_is_reported_with_its_range() {
+        let spread = MedianRange::of(vec![5.0, 1.0, 2.0]).unwrap();
+        assert_eq!(spread, MedianRange { median: 2.0, low: 1.0, high: 5.0 });
         assert_eq!(
-            Spread::of(vec![4.0, 1.0]).unwrap(),
-            Spread { median: 2.5, low: 1.0, high: 4.0 }
+            MedianRange::of(vec![4.0, 1.0]).unwrap(),
+            MedianRange { median: 2.5, low: 1.0, high: 4.0 }
         );
-        assert_eq!(Spread::of(Vec::new()), None);
+        assert_eq!(MedianRange::of(Vec::new()), None);
     }
 
     #[test]
-    fn a_run_that_fails_ends_the_sweep() {
+    fn failed_run_ends_the_sweep() {
         let mut rates = Vec::new();
-        let ended = steps(
+        let ended = run_steps(
             &SweepPlan::default(),
             1_000.0,
             |rate| {
@@ -244,22 +244,22 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_a_run_lacks_is_not_shown() {
-        let run = StepRun {
+    fn figure_missing_in_a_run_is_omitted() {
+        let run = SweepRun {
             verdict: Verdict::default(),
             totals: Totals { rate: 10.0, ..Totals::default() },
             response: Percentiles::default(),
             service: Percentiles::default(),
             lag: Percentiles::default(),
-            generator: Cost::default(),
+            generator: ProcessCost::default(),
             server: None,
         };
         let mut late = run.clone();
-        late.verdict.missed.push("p99 9 us".into());
-        let step = Step { part: 0.5, rate: 10.0, runs: vec![run.clone(), late, run] };
+        late.verdict.missed_thresholds.push("p99 9 us".into());
+        let step = SweepStep { fraction: 0.5, rate: 10.0, runs: vec![run.clone(), late, run] };
         let shown: Vec<_> = FIGURES.iter().map(|figure| step.spread(figure.of)).collect();
         assert!(shown[0].is_some() && shown[2].is_none() && shown[5].is_none());
         assert!(step.has_passed() && step.passes() == 2);
-        assert_eq!(step.against().collect::<Vec<_>>(), [(2, "p99 9 us")]);
+        assert_eq!(step.failure_reasons().collect::<Vec<_>>(), [(2, "p99 9 us")]);
     }
 }

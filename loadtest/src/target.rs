@@ -1,6 +1,6 @@
-//! Which server a run is aimed at, and how it is spoken to.
+//! The server under test: its address or command, and the transport to it.
 //!
-//! | written | carried by | encrypted | port | path |
+//! | target | transport | TLS | default port | default path |
 //! | --- | --- | --- | --- | --- |
 //! | `tcp://HOST:PORT` | lines | no | | |
 //! | `tls://HOST:PORT` | lines | yes | | |
@@ -16,21 +16,21 @@ use std::str::FromStr;
 
 use http::Uri;
 
-/// What carries the messages.
+/// Transport of MCP messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Transport {
-    /// Lines of JSON over a connection.
+    /// Newline-delimited JSON over TCP.
     Tcp,
-    /// Posts over connections that are kept.
+    /// Streamable HTTP over persistent connections.
     Http,
-    /// Text frames over connections.
+    /// WebSocket text frames.
     WebSocket,
-    /// Lines of JSON over the standard streams of a program that is started for it.
+    /// Newline-delimited JSON over standard input and output of a child process.
     Stdio,
 }
 
 impl Transport {
-    /// The word for it in tables and files.
+    /// Returns the name used in reports and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -41,27 +41,27 @@ impl Transport {
     }
 }
 
-/// How requests say which protocol they speak.
+/// MCP protocol era, which decides whether a connection begins with `initialize`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
-    /// Each request says everything in its `_meta` (2026-07-28).
+    /// Each request carries its protocol version and capabilities in `_meta` (2026-07-28).
     #[default]
     Modern,
-    /// A session is opened first (2025-11-25).
+    /// A session begins with `initialize` (2025-11-25).
     Legacy,
 }
 
 impl Era {
-    /// The revision that is spoken.
-    pub const fn revision(self) -> &'static str {
+    /// Returns the MCP protocol version.
+    pub const fn protocol_version(self) -> &'static str {
         match self {
             Self::Modern => "2026-07-28",
             Self::Legacy => "2025-11-25",
         }
     }
 
-    /// The word for it in tables and files.
+    /// Returns the name used in reports and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Modern => "modern",
@@ -70,49 +70,48 @@ impl Era {
     }
 }
 
-/// A server.
+/// The server under test.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Target {
-    /// One that listens.
+    /// A listening server.
     Address {
-        /// What carries the messages.
+        /// Transport of MCP messages.
         transport: Transport,
-        /// Whether TLS lies between the two.
+        /// Whether the connection uses TLS.
         is_encrypted: bool,
-        /// Its name as it was written, with the port: what `Host` says.
+        /// Host as written, with the port; sent as `Host`.
         authority: String,
-        /// The path of the endpoint, with its query.
+        /// Path of the endpoint, with its query.
         path: String,
     },
-    /// A program, with its arguments: words as a shell reads them, quotes included, but nothing is
-    /// expanded.
+    /// A program and its arguments, split like a shell does (quotes included) without expansion.
     Command(Vec<String>),
 }
 
-/// Why a text names no server.
+/// Error of a target that cannot be parsed or resolved.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Untargeted {
-    /// No transport is called that.
+pub enum TargetError {
+    /// Unknown or missing scheme.
     #[error(
-        "'{0}' names no transport: write tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
-         ws://HOST[:PORT]/PATH, the same with TLS as tls://, https:// and wss://, or stdio:COMMAND"
+        "target '{0}' has an unknown scheme: use tcp://HOST:PORT, http://HOST[:PORT]/PATH, \
+         ws://HOST[:PORT]/PATH, with TLS tls://, https:// or wss://, or stdio:COMMAND"
     )]
     Scheme(String),
-    /// A name and a password stand before the host. They would be in every result.
+    /// User name and password in the address. They would appear in every result.
     #[error(
-        "an address holds no name and password: write --header 'Authorization: …' or --bearer-file"
+        "the target contains credentials: use --header 'Authorization: …' or --bearer-file instead"
     )]
     Credentials,
-    /// The address does not read as one.
-    #[error("'{0}' is no address: {1}")]
+    /// Invalid address.
+    #[error("invalid target address '{0}': {1}")]
     Address(String, String),
-    /// The command does not read as one.
-    #[error("'{0}' is no command: {1}")]
+    /// Invalid command.
+    #[error("invalid command in target '{0}': {1}")]
     Command(String, String),
 }
 
 impl Target {
-    /// What carries the messages.
+    /// Returns the transport of MCP messages.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Address { transport, .. } => *transport,
@@ -120,47 +119,51 @@ impl Target {
         }
     }
 
-    /// Whether TLS lies between it and the load.
+    /// Returns whether the connection uses TLS.
     pub const fn is_encrypted(&self) -> bool {
         matches!(self, Self::Address { is_encrypted: true, .. })
     }
 
-    /// Its name or address without the port and without brackets: what a certificate is to be for.
+    /// Returns the host without port and brackets: the expected name in the server certificate.
     pub fn host(&self) -> Option<&str> {
         let Self::Address { authority, .. } = self else { return None };
         let (host, _) = authority.rsplit_once(':')?;
         Some(host.trim_start_matches('[').trim_end_matches(']'))
     }
 
-    /// The addresses that its name has.
+    /// Resolves the host to its addresses.
     ///
     /// # Errors
     ///
-    /// What the resolver says, with the name.
-    pub fn resolve(&self) -> Result<Vec<SocketAddr>, Untargeted> {
+    /// Returns [`TargetError::Address`] if the resolver fails or finds no address.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, TargetError> {
         let Self::Address { authority, .. } = self else { return Ok(Vec::new()) };
-        let wrong = |why: String| Untargeted::Address(authority.clone(), why);
+        let wrong = |why: String| TargetError::Address(authority.clone(), why);
         let found = authority.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
         let addresses: Vec<SocketAddr> = found.collect();
-        if addresses.is_empty() { Err(wrong("it has no address".into())) } else { Ok(addresses) }
+        if addresses.is_empty() {
+            Err(wrong("the host has no address".into()))
+        } else {
+            Ok(addresses)
+        }
     }
 }
 
 impl FromStr for Target {
-    type Err = Untargeted;
+    type Err = TargetError;
 
-    fn from_str(text: &str) -> Result<Self, Untargeted> {
+    fn from_str(text: &str) -> Result<Self, TargetError> {
         if let Some(command) = text.strip_prefix("stdio:") {
-            let wrong = |why: &str| Untargeted::Command(text.into(), why.into());
-            let words = shlex::split(command).ok_or_else(|| wrong("a quote does not end"))?;
+            let wrong = |why: &str| TargetError::Command(text.into(), why.into());
+            let words = shlex::split(command).ok_or_else(|| wrong("unterminated quote"))?;
             let is_named = words.first().is_some_and(|word| !word.is_empty());
             return if is_named {
                 Ok(Self::Command(words))
             } else {
-                Err(wrong("there is no program; write stdio:PROGRAM ARGUMENT…"))
+                Err(wrong("no program given; use stdio:PROGRAM ARGUMENT…"))
             };
         }
-        let wrong = |why: &str| Untargeted::Address(text.into(), why.into());
+        let wrong = |why: &str| TargetError::Address(text.into(), why.into());
         let uri: Uri = text.parse().map_err(|error| wrong(&format!("{error}")))?;
         let (transport, is_encrypted, port) = match uri.scheme_str() {
             Some("tcp") => (Transport::Tcp, false, None),
@@ -169,13 +172,13 @@ impl FromStr for Target {
             Some("https") => (Transport::Http, true, Some(443)),
             Some("ws") => (Transport::WebSocket, false, Some(80)),
             Some("wss") => (Transport::WebSocket, true, Some(443)),
-            _ => return Err(Untargeted::Scheme(text.into())),
+            _ => return Err(TargetError::Scheme(text.into())),
         };
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(Untargeted::Credentials);
+            return Err(TargetError::Credentials);
         }
-        let host = uri.host().ok_or_else(|| wrong("there is no host"))?;
-        let port = uri.port_u16().or(port).ok_or_else(|| wrong("there is no port"))?;
+        let host = uri.host().ok_or_else(|| wrong("no host given"))?;
+        let port = uri.port_u16().or(port).ok_or_else(|| wrong("no port given"))?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = match (transport, path) {
             (Transport::Http, "/") => "/mcp",
@@ -202,8 +205,7 @@ impl fmt::Display for Target {
                 write!(formatter, "{scheme}://{authority}{path}")
             }
             Self::Command(words) => {
-                // A word with a zero byte, which no program can be given, is the only one that
-                // cannot be quoted.
+                // Only a word with a NUL byte, which no program can receive, cannot be quoted.
                 let shown = shlex::try_join(words.iter().map(String::as_str));
                 write!(formatter, "stdio:{}", shown.unwrap_or_else(|_| words.join(" ")))
             }
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_transport_is_named_by_its_scheme_and_has_its_path() {
+    fn target_scheme_selects_transport_and_path() {
         assert_eq!(shown("tcp://127.0.0.1:8888"), "tcp://127.0.0.1:8888");
         assert_eq!(shown("http://localhost:8080"), "http://localhost:8080/mcp");
         assert_eq!(shown("http://example.org/api?x=1"), "http://example.org:80/api?x=1");
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_command_are_those_that_a_shell_reads() {
+    fn stdio_target_splits_words_like_shell() {
         let text = r#"stdio:sh -c 'echo "two words"' "a \"b\"" c\ d $HOME"#;
         let target: Target = text.parse().unwrap();
         let words = ["sh", "-c", "echo \"two words\"", "a \"b\"", "c d", "$HOME"];
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_with_tls_has_schemes_and_ports_of_its_own() {
+    fn tls_schemes_have_own_default_ports() {
         assert_eq!(shown("tls://127.0.0.1:8888"), "tls://127.0.0.1:8888");
         assert_eq!(shown("https://example.org"), "https://example.org:443/mcp");
         assert_eq!(shown("wss://[::1]"), "wss://[::1]:443/mcp/ws");
@@ -249,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_server_says_what_to_write() {
+    fn invalid_target_error_names_the_fix() {
         assert!(shown("127.0.0.1:8888").contains("tcp://HOST:PORT"));
-        assert!(shown("ftp://x:1").contains("names no transport"));
+        assert!(shown("ftp://x:1").contains("unknown scheme"));
         assert!(shown("tcp://127.0.0.1").contains("no port"));
         assert!(shown("stdio:  ").contains("no program"));
         assert!(shown("stdio:'' x").contains("no program"));
-        assert!(shown("stdio:sh -c 'exit").contains("a quote does not end"));
+        assert!(shown("stdio:sh -c 'exit").contains("unterminated quote"));
         assert!(shown("tls://127.0.0.1").contains("no port"));
         let named = shown("https://me:s3cr3t@example.org");
         assert!(named.contains("--header") && !named.contains("s3cr3t"), "{named}");

@@ -1,45 +1,45 @@
-//! Three count the same: the server what it was asked, this tool and wrk what they asked it.
+//! Tests that the request counts of the server, of `corelane-load` and of wrk agree.
 //!
-//! What does not depend on speed has to agree to the last one. How fast both find the same server
-//! is a matter of a quiet machine: `benches/agreement.rs` measures it.
+//! Counts have to be equal. Measured rates are compared in `benches/agreement.rs`, on a quiet
+//! machine.
 
-#![expect(clippy::unwrap_used, reason = "what a test sets up for itself has to be there")]
+#![expect(clippy::unwrap_used, reason = "test setup")]
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use corelane::observe::Counters;
-use corelane::protocol::message::ServerInfo;
+use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Running, Server};
 use corelane::service::demo;
+use corelane::telemetry::Counters;
 use corelane_load::generator;
-use corelane_load::plan::{PhasePlan, Plan, Span};
+use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 
-use self::wrk::{Order, Told};
+use self::wrk::{WrkCounts, WrkSettings};
 
-#[expect(dead_code, reason = "the bench wants to know how long it took")]
+#[expect(dead_code, reason = "used by the bench")]
 #[path = "support/wrk.rs"]
 mod wrk;
 
-/// Answers after which wrk stops: far fewer than it gets in its time.
+/// Responses after which wrk stops: far fewer than it gets in its time.
 const ANSWERS: u64 = 200;
-/// How long wrk takes, whatever it has to do.
+/// Run time of wrk, which is independent of the work.
 const SECONDS: u64 = 2;
 
-/// A server that says at its end what it has counted.
-struct Counted {
+/// A server that returns its counters at the end.
+struct CountingServer {
     running: Running,
     address: SocketAddr,
 }
 
-impl Counted {
+impl CountingServer {
     fn new() -> Self {
         let mut options = Options::default();
         options.http.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.tcp.address = None;
         options.engine.shards = Some(1);
-        let catalog = demo::catalog(ServerInfo::new("counted", "1")).unwrap();
+        let catalog = demo::catalog(Implementation::new("counted", "1")).unwrap();
         let running = Server::new(catalog).options(options).start().unwrap();
         let address = running.addresses()[0].1;
         Self { running, address }
@@ -51,69 +51,72 @@ impl Counted {
     }
 }
 
-/// A file of this test alone.
+/// Returns the path of a file of this test.
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
+#[ignore = "needs wrk: ./test.sh installs it and runs the test"]
 #[test]
-fn every_request_of_wrk_is_counted_by_the_server_to_the_byte() {
-    let server = Counted::new();
+fn server_counts_every_wrk_request_and_byte() {
+    let server = CountingServer::new();
     let request = wrk::request(server.address, None);
-    let order = Order { connections: 1, seconds: SECONDS, answers: Some(ANSWERS) };
-    let told = wrk::run(server.address, &request, &script("one.lua"), order).unwrap();
+    let order = WrkSettings { connections: 1, seconds: SECONDS, responses: Some(ANSWERS) };
+    let counts = wrk::run(server.address, &request, &script("one.lua"), order).unwrap();
     let counters = server.end();
-    let Told { answers, right, errors, .. } = told;
+    let WrkCounts { responses: answers, correct: right, errors, .. } = counts;
     assert_eq!((answers, right, errors), (ANSWERS, ANSWERS, 0));
     assert_eq!(counters.requests.tools_call, ANSWERS);
     assert_eq!(counters.traffic.bytes_in, ANSWERS * request.len() as u64);
 }
 
+#[ignore = "needs wrk: ./test.sh installs it and runs the test"]
 #[test]
-fn every_request_of_ours_is_counted_by_the_server_to_the_byte() {
-    let server = Counted::new();
+fn server_counts_every_request_and_byte() {
+    let server = CountingServer::new();
     let request = wrk::request(server.address, None);
     let plan = Plan {
         connections: 8,
         depth: 4,
-        warm_up: Span::seconds(0),
-        phases: vec![PhasePlan::constant(2_000.0, Span::seconds(1))],
+        warm_up: HumanDuration::from_secs(0),
+        phases: vec![PhasePlan::constant(2_000.0, HumanDuration::from_secs(1))],
         ..Plan::new(format!("http://{}", server.address))
     };
-    let finding = generator::run(&plan.job().unwrap(), (2, &[]), None, |_, _| {}).unwrap();
+    let finding = generator::run(&plan.run_config().unwrap(), (2, &[]), None, |_, _| {}).unwrap();
     let counters = server.end();
     let total = &finding.total;
     assert_eq!((total.due, total.sent, total.outcomes.answered), (2_000, 2_000, 2_000));
-    assert_eq!((total.outcomes.failures(), total.outcomes.unasked), (0, 0));
+    assert_eq!((total.outcomes.failures(), total.outcomes.unsolicited), (0, 0));
     assert_eq!(counters.requests.tools_call, 2_000);
     assert_eq!(counters.traffic.bytes_in, 2_000 * request.len() as u64);
     assert_eq!(counters.connections.accepted, 8);
 }
 
+#[ignore = "needs wrk: ./test.sh installs it and runs the test"]
 #[test]
-fn closed_loops_of_many_connections_are_counted_alike() {
+fn closed_loop_counts_agree_with_wrk() {
     let connections: u16 = 64;
-    let server = Counted::new();
+    let server = CountingServer::new();
     let plan = Plan {
         connections: connections.into(),
         closed: true,
-        warm_up: Span::seconds(0),
-        phases: vec![PhasePlan::constant(1.0, Span::from(Duration::from_millis(500)))],
+        warm_up: HumanDuration::from_secs(0),
+        phases: vec![PhasePlan::constant(1.0, HumanDuration::from(Duration::from_millis(500)))],
         ..Plan::new(format!("http://{}", server.address))
     };
-    let finding = generator::run(&plan.job().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
     let outcomes = finding.total.outcomes;
-    // Ours waits for what is in flight when its time is over.
+    // corelane-load awaits requests in flight at the end.
     assert_eq!(server.end().requests.tools_call, outcomes.answered);
     assert_eq!((finding.total.sent, outcomes.failures()), (outcomes.answered, 0));
 
-    let server = Counted::new();
+    let server = CountingServer::new();
     let request = wrk::request(server.address, None);
-    let order = Order { connections: connections.into(), seconds: 1, answers: None };
-    let told = wrk::run(server.address, &request, &script("many.lua"), order).unwrap();
+    let order = WrkSettings { connections: connections.into(), seconds: 1, responses: None };
+    let counts = wrk::run(server.address, &request, &script("many.lua"), order).unwrap();
     let counted = server.end().requests.tools_call;
-    // wrk does not: one request a connection may have been asked and not been heard of.
-    assert!(told.answers > 0 && told.errors == 0, "{told:?}");
-    let possible = told.answers..=told.answers + u64::from(connections);
-    assert!(possible.contains(&counted), "{counted}: {told:?}");
+    // wrk does not: up to one request on each connection may be unanswered.
+    assert!(counts.responses > 0 && counts.errors == 0, "{counts:?}");
+    let possible = counts.responses..=counts.responses + u64::from(connections);
+    assert!(possible.contains(&counted), "{counted}: {counts:?}");
 }

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
-# Installs the load generator that tests/agreement.rs holds ours against: Debian's wrk, where it is
-# not there yet.
+# Installs wrk, which tests/agreement.rs compares corelane-load with, from Debian's packages.
 #
-# Any wrk of version 4 that is called `wrk` will do; elsewhere than on Debian, and without the
-# rights to install packages, it says what is missing and leaves the rest to you.
+# Any wrk 4 in the PATH will do. Without apt-get or root privileges the script only prints an error.
 
 set -euo pipefail
 
@@ -11,7 +9,7 @@ if command -v wrk >/dev/null; then
   exit 0
 fi
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "loadtest/tests/agreement needs wrk: install it so that \`wrk\` starts it" >&2
+  echo "loadtest/tests/agreement needs wrk: install wrk 4 in the PATH" >&2
   exit 1
 fi
 apt-get update --quiet

@@ -1,44 +1,46 @@
-//! What listening costs the generator: nothing new for a notification, and little for a stream.
+//! Tests of memory: a notification allocates nothing, and a stream holds little.
 
-#![expect(clippy::unwrap_used, reason = "what a test sets up for itself has to be there")]
+#![expect(clippy::unwrap_used, reason = "test setup")]
 
-#[path = "../../tests/alloc/counting.rs"]
-mod counting;
+#[path = "../../tests/alloc/alloc_counter.rs"]
+mod alloc_counter;
 
-use corelane_load::dialogue::{Hearing, Listening, Speech, Subject, Subscription};
+use corelane_load::mcp::{
+    RequestSettings, Subscriber, SubscriberEvent, Subscription, SubscriptionFilter,
+};
 use corelane_load::target::{Era, Transport};
 use corelane_load::wire::Reader;
 use corelane_load::wire::lines::LineReader;
 
-/// Notifications between two looks at the counter.
+/// Notifications between two readings of the allocation counter.
 const NOTIFICATIONS: usize = 1_000;
-/// What one connection that listens may hold beside its lane, in bytes.
+/// Limit of the memory of a listening connection, without its generic connection state, in bytes.
 const HELD_BYTES_MAX: usize = 640;
 
-/// The first stream of a connection.
+/// Subscription id of the first stream of a connection.
 const ID: u64 = 1_000_000_000;
 
 fn subscription(transport: Transport) -> Subscription {
-    let speech = Speech {
+    let speech = RequestSettings {
         transport,
         era: Era::Modern,
         authority: "localhost:1".into(),
         path: "/mcp".into(),
         fields: Vec::new(),
     };
-    Subscription::new(&speech, Subject::Tools, 1)
+    Subscription::new(&speech, SubscriptionFilter::Tools, 1)
 }
 
-fn listening(transport: Transport, subscription: &Subscription) -> Listening {
+fn listening(transport: Transport, subscription: &Subscription) -> Subscriber {
     let reader = match transport {
         Transport::Http => Reader::Responses(Box::default()),
         Transport::WebSocket => Reader::Frames(Box::default()),
         Transport::Tcp | Transport::Stdio => Reader::Lines(LineReader::default()),
     };
-    Listening::new(subscription, (reader, Vec::new(), None), &mut Vec::new())
+    Subscriber::new(subscription, (reader, Vec::new(), None), &mut Vec::new())
 }
 
-/// A notification as a server sends it.
+/// Returns a notification framed for the transport.
 fn framed(transport: Transport, method: &str, rest: &str) -> Vec<u8> {
     let text = format!(
         "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{method}\",\"params\":{{\"_meta\":\
@@ -57,7 +59,7 @@ fn framed(transport: Transport, method: &str, rest: &str) -> Vec<u8> {
     }
 }
 
-/// What a server says until a stream is open.
+/// Returns the bytes that open a stream.
 fn opening(transport: Transport) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
         Transfer-Encoding: chunked\r\n\r\n";
@@ -70,44 +72,46 @@ fn opening(transport: Transport) -> Vec<u8> {
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Http, Transport::WebSocket];
 
 #[test]
-fn hearing_of_a_change_allocates_nothing() {
+fn notification_allocates_nothing() {
     for transport in TRANSPORTS {
         for pieces in [1, 3] {
             let mut subscription = subscription(transport);
             let mut listening = listening(transport, &subscription);
             let (opening, change) =
                 (opening(transport), framed(transport, "tools/list_changed", ""));
-            let mut told = 0;
-            let mut hear = |bytes: &[u8]| {
+            let mut received = 0;
+            let mut receive = |bytes: &[u8]| {
                 for piece in bytes.chunks(bytes.len().div_ceil(pieces)) {
-                    let count = |hearing| told += usize::from(hearing == Hearing::Told(0));
-                    listening.hear(&mut subscription, piece, count).unwrap();
+                    let count =
+                        |event| received += usize::from(event == SubscriberEvent::Notified(0));
+                    listening.receive(&mut subscription, piece, count).unwrap();
                 }
             };
-            hear(&opening);
-            // Buffers grow to the size of what comes.
-            (0..2).for_each(|_| hear(&change));
-            let allocations =
-                counting::allocations(|| (0..NOTIFICATIONS).for_each(|_| hear(&change)));
+            receive(&opening);
+            // Buffers grow to the size of the messages first.
+            (0..2).for_each(|_| receive(&change));
+            let allocations = alloc_counter::count_allocations(|| {
+                (0..NOTIFICATIONS).for_each(|_| receive(&change))
+            });
             assert_eq!(allocations, 0, "{transport:?} in {pieces} pieces");
-            assert_eq!(told, NOTIFICATIONS + 2, "{transport:?} in {pieces} pieces");
+            assert_eq!(received, NOTIFICATIONS + 2, "{transport:?} in {pieces} pieces");
         }
     }
 }
 
 #[test]
-fn a_stream_that_listens_holds_little() {
+fn listening_stream_memory_is_bounded() {
     for transport in TRANSPORTS {
         let mut subscription = subscription(transport);
         let (opening, change) = (opening(transport), framed(transport, "tools/list_changed", ""));
-        // What is learned once for all streams is none of it.
+        // Memory shared by all streams is excluded.
         for count in [1, 100] {
-            let (held, bytes) = counting::peak_bytes(|| {
+            let (held, bytes) = alloc_counter::peak_bytes(|| {
                 let mut held = Vec::with_capacity(count);
                 for _ in 0..count {
                     let mut one = Box::new(listening(transport, &subscription));
                     for bytes in [&opening, &change] {
-                        one.hear(&mut subscription, bytes, |_| {}).unwrap();
+                        one.receive(&mut subscription, bytes, |_| {}).unwrap();
                     }
                     held.push(one);
                 }

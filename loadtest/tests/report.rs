@@ -1,8 +1,8 @@
-//! What a run leaves behind: rows, histograms, a page; and the same made of a kept result.
+//! Tests of the output files of a run: CSV, histogram log, HTML; and of `corelane-load report`.
 //!
-//! Runs are closed loops: nothing of what is asserted depends on how busy the machine is.
+//! Runs are closed loops, so that the assertions do not depend on the load of the machine.
 
-#![expect(clippy::unwrap_used, reason = "what a test sets up for itself has to be there")]
+#![expect(clippy::unwrap_used, reason = "test setup")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,12 +15,12 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
-use self::stage::Stage;
+use self::test_server::TestServer;
 
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/test_server.rs"]
+mod test_server;
 
-/// A file of these tests.
+/// Returns the path of a file of these tests.
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -29,22 +29,22 @@ fn load(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_corelane-load")).args(arguments).output().unwrap()
 }
 
-/// Runs a server for a moment with further flags.
-fn run(stage: &Stage, flags: &[&str]) -> Output {
-    run_target(&format!("http://{}", stage.http), flags)
+/// Performs a short run with further flags.
+fn run(test_server: &TestServer, flags: &[&str]) -> Output {
+    run_target(&format!("http://{}", test_server.http), flags)
 }
 
 fn run_target(target: &str, flags: &[&str]) -> Output {
-    let short = ["run", target, "--closed", "--connections=2", "--warm-up=0s", "--span=1200ms"];
+    let short = ["run", target, "--closed", "--connections=2", "--warm-up=0s", "--duration=1200ms"];
     load(&[&short[..], flags].concat())
 }
 
-/// Runs a server and keeps the result with these flags, each with a file of this name.
-fn keep(stage: &Stage, name: &str, forms: &[&str]) -> RunResult {
+/// Performs a run that writes its result in these formats to files of this name.
+fn keep(test_server: &TestServer, name: &str, forms: &[&str]) -> RunResult {
     let mut flags = vec!["--quiet".to_owned(), format!("--json={}", path(name).display())];
     flags.extend(forms.iter().map(|form| format!("--{form}={}.{form}", path(name).display())));
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let output = run(stage, &flags);
+    let output = run(test_server, &flags);
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
     serde_json::from_str(&read(&path(name))).unwrap()
 }
@@ -59,13 +59,13 @@ fn rows(path: &Path) -> (StringRecord, Vec<StringRecord>) {
     (header, reader.records().map(Result::unwrap).collect())
 }
 
-fn said(output: &Output) -> &str {
+fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
 #[test]
-fn the_rows_of_a_run_add_up_to_its_result() {
-    let result = keep(&Stage::new(), "rows", &["csv"]);
+fn csv_rows_sum_to_result() {
+    let result = keep(&TestServer::new(), "rows", &["csv"]);
     let (header, rows) = rows(&path("rows.csv"));
     let column = |name: &str| {
         let place = header.iter().position(|column| column == name).unwrap();
@@ -79,8 +79,8 @@ fn the_rows_of_a_run_add_up_to_its_result() {
 }
 
 #[test]
-fn the_histograms_of_a_run_add_up_to_its_result() {
-    let result = keep(&Stage::new(), "histograms", &["hlog"]);
+fn hlog_histograms_sum_to_result() {
+    let result = keep(&TestServer::new(), "histograms", &["hlog"]);
     let text = read(&path("histograms.hlog"));
     let mut all: [Histogram<u64>; 2] = [(); 2].map(|()| Histogram::new(3).unwrap());
     let mut began = 0;
@@ -107,9 +107,9 @@ fn the_histograms_of_a_run_add_up_to_its_result() {
 }
 
 #[test]
-fn a_kept_result_makes_the_page_and_the_rows_of_its_run() {
-    let stage = Stage::new();
-    let result = keep(&stage, "kept", &["html", "csv"]);
+fn report_reproduces_html_and_csv_of_run() {
+    let test_server = TestServer::new();
+    let result = keep(&test_server, "kept", &["html", "csv"]);
     let (kept, page, rows) = (path("kept"), path("again.html"), path("again.csv"));
     let output = load(&[
         "report",
@@ -119,7 +119,7 @@ fn a_kept_result_makes_the_page_and_the_rows_of_its_run() {
         "--csv",
         rows.to_str().unwrap(),
     ]);
-    assert_eq!((output.status.code(), said(&output)), (Some(0), ""));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         corelane_load::report::table::table(&result)
@@ -127,7 +127,7 @@ fn a_kept_result_makes_the_page_and_the_rows_of_its_run() {
     assert_eq!(read(&page), read(&path("kept.html")));
     assert_eq!(read(&rows), read(&path("kept.csv")));
     let page = read(&page);
-    let target = format!("<h1>http://{}</h1>", stage.http);
+    let target = format!("<h1>http://{}</h1>", test_server.http);
     for part in [&target, "PASSED", r#"id="percentiles""#, r#"id="throughput""#, r#"id="plan""#] {
         assert!(page.contains(part), "{part} is not in the page");
     }
@@ -135,20 +135,21 @@ fn a_kept_result_makes_the_page_and_the_rows_of_its_run() {
 }
 
 #[test]
-fn a_kept_sweep_makes_the_page_of_its_sweep_and_has_no_rows() {
-    let stage = Stage::new();
+fn report_reproduces_sweep_page_without_csv() {
+    let test_server = TestServer::new();
     let (kept, page, again) = (path("sweep.json"), path("sweep.html"), path("sweep-again.html"));
-    let target = format!("tcp://{}", stage.tcp);
-    let flags = ["--connections=2", "--warm-up=0s", "--p99-max=1h", "--parts=0.5", "--rounds=1"];
-    let bounds = ["--span=200ms", "--search-span=200ms", "--confirmations=1", "--quiet"];
+    let target = format!("tcp://{}", test_server.tcp);
+    let flags =
+        ["--connections=2", "--warm-up=0s", "--p99-max=1h", "--fractions=0.5", "--rounds=1"];
+    let bounds = ["--duration=200ms", "--search-duration=200ms", "--confirmations=1", "--quiet"];
     let rates = ["--rate-first=50", "--rate-min=50", "--rate-max=50", "--runs-max=1"];
     let files = ["--json", kept.to_str().unwrap(), "--html", page.to_str().unwrap()];
     let arguments = [&["sweep", &target], &flags[..], &bounds, &rates, &files].concat();
     let output = load(&arguments);
-    // On a machine that is too busy for the generator itself there is no rate, and it says so.
-    assert!([0, 1, 3].contains(&output.status.code().unwrap()), "{}", said(&output));
+    // On an overloaded machine the load generator may be the limit.
+    assert!([0, 1, 3].contains(&output.status.code().unwrap()), "{}", stderr(&output));
     let shown = load(&["report", kept.to_str().unwrap(), "--html", again.to_str().unwrap()]);
-    assert_eq!((shown.status.code(), said(&shown)), (Some(0), ""));
+    assert_eq!((shown.status.code(), stderr(&shown)), (Some(0), ""));
     assert_eq!(shown.stdout, output.stdout);
     assert_eq!(read(&page), read(&again));
     let title = format!("<h1>{target}</h1>");
@@ -156,62 +157,62 @@ fn a_kept_sweep_makes_the_page_of_its_sweep_and_has_no_rows() {
     let rows = path("sweep.csv");
     let refused = load(&["report", kept.to_str().unwrap(), "--csv", rows.to_str().unwrap()]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
-    assert!(said(&refused).contains("leave --csv out") && !rows.exists(), "{}", said(&refused));
+    assert!(stderr(&refused).contains("remove --csv") && !rows.exists(), "{}", stderr(&refused));
 }
 
 #[test]
-fn a_missed_threshold_stands_on_the_page() {
+fn missed_threshold_is_shown_in_html() {
     let page = path("missed.html");
     let flags = ["--quiet", "--p99-max=1ns", "--html", page.to_str().unwrap()];
-    assert_eq!(run(&Stage::new(), &flags).status.code(), Some(1));
+    assert_eq!(run(&TestServer::new(), &flags).status.code(), Some(1));
     assert!(read(&page).contains("MISSED"));
 }
 
 #[test]
-fn a_run_without_a_terminal_is_told_line_by_line() {
-    let stage = Stage::new();
-    let output = run_target(&format!("tcp://{}", stage.tcp), &[]);
-    let lines: Vec<&str> = said(&output).lines().collect();
+fn progress_without_terminal_is_lines() {
+    let test_server = TestServer::new();
+    let output = run_target(&format!("tcp://{}", test_server.tcp), &[]);
+    let lines: Vec<&str> = stderr(&output).lines().collect();
     assert!((1..=4).contains(&lines.len()) && lines[0].contains("open 2"), "{lines:?}");
-    assert!(!said(&output).contains('\x1b'));
-    assert_eq!(said(&run(&stage, &["--quiet"])), "");
+    assert!(!stderr(&output).contains('\x1b'));
+    assert_eq!(stderr(&run(&test_server, &["--quiet"])), "");
 }
 
 #[test]
-fn a_block_is_drawn_anew_in_plain_text_where_no_terminal_is() {
-    let output = run(&Stage::new(), &["--progress=block"]);
-    let text = said(&output);
+fn progress_block_without_terminal_has_no_colours() {
+    let output = run(&TestServer::new(), &["--progress=block"]);
+    let text = stderr(&output);
     assert!(text.contains("\x1b[4A") && text.contains("p99"), "{text}");
     assert!(!text.contains("\x1b[1m"), "{text}");
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_before_the_run() {
-    let stage = Stage::new();
+fn unwritable_file_is_reported_before_the_run() {
+    let test_server = TestServer::new();
     for form in ["json", "html", "csv", "hlog"] {
-        let output = run(&stage, &[&format!("--{form}=/nowhere/a.{form}")]);
-        let text = said(&output);
+        let output = run(&test_server, &[&format!("--{form}=/nowhere/a.{form}")]);
+        let text = stderr(&output);
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
         assert!(output.stdout.is_empty(), "{form}");
-        assert!(text.contains(&format!("/nowhere/a.{form} cannot be written")), "{text}");
+        assert!(text.contains(&format!("cannot write /nowhere/a.{form}")), "{text}");
     }
-    let target = format!("tcp://{}", stage.tcp);
+    let target = format!("tcp://{}", test_server.tcp);
     for form in ["json", "html"] {
         let file = format!("--{form}=/nowhere/a.{form}");
         let output = load(&["sweep", &target, "--p99-max=1s", &file]);
-        let text = said(&output);
+        let text = stderr(&output);
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
-        assert!(text.contains(&format!("/nowhere/a.{form} cannot be written")), "{text}");
+        assert!(text.contains(&format!("cannot write /nowhere/a.{form}")), "{text}");
     }
 }
 
 #[test]
-fn a_result_that_is_none_is_told_in_a_line() {
+fn invalid_result_file_is_reported() {
     let none = path("none.json");
     std::fs::write(&none, "{}").unwrap();
-    for (kept, why) in [(none.to_str().unwrap(), "with --json"), ("/nowhere.json", "be read")] {
+    for (kept, why) in [(none.to_str().unwrap(), "with --json"), ("/nowhere.json", "cannot read")] {
         let output = load(&["report", kept]);
-        let text = said(&output);
+        let text = stderr(&output);
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
         assert!(text.contains(kept) && text.contains(why), "{text}");
     }

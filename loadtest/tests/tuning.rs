@@ -1,16 +1,15 @@
-//! What is told of a machine, and what is done to one: `corelane-load check`, and `cpus.sh` against
-//! a machine that is made of files.
+//! Tests of `corelane-load check`, and of `cpus.sh` on files that imitate `/proc` and `/sys`.
 
-#![expect(clippy::unwrap_used, reason = "what a test sets up for itself has to be there")]
+#![expect(clippy::unwrap_used, reason = "test setup")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use corelane_load::tuning::{Review, Weight};
+use corelane_load::tuning::{Review, Severity};
 
-/// Runs `corelane-load check`; its status and what it printed.
+/// Runs `corelane-load check` and returns its exit status and output.
 fn check(flags: &[&str]) -> (i32, String) {
     let program = env!("CARGO_BIN_EXE_corelane-load");
     let output = Command::new(program).arg("check").args(flags).output().unwrap();
@@ -18,26 +17,26 @@ fn check(flags: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn one_connection_fits_everywhere_and_more_than_there_are_addresses_nowhere() {
+fn check_fits_one_connection_and_rejects_too_many() {
     let (status, text) = check(&["--connections=1"]);
     assert_eq!(status, 0, "{text}");
-    assert!(text.starts_with("1 connections from 1 address: nothing "), "{text}");
+    assert!(text.starts_with("1 connections from 1 address: "), "{text}");
     let (status, text) = check(&["--connections=99999999999"]);
     assert_eq!(status, 1);
-    for part in ["they do not fit", "NEEDED", "nofile", "ports", "memory", "knob-limits.toml"] {
+    for part in ["not sufficient", "NEEDED", "nofile", "ports", "memory", "knob-limits.toml"] {
         assert!(text.contains(part), "'{part}' is not in: {text}");
     }
 }
 
 #[test]
-fn the_same_is_told_as_json() {
+fn check_prints_json() {
     let (status, text) = check(&["--connections=99999999999", "--sources=3", "--json"]);
     let review: Review = serde_json::from_str(&text).unwrap();
-    assert_eq!((status, review.wish.sources, review.is_enough()), (1, 3, false));
-    assert_eq!(review.findings[0].weight, Weight::Needed);
+    assert_eq!((status, review.load.sources, review.is_sufficient()), (1, 3, false));
+    assert_eq!(review.findings[0].severity, Severity::Needed);
 }
 
-/// A machine of forty cores, in a folder of this test alone.
+/// Creates the files of a machine with forty cores in a directory of this test.
 fn machine(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::remove_dir_all(&root).unwrap_or(());
@@ -63,7 +62,7 @@ fn machine(name: &str) -> PathBuf {
     root
 }
 
-/// Every file below a folder.
+/// Returns the contents of all files below a directory.
 fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -85,24 +84,24 @@ fn cpus(root: &Path, words: &[&str]) -> Output {
 
 fn assert_done(root: &Path, words: &[&str]) -> String {
     let output = cpus(root, words);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{words:?}: {said}{output:?}");
-    said
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{words:?}: {stdout}{output:?}");
+    stdout
 }
 
-fn assert_refused(root: &Path, words: &[&str], why: &str) {
+fn assert_rejected(root: &Path, words: &[&str], why: &str) {
     let output = cpus(root, words);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains(why), "{words:?}: {said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && stderr.contains(why), "{words:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
 #[test]
-fn cores_are_set_aside_and_everything_comes_back_as_it_was() {
+fn cpus_apply_and_undo_restore_all_settings() {
     let root = machine("cores");
     let before = files(&root);
-    let said = assert_done(&root, &["apply", "2-31,33", "--dry-run"]);
-    assert!(said.contains("would write"), "{said}");
+    let stdout = assert_done(&root, &["apply", "2-31,33", "--dry-run"]);
+    assert!(stdout.contains("would write"), "{stdout}");
     assert_eq!(files(&root), before);
 
     assert_done(&root, &["apply", "2-31,33"]);
@@ -110,37 +109,37 @@ fn cores_are_set_aside_and_everything_comes_back_as_it_was() {
     let rest = "0,1,32,34,35,36,37,38,39";
     assert_eq!(now("proc/irq/default_smp_affinity"), "000000fd,00000003");
     assert_eq!(now("proc/irq/1/smp_affinity_list"), rest);
-    // It was elsewhere already.
+    // Already on another core.
     assert_eq!(now("proc/irq/2/smp_affinity_list"), "1");
     assert_eq!(now("proc/irq/3/smp_affinity_list"), rest);
     assert_eq!(now("sys/devices/virtual/workqueue/cpumask"), "000000fd,00000003");
-    // It is off, and stays off.
+    // RPS is off and stays off.
     assert_eq!(now("sys/class/net/eth0/queues/rx-0/rps_cpus"), "00,00000000");
     assert_eq!(now("sys/class/net/eth0/queues/rx-1/rps_cpus"), "000000fd,00000003");
     assert_eq!(now("sys/fs/cgroup/corelane.slice/cpuset.cpus"), "2-31,33");
     assert_eq!(now("sys/fs/cgroup/corelane.slice/cpuset.cpus.partition"), "root");
-    assert!(assert_done(&root, &["show"]).contains("undo brings back"));
-    assert_refused(&root, &["apply", "2"], "undo first");
+    assert!(assert_done(&root, &["show"]).contains("undo restores"));
+    assert_rejected(&root, &["apply", "2"], "undo first");
 
     assert_done(&root, &["undo", "--dry-run"]);
     assert_done(&root, &["undo"]);
     assert_eq!(files(&root), before);
-    assert_refused(&root, &["undo"], "nothing is set aside");
+    assert_rejected(&root, &["undo"], "no cores are reserved");
 }
 
 #[test]
-fn cores_that_make_no_sense_change_nothing() {
+fn invalid_cores_change_nothing() {
     let root = machine("senseless");
     let before = files(&root);
     for (cores, why) in [
-        ("two", "names no cores"),
-        ("2-", "names no cores"),
+        ("two", "not a list of cores"),
+        ("2-", "not a list of cores"),
         ("0-39", "at least one"),
         ("38-41", "40 41 is not online"),
     ] {
-        assert_refused(&root, &["apply", cores], why);
+        assert_rejected(&root, &["apply", cores], why);
     }
-    assert_refused(&root, &["apply"], "say show");
-    assert_refused(&root, &["destroy"], "say show");
+    assert_rejected(&root, &["apply"], "usage:");
+    assert_rejected(&root, &["destroy"], "usage:");
     assert_eq!(files(&root), before);
 }

@@ -1,6 +1,6 @@
-//! The ground floor: bounded collections, time and chance.
+//! Building blocks without I/O: slab, buffer pool, time values and a seeded random generator.
 //!
-//! Knows nothing of MCP, of sockets or of the clock; every room may stand on it.
+//! Independent of MCP, sockets and clocks; every other module may use it.
 
 #![forbid(unsafe_code)]
 

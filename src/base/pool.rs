@@ -1,10 +1,11 @@
-//! Byte buffers that come back.
+//! A pool of reusable byte buffers.
 //!
-//! What it keeps true: the bytes kept for later never pass `retained_bytes_max`, and a buffer that
-//! grew past `buffer_bytes_max` is given back to the allocator instead of being kept, so that one
-//! large message does not leave a large shard behind.
+//! Invariants: the retained capacity never exceeds `retained_bytes_max`, and a buffer that has
+//! grown past `buffer_bytes_max` is freed instead of retained, so that one large message does not
+//! leave a large shard behind.
 
-/// A shard's store of empty byte buffers: taking and giving back allocates nothing once warm.
+/// A shard's pool of empty byte buffers. Once warm, neither [`BufferPool::take`] nor
+/// [`BufferPool::put`] allocates.
 #[derive(Debug)]
 pub struct BufferPool {
     idle: Vec<Vec<u8>>,
@@ -14,13 +15,13 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `retained_bytes_max` bytes of capacity, in buffers of at most
-    /// `buffer_bytes_max` each.
+    /// Creates a pool that retains at most `retained_bytes_max` bytes of capacity, in buffers of at
+    /// most `buffer_bytes_max` bytes each.
     pub const fn new(retained_bytes_max: usize, buffer_bytes_max: usize) -> Self {
         Self { idle: Vec::new(), retained_bytes: 0, retained_bytes_max, buffer_bytes_max }
     }
 
-    /// An empty buffer, with capacity from an earlier life where there is one.
+    /// Returns an empty buffer, with the capacity of a retained one if the pool has any.
     pub fn take(&mut self) -> Vec<u8> {
         match self.idle.pop() {
             Some(buffer) => {
@@ -31,8 +32,8 @@ impl BufferPool {
         }
     }
 
-    /// Keeps `buffer` for the next [`BufferPool::take`] where the bounds allow.
-    pub fn give(&mut self, mut buffer: Vec<u8>) {
+    /// Retains `buffer` for a later [`BufferPool::take`], or frees it if a limit would be exceeded.
+    pub fn put(&mut self, mut buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         if capacity == 0
             || capacity > self.buffer_bytes_max
@@ -45,7 +46,7 @@ impl BufferPool {
         self.idle.push(buffer);
     }
 
-    /// Bytes of capacity that wait here.
+    /// Returns the capacity of all retained buffers in bytes.
     pub const fn retained_bytes(&self) -> usize {
         self.retained_bytes
     }
@@ -56,12 +57,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_empty_and_with_its_capacity() {
+    fn returned_buffer_is_reused_empty() {
         let mut pool = BufferPool::new(4096, 1024);
         let mut buffer = pool.take();
         buffer.extend_from_slice(&[7; 100]);
         let capacity = buffer.capacity();
-        pool.give(buffer);
+        pool.put(buffer);
         let again = pool.take();
         assert!(again.is_empty());
         assert_eq!(again.capacity(), capacity);
@@ -69,12 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn large_buffers_and_a_full_pool_keep_nothing() {
+    fn oversized_or_excess_buffers_are_freed() {
         let mut pool = BufferPool::new(300, 200);
-        pool.give(Vec::with_capacity(201));
+        pool.put(Vec::with_capacity(201));
         assert_eq!(pool.retained_bytes(), 0);
-        pool.give(Vec::with_capacity(200));
-        pool.give(Vec::with_capacity(200));
+        pool.put(Vec::with_capacity(200));
+        pool.put(Vec::with_capacity(200));
         assert_eq!(pool.retained_bytes(), 200);
     }
 }

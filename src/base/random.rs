@@ -1,20 +1,20 @@
-//! Seeded chance.
+//! A seeded pseudo-random generator for the simulator, the fuzz targets and retry jitter.
 //!
-//! The same seed gives the same draws on every machine: the simulator, the fuzz bodies and the
-//! order of retries live on it. Not for secrets: session ids come from the system's source.
+//! The same seed gives the same sequence on every machine. Not for secrets: those come from
+//! [`crate::guard::secure_rng`] or the system.
 
-/// A small generator (`SplitMix64`, Steele, Lea and Flood, 2014): one word of state, good enough
-/// to scatter faults, cheap enough to ask at every step.
+/// A `SplitMix64` generator (Steele, Lea and Flood, 2014): one word of state, a few instructions a
+/// number.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that draws the same sequence for the same `seed`.
+    /// Creates a generator whose sequence is determined by `seed`.
     pub const fn seeded(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.0;
@@ -23,13 +23,13 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `bound`; zero where `bound` is zero.
+    /// Returns a number below `bound`, or zero if `bound` is zero.
     #[expect(clippy::cast_possible_truncation, reason = "the high half of the product is meant")]
     pub const fn below(&mut self, bound: usize) -> usize {
         ((self.next_u64() as u128 * bound as u128) >> 64) as usize
     }
 
-    /// True in `numerator` of `denominator` draws.
+    /// Returns `true` with probability `numerator / denominator`.
     pub const fn chance(&mut self, numerator: usize, denominator: usize) -> bool {
         self.below(denominator) < numerator
     }
@@ -40,13 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_draws_the_same_sequence() {
+    fn same_seed_repeats_the_sequence() {
         let (mut one, mut two) = (Random::seeded(7), Random::seeded(7));
         assert!((0..100).all(|_| one.next_u64() == two.next_u64()));
     }
 
     #[test]
-    fn draws_stay_below_their_bound_and_reach_all_of_it() {
+    fn numbers_cover_the_range_below_the_bound() {
         let mut random = Random::seeded(1);
         let mut seen = [false; 7];
         for _ in 0..1000 {

@@ -1,10 +1,10 @@
-//! A slab whose keys know their generation.
+//! A bounded slab with generational keys.
 //!
-//! What it keeps true: a key names one stay of one value. When the value leaves, the key is dead
-//! for good, even when its place is taken again (the ABA guard). Places are reused last in, first
-//! out, so that a busy slab stays in cache. It never shrinks and never grows past `places_max`.
+//! Invariants: a key names one value; once that value is removed the key is never valid again, even
+//! when its slot is reused (ABA protection). Slots are reused last in, first out, so that a busy
+//! slab stays in cache. The slab never shrinks and never grows past `slots_max`.
 
-/// Names one value of a [`Slab`].
+/// Names one value of a [`Slab`]: a slot and its generation.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Key {
     index: u32,
@@ -12,150 +12,154 @@ pub struct Key {
 }
 
 impl Key {
-    /// The place in the slab, unique among the values that live at the same time.
+    /// Returns the slot index, unique among the values in the slab at any one time.
     pub const fn index(self) -> usize {
         self.index as usize
     }
 
-    /// Both halves in one word, for places that carry 64 bits.
+    /// Packs the key into 64 bits, for the user data of a submission or an event.
     pub const fn to_bits(self) -> u64 {
         ((self.generation as u64) << 32) | self.index as u64
     }
 
-    /// The inverse of [`Key::to_bits`].
+    /// Unpacks a key made by [`Key::to_bits`].
     #[expect(clippy::cast_possible_truncation, reason = "the halves of the word are meant")]
     pub const fn from_bits(bits: u64) -> Self {
         Self { index: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
-/// A bounded collection with stable keys: insert, look up and remove in constant time.
+/// A bounded collection with stable keys; insertion, lookup and removal take constant time.
 #[derive(Debug)]
 pub struct Slab<T> {
-    places: Vec<Place<T>>,
-    vacant_first: u32,
-    length: usize,
-    places_max: usize,
+    slots: Vec<Slot<T>>,
+    free_head: u32,
+    len: usize,
+    slots_max: usize,
 }
 
-/// In this order: the generation stands before the value, where most values begin with what is
-/// looked at first, and not behind it, in another line of memory.
+// `repr(C)` puts the generation before the value, next to the value's first field, so that checking
+// the key and reading that field touch the same cache line.
 #[derive(Debug)]
 #[repr(C)]
-struct Place<T> {
+struct Slot<T> {
     generation: u32,
-    stay: Stay<T>,
+    state: SlotState<T>,
 }
 
 #[derive(Debug)]
-enum Stay<T> {
-    Taken(T),
+enum SlotState<T> {
+    Occupied(T),
     Vacant { next: u32 },
 }
 
-const NO_PLACE: u32 = u32::MAX;
+const NO_SLOT: u32 = u32::MAX;
 
 impl<T> Slab<T> {
-    /// An empty slab that holds at most `places_max` values (fewer than `u32::MAX`); takes no
-    /// memory before the first one.
-    pub fn new(places_max: usize) -> Self {
-        let places_max = places_max.min(NO_PLACE as usize - 1);
-        Self { places: Vec::new(), vacant_first: NO_PLACE, length: 0, places_max }
+    /// Creates an empty slab for at most `slots_max` values (fewer than `u32::MAX`). Allocates
+    /// nothing before the first insertion.
+    pub fn new(slots_max: usize) -> Self {
+        let slots_max = slots_max.min(NO_SLOT as usize - 1);
+        Self { slots: Vec::new(), free_head: NO_SLOT, len: 0, slots_max }
     }
 
-    /// Takes a place for `value`, or hands it back when the slab is full.
+    /// Inserts `value` and returns its key, or returns the value as an error if the slab is full.
     pub fn insert(&mut self, value: T) -> Result<Key, T> {
-        if self.vacant_first == NO_PLACE {
-            if self.places.len() >= self.places_max {
+        if self.free_head == NO_SLOT {
+            if self.slots.len() >= self.slots_max {
                 return Err(value);
             }
-            let Ok(index) = u32::try_from(self.places.len()) else {
+            let Ok(index) = u32::try_from(self.slots.len()) else {
                 return Err(value);
             };
-            self.places.push(Place { generation: 0, stay: Stay::Taken(value) });
-            self.length += 1;
+            self.slots.push(Slot { generation: 0, state: SlotState::Occupied(value) });
+            self.len += 1;
             return Ok(Key { index, generation: 0 });
         }
-        let index = self.vacant_first;
-        let place = &mut self.places[index as usize];
-        let Stay::Vacant { next } = place.stay else {
-            unreachable!("the list of vacant places names only vacant places");
+        let index = self.free_head;
+        let slot = &mut self.slots[index as usize];
+        let SlotState::Vacant { next } = slot.state else {
+            unreachable!("the free list contains only vacant slots");
         };
-        self.vacant_first = next;
-        place.stay = Stay::Taken(value);
-        self.length += 1;
-        Ok(Key { index, generation: place.generation })
+        self.free_head = next;
+        slot.state = SlotState::Occupied(value);
+        self.len += 1;
+        Ok(Key { index, generation: slot.generation })
     }
 
-    /// The value that `key` names, while it stays.
+    /// Returns the value of `key`, or `None` if it has been removed.
     pub fn get(&self, key: Key) -> Option<&T> {
-        match self.places.get(key.index())? {
-            Place { generation, stay: Stay::Taken(value) } if *generation == key.generation => {
+        match self.slots.get(key.index())? {
+            Slot { generation, state: SlotState::Occupied(value) }
+                if *generation == key.generation =>
+            {
                 Some(value)
             }
             _ => None,
         }
     }
 
-    /// The value that `key` names, to change, while it stays.
+    /// Returns the value of `key` mutably, or `None` if it has been removed.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        match self.places.get_mut(key.index())? {
-            Place { generation, stay: Stay::Taken(value) } if *generation == key.generation => {
+        match self.slots.get_mut(key.index())? {
+            Slot { generation, state: SlotState::Occupied(value) }
+                if *generation == key.generation =>
+            {
                 Some(value)
             }
             _ => None,
         }
     }
 
-    /// Takes the value out; its key is dead from here on.
+    /// Removes and returns the value of `key`, which is invalid from then on.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
-        let place = &mut self.places[key.index()];
-        place.generation = place.generation.wrapping_add(1);
-        let stay = std::mem::replace(&mut place.stay, Stay::Vacant { next: self.vacant_first });
-        self.vacant_first = key.index;
-        self.length -= 1;
-        match stay {
-            Stay::Taken(value) => Some(value),
-            Stay::Vacant { .. } => None,
+        let slot = &mut self.slots[key.index()];
+        slot.generation = slot.generation.wrapping_add(1);
+        let state = std::mem::replace(&mut slot.state, SlotState::Vacant { next: self.free_head });
+        self.free_head = key.index;
+        self.len -= 1;
+        match state {
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Vacant { .. } => None,
         }
     }
 
-    /// Every value with its key, in the order of places.
+    /// Iterates over all keys and values in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        self.places.iter().enumerate().filter_map(|(index, place)| match &place.stay {
-            Stay::Taken(value) => {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
+            SlotState::Occupied(value) => {
                 let index = u32::try_from(index).ok()?;
-                Some((Key { index, generation: place.generation }, value))
+                Some((Key { index, generation: slot.generation }, value))
             }
-            Stay::Vacant { .. } => None,
+            SlotState::Vacant { .. } => None,
         })
     }
 
-    /// Every value with its key, to change, in the order of places.
+    /// Iterates over all keys and mutable values in slot order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
-        self.places.iter_mut().enumerate().filter_map(|(index, place)| match &mut place.stay {
-            Stay::Taken(value) => {
+        self.slots.iter_mut().enumerate().filter_map(|(index, slot)| match &mut slot.state {
+            SlotState::Occupied(value) => {
                 let index = u32::try_from(index).ok()?;
-                Some((Key { index, generation: place.generation }, value))
+                Some((Key { index, generation: slot.generation }, value))
             }
-            Stay::Vacant { .. } => None,
+            SlotState::Vacant { .. } => None,
         })
     }
 
-    /// How many values stay.
+    /// Returns the number of values.
     pub const fn len(&self) -> usize {
-        self.length
+        self.len
     }
 
-    /// Whether none stays.
+    /// Returns whether the slab holds no value.
     pub const fn is_empty(&self) -> bool {
-        self.length == 0
+        self.len == 0
     }
 
-    /// The bound given at the start.
-    pub const fn places_max(&self) -> usize {
-        self.places_max
+    /// Returns the greatest number of values that the slab can hold.
+    pub const fn slots_max(&self) -> usize {
+        self.slots_max
     }
 }
 
@@ -164,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dead_key_does_not_name_the_next_tenant() {
+    fn removed_key_never_names_the_next_value() {
         let mut slab = Slab::new(4);
         let first = slab.insert('a').unwrap();
         assert_eq!(slab.remove(first), Some('a'));
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_slab_hands_the_value_back() {
+    fn full_slab_returns_the_value() {
         let mut slab = Slab::new(1);
         let key = slab.insert(1).unwrap();
         assert_eq!(slab.insert(2), Err(2));
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_survives_the_way_through_a_word() {
+    fn key_survives_conversion_to_bits() {
         let mut slab = Slab::new(8);
         let keys: Vec<Key> = (0..5).map(|n| slab.insert(n).unwrap()).collect();
         slab.remove(keys[2]);

@@ -1,44 +1,44 @@
-//! Time as an argument.
+//! Time values: a monotonic [`Instant`] and the conversion to Unix time.
 //!
-//! A [`Moment`] is read once a turn by the engine's clock and handed down; nothing below the
-//! engine asks for the time. Spans between moments are [`std::time::Duration`].
+//! The engine's clock is read once a turn and the result is passed down as an argument; code
+//! outside the engine never reads a clock. Intervals are [`std::time::Duration`].
 
 use std::time::Duration;
 
-/// A point in monotonic time: nanoseconds since an origin that the engine's clock chose.
+/// A point in monotonic time: nanoseconds since the origin of the engine's clock.
 ///
-/// The simulator chooses its own origin, so that a run is the same every time.
+/// The simulator uses an origin of its own, so that runs are repeatable.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Moment(u64);
+pub struct Instant(u64);
 
-impl Moment {
-    /// The origin itself.
+impl Instant {
+    /// The clock's origin (0 ns).
     pub const ORIGIN: Self = Self(0);
 
-    /// The moment `nanoseconds` after the origin.
+    /// Returns the instant `nanoseconds` after the origin.
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self(nanoseconds)
     }
 
-    /// The moment `milliseconds` after the origin.
+    /// Returns the instant `milliseconds` after the origin.
     pub const fn from_milliseconds(milliseconds: u64) -> Self {
         Self(milliseconds.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn nanoseconds(self) -> u64 {
         self.0
     }
 
-    /// Whole milliseconds since the origin, rounded down.
+    /// Returns the milliseconds since the origin, rounded down.
     pub const fn milliseconds(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// The moment `span` later; saturates at the end of time (584 years).
+    /// Returns the instant `duration` later, saturating at `u64::MAX` ns (584 years).
     #[must_use]
-    pub const fn after(self, span: Duration) -> Self {
-        let nanoseconds = span.as_nanos();
+    pub const fn after(self, duration: Duration) -> Self {
+        let nanoseconds = duration.as_nanos();
         if nanoseconds > (u64::MAX - self.0) as u128 {
             return Self(u64::MAX);
         }
@@ -46,40 +46,40 @@ impl Moment {
         Self(self.0 + nanoseconds as u64)
     }
 
-    /// The span from `earlier` to this moment; zero where `earlier` is later.
+    /// Returns the duration from `earlier` to `self`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Where the moments of one clock stand in the calendar.
+/// Maps instants of a monotonic clock to Unix time.
 ///
-/// Fixed when a server starts: what is set on the wall clock later changes nothing here.
+/// Fixed at start: later changes of the system's wall clock have no effect.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Calendar {
+pub struct WallClock {
     origin_unix_ms: u64,
 }
 
-impl Calendar {
-    /// The calendar in which `moment` is `unix_ms` milliseconds after the beginning of 1970 (UTC).
-    pub const fn at(moment: Moment, unix_ms: u64) -> Self {
-        Self { origin_unix_ms: unix_ms.saturating_sub(moment.milliseconds()) }
+impl WallClock {
+    /// Creates the mapping in which `instant` is `unix_ms` milliseconds after 1970-01-01 UTC.
+    pub const fn at(instant: Instant, unix_ms: u64) -> Self {
+        Self { origin_unix_ms: unix_ms.saturating_sub(instant.milliseconds()) }
     }
 
-    /// Milliseconds from the beginning of 1970 (UTC) to `moment`.
-    pub const fn unix_ms(self, moment: Moment) -> u64 {
-        self.origin_unix_ms.saturating_add(moment.milliseconds())
+    /// Returns the milliseconds from 1970-01-01 UTC to `instant`.
+    pub const fn unix_ms(self, instant: Instant) -> u64 {
+        self.origin_unix_ms.saturating_add(instant.milliseconds())
     }
 }
 
-/// Year, month and day of the civil calendar, `days` after 1970-01-01. Counted in years that start
-/// with March, so that the day that some years lack is their last one.
+/// Returns year, month and day of the proleptic Gregorian calendar, `days` after 1970-01-01. Counts
+/// in years that begin in March, so that the leap day is the last day of a year.
 ///
 /// Source: Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
 pub const fn civil_date(days: u64) -> (u64, u64, u64) {
     let days = days.saturating_add(DAYS_BEFORE_1970);
-    let (era, of_era) = (days / ERA_DAYS, days % ERA_DAYS);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / (ERA_DAYS - 1)) / 365;
+    let (era, of_era) = (days / CYCLE_DAYS, days % CYCLE_DAYS);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / (CYCLE_DAYS - 1)) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -88,8 +88,8 @@ pub const fn civil_date(days: u64) -> (u64, u64, u64) {
     (if month <= 2 { year + 1 } else { year }, month, day)
 }
 
-/// Days of the 400 years after which the calendar repeats itself.
-const ERA_DAYS: u64 = 146_097;
+/// Days of a 400-year cycle of the Gregorian calendar.
+const CYCLE_DAYS: u64 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01.
 const DAYS_BEFORE_1970: u64 = 719_468;
 
@@ -98,33 +98,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_saturates_instead_of_wrapping() {
-        let end = Moment::from_nanoseconds(u64::MAX - 1).after(Duration::from_secs(5));
-        assert_eq!(end, Moment::from_nanoseconds(u64::MAX));
+    fn instant_addition_saturates() {
+        let end = Instant::from_nanoseconds(u64::MAX - 1).after(Duration::from_secs(5));
+        assert_eq!(end, Instant::from_nanoseconds(u64::MAX));
     }
 
     #[test]
-    fn a_calendar_dates_moments_before_and_after_the_one_it_was_set_at() {
-        let calendar = Calendar::at(Moment::from_milliseconds(40), 1_000);
-        assert_eq!(calendar.unix_ms(Moment::from_milliseconds(50)), 1_010);
-        assert_eq!(calendar.unix_ms(Moment::ORIGIN), 960);
+    fn wall_clock_converts_instants_around_its_anchor() {
+        let wall_clock = WallClock::at(Instant::from_milliseconds(40), 1_000);
+        assert_eq!(wall_clock.unix_ms(Instant::from_milliseconds(50)), 1_010);
+        assert_eq!(wall_clock.unix_ms(Instant::ORIGIN), 960);
     }
 
     #[test]
-    fn the_span_to_a_later_moment_is_zero() {
-        let early = Moment::from_milliseconds(3);
+    fn duration_since_a_later_instant_is_zero() {
+        let early = Instant::from_milliseconds(3);
         let late = early.after(Duration::from_millis(4));
         assert_eq!(late.since(early), Duration::from_millis(4));
         assert_eq!(early.since(late), Duration::ZERO);
     }
 
     #[test]
-    fn every_day_of_four_centuries_follows_the_one_before() {
+    fn civil_date_counts_every_day_of_400_years() {
         let is_leap = |year: u64| {
             year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
         };
         let mut expected = (1970, 1, 1);
-        for days in 0..ERA_DAYS {
+        for days in 0..CYCLE_DAYS {
             assert_eq!(civil_date(days), expected);
             let (year, month, day) = expected;
             let length = match month {

@@ -1,8 +1,7 @@
 //! The command line, generated from the table of options.
 //!
-//! What it keeps true: every option is a flag of every command, under the name that its row
-//! gives it. Texts are not judged here: the table does, together with the file and the
-//! environment, so that all problems come at once.
+//! Every option is a flag of every command. Values are not parsed here: the table parses them
+//! together with the file and the environment, so that all errors are reported at once.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,7 +14,6 @@ use corelane::config::suggest::nearest;
 use corelane::config::table::{self, Row};
 use corelane::config::unit::Unit;
 
-/// The whole command line.
 pub(crate) fn command() -> Command {
     Command::new("corelane")
         .version(clap::crate_version!())
@@ -30,17 +28,17 @@ pub(crate) fn command() -> Command {
             Command::new("stdio").about("Serve MCP to one peer over standard input and output"),
         ))
         .subcommand(with_options(Command::new("check").about(
-            "Check the configuration and show every option, where it comes from, \
-             and what this machine cannot give",
+            "Check the configuration and print every option with its source, \
+             and what this machine does not support",
         )))
 }
 
-/// Parses `arguments`, the first of which is the program; an unknown flag gets a proposal.
+/// Parses `arguments`, including the program name. Suggests the nearest flag for an unknown one.
 pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<ArgMatches, clap::Error> {
     command().try_get_matches_from(arguments).map_err(|mut error| {
-        // Where a flag is near, it is a better guess than one that shares letters with a long name.
+        // clap's own suggestion prefers long names that share letters; edit distance is better.
         if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
             (error.kind(), error.get(ContextKind::InvalidArg))
         {
@@ -54,18 +52,17 @@ pub(crate) fn parse(
     })
 }
 
-/// What the flags of a command say.
 pub(crate) fn command_line(matches: &ArgMatches) -> CommandLine {
     let flags = table::rows().filter_map(|row| {
         let text = matches.get_one::<String>(row.key)?;
         Some((row.key, text.clone()))
     });
-    CommandLine { file: matches.get_one::<PathBuf>(FILE).cloned(), flags: flags.collect() }
+    CommandLine { file: matches.get_one::<PathBuf>(CONFIG_FLAG).cloned(), flags: flags.collect() }
 }
 
 fn with_options(command: Command) -> Command {
-    let file = Arg::new(FILE)
-        .long(FILE)
+    let file = Arg::new(CONFIG_FLAG)
+        .long(CONFIG_FLAG)
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .help_heading(table::SECTIONS[0].heading)
@@ -78,23 +75,23 @@ fn with_options(command: Command) -> Command {
     command
         .args_override_self(true)
         .after_help(
-            "A flag beats its variable, which beats the file, which beats the default.\n\
+            "Precedence: flag, environment variable, file, default.\n\
              Sizes: 4096, 64KiB, 16MiB. Times: 250 (milliseconds), 30s, 5min, 1h.\n\
-             --help tells what each option costs, its variable and its key in the file.",
+             --help shows the cost, environment variable and file key of each option.",
         )
         .arg(file)
         .args(flags)
 }
 
 fn flag(row: &'static Row, defaults: &Options) -> Arg {
-    let default = row.show(defaults);
-    let (about, cost, source) = (row.about, row.cost, row.source);
+    let default = row.format_value(defaults);
+    let (about, cost, source) = (row.description, row.cost, row.source);
     let (key, variable) = (row.key, row.variable());
     let flag = Arg::new(row.key)
         .long(row.flag())
         .value_name(row.unit.placeholder())
         .action(ArgAction::Set)
-        // So that the table can say what range a negative number has missed.
+        // The table reports the allowed range for negative numbers.
         .allow_negative_numbers(true)
         .help(format!("{about} [{default}]"))
         .long_help(format!(
@@ -104,29 +101,28 @@ fn flag(row: &'static Row, defaults: &Options) -> Arg {
              [default: {default}] [env: {variable}] [key: {key}]"
         ));
     if row.unit == Unit::Switch {
-        // `--tcp-nodelay` alone means what it says.
+        // `--tcp-nodelay` without a value means true.
         return flag.num_args(0..=1).default_missing_value("true");
     }
     flag
 }
 
-/// The flag that names the configuration file.
-const FILE: &str = "config";
+const CONFIG_FLAG: &str = "config";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_definition_is_valid() {
         command().debug_assert();
     }
 
     #[test]
-    fn every_row_is_a_flag_of_every_command() {
+    fn every_option_is_a_flag_of_every_command() {
         for name in ["serve", "stdio", "check"] {
             for row in table::rows() {
-                let text = row.show(&Options::default());
+                let text = row.format_value(&Options::default());
                 let flag = format!("--{}", row.flag());
                 let matches = command().get_matches_from(["corelane", name, &flag, &text]);
                 let (_, matches) = matches.subcommand().unwrap();
@@ -136,9 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_may_stand_alone_and_the_last_flag_wins() {
-        let given = ["corelane", "serve", "--tcp-nodelay", "--shards", "1", "--shards", "2"];
-        let matches = command().get_matches_from(given);
+    fn switch_flag_without_value_and_last_flag_wins() {
+        let arguments = ["corelane", "serve", "--tcp-nodelay", "--shards", "1", "--shards", "2"];
+        let matches = command().get_matches_from(arguments);
         let (_, matches) = matches.subcommand().unwrap();
         let mut flags = command_line(matches).flags;
         flags.sort_unstable();

@@ -1,38 +1,37 @@
-//! `check`: is the configuration valid, what does it come to, and can this machine give it?
+//! `corelane check`: validates the configuration and reports what this machine does not support.
 //!
-//! What it keeps true: what it prints on standard output is itself a configuration file, with the
-//! source of every value as a comment; warnings go to standard error and change no exit code; a
-//! reader that leaves before the end is no failure.
+//! Standard output is itself a valid configuration file, with the source of every value as a
+//! comment. Warnings go to standard error and do not change the exit code.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use corelane::config::{Effective, Machine, Problem, directories};
+use corelane::config::{ConfigIssue, EffectiveConfig, MachineLimits, directories};
 
-use crate::cli::complain;
+use crate::cli::print_diagnostic;
 
-/// Prints the effective options. Their problems, had there been any, were told before.
-pub(crate) fn run(effective: &Effective) -> ExitCode {
+/// Prints the effective options and the warnings about them.
+pub(crate) fn run(effective: &EffectiveConfig) -> ExitCode {
     for warning in &effective.warnings {
-        complain("warning", warning);
+        print_diagnostic("warning", warning);
     }
-    let mut refusals = Machine::look().warnings(&effective.options);
-    refusals.extend(directories::unreadable(&effective.options));
-    for (key, refusal) in refusals {
-        complain("warning", &Problem::new(effective.source(key).clone(), key, refusal));
+    let mut unsupported = MachineLimits::detect().warnings(&effective.options);
+    unsupported.extend(directories::find_unreadable(&effective.options));
+    for (key, cause) in unsupported {
+        print_diagnostic("warning", &ConfigIssue::new(effective.source(key).clone(), key, cause));
     }
-    match write(effective, &mut io::stdout().lock()) {
+    match write_options(effective, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has seen enough, as `head` does.
+        // The reader closed the pipe early, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            complain("error", &format!("standard output: {error}"));
+            print_diagnostic("error", &format!("standard output: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn write(effective: &Effective, out: &mut impl Write) -> io::Result<()> {
+fn write_options(effective: &EffectiveConfig, out: &mut impl Write) -> io::Result<()> {
     for (row, value, source) in effective.rows() {
         let line = format!("{} = {value}", row.key);
         writeln!(out, "{line:<44} # {source}")?;

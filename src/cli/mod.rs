@@ -1,42 +1,41 @@
-//! The commands: `serve`, `stdio` and `check`.
+//! The commands `serve`, `stdio` and `check`.
 //!
-//! What it keeps true: standard output carries what a command was asked for and nothing else
-//! (nothing at all in `serve`, only MCP in `stdio`); everything about a run goes to standard
-//! error. Exit codes: 0 done, 1 could not be done, 2 not understood.
+//! Standard output carries only what a command produces: nothing in `serve`, MCP in `stdio`.
+//! Everything else goes to standard error. Exit codes: 0 success, 1 failure, 2 usage error.
 
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use corelane::config::{self, Effective, Problem, directories};
-use corelane::observe::Event;
+use corelane::config::{self, ConfigIssue, EffectiveConfig, directories};
+use corelane::telemetry::Event;
 
 mod arguments;
 mod check;
-mod lines;
+mod logging;
 mod serve;
 
-/// Runs the command that `arguments` name; the first of them is the program.
+/// Runs the command named by `arguments`, which include the program name.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match arguments::parse(arguments) {
         Ok(matches) => matches,
-        Err(error) => return understood(&error),
+        Err(error) => return print_usage(&error),
     };
     let Some((command, matches)) = matches.subcommand() else {
-        return ExitCode::from(USAGE);
+        return ExitCode::from(USAGE_EXIT_CODE);
     };
     let command_line = arguments::command_line(matches);
     let effective = match config::load(&command_line) {
         Ok(effective) => effective,
         Err(problems) => {
             for problem in &problems.0 {
-                complain("error", problem);
+                print_diagnostic("error", problem);
             }
             return ExitCode::FAILURE;
         }
     };
-    if command != "check" && refuse_directories(&effective) {
+    if command != "check" && report_unreadable_directories(&effective) {
         return ExitCode::FAILURE;
     }
     match command {
@@ -46,40 +45,40 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Opens the way of events to standard error, and sends the doubts about options along it.
-fn start(effective: Effective) -> config::Options {
-    lines::start(effective.options.log.level);
-    doubt(&effective);
+/// Installs logging and logs the configuration warnings.
+fn start(effective: EffectiveConfig) -> config::Options {
+    logging::init(effective.options.log.level);
+    log_warnings(&effective);
     effective.options
 }
 
-/// Complains of directories that cannot be served; whether there are some.
-fn refuse_directories(effective: &Effective) -> bool {
-    let refusals = directories::unreadable(&effective.options);
-    for (key, refusal) in &refusals {
+/// Reports directories that cannot be served. Returns whether there are any.
+fn report_unreadable_directories(effective: &EffectiveConfig) -> bool {
+    let unreadable = directories::find_unreadable(&effective.options);
+    for (key, cause) in &unreadable {
         let source = effective.source(key).clone();
-        complain("error", &Problem::new(source, *key, refusal.clone()));
+        print_diagnostic("error", &ConfigIssue::new(source, *key, cause.clone()));
     }
-    !refusals.is_empty()
+    !unreadable.is_empty()
 }
 
-/// Tells what is odd about the configuration and not wrong.
-fn doubt(effective: &Effective) {
+/// Logs the configuration warnings.
+fn log_warnings(effective: &EffectiveConfig) {
     for warning in &effective.warnings {
-        Event::OptionDoubted { doubt: &warning.to_string() }.emit();
+        Event::OptionWarning { warning: &warning.to_string() }.emit();
     }
 }
 
-/// Shows what clap has to say: help, version or what it did not understand.
-fn understood(error: &clap::Error) -> ExitCode {
+/// Prints clap's help, version or usage error and returns its exit code.
+fn print_usage(error: &clap::Error) -> ExitCode {
     error.print().ok();
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE_EXIT_CODE))
 }
 
-/// Writes a line about the command itself. A standard error that is closed is no reason to panic.
-fn complain(kind: &str, about: &impl Display) {
+/// Writes a diagnostic line to standard error. Write errors are ignored.
+fn print_diagnostic(kind: &str, about: &impl Display) {
     writeln!(io::stderr(), "{kind}: {about}").ok();
 }
 
-/// The exit code of a command line that was not understood, as clap's own.
-const USAGE: u8 = 2;
+/// Exit code of a usage error, the same as clap's.
+const USAGE_EXIT_CODE: u8 = 2;

@@ -1,39 +1,40 @@
-//! The one place that reads the environment.
+//! Reads options from environment variables. No other module reads the environment.
 //!
-//! What it keeps true: only names that begin with `CORELANE_` are looked at. A variable that is
-//! set to nothing counts as not set, as container files write it. An unknown one is a warning and
-//! not a problem: a cluster may define `CORELANE_PORT` and the like for a service of that name.
+//! Invariants: only names that begin with `CORELANE_` are read. An empty variable counts as unset,
+//! because container files write it so. An unknown one is a warning and no error: a cluster may
+//! define `CORELANE_PORT` and the like for a service of that name.
 
 use std::ffi::OsString;
 
 use crate::config::file::Assignment;
-use crate::config::problem::{Problem, Refusal, Source};
+use crate::config::issue::{ConfigIssue, Diagnostic, Source};
 use crate::config::suggest::nearest;
 use crate::config::table::{self, Row};
 
-/// What all names begin with.
+/// Prefix of all variables.
 pub const PREFIX: &str = "CORELANE_";
 
-/// The variable that names the file, as `--config` does.
+/// Variable that names the configuration file, as `--config` does.
 pub const FILE_VARIABLE: &str = "CORELANE_CONFIG";
 
-/// The variables of this process that begin with [`PREFIX`], sorted by name.
+/// Returns the variables of this process that begin with [`PREFIX`] and are not empty, sorted by
+/// name.
 pub fn variables() -> Vec<(String, OsString)> {
-    #[expect(clippy::disallowed_methods, reason = "this is the place that may")]
+    #[expect(clippy::disallowed_methods, reason = "this module alone reads the environment")]
     let all = std::env::vars_os();
-    let mut ours: Vec<_> = all
+    let mut prefixed: Vec<_> = all
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty())
         .collect();
-    ours.sort_unstable();
-    ours
+    prefixed.sort_unstable();
+    prefixed
 }
 
-/// Turns variables into assignments.
+/// Returns the assignments of `variables`; errors and warnings are appended.
 pub fn read(
     variables: &[(String, OsString)],
-    problems: &mut Vec<Problem>,
-    warnings: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigIssue>,
+    warnings: &mut Vec<ConfigIssue>,
 ) -> Vec<Assignment> {
     let mut assignments = Vec::new();
     for (name, value) in variables {
@@ -43,21 +44,21 @@ pub fn read(
                 assignments.push(Assignment { row, text: text.to_owned(), source });
             }
             (Some(row), None) => {
-                let refusal = Refusal::new("its value is not UTF-8", row.unit.shape());
-                problems.push(Problem::new(source, row.key, refusal));
+                let diagnostic = Diagnostic::new("the value is not UTF-8", row.unit.notation());
+                problems.push(ConfigIssue::new(source, row.key, diagnostic));
             }
             (None, _) if name == FILE_VARIABLE => {}
-            (None, _) => warnings.push(Problem::new(source, "", unknown(name))),
+            (None, _) => warnings.push(ConfigIssue::new(source, "", unknown_variable(name))),
         }
     }
     assignments
 }
 
-fn unknown(name: &str) -> Refusal {
+fn unknown_variable(name: &str) -> Diagnostic {
     let names: Vec<String> = table::rows().map(Row::variable).collect();
-    let remedy = match nearest(name, names.iter().map(String::as_str)) {
+    let hint = match nearest(name, names.iter().map(String::as_str)) {
         Some(known) => format!("did you mean {known}?"),
         None => "unset it, or see `corelane serve --help`".to_owned(),
     };
-    Refusal::new("no option has this variable; it is ignored", remedy)
+    Diagnostic::new("no option has this variable; it is ignored", hint)
 }

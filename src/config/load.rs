@@ -1,55 +1,54 @@
-//! File, environment and flags become options, or every problem they have.
+//! Combines file, environment and flags into options, or reports every error.
 //!
-//! What it keeps true: a flag beats the environment, which beats the file, which beats the
-//! profile's default. A value that is beaten is judged all the same, so that it does not lie in
-//! wait. [`assemble`] is pure; [`load`] reads the file and the environment for it, again at every
-//! call, so that a reload is a second call.
+//! Invariants: a flag takes precedence over the environment, the environment over the file, the
+//! file over the profile's default. Overridden values are validated, too. [`assemble`] is pure;
+//! [`load`] reads the file and the environment at every call, so that a reload is a second call.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::config::doubts;
 use crate::config::environment;
 use crate::config::file::{self, Assignment};
+use crate::config::issue::{ConfigErrors, ConfigIssue, Diagnostic, Source};
 use crate::config::options::Options;
-use crate::config::problem::{Problem, Problems, Refusal, Source};
 use crate::config::rules;
 use crate::config::table::{self, Row};
+use crate::config::warnings;
 
-/// What the command line gave.
+/// Options given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct CommandLine {
-    /// The file of `--config`.
+    /// Configuration file of `--config`.
     pub file: Option<PathBuf>,
-    /// Keys of options with their texts.
+    /// Key and text of each flag.
     pub flags: Vec<(&'static str, String)>,
 }
 
-/// What [`assemble`] works on.
+/// Inputs of [`assemble`].
 #[derive(Clone, Debug, Default)]
-pub struct Inputs {
-    /// The name of the file and its text.
+pub struct ConfigInputs {
+    /// Name and text of the configuration file.
     pub file: Option<(String, String)>,
     /// Environment variables that begin with [`environment::PREFIX`].
     pub variables: Vec<(String, OsString)>,
-    /// Keys of options with the texts of their flags.
+    /// Key and text of each flag.
     pub flags: Vec<(&'static str, String)>,
 }
 
-/// Options that are valid, and where each of them came from.
+/// Valid options with their sources.
 #[derive(Clone, Debug)]
-pub struct Effective {
+pub struct EffectiveConfig {
     /// The options.
     pub options: Options,
-    /// What is odd and not wrong.
-    pub warnings: Vec<Problem>,
+    /// Warnings: valid settings without effect, and unknown environment variables.
+    pub warnings: Vec<ConfigIssue>,
     sources: Vec<(&'static str, Source)>,
 }
 
-impl Effective {
-    /// Where the option with this key came from.
+impl EffectiveConfig {
+    /// Returns where the option with this key was set.
     pub fn source(&self, key: &str) -> &Source {
         self.sources
             .iter()
@@ -58,29 +57,33 @@ impl Effective {
             .map_or(&Source::Default, |(_, source)| source)
     }
 
-    /// Adds what is odd about options that somebody gave.
-    fn doubt(&mut self) {
-        for doubt in &doubts::DOUBTS {
-            let key = doubt.reads[0];
+    /// Adds the warnings about options that were set.
+    fn add_warnings(&mut self) {
+        for rule in &warnings::WARNINGS {
+            let key = rule.keys[0];
             let source = self.source(key).clone();
             if source != Source::Default
-                && let Some(refusal) = (doubt.judge)(&self.options)
+                && let Some(diagnostic) = (rule.check)(&self.options)
             {
-                self.warnings.push(Problem::new(source, key, refusal));
+                self.warnings.push(ConfigIssue::new(source, key, diagnostic));
             }
         }
     }
 
-    /// Every option with its value as TOML and its source, in the order of the table.
+    /// Returns every option with its value as TOML and its source, in the order of the table.
     pub fn rows(&self) -> impl Iterator<Item = (&'static Row, String, &Source)> {
-        table::rows().map(|row| (row, row.show_toml(&self.options), self.source(row.key)))
+        table::rows().map(|row| (row, row.format_toml(&self.options), self.source(row.key)))
     }
 }
 
-/// Reads the file and the environment, and assembles.
-pub fn load(command_line: &CommandLine) -> Result<Effective, Problems> {
+/// Reads the file and the environment, and assembles the options.
+///
+/// # Errors
+///
+/// The file cannot be read, or a value is invalid; all errors are returned.
+pub fn load(command_line: &CommandLine) -> Result<EffectiveConfig, ConfigErrors> {
     let variables = environment::variables();
-    let mut inputs = Inputs { file: None, variables, flags: command_line.flags.clone() };
+    let mut inputs = ConfigInputs { file: None, variables, flags: command_line.flags.clone() };
     let named = inputs.variables.iter().find(|(name, _)| name == environment::FILE_VARIABLE);
     let path = command_line.file.clone().or_else(|| named.map(|(_, path)| PathBuf::from(path)));
     let mut unreadable = None;
@@ -92,7 +95,7 @@ pub fn load(command_line: &CommandLine) -> Result<Effective, Problems> {
     }
     match (unreadable, assemble(&inputs)) {
         (None, result) => result,
-        (Some(problem), Ok(_)) => Err(Problems(vec![problem])),
+        (Some(problem), Ok(_)) => Err(ConfigErrors(vec![problem])),
         (Some(problem), Err(mut problems)) => {
             problems.0.insert(0, problem);
             Err(problems)
@@ -100,8 +103,12 @@ pub fn load(command_line: &CommandLine) -> Result<Effective, Problems> {
     }
 }
 
-/// Weighs the inputs against each other.
-pub fn assemble(inputs: &Inputs) -> Result<Effective, Problems> {
+/// Combines `inputs` into valid options.
+///
+/// # Errors
+///
+/// A value is invalid, or options contradict each other; all errors are returned.
+pub fn assemble(inputs: &ConfigInputs) -> Result<EffectiveConfig, ConfigErrors> {
     let (mut problems, mut warnings) = (Vec::new(), Vec::new());
     let mut assignments = match &inputs.file {
         Some((path, text)) => file::read(path, text, &mut problems),
@@ -114,70 +121,78 @@ pub fn assemble(inputs: &Inputs) -> Result<Effective, Problems> {
         Some(Assignment { row, text: text.clone(), source })
     }));
 
-    let mut options = base(&assignments);
+    let mut options = profile_defaults(&assignments);
     let mut sources = Vec::new();
     for Assignment { row, text, source } in assignments {
-        match row.set(&mut options, &text) {
+        match row.set_value(&mut options, &text) {
             Ok(()) => sources.push((row.key, source)),
-            Err(refusal) => problems.push(Problem::new(source, row.key, refusal)),
+            Err(diagnostic) => problems.push(ConfigIssue::new(source, row.key, diagnostic)),
         }
     }
-    let mut effective = Effective { options, warnings, sources };
-    // A rule about an option that could not be read would accuse a value that nobody gave; of a
-    // file that could not be read at all, any option may have been meant.
-    let is_file_lost = problems.iter().any(|problem| problem.key.is_empty());
-    for rule in rules::RULES.iter().filter(|_| !is_file_lost) {
-        let is_known = |key: &&str| problems.iter().all(|problem| problem.key != **key);
-        if let (true, Some(refusal)) =
-            (rule.reads.iter().all(is_known), (rule.judge)(&effective.options))
+    let mut effective = EffectiveConfig { options, warnings, sources };
+    // A rule about an invalid option would report a value that was not set. If the file could not
+    // be parsed, any option may have been set in it.
+    let is_file_invalid = problems.iter().any(|problem| problem.key.is_empty());
+    for rule in rules::RULES.iter().filter(|_| !is_file_invalid) {
+        let is_valid = |key: &&str| problems.iter().all(|problem| problem.key != **key);
+        if let (true, Some(diagnostic)) =
+            (rule.keys.iter().all(is_valid), (rule.check)(&effective.options))
         {
-            let key = rule.reads[0];
-            problems.push(Problem::new(effective.source(key).clone(), key, refusal));
+            let key = rule.keys[0];
+            problems.push(ConfigIssue::new(effective.source(key).clone(), key, diagnostic));
         }
     }
     problems.sort_by(|one, other| one.source.cmp(&other.source));
     if !problems.is_empty() {
-        return Err(Problems(problems));
+        return Err(ConfigErrors(problems));
     }
-    effective.doubt();
+    effective.add_warnings();
     Ok(effective)
 }
 
-/// The defaults to start from: those of the strongest valid `profile`.
-fn base(assignments: &[Assignment]) -> Options {
+/// Returns the defaults of the `profile` with the highest precedence.
+fn profile_defaults(assignments: &[Assignment]) -> Options {
     let mut options = Options::default();
     for Assignment { row, text, .. } in assignments.iter().filter(|it| it.row.key == PROFILE) {
-        // A refused text changes nothing here; it is reported with all the others.
-        row.set(&mut options, text).ok();
+        // An invalid text changes nothing here; `assemble` reports it.
+        row.set_value(&mut options, text).ok();
     }
-    Options::of(options.profile)
+    Options::for_profile(options.profile)
 }
 
-/// The text of a configuration file, at most [`FILE_BYTES_MAX`] of it.
-fn read_file(path: &Path) -> Result<String, Problem> {
+/// Reads a configuration file of at most [`FILE_BYTES_MAX`] bytes.
+fn read_file(path: &Path) -> Result<String, ConfigIssue> {
     let name = path.display().to_string();
-    let refuse = |line, what: String, remedy: &str| {
+    let error_at = |line, message: String, hint: &str| {
         let source = Source::File { path: name.clone(), line };
-        Problem::new(source, "", Refusal::new(what, remedy))
+        ConfigIssue::new(source, "", Diagnostic::new(message, hint))
     };
     let mut bytes = Vec::new();
     let read =
         File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     if let Err(error) = read {
-        let remedy = "name a readable file with --config or CORELANE_CONFIG, or neither";
-        return Err(refuse(None, format!("cannot be read: {error}"), remedy));
+        let hint = "name a readable file with --config or CORELANE_CONFIG, or neither";
+        return Err(error_at(None, format!("cannot be read: {error}"), hint));
     }
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(refuse(None, "is longer than 1 MiB".to_owned(), "is it the right file?"));
+        return Err(error_at(
+            None,
+            "is longer than 1 MiB".to_owned(),
+            "check the name of the file",
+        ));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        refuse(Some(file::line_after(valid)), "is not UTF-8".to_owned(), "save the file as UTF-8")
+        error_at(
+            Some(file::line_number_after(valid)),
+            "is not UTF-8".to_owned(),
+            "save the file as UTF-8",
+        )
     })
 }
 
-/// The key of the option that chooses the defaults of all others.
+/// Key of the option that selects the defaults.
 const PROFILE: &str = "profile";
 
-/// Bytes of a configuration file. Every option with a page of comment fits a tenth of it.
+/// Bound of a configuration file; every option with a page of comment fits a tenth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;

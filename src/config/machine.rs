@@ -1,36 +1,35 @@
-//! What this machine can give, against what the options ask for.
+//! Limits of this machine, compared with what the options require.
 //!
-//! What it keeps true: it only reads what the kernel shows under `/proc`, and where there is no
-//! such thing (other systems) it knows nothing and warns of nothing. A warning is never a reason
-//! not to start: the server takes what it gets and says so.
+//! Reads `/proc`; on systems without it the limits are unknown and raise no warning. A warning does
+//! not prevent the start: the server uses what it gets.
 
 use std::fs;
 
-use crate::config::options::{Executor, Options, RingBackend};
-use crate::config::problem::Refusal;
+use crate::config::issue::Diagnostic;
+use crate::config::options::{ExecutorKind, Options, RingBackend};
 
-/// The limits that matter to a server, as far as they are known.
+/// Limits of the machine that matter to a server, as far as they are known.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Machine {
-    /// Open files of the process (hard limit: the server raises its soft one to it).
+pub struct MachineLimits {
+    /// Open files of the process (hard limit; the server raises the soft limit to it).
     pub files_max: Option<u64>,
-    /// Bytes that the process may lock into memory.
+    /// Bytes that the process may lock in memory.
     pub locked_bytes_max: Option<u64>,
-    /// Cpus that the process may use.
+    /// Cpus that the process may run on.
     pub cpus: Option<Vec<u16>>,
-    /// The most that a socket's receive buffer may be (`net.core.rmem_max`).
+    /// Largest receive buffer of a socket (`net.core.rmem_max`).
     pub receive_buffer_bytes_max: Option<u64>,
-    /// The most that a socket's send buffer may be (`net.core.wmem_max`).
+    /// Largest send buffer of a socket (`net.core.wmem_max`).
     pub send_buffer_bytes_max: Option<u64>,
-    /// The most that a listener's backlog may be (`net.core.somaxconn`).
+    /// Largest backlog of a listener (`net.core.somaxconn`).
     pub backlog_max: Option<u64>,
-    /// Whether `kernel.io_uring_disabled` forbids rings.
+    /// Whether `kernel.io_uring_disabled` forbids `io_uring`.
     pub uring_disabled: Option<bool>,
 }
 
-impl Machine {
-    /// Looks at this machine.
-    pub fn look() -> Self {
+impl MachineLimits {
+    /// Reads the limits of this machine.
+    pub fn detect() -> Self {
         let read = |path: &str| fs::read_to_string(path).ok();
         let number = |path: &str| read(path)?.trim().parse::<u64>().ok();
         let limits = read("/proc/self/limits").unwrap_or_default();
@@ -46,26 +45,26 @@ impl Machine {
         }
     }
 
-    /// Everything that `options` ask for and this machine does not give: keys with reasons.
-    pub fn warnings(&self, options: &Options) -> Vec<(&'static str, Refusal)> {
+    /// Returns a warning, with its option, per requirement of `options` beyond the limits.
+    pub fn warnings(&self, options: &Options) -> Vec<(&'static str, Diagnostic)> {
         let mut warnings = Vec::new();
-        self.warn_of_cpus(options, &mut warnings);
-        self.warn_of_connections(options, &mut warnings);
-        self.warn_of_ring(options, &mut warnings);
+        self.check_cpus(options, &mut warnings);
+        self.check_connections(options, &mut warnings);
+        self.check_ring(options, &mut warnings);
         if options.tcp.address.is_some() || options.http.address.is_some() {
-            self.warn_of_sockets(options, &mut warnings);
+            self.check_sockets(options, &mut warnings);
         }
         warnings
     }
 
-    fn warn_of_cpus(&self, options: &Options, warnings: &mut Vec<(&'static str, Refusal)>) {
+    fn check_cpus(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
         let Some(allowed) = &self.cpus else { return };
         let named = options.engine.cpus.as_deref().unwrap_or_default();
         if let Some(cpu) = named.iter().find(|cpu| !allowed.contains(cpu)) {
             warnings.push((
                 "cpus",
-                Refusal::new(
-                    format!("the process may not use cpu {cpu}: that shard is not pinned"),
+                Diagnostic::new(
+                    format!("the process may not use cpu {cpu}: its shard is not pinned"),
                     "see Cpus_allowed_list in /proc/self/status",
                 ),
             ));
@@ -74,45 +73,46 @@ impl Machine {
         if shards > allowed.len() {
             warnings.push((
                 "shards",
-                Refusal::new(
+                Diagnostic::new(
                     format!("{shards} shards share {} cpus", allowed.len()),
-                    "one shard a cpu is fastest: leave it on auto",
+                    "one shard per cpu is fastest: set it to auto",
                 ),
             ));
         }
     }
 
-    fn warn_of_connections(&self, options: &Options, warnings: &mut Vec<(&'static str, Refusal)>) {
+    fn check_connections(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
         let shards = self.shards(options);
-        let (wanted, _) = options.connections_max();
-        let key = widest_door(options);
+        let (required, _) = options.connections_max();
+        let key = largest_connections_option(options);
         let sockets = shards.saturating_mul(u64::from(options.engine.ring_sizes.sockets_max));
-        if sockets < wanted {
+        if sockets < required {
             warnings.push((
                 key,
-                Refusal::new(
+                Diagnostic::new(
                     format!(
-                        "{shards} rings hold {sockets} sockets together, {wanted} are asked for"
+                        "{shards} rings hold {sockets} sockets in total, {required} connections \
+                         are required"
                     ),
-                    "raise ring.sockets_max, or lower it",
+                    "raise ring.sockets_max, or lower this option",
                 ),
             ));
         }
         let Some(files_max) = self.files_max else { return };
-        // A ring's table of direct descriptors may be as long as the limit; sockets of the
-        // readiness backend are files of the process, beside those it has for itself.
-        let (capacity, bound) = if self.is_uring(options) {
+        // The direct descriptor table of a ring may be as long as the limit; sockets of the poll
+        // backend are files of the process, besides its own.
+        let (capacity, scope) = if self.is_uring(options) {
             (shards.saturating_mul(files_max), "each ring")
         } else {
-            (files_max.saturating_sub(FILES_OF_OUR_OWN), "the process")
+            (files_max.saturating_sub(PROCESS_FILES), "the process")
         };
-        if capacity < wanted {
+        if capacity < required {
             warnings.push((
                 key,
-                Refusal::new(
+                Diagnostic::new(
                     format!(
-                        "the limit of {files_max} open files for {bound} leaves {capacity}, \
-                         {wanted} connections are asked for"
+                        "the limit of {files_max} open files for {scope} leaves {capacity}, \
+                         {required} connections are required"
                     ),
                     "raise it (ulimit -n, LimitNOFILE), or lower connections_max",
                 ),
@@ -120,30 +120,30 @@ impl Machine {
         }
     }
 
-    fn warn_of_ring(&self, options: &Options, warnings: &mut Vec<(&'static str, Refusal)>) {
+    fn check_ring(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
         if self.uring_disabled == Some(true) && options.engine.ring != RingBackend::Poll {
-            let what = match options.engine.ring {
+            let message = match options.engine.ring {
                 RingBackend::Uring => {
                     "kernel.io_uring_disabled forbids it: the server will not start"
                 }
-                _ => "kernel.io_uring_disabled forbids io_uring: poll takes its place",
+                _ => "kernel.io_uring_disabled forbids io_uring: poll is used instead",
             };
-            let remedy = "sysctl kernel.io_uring_disabled=0, or ring.backend = \"poll\"";
-            warnings.push(("ring.backend", Refusal::new(what, remedy)));
+            let hint = "sysctl kernel.io_uring_disabled=0, or ring.backend = \"poll\"";
+            warnings.push(("ring.backend", Diagnostic::new(message, hint)));
         }
         let needed = self.shards(options).saturating_mul(GLOMMIO_LOCKED_BYTES);
-        if options.engine.executor == Executor::Glommio
+        if options.engine.executor == ExecutorKind::Glommio
             && self.locked_bytes_max.is_some_and(|most| most < needed)
         {
-            let what = format!("glommio needs {needed} bytes of locked memory");
-            let remedy = "raise the limit (ulimit -l, LimitMEMLOCK), or executor = \"native\"";
-            warnings.push(("executor", Refusal::new(what, remedy)));
+            let message = format!("glommio needs {needed} bytes of locked memory");
+            let hint = "raise the limit (ulimit -l, LimitMEMLOCK), or executor = \"native\"";
+            warnings.push(("executor", Diagnostic::new(message, hint)));
         }
     }
 
-    fn warn_of_sockets(&self, options: &Options, warnings: &mut Vec<(&'static str, Refusal)>) {
+    fn check_sockets(&self, options: &Options, warnings: &mut Vec<(&'static str, Diagnostic)>) {
         let tcp = &options.tcp;
-        for (key, wanted, most, knob) in [
+        for (key, value, most, sysctl) in [
             (
                 "tcp.receive_buffer_bytes",
                 tcp.receive_buffer_bytes,
@@ -158,21 +158,22 @@ impl Machine {
             ),
             ("tcp.backlog_max", tcp.backlog_max, self.backlog_max, "net.core.somaxconn"),
         ] {
-            if let Some(most) = most.filter(|most| *most < u64::from(wanted)) {
-                let what = format!("the kernel cuts it to {most}");
-                warnings.push((key, Refusal::new(what, format!("raise {knob}, or lower it"))));
+            if let Some(most) = most.filter(|most| *most < u64::from(value)) {
+                let message = format!("the kernel reduces it to {most}");
+                let hint = format!("raise {sysctl}, or lower this option");
+                warnings.push((key, Diagnostic::new(message, hint)));
             }
         }
     }
 
-    /// How many shards will run.
+    /// Returns the number of shards that will run.
     fn shards(&self, options: &Options) -> u64 {
         let named = options.engine.cpus.as_ref().or(self.cpus.as_ref());
         let cpus = named.map_or(1, |cpus| cpus.len().max(1) as u64);
         options.engine.shards.map_or(cpus, u64::from)
     }
 
-    /// Whether rings will be those of the kernel, as far as can be told from here.
+    /// Returns whether the shards will use `io_uring`, as far as it can be predicted.
     fn is_uring(&self, options: &Options) -> bool {
         match options.engine.ring {
             RingBackend::Poll => false,
@@ -182,21 +183,21 @@ impl Machine {
     }
 }
 
-/// The option that asks for most connections.
-fn widest_door(options: &Options) -> &'static str {
+/// Returns the option that requires most connections.
+fn largest_connections_option(options: &Options) -> &'static str {
     let tcp = options.tcp.address.map_or(0, |_| options.tcp.connections_max);
     let http = options.http.address.map_or(0, |_| options.http.connections_max);
     if http > tcp { "http.connections_max" } else { "tcp.connections_max" }
 }
 
-/// The hard limit in the row of `/proc/self/limits` that begins with `name`; `None` where it has
-/// none or there is no such row.
+/// Returns the hard limit in the row of `/proc/self/limits` that begins with `name`, or `None` if
+/// it is unlimited or there is no such row.
 fn hard_limit(limits: &str, name: &str) -> Option<u64> {
     let row = limits.lines().find_map(|line| line.strip_prefix(name))?;
     row.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The list in the row `Cpus_allowed_list` of `/proc/self/status`.
+/// Returns the list in the row `Cpus_allowed_list` of `/proc/self/status`.
 fn allowed_cpus(status: &str) -> Option<Vec<u16>> {
     let row = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let mut cpus = Vec::new();
@@ -207,30 +208,33 @@ fn allowed_cpus(status: &str) -> Option<Vec<u16>> {
     Some(cpus)
 }
 
-/// Files that the process needs for itself: standard streams, listeners, wakers, libraries.
-const FILES_OF_OUR_OWN: u64 = 64;
+/// Files the process itself needs: standard streams, listeners, eventfds, libraries.
+const PROCESS_FILES: u64 = 64;
 
-/// Locked memory that one glommio executor asks for.
+/// Locked memory that one glommio executor requires.
 const GLOMMIO_LOCKED_BYTES: u64 = 512 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The keys that `machine` warns of.
-    fn keys(machine: &Machine, options: &Options) -> Vec<&'static str> {
+    /// Returns the keys that `machine` warns of.
+    fn keys(machine: &MachineLimits, options: &Options) -> Vec<&'static str> {
         machine.warnings(options).into_iter().map(|(key, _)| key).collect()
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_warns_of_nothing() {
-        assert!(keys(&Machine::default(), &Options::default()).is_empty());
+    fn unknown_limits_raise_no_warning() {
+        assert!(keys(&MachineLimits::default(), &Options::default()).is_empty());
     }
 
     #[test]
-    fn the_file_limit_bounds_each_ring_or_the_whole_process() {
-        let machine =
-            Machine { files_max: Some(1000), cpus: Some(vec![0, 1]), ..Machine::default() };
+    fn file_limit_bounds_ring_or_process() {
+        let machine = MachineLimits {
+            files_max: Some(1000),
+            cpus: Some(vec![0, 1]),
+            ..MachineLimits::default()
+        };
         let mut options = Options::default();
         options.http.address = None;
         options.tcp.connections_max = 2000;
@@ -238,17 +242,21 @@ mod tests {
         assert!(keys(&machine, &options).is_empty());
         options.engine.ring = RingBackend::Poll;
         assert_eq!(keys(&machine, &options), ["tcp.connections_max"]);
-        let (_, refusal) = machine.warnings(&options).remove(0);
+        let (_, warning) = machine.warnings(&options).remove(0);
         assert_eq!(
-            refusal.what,
+            warning.message,
             "the limit of 1000 open files for the process leaves 936, \
-             2000 connections are asked for"
+             2000 connections are required"
         );
     }
 
     #[test]
-    fn both_doors_count_and_the_wider_one_is_to_change() {
-        let machine = Machine { files_max: Some(1000), cpus: Some(vec![0]), ..Machine::default() };
+    fn larger_connections_option_is_warned() {
+        let machine = MachineLimits {
+            files_max: Some(1000),
+            cpus: Some(vec![0]),
+            ..MachineLimits::default()
+        };
         let mut options = Options::default();
         options.engine.ring = RingBackend::Poll;
         (options.tcp.connections_max, options.http.connections_max) = (400, 500);
@@ -260,18 +268,18 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_knobs_are_named() {
-        let machine = Machine {
+    fn warnings_name_options_beyond_kernel_limits() {
+        let machine = MachineLimits {
             locked_bytes_max: Some(1024),
             cpus: Some(vec![0]),
             receive_buffer_bytes_max: Some(1),
             send_buffer_bytes_max: Some(1),
             backlog_max: Some(1),
             uring_disabled: Some(true),
-            ..Machine::default()
+            ..MachineLimits::default()
         };
         let mut options = Options::default();
-        options.engine.executor = Executor::Glommio;
+        options.engine.executor = ExecutorKind::Glommio;
         options.engine.cpus = Some(vec![0, 7]);
         options.engine.shards = Some(2);
         assert_eq!(
@@ -293,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_of_the_kernel_are_read() {
+    fn proc_files_are_parsed() {
         let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
                       Max open files            1024                 524288               files\n\
                       Max locked memory         unlimited            unlimited            bytes\n";

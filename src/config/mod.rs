@@ -1,20 +1,20 @@
-//! File, environment and flags become options.
+//! Combines configuration file, environment and flags into options.
 //!
-//! [`table`] is the one list of options; everything that sets or shows one goes through it:
+//! [`table`] lists all options; everything that sets or shows an option uses it:
 //!
 //! ```text
 //! file ────────┐
-//! environment ─┼─▶ assignments ─▶ table (texts to values) ─▶ rules ─▶ Options
+//! environment ─┼─▶ assignments ─▶ table (text to value) ─▶ rules ─▶ Options
 //! flags ───────┘                                               └────▶ machine (warnings)
 //! ```
 //!
-//! What it keeps true: a flag beats the environment, which beats the file, which beats the
-//! default; every problem is reported at once, with its place and its remedy. It does not start
-//! anything and writes nothing.
+//! Invariants: a flag takes precedence over the environment, the environment over the file, the
+//! file over the default. All errors are reported at once, each with its source and a hint. This
+//! module starts nothing and writes nothing.
 
 #![forbid(unsafe_code)]
 
-pub mod problem;
+pub mod issue;
 pub mod suggest;
 
 pub mod unit;
@@ -26,7 +26,7 @@ pub mod table;
 pub mod file;
 pub mod rules;
 
-pub mod doubts;
+pub mod warnings;
 
 pub mod directories;
 pub mod environment;
@@ -35,6 +35,6 @@ pub mod machine;
 pub mod load;
 
 pub use crate::server::options::{self, Options};
-pub use load::{CommandLine, Effective, Inputs, assemble, load};
-pub use machine::Machine;
-pub use problem::{Problem, Problems, Source};
+pub use issue::{ConfigErrors, ConfigIssue, Source};
+pub use load::{CommandLine, ConfigInputs, EffectiveConfig, assemble, load};
+pub use machine::MachineLimits;

@@ -1,133 +1,132 @@
-//! What options must agree on among themselves.
+//! Rules that several options must satisfy together.
 //!
-//! What it keeps true: a rule looks at typed options only and knows nothing of the machine; each
-//! rule blames the option that is easiest to change.
+//! A rule reads typed options only and knows nothing of the machine. A broken rule is reported at
+//! the option that is easiest to change.
 
-use crate::config::options::{Executor, Options, RingBackend};
-use crate::config::problem::Refusal;
-use crate::transport::http::ladder;
+use crate::config::issue::Diagnostic;
+use crate::config::options::{ExecutorKind, Options, RingBackend};
+use crate::transport::http::checks;
 
-/// One rule.
+/// A condition on one or more options.
 #[derive(Debug)]
 pub struct Rule {
-    /// The options it looks at; the first one is the easiest to change and gets the blame.
-    pub reads: &'static [&'static str],
-    /// What is wrong where the rule is broken.
-    pub judge: fn(&Options) -> Option<Refusal>,
+    /// Keys of the options it reads; a violation is reported at the first.
+    pub keys: &'static [&'static str],
+    /// Returns what is wrong if the options violate the rule.
+    pub check: fn(&Options) -> Option<Diagnostic>,
 }
 
-/// Every rule.
+/// All rules.
 pub static RULES: [Rule; 10] = [
-    Rule { reads: &["http.address", "tcp.address"], judge: one_door_per_address },
-    Rule { reads: &["websocket.path"], judge: upgrades_have_a_path_of_their_own },
-    Rule { reads: &["shards", "cpus"], judge: enough_cpus },
-    Rule { reads: &["executor"], judge: executor_is_built },
-    Rule { reads: &["executor", "ring.backend"], judge: executor_has_its_ring },
-    Rule { reads: &["ring.backend"], judge: ring_is_built },
-    Rule { reads: &["ring.receive_buffers"], judge: buffers_are_a_power_of_two },
+    Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
+    Rule { keys: &["websocket.path"], check: websocket_path_is_free },
+    Rule { keys: &["shards", "cpus"], check: cpus_suffice_for_shards },
+    Rule { keys: &["executor"], check: executor_is_built },
+    Rule { keys: &["executor", "ring.backend"], check: executor_supports_ring },
+    Rule { keys: &["ring.backend"], check: ring_is_built },
+    Rule { keys: &["ring.receive_buffers"], check: buffers_are_a_power_of_two },
     Rule {
-        reads: &["ring.completions_max", "ring.submissions_max"],
-        judge: completions_outnumber_submissions,
+        keys: &["ring.completions_max", "ring.submissions_max"],
+        check: completions_outnumber_submissions,
     },
     Rule {
-        reads: &["memory_bytes_max", "message_bytes_max", "shards"],
-        judge: memory_holds_a_message,
+        keys: &["memory_bytes_max", "message_bytes_max", "shards"],
+        check: memory_holds_a_message,
     },
-    Rule { reads: &["task_ttl_ms", "task_ttl_ms_max"], judge: tasks_are_kept_within_bounds },
+    Rule { keys: &["task_ttl", "task_ttl_max"], check: task_ttl_is_within_max },
 ];
 
-fn one_door_per_address(options: &Options) -> Option<Refusal> {
+fn listener_addresses_differ(options: &Options) -> Option<Diagnostic> {
     let (tcp, http) = (options.tcp.address?, options.http.address?);
     let overlaps = tcp.ip() == http.ip() || tcp.ip().is_unspecified() || http.ip().is_unspecified();
     (tcp.port() != 0 && tcp.port() == http.port() && overlaps).then(|| {
-        let what = format!("{http} is taken by tcp.address = {tcp}");
-        Refusal::new(what, "give one of them another port, or off")
+        let message = format!("{http} is in use by tcp.address = {tcp}");
+        Diagnostic::new(message, "set another port for one of them, or off")
     })
 }
 
-fn upgrades_have_a_path_of_their_own(options: &Options) -> Option<Refusal> {
+fn websocket_path_is_free(options: &Options) -> Option<Diagnostic> {
     let path = options.websocket.path.as_deref()?;
-    ladder::is_taken(path.as_bytes())
-        .then(|| Refusal::new(format!("{path} is taken"), "write another path, or off"))
+    checks::is_reserved_path(path.as_bytes())
+        .then(|| Diagnostic::new(format!("{path} is in use"), "set another path, or off"))
 }
 
-fn enough_cpus(options: &Options) -> Option<Refusal> {
+fn cpus_suffice_for_shards(options: &Options) -> Option<Diagnostic> {
     let cpus = options.engine.cpus.as_ref()?.len();
     let shards = usize::from(options.engine.shards?);
     (shards > cpus).then(|| {
-        let what = format!("{shards} shards do not fit on {cpus} cpus");
-        Refusal::new(what, "name more cpus, or leave one of the two on auto")
+        let message = format!("{shards} shards need {shards} cpus, only {cpus} are listed");
+        Diagnostic::new(message, "list more cpus, or set one of the two to auto")
     })
 }
 
-fn executor_has_its_ring(options: &Options) -> Option<Refusal> {
+fn executor_supports_ring(options: &Options) -> Option<Diagnostic> {
     let engine = &options.engine;
-    (engine.executor == Executor::Glommio && engine.ring == RingBackend::Poll).then(|| {
-        // Its own event loop is io_uring: where readiness is needed glommio cannot run either.
-        let remedy = "take ring.backend = uring, or executor = native";
-        Refusal::new("glommio runs on io_uring only, not on poll", remedy)
+    (engine.executor == ExecutorKind::Glommio && engine.ring == RingBackend::Poll).then(|| {
+        // glommio's event loop is io_uring: on machines that need poll it cannot run either.
+        let hint = "set ring.backend = uring, or executor = native";
+        Diagnostic::new("glommio runs on io_uring only, not on poll", hint)
     })
 }
 
-fn executor_is_built(options: &Options) -> Option<Refusal> {
+fn executor_is_built(options: &Options) -> Option<Diagnostic> {
     let is_built = cfg!(all(target_os = "linux", feature = "glommio"));
-    (options.engine.executor == Executor::Glommio && !is_built).then(|| {
-        let remedy = "build on Linux with the feature `glommio`, or take auto";
-        Refusal::new("glommio is not part of this build", remedy)
+    (options.engine.executor == ExecutorKind::Glommio && !is_built).then(|| {
+        let hint = "build on Linux with the feature `glommio`, or set auto";
+        Diagnostic::new("glommio is not part of this build", hint)
     })
 }
 
-fn ring_is_built(options: &Options) -> Option<Refusal> {
+fn ring_is_built(options: &Options) -> Option<Diagnostic> {
     (options.engine.ring == RingBackend::Uring && !cfg!(target_os = "linux"))
-        .then(|| Refusal::new("io_uring is a part of Linux", "take auto or poll"))
+        .then(|| Diagnostic::new("io_uring is available on Linux only", "set auto or poll"))
 }
 
-fn buffers_are_a_power_of_two(options: &Options) -> Option<Refusal> {
+fn buffers_are_a_power_of_two(options: &Options) -> Option<Diagnostic> {
     let buffers = options.engine.ring_sizes.receive_buffers;
     (!buffers.is_power_of_two()).then(|| {
         let below = 1_u32 << buffers.checked_ilog2().unwrap_or(0);
-        let remedy = format!("write {below} or {}", below * 2);
-        Refusal::new(format!("{buffers} is no power of two"), remedy)
+        let hint = format!("write {below} or {}", below * 2);
+        Diagnostic::new(format!("{buffers} is not a power of two"), hint)
     })
 }
 
-fn completions_outnumber_submissions(options: &Options) -> Option<Refusal> {
+fn completions_outnumber_submissions(options: &Options) -> Option<Diagnostic> {
     let sizes = &options.engine.ring_sizes;
     (sizes.completions_max < sizes.submissions_max).then(|| {
-        let what = format!(
+        let message = format!(
             "{} is below ring.submissions_max = {}",
             sizes.completions_max, sizes.submissions_max
         );
-        Refusal::new(
-            what,
-            "make it at least twice as many: a submission may complete more than once",
+        Diagnostic::new(
+            message,
+            "set at least twice as many: a submission may complete more than once",
         )
     })
 }
 
-fn memory_holds_a_message(options: &Options) -> Option<Refusal> {
+fn memory_holds_a_message(options: &Options) -> Option<Diagnostic> {
     let limits = &options.limits;
     let shards = usize::from(options.engine.shards.unwrap_or(1)).max(1);
     let share = limits.memory_bytes_max / shards;
     (share < limits.message_bytes_max).then(|| {
-        let what = format!(
-            "the share of one shard, {share} bytes, does not hold one message of \
-             message_bytes_max = {}",
+        let message = format!(
+            "{share} bytes per shard are less than one message (message_bytes_max = {})",
             limits.message_bytes_max
         );
-        Refusal::new(what, "raise it, or lower message_bytes_max")
+        Diagnostic::new(message, "raise it, or lower message_bytes_max")
     })
 }
 
-fn tasks_are_kept_within_bounds(options: &Options) -> Option<Refusal> {
+fn task_ttl_is_within_max(options: &Options) -> Option<Diagnostic> {
     let limits = &options.limits;
     (limits.task_ttl > limits.task_ttl_max).then(|| {
-        let what = format!(
-            "{} ms is above task_ttl_ms_max = {} ms",
+        let message = format!(
+            "{} ms is above task_ttl_max = {} ms",
             limits.task_ttl.as_millis(),
             limits.task_ttl_max.as_millis()
         );
-        Refusal::new(what, "lower it, or raise task_ttl_ms_max")
+        Diagnostic::new(message, "lower it, or raise task_ttl_max")
     })
 }
 
@@ -137,13 +136,13 @@ mod tests {
 
     use super::*;
 
-    /// The keys that broken rules blame.
+    /// Returns the first keys of violated rules.
     fn broken(options: &Options) -> Vec<&'static str> {
-        let rules = RULES.iter().filter(|rule| (rule.judge)(options).is_some());
-        rules.map(|rule| rule.reads[0]).collect()
+        let rules = RULES.iter().filter(|rule| (rule.check)(options).is_some());
+        rules.map(|rule| rule.keys[0]).collect()
     }
 
-    /// The keys of the rules that `change` breaks.
+    /// Returns the first keys of the rules that `change` violates.
     fn broken_by(change: impl FnOnce(&mut Options)) -> Vec<&'static str> {
         let mut options = Options::default();
         change(&mut options);
@@ -151,19 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn rules_read_options_that_exist() {
-        let mut keys = RULES.iter().flat_map(|rule| rule.reads);
+    fn rules_name_existing_options() {
+        let mut keys = RULES.iter().flat_map(|rule| rule.keys);
         assert!(keys.all(|key| crate::config::table::find(key).is_some()));
     }
 
     #[test]
-    fn the_profiles_break_no_rule() {
+    fn profiles_satisfy_all_rules() {
         assert!(broken(&Options::default()).is_empty());
         assert!(broken(&Options::tiny()).is_empty());
     }
 
     #[test]
-    fn each_rule_names_the_option_to_change() {
+    fn violated_rules_name_option_to_change() {
         assert_eq!(broken_by(|it| it.http.address = it.tcp.address), ["http.address"]);
         assert_eq!(
             broken_by(|it| it.engine.ring_sizes.receive_buffers = 1000),
@@ -178,7 +177,7 @@ mod tests {
             assert_eq!(broken, ["websocket.path"], "{taken}");
         }
         assert_eq!(broken_by(|it| it.limits.memory_bytes_max = 1 << 20), ["memory_bytes_max"]);
-        assert_eq!(broken_by(|it| it.limits.task_ttl_max = Duration::ZERO), ["task_ttl_ms"]);
+        assert_eq!(broken_by(|it| it.limits.task_ttl_max = Duration::ZERO), ["task_ttl"]);
         assert_eq!(
             broken_by(|it| {
                 it.engine.shards = Some(3);
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn any_free_port_may_be_asked_for_twice() {
+    fn port_zero_may_be_set_twice() {
         assert!(
             broken_by(|it| {
                 it.tcp.address = Some(([0, 0, 0, 0], 0).into());

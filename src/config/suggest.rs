@@ -1,53 +1,52 @@
-//! What somebody may have meant.
+//! Suggestions for misspelled names.
 //!
-//! What it keeps true: a proposal is always one of the candidates, and far words get none. The
-//! same words in another order (`tcp.max_connections`) and the same ending (`connections_max`)
-//! count as near as a slip of the finger.
+//! A suggestion is always one of the candidates. The same words in another order
+//! (`tcp.max_connections`) and the last part of a key (`connections_max`) count as close matches.
 
-/// The candidate nearest to `word`, where one is near.
+/// Returns the candidate most similar to `word`, or `None` if none is similar enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
-        .map(|candidate| (likeness(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .map(|candidate| (similarity(word, candidate), candidate))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, candidate)| candidate)
 }
 
-/// From 0 (nothing in common) to 1 (the same).
-fn likeness(word: &str, candidate: &str) -> f64 {
+/// Returns the similarity from 0 (nothing in common) to 1 (the same words).
+fn similarity(word: &str, candidate: &str) -> f64 {
     let (word, candidate) = (word.to_lowercase(), candidate.to_lowercase());
-    if parts(&word) == parts(&candidate) {
+    if sorted_words(&word) == sorted_words(&candidate) {
         return 1.0;
     }
     if strsim::damerau_levenshtein(&word, &candidate) == 1 {
         return 0.9;
     }
-    let ending = candidate.rsplit('.').next().unwrap_or(&candidate);
+    let last = candidate.rsplit('.').next().unwrap_or(&candidate);
     let whole = strsim::normalized_damerau_levenshtein(&word, &candidate);
-    let end = 0.95 * strsim::normalized_damerau_levenshtein(&word, ending);
+    let end = 0.95 * strsim::normalized_damerau_levenshtein(&word, last);
     whole.max(end)
 }
 
-/// The words that a name is made of, in alphabetical order.
-fn parts(name: &str) -> Vec<&str> {
+/// Returns the words of a name, sorted.
+fn sorted_words(name: &str) -> Vec<&str> {
     let mut parts: Vec<&str> = name.split(['.', '_', '-']).collect();
     parts.sort_unstable();
     parts
 }
 
-/// Found by trying the table's keys with one and two slips: those stay above it, and no two keys
-/// of different meaning come near.
-const LIKENESS_MIN: f64 = 0.7;
+/// Determined with the table's keys: one or two typing errors stay above it, and no two keys of
+/// different meaning reach it.
+const SIMILARITY_MIN: f64 = 0.7;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const KEYS: [&str; 4] = ["tcp.connections_max", "tcp.idle_ms_max", "shards", "http.address"];
+    const KEYS: [&str; 4] = ["tcp.connections_max", "tcp.idle_timeout", "shards", "http.address"];
 
     #[test]
-    fn slips_other_orders_and_missing_sections_find_their_key() {
+    fn misspelled_reordered_and_partial_keys_are_suggested() {
         for (word, key) in [
             ("tcp.conections_max", "tcp.connections_max"),
             ("tcp.max_connections", "tcp.connections_max"),
@@ -61,12 +60,12 @@ mod tests {
     }
 
     #[test]
-    fn one_slip_is_near_even_in_a_short_word() {
+    fn one_typo_in_short_word_is_suggested() {
         assert_eq!(nearest("tpc", ["http", "ring", "tcp"]), Some("tcp"));
     }
 
     #[test]
-    fn far_words_get_no_proposal() {
+    fn dissimilar_words_get_no_suggestion() {
         for word in ["", "x", "colour", "tls.certificate"] {
             assert_eq!(nearest(word, KEYS), None, "{word}");
         }

@@ -1,102 +1,108 @@
-//! Units: how a number is written, and between which bounds it lies.
+//! Units of option values: notation and range.
 //!
-//! What it keeps true: [`Unit::write`] and [`Unit::number`] are inverse to each other; a unit is
-//! always said when a number is refused. Suffixes with two meanings (`64K`, `5m`) are refused
-//! with both spellings instead of guessed.
+//! Invariants: [`Unit::format`] and [`Unit::parse`] are inverse. Ambiguous suffixes (`64K`, `5m`)
+//! are rejected with both spellings in the hint.
 
-use crate::config::problem::Refusal;
+use crate::config::issue::Diagnostic;
 
-/// What a value of an option is counted in.
+/// Unit and range of an option's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unit {
     /// An address with its port, or `off`.
     Address,
     /// Bytes.
     Bytes {
-        /// The least that is accepted.
-        least: u64,
-        /// The most that is accepted.
-        most: u64,
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
     },
-    /// Bytes, or `off`, which is `u32::MAX`.
+    /// Bytes, or `off` (stored as `u32::MAX`).
     BytesOrOff {
-        /// The least that is accepted.
-        least: u64,
-        /// The most that is accepted.
-        most: u64,
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
     },
-    /// One of these words.
+    /// One of these values.
     Choice(&'static [&'static str]),
-    /// Things.
+    /// A count.
     Count {
-        /// The least that is accepted.
-        least: u64,
-        /// The most that is accepted.
-        most: u64,
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
     },
-    /// Things, or `auto`.
+    /// A count, or `auto`.
     CountOrAuto {
-        /// The least that is accepted.
-        least: u64,
-        /// The most that is accepted.
-        most: u64,
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
     },
     /// A list of cpus, or `auto`.
     Cpus {
-        /// The highest number that is accepted.
-        most: u64,
+        /// Highest accepted cpu number.
+        max: u64,
     },
     /// A directory, or `off`.
     Directory,
-    /// A list of hosts that requests may name, or `default` for none.
+    /// A list of values of the `Host` header, or `default` for an empty one.
     Hosts,
     /// Milliseconds.
     Milliseconds {
-        /// The least that is accepted.
-        least: u64,
-        /// The most that is accepted.
-        most: u64,
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
     },
-    /// A list of origins that pages may have, or `default` for none.
+    /// A list of values of the `Origin` header, or `default` for an empty one.
     Origins,
-    /// True or false.
+    /// `true` or `false`.
     Switch,
     /// The path of a URL, or `off`.
     UrlPath,
 }
 
 impl Unit {
-    /// The number in `text`, suffix applied and bounds checked.
-    pub fn number(&self, text: &str) -> Result<u64, Refusal> {
-        let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '_');
+    /// Parses the number in `text` with its suffix.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a number of this unit, or it is out of range.
+    pub fn parse(&self, text: &str) -> Result<u64, Diagnostic> {
+        let split = text.find(|character: char| !character.is_ascii_digit() && character != '_');
         let (digits, suffix) = text.split_at(split.unwrap_or(text.len()));
         let digits = digits.replace('_', "");
         let factor = self.factor(suffix.trim_start());
         let (false, Some(factor)) = (digits.is_empty(), factor) else {
-            return Err(Refusal::new(format!("{text:?} is not {}", self.noun()), self.shape()));
+            return Err(Diagnostic::new(
+                format!("{text:?} is not {}", self.type_name()),
+                self.notation(),
+            ));
         };
         let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-        let (least, most) = self.bounds();
+        let (least, most) = self.range();
         match number {
             Some(number) if (least..=most).contains(&number) => Ok(number),
             _ => Err(self.out_of_range(text)),
         }
     }
 
-    /// The refusal of a number outside the bounds.
-    pub fn out_of_range(&self, text: &str) -> Refusal {
-        let (least, most) = self.bounds();
-        Refusal::new(
+    /// Returns the diagnostic for a number out of range.
+    pub fn out_of_range(&self, text: &str) -> Diagnostic {
+        let (least, most) = self.range();
+        Diagnostic::new(
             format!("{text} is out of range"),
-            format!("write a value from {} to {}", self.write(least), self.write(most)),
+            format!("write a value from {} to {}", self.format(least), self.format(most)),
         )
     }
 
-    /// A number the way people write it: with the largest suffix that keeps it whole.
-    pub fn write(&self, number: u64) -> String {
+    /// Formats a number with the largest suffix that divides it.
+    pub fn format(&self, number: u64) -> String {
         let suffixes: &[(&str, u64)] = match self {
             Self::Bytes { .. } | Self::BytesOrOff { .. } => &SIZES,
-            Self::Milliseconds { .. } => &SPANS,
+            Self::Milliseconds { .. } => &TIMES,
             _ => &[],
         };
         let fits = |factor: u64| number >= factor && number.is_multiple_of(factor);
@@ -107,7 +113,7 @@ impl Unit {
         }
     }
 
-    /// What stands for a value in help: `SIZE`, `true|false`.
+    /// Returns the placeholder of a value in `--help`: `SIZE`, `true|false`.
     pub fn placeholder(&self) -> String {
         match self {
             Self::Address => "ADDR|off".to_owned(),
@@ -125,12 +131,12 @@ impl Unit {
         }
     }
 
-    /// What a value is called in a sentence.
-    pub const fn noun(&self) -> &'static str {
+    /// Returns the type of a value as a noun phrase for messages.
+    pub const fn type_name(&self) -> &'static str {
         match self {
             Self::Address => "an address with its port",
             Self::Bytes { .. } | Self::BytesOrOff { .. } => "a size",
-            Self::Choice(_) => "one of its words",
+            Self::Choice(_) => "one of its values",
             Self::Count { .. } | Self::CountOrAuto { .. } => "a whole number",
             Self::Cpus { .. } => "a list of cpus",
             Self::Directory => "the path of a directory",
@@ -142,20 +148,20 @@ impl Unit {
         }
     }
 
-    /// Whether a value is a list of names.
-    pub const fn is_names(&self) -> bool {
+    /// Returns whether a value is a list of names.
+    pub const fn is_name_list(&self) -> bool {
         matches!(self, Self::Hosts | Self::Origins)
     }
 
-    /// The least and the most that a number may be; everything where the value is no number.
-    pub const fn bounds(&self) -> (u64, u64) {
+    /// Returns the smallest and largest number; the whole range if the value is not a number.
+    pub const fn range(&self) -> (u64, u64) {
         match *self {
-            Self::Bytes { least, most }
-            | Self::BytesOrOff { least, most }
-            | Self::Count { least, most }
-            | Self::CountOrAuto { least, most }
-            | Self::Milliseconds { least, most } => (least, most),
-            Self::Cpus { most } => (0, most),
+            Self::Bytes { min: least, max: most }
+            | Self::BytesOrOff { min: least, max: most }
+            | Self::Count { min: least, max: most }
+            | Self::CountOrAuto { min: least, max: most }
+            | Self::Milliseconds { min: least, max: most } => (least, most),
+            Self::Cpus { max: most } => (0, most),
             Self::Address
             | Self::Choice(_)
             | Self::Directory
@@ -166,13 +172,13 @@ impl Unit {
         }
     }
 
-    /// How a value is written, for remedies.
-    pub const fn shape(&self) -> &'static str {
+    /// Returns how to write a value, for hints.
+    pub const fn notation(&self) -> &'static str {
         match self {
             Self::Address => "write it as 127.0.0.1:8888, [::1]:8888 or off",
             Self::Bytes { .. } => "write bytes, or a size such as 64KiB, 16MiB or 1GiB",
             Self::BytesOrOff { .. } => "write bytes, a size such as 64KiB, or off",
-            Self::Choice(_) => "write one of its words",
+            Self::Choice(_) => "write one of its values",
             Self::Count { .. } => "write digits",
             Self::CountOrAuto { .. } => "write digits, or auto",
             Self::Cpus { .. } => "write a list such as 0,2-5, or auto",
@@ -189,7 +195,7 @@ impl Unit {
         }
     }
 
-    /// What one of `suffix` is worth in this unit.
+    /// Returns the factor of `suffix` in this unit.
     fn factor(&self, suffix: &str) -> Option<u64> {
         if suffix.is_empty() {
             return Some(1);
@@ -204,7 +210,7 @@ impl Unit {
             },
             Self::Milliseconds { .. } if suffix == "ms" => Some(1),
             Self::Milliseconds { .. } => {
-                SPANS.iter().find(|(known, _)| *known == suffix).map(|(_, factor)| *factor)
+                TIMES.iter().find(|(known, _)| *known == suffix).map(|(_, factor)| *factor)
             }
             _ => None,
         }
@@ -213,18 +219,18 @@ impl Unit {
 
 const SIZES: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
-const SPANS: [(&str, u64); 4] = [("s", 1000), ("min", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const TIMES: [(&str, u64); 4] = [("s", 1000), ("min", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BYTES: Unit = Unit::Bytes { least: 1, most: u64::MAX };
-    const TIME: Unit = Unit::Milliseconds { least: 0, most: u64::MAX };
-    const COUNT: Unit = Unit::Count { least: 1, most: 100 };
+    const BYTES: Unit = Unit::Bytes { min: 1, max: u64::MAX };
+    const TIME: Unit = Unit::Milliseconds { min: 0, max: u64::MAX };
+    const COUNT: Unit = Unit::Count { min: 1, max: 100 };
 
     #[test]
-    fn sizes_and_times_are_read_with_their_suffixes() {
+    fn sizes_and_times_are_parsed_with_suffixes() {
         for (text, bytes) in [
             ("64KiB", 65_536),
             ("16MiB", 16 << 20),
@@ -234,15 +240,15 @@ mod tests {
             ("10kB", 10_000),
             ("7B", 7),
         ] {
-            assert_eq!(BYTES.number(text), Ok(bytes), "{text}");
+            assert_eq!(BYTES.parse(text), Ok(bytes), "{text}");
         }
         for (text, span) in [("5min", 300_000), ("30s", 30_000), ("250", 250), ("250ms", 250)] {
-            assert_eq!(TIME.number(text), Ok(span), "{text}");
+            assert_eq!(TIME.parse(text), Ok(span), "{text}");
         }
     }
 
     #[test]
-    fn what_has_two_meanings_is_refused_with_a_remedy() {
+    fn ambiguous_and_malformed_numbers_are_rejected() {
         for (unit, text) in [
             (BYTES, "64K"),
             (BYTES, "1.5MiB"),
@@ -256,26 +262,26 @@ mod tests {
             (COUNT, "10s"),
             (COUNT, "0x10"),
         ] {
-            let refusal = unit.number(text).unwrap_err();
-            assert_eq!(refusal.remedy, unit.shape(), "{text}");
+            let diagnostic = unit.parse(text).unwrap_err();
+            assert_eq!(diagnostic.hint, unit.notation(), "{text}");
         }
     }
 
     #[test]
-    fn a_number_out_of_range_names_the_range() {
+    fn out_of_range_number_names_the_range() {
         for text in ["0", "101", "99999999999999999999999"] {
-            assert_eq!(COUNT.number(text).unwrap_err().remedy, "write a value from 1 to 100");
+            assert_eq!(COUNT.parse(text).unwrap_err().hint, "write a value from 1 to 100");
         }
-        assert!(BYTES.number("99999999999GiB").unwrap_err().what.ends_with("out of range"));
+        assert!(BYTES.parse("99999999999GiB").unwrap_err().message.ends_with("out of range"));
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn formatted_numbers_parse_to_same_value() {
         for number in [0, 1, 999, 1000, 1024, 60_000, 90_000, 65_536, 86_400_000, 1 << 40, 12_345] {
-            assert_eq!(TIME.number(&TIME.write(number)), Ok(number));
-            assert_eq!(BYTES.number(&BYTES.write(number.max(1))), Ok(number.max(1)));
+            assert_eq!(TIME.parse(&TIME.format(number)), Ok(number));
+            assert_eq!(BYTES.parse(&BYTES.format(number.max(1))), Ok(number.max(1)));
         }
-        assert_eq!(TIME.write(90_000), "90s");
-        assert_eq!(TIME.write(0), "0ms");
+        assert_eq!(TIME.format(90_000), "90s");
+        assert_eq!(TIME.format(0), "0ms");
     }
 }

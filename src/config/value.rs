@@ -1,73 +1,76 @@
-//! Texts become typed values, and back.
+//! Conversion between texts and typed values.
 //!
-//! What it keeps true: whatever [`Value::show`] writes, [`Value::read`] reads as the same value;
-//! a refused text leaves the value as it was and says what was expected. It does not know which
-//! option it reads for, nor where the text came from.
+//! Invariants: [`Value::parse_from`] accepts what [`Value::format`] returns, as the same value. A
+//! rejected text leaves the value unchanged.
 
-mod names;
+mod http;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::options::{Executor, LogLevel, Profile, RingBackend, Utf8CloseCode};
-use crate::config::problem::Refusal;
+use crate::config::issue::Diagnostic;
+use crate::config::options::{ExecutorKind, LogLevel, Profile, RingBackend, Utf8CloseCode};
 use crate::config::suggest::nearest;
 use crate::config::unit::Unit;
 
-pub use self::names::DEFAULT;
+pub use self::http::DEFAULT;
 
-/// A typed field of the options that a text can set.
+/// A typed field of the options that can be set from a text.
 pub trait Value {
-    /// Takes the value from `text`, in `unit`.
-    fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal>;
+    /// Sets the value from `text`, in `unit`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a value of `unit`; the value is unchanged then.
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic>;
 
-    /// The value as a text, in `unit`.
-    fn show(&self, unit: &Unit) -> String;
+    /// Returns the value as text, in `unit`.
+    fn format(&self, unit: &Unit) -> String;
 }
 
-/// An enum of words.
+/// An enum whose values have names.
 pub trait Choice: Copy + PartialEq + Sized + 'static {
-    /// The words, in the order in which help shows them.
-    const WORDS: &'static [&'static str];
+    /// Names, in the order of `--help`.
+    const NAMES: &'static [&'static str];
 
-    /// What each word means, in the same order.
-    const MEANINGS: &'static [Self];
+    /// Values of the names, in the same order.
+    const VALUES: &'static [Self];
 }
 
 impl<T: Choice> Value for T {
-    fn read(&mut self, text: &str, _: &Unit) -> Result<(), Refusal> {
-        let Some(place) = T::WORDS.iter().position(|word| *word == text) else {
-            let remedy = match nearest(text, T::WORDS.iter().copied()) {
+    fn parse_from(&mut self, text: &str, _: &Unit) -> Result<(), Diagnostic> {
+        let Some(index) = T::NAMES.iter().position(|word| *word == text) else {
+            let hint = match nearest(text, T::NAMES.iter().copied()) {
                 Some(word) => format!("did you mean {word}?"),
-                None => format!("write one of {}", T::WORDS.join(", ")),
+                None => format!("write one of {}", T::NAMES.join(", ")),
             };
-            return Err(Refusal::new(format!("{text:?} is none of its words"), remedy));
+            return Err(Diagnostic::new(format!("{text:?} is not an allowed value"), hint));
         };
-        *self = T::MEANINGS[place];
+        *self = T::VALUES[index];
         Ok(())
     }
 
-    fn show(&self, _: &Unit) -> String {
-        let place = T::MEANINGS.iter().position(|meaning| meaning == self);
-        place.map_or("", |place| T::WORDS[place]).to_owned()
+    fn format(&self, _: &Unit) -> String {
+        let index = T::VALUES.iter().position(|value| value == self);
+        index.map_or("", |index| T::NAMES[index]).to_owned()
     }
 }
 
-macro_rules! words {
-    ($name:ident { $($word:literal => $variant:ident,)+ }) => {
+macro_rules! choices {
+    ($name:ident { $($name_text:literal => $variant:ident,)+ }) => {
         impl Choice for $name {
-            const WORDS: &'static [&'static str] = &[$($word,)+];
-            const MEANINGS: &'static [Self] = &[$(Self::$variant,)+];
+            const NAMES: &'static [&'static str] = &[$($name_text,)+];
+            const VALUES: &'static [Self] = &[$(Self::$variant,)+];
         }
     };
 }
 
-words!(Profile { "standard" => Standard, "tiny" => Tiny, });
-words!(Executor { "auto" => Auto, "native" => Native, "glommio" => Glommio, });
-words!(RingBackend { "auto" => Auto, "uring" => Uring, "poll" => Poll, });
-words!(Utf8CloseCode { "1007" => InvalidPayload, "1002" => ProtocolError, });
-words!(LogLevel {
+choices!(Profile { "standard" => Standard, "tiny" => Tiny, });
+choices!(ExecutorKind { "auto" => Auto, "native" => Native, "glommio" => Glommio, });
+choices!(RingBackend { "auto" => Auto, "uring" => Uring, "poll" => Poll, });
+choices!(Utf8CloseCode { "1007" => InvalidPayload, "1002" => ProtocolError, });
+choices!(LogLevel {
     "off" => Off,
     "error" => Error,
     "warn" => Warn,
@@ -79,20 +82,20 @@ words!(LogLevel {
 macro_rules! whole_number {
     ($($kind:ty),+) => {$(
         impl Value for $kind {
-            fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
+            fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
                 let number = match (text, unit) {
                     ("off", Unit::BytesOrOff { .. }) => u64::from(u32::MAX),
-                    _ => unit.number(text)?,
+                    _ => unit.parse(text)?,
                 };
                 *self = Self::try_from(number).map_err(|_| unit.out_of_range(text))?;
                 Ok(())
             }
 
-            fn show(&self, unit: &Unit) -> String {
+            fn format(&self, unit: &Unit) -> String {
                 let number = u64::try_from(*self).unwrap_or(u64::MAX);
                 match unit {
                     Unit::BytesOrOff { .. } if number == u64::from(u32::MAX) => "off".to_owned(),
-                    _ => unit.write(number),
+                    _ => unit.format(number),
                 }
             }
         }
@@ -102,105 +105,105 @@ macro_rules! whole_number {
 whole_number!(u16, u32, usize);
 
 impl Value for Duration {
-    fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
-        *self = Self::from_millis(unit.number(text)?);
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
+        *self = Self::from_millis(unit.parse(text)?);
         Ok(())
     }
 
-    fn show(&self, unit: &Unit) -> String {
-        unit.write(u64::try_from(self.as_millis()).unwrap_or(u64::MAX))
+    fn format(&self, unit: &Unit) -> String {
+        unit.format(u64::try_from(self.as_millis()).unwrap_or(u64::MAX))
     }
 }
 
 impl Value for bool {
-    fn read(&mut self, text: &str, _: &Unit) -> Result<(), Refusal> {
+    fn parse_from(&mut self, text: &str, _: &Unit) -> Result<(), Diagnostic> {
         *self = text.parse().map_err(|_| {
-            Refusal::new(format!("{text:?} is neither true nor false"), "write true or false")
+            Diagnostic::new(format!("{text:?} is neither true nor false"), "write true or false")
         })?;
         Ok(())
     }
 
-    fn show(&self, _: &Unit) -> String {
+    fn format(&self, _: &Unit) -> String {
         self.to_string()
     }
 }
 
-/// A number, or `auto` for none.
+/// A number, or `auto` for `None`.
 impl Value for Option<u16> {
-    fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
         if text == "auto" {
             *self = None;
             return Ok(());
         }
         let mut number = 0_u16;
-        number.read(text, unit)?;
+        number.parse_from(text, unit)?;
         *self = Some(number);
         Ok(())
     }
 
-    fn show(&self, unit: &Unit) -> String {
-        self.map_or_else(|| "auto".to_owned(), |number| number.show(unit))
+    fn format(&self, unit: &Unit) -> String {
+        self.map_or_else(|| "auto".to_owned(), |number| number.format(unit))
     }
 }
 
-/// An address with its port, or `off` for none.
+/// An address with its port, or `off` for `None`.
 impl Value for Option<SocketAddr> {
-    fn read(&mut self, text: &str, _: &Unit) -> Result<(), Refusal> {
+    fn parse_from(&mut self, text: &str, _: &Unit) -> Result<(), Diagnostic> {
         if text == "off" {
             *self = None;
             return Ok(());
         }
-        *self = Some(text.parse().map_err(|_| refused_address(text))?);
+        *self = Some(text.parse().map_err(|_| invalid_address(text))?);
         Ok(())
     }
 
-    fn show(&self, _: &Unit) -> String {
+    fn format(&self, _: &Unit) -> String {
         self.map_or_else(|| "off".to_owned(), |address| address.to_string())
     }
 }
 
-/// Tells the usual ways to miss an address apart.
-fn refused_address(text: &str) -> Refusal {
+/// Returns a diagnostic that distinguishes the usual mistakes in an address.
+fn invalid_address(text: &str) -> Diagnostic {
     const SHAPE: &str = "write it as 127.0.0.1:8888, [::1]:8888 or off";
     let port = text.strip_prefix(':').unwrap_or(text);
     if port.parse::<u16>().is_ok() {
-        return Refusal::new(
-            format!("{text:?} names a port and no address"),
+        return Diagnostic::new(
+            format!("{text:?} is a port without an address"),
             format!("write 127.0.0.1:{port} for this machine, 0.0.0.0:{port} for every network"),
         );
     }
     if text.parse::<std::net::IpAddr>().is_ok() {
-        return Refusal::new(format!("{text:?} has no port"), SHAPE);
+        return Diagnostic::new(format!("{text:?} has no port"), SHAPE);
     }
     let name = text.rsplit_once(':').map_or(text, |(name, _)| name);
-    if name.contains(|letter: char| letter.is_ascii_alphabetic()) && !name.contains(':') {
-        return Refusal::new(format!("{text:?} is a name, and names are not resolved"), SHAPE);
+    if name.contains(|char: char| char.is_ascii_alphabetic()) && !name.contains(':') {
+        return Diagnostic::new(format!("{text:?} is a host name; names are not resolved"), SHAPE);
     }
-    Refusal::new(format!("{text:?} is not an address with a port"), SHAPE)
+    Diagnostic::new(format!("{text:?} is not an address with a port"), SHAPE)
 }
 
-/// The path of a directory, or `off` for none. Whether it is there is not asked here.
+/// The path of a directory, or `off` for `None`. It is not checked whether it exists.
 impl Value for Option<PathBuf> {
-    fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
         if text.is_empty() || text.contains('\0') {
-            return Err(Refusal::new(format!("{text:?} is no path"), unit.shape()));
+            return Err(Diagnostic::new(format!("{text:?} is not a path"), unit.notation()));
         }
         if text == "~" || text.starts_with("~/") {
-            let remedy = "write the whole path: only a shell knows what ~ is";
-            return Err(Refusal::new(format!("{text:?} begins with ~"), remedy));
+            let hint = "write the whole path: ~ is expanded by shells only";
+            return Err(Diagnostic::new(format!("{text:?} begins with ~"), hint));
         }
         *self = (text != "off").then(|| PathBuf::from(text));
         Ok(())
     }
 
-    fn show(&self, _: &Unit) -> String {
+    fn format(&self, _: &Unit) -> String {
         self.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string())
     }
 }
 
-/// Cpus in order, or `auto` for none.
+/// Cpus in order, or `auto` for `None`.
 impl Value for Option<Vec<u16>> {
-    fn read(&mut self, text: &str, unit: &Unit) -> Result<(), Refusal> {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
         const SHAPE: &str = "write a list such as 0,2-5, or auto";
         if text == "auto" {
             *self = None;
@@ -210,20 +213,20 @@ impl Value for Option<Vec<u16>> {
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| {
-                let number = unit.number(text.trim()).map_err(|refusal| {
-                    Refusal::new(format!("in the list {text:?}: {}", refusal.what), SHAPE)
+                let number = unit.parse(text.trim()).map_err(|diagnostic| {
+                    Diagnostic::new(format!("in the list {text:?}: {}", diagnostic.message), SHAPE)
                 })?;
                 u16::try_from(number).map_err(|_| unit.out_of_range(text))
             };
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(Refusal::new(format!("the range {part:?} runs backwards"), SHAPE));
+                return Err(Diagnostic::new(format!("the range {part:?} is reversed"), SHAPE));
             }
             for cpu in first..=last {
                 if cpus.contains(&cpu) {
-                    return Err(Refusal::new(
-                        format!("cpu {cpu} is named twice"),
-                        "name each cpu once: a shard owns its cpu",
+                    return Err(Diagnostic::new(
+                        format!("cpu {cpu} is listed twice"),
+                        "list each cpu once: a shard has a cpu of its own",
                     ));
                 }
                 cpus.push(cpu);
@@ -233,13 +236,13 @@ impl Value for Option<Vec<u16>> {
         Ok(())
     }
 
-    fn show(&self, _: &Unit) -> String {
-        self.as_ref().map_or_else(|| "auto".to_owned(), |cpus| write_list(cpus))
+    fn format(&self, _: &Unit) -> String {
+        self.as_ref().map_or_else(|| "auto".to_owned(), |cpus| format_number_list(cpus))
     }
 }
 
-/// Numbers as a list, runs of neighbours folded: `0,2-5`.
-pub fn write_list(numbers: &[u16]) -> String {
+/// Formats numbers as a list with ranges: `0,2-5`.
+pub fn format_number_list(numbers: &[u16]) -> String {
     let mut parts: Vec<(u16, u16)> = Vec::new();
     for &number in numbers {
         match parts.last_mut() {
@@ -262,66 +265,66 @@ pub fn write_list(numbers: &[u16]) -> String {
 mod tests {
     use super::*;
 
-    const CPUS: Unit = Unit::Cpus { most: 4095 };
+    const CPUS: Unit = Unit::Cpus { max: 4095 };
 
-    fn cpus(text: &str) -> Result<Option<Vec<u16>>, Refusal> {
+    fn cpus(text: &str) -> Result<Option<Vec<u16>>, Diagnostic> {
         let mut value = None;
-        value.read(text, &CPUS).map(|()| value)
+        value.parse_from(text, &CPUS).map(|()| value)
     }
 
     #[test]
-    fn a_cpu_list_keeps_its_order_and_folds_its_runs() {
+    fn cpu_list_preserves_order_and_formats_ranges() {
         for text in ["0", "0,2-5", "3,1", "auto", "7-8,0-1"] {
-            assert_eq!(cpus(text).unwrap().show(&CPUS), text);
+            assert_eq!(cpus(text).unwrap().format(&CPUS), text);
         }
-        assert_eq!(cpus("2,3,4").unwrap().show(&CPUS), "2-4");
+        assert_eq!(cpus("2,3,4").unwrap().format(&CPUS), "2-4");
         assert_eq!(cpus(" 1, 2 ").unwrap(), Some(vec![1, 2]));
     }
 
     #[test]
-    fn a_broken_cpu_list_is_refused() {
+    fn malformed_cpu_list_is_rejected() {
         for text in ["", ",", "1,,2", "5-2", "1-2-3", "1,1", "0-3,2", "x", "4096", "0-99999"] {
             assert!(cpus(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
-    fn each_way_to_miss_an_address_has_its_own_remedy() {
-        let refusal = |text: &str| {
+    fn invalid_addresses_get_specific_hints() {
+        let diagnostic = |text: &str| {
             let mut address: Option<SocketAddr> = None;
-            address.read(text, &Unit::Address).unwrap_err()
+            address.parse_from(text, &Unit::Address).unwrap_err()
         };
-        assert!(refusal("8888").remedy.starts_with("write 127.0.0.1:8888"));
-        assert!(refusal(":8888").remedy.starts_with("write 127.0.0.1:8888"));
-        assert!(refusal("127.0.0.1").what.ends_with("has no port"));
-        assert!(refusal("::1").what.ends_with("has no port"));
-        assert!(refusal("localhost:8888").what.ends_with("names are not resolved"));
-        assert!(refusal("127.0.0.1:88888").what.ends_with("not an address with a port"));
-        assert!(refusal("").what.ends_with("not an address with a port"));
+        assert!(diagnostic("8888").hint.starts_with("write 127.0.0.1:8888"));
+        assert!(diagnostic(":8888").hint.starts_with("write 127.0.0.1:8888"));
+        assert!(diagnostic("127.0.0.1").message.ends_with("has no port"));
+        assert!(diagnostic("::1").message.ends_with("has no port"));
+        assert!(diagnostic("localhost:8888").message.ends_with("names are not resolved"));
+        assert!(diagnostic("127.0.0.1:88888").message.ends_with("not an address with a port"));
+        assert!(diagnostic("").message.ends_with("not an address with a port"));
     }
 
     #[test]
-    fn a_path_is_taken_as_it_is_written() {
+    fn directory_path_is_parsed_verbatim() {
         let mut path = Some(PathBuf::from("before"));
         for text in ["/srv/docs", "docs", "./off", "a b/\"ü\"", "7"] {
-            path.read(text, &Unit::Directory).unwrap();
-            assert_eq!(path.show(&Unit::Directory), text);
+            path.parse_from(text, &Unit::Directory).unwrap();
+            assert_eq!(path.format(&Unit::Directory), text);
         }
         for text in ["", "a\0b", "~", "~/docs"] {
-            assert!(path.read(text, &Unit::Directory).is_err(), "{text:?}");
+            assert!(path.parse_from(text, &Unit::Directory).is_err(), "{text:?}");
         }
         assert_eq!(path, Some(PathBuf::from("7")));
-        path.read("off", &Unit::Directory).unwrap();
+        path.parse_from("off", &Unit::Directory).unwrap();
         assert_eq!(path, None);
     }
 
     #[test]
-    fn a_near_word_is_proposed_and_a_far_one_gets_the_list() {
-        let mut executor = Executor::Native;
-        let refusal = executor.read("glomio", &Unit::Switch).unwrap_err();
-        assert_eq!(refusal.remedy, "did you mean glommio?");
-        let refusal = executor.read("tokio-multi", &Unit::Switch).unwrap_err();
-        assert_eq!(refusal.remedy, "write one of auto, native, glommio");
-        assert_eq!(executor, Executor::Native);
+    fn misspelled_choice_gets_suggestion_or_list() {
+        let mut executor = ExecutorKind::Native;
+        let diagnostic = executor.parse_from("glomio", &Unit::Switch).unwrap_err();
+        assert_eq!(diagnostic.hint, "did you mean glommio?");
+        let diagnostic = executor.parse_from("tokio-multi", &Unit::Switch).unwrap_err();
+        assert_eq!(diagnostic.hint, "write one of auto, native, glommio");
+        assert_eq!(executor, ExecutorKind::Native);
     }
 }

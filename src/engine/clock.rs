@@ -1,32 +1,32 @@
-//! The one place that reads a clock, or the calendar.
+//! The clock: the only place that reads the system's monotonic and wall clocks.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 
-/// Monotonic time as [`Moment`]s since the clock was made.
+/// Reads monotonic time as [`Instant`](crate::base::time::Instant)s since the clock was created.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    origin: Instant,
+    origin: std::time::Instant,
 }
 
 impl Clock {
-    /// A clock whose origin is now.
-    #[expect(clippy::disallowed_methods, reason = "this is the place that may")]
+    /// Creates a clock whose origin is now.
+    #[expect(clippy::disallowed_methods, reason = "the engine's clock")]
     pub fn start() -> Self {
-        Self { origin: Instant::now() }
+        Self { origin: std::time::Instant::now() }
     }
 
-    /// Reads it.
+    /// Returns the current time.
     #[expect(clippy::cast_possible_truncation, reason = "584 years of nanoseconds fit")]
-    pub fn now(&self) -> Moment {
-        Moment::from_nanoseconds(self.origin.elapsed().as_nanos() as u64)
+    pub fn now(&self) -> Instant {
+        Instant::from_nanoseconds(self.origin.elapsed().as_nanos() as u64)
     }
 }
 
-/// Milliseconds since the beginning of 1970 (UTC), as the machine has them; zero before. Read once
-/// when a server starts.
-#[expect(clippy::disallowed_methods, reason = "this is the place that may")]
+/// Returns the system's wall clock in milliseconds since 1970-01-01 UTC, or zero if it is earlier.
+/// Read once, at start.
+#[expect(clippy::disallowed_methods, reason = "the engine's clock")]
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

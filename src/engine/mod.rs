@@ -1,18 +1,19 @@
-//! The only room that talks to the kernel: bytes, descriptors, deadlines and letters.
+//! The I/O engine, and the only module that makes system calls: sockets, timers, messages between
+//! shards.
 //!
-//! It knows nothing of MCP. A [`shard`] is one thread's loop over one [`ring`]; what the bytes
-//! mean is the business of the [`shard::Driver`] that it carries.
+//! Knows nothing of MCP. A [`shard_loop`] runs on one thread over one [`ring`]; its
+//! [`shard_loop::Driver`] interprets the bytes.
 
-// In the order in which they may use each other.
+// A module may use only those above it.
 
 pub mod buffer;
-pub mod capacity;
 pub mod clock;
-pub mod origin;
+pub mod entropy;
+pub mod file_limit;
 
 pub mod ring;
 
-pub mod shard;
+pub mod shard_loop;
 pub mod timer;
 
 pub mod mesh;
@@ -20,4 +21,4 @@ pub mod mesh;
 pub mod blocking;
 pub mod placement;
 
-pub mod host;
+pub mod executor;

@@ -1,16 +1,15 @@
-//! Which shard runs on which cpu.
+//! Placement of shards on CPUs.
 //!
-//! One shard a core by default, on the cpus that the process may use; second threads of a core
-//! (SMT siblings) come only when more shards are asked for than there are cores, and shards share
-//! cpus only when there are more of them than cpus. The placement names siblings and memory nodes
-//! so that the log shows what a measurement ran on.
+//! By default one shard runs on each core that the process may use. SMT siblings are used only if
+//! more shards than cores are requested, and CPUs are shared only if more shards than CPUs are. The
+//! description names siblings and NUMA nodes, so that the log shows what a measurement ran on.
 //!
-//! What it does not do: bind memory. A shard's memory is first touched by its own pinned thread,
-//! which is where the kernel then puts it.
+//! Memory is not bound: each shard's memory is first touched by its pinned thread, so the kernel
+//! allocates it on that node.
 //!
-//! Sources: `Documentation/admin-guide/cputopology.rst` and
-//! `Documentation/ABI/stable/sysfs-devices-node` of Linux. Where the files are missing every cpu
-//! counts as a core of its own. Other systems than Linux cannot pin, and are not asked to.
+//! Sources: Linux `Documentation/admin-guide/cputopology.rst` and
+//! `Documentation/ABI/stable/sysfs-devices-node`. If these files are missing, every CPU counts as a
+//! core. Threads are pinned on Linux only.
 
 use std::fmt;
 use std::fs;
@@ -19,110 +18,117 @@ use std::path::Path;
 
 use crate::engine::mesh::ShardId;
 
-/// The cpus of all shards, in the order of shards.
+/// The CPUs of all shards, by shard.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Placement {
-    /// Empty places where the system cannot pin.
-    spots: Vec<Option<Spot>>,
-    /// Whether somebody chose the cpus, so that a shard that cannot be pinned must not start.
-    chosen: bool,
+    /// `None` where the system cannot pin.
+    cpus: Vec<Option<CpuTopology>>,
+    /// Whether the CPUs were configured, so that a failure to pin is an error.
+    is_explicit: bool,
 }
 
-/// One cpu as the system describes it.
+/// A CPU and its place in the topology.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Spot {
-    /// Its number.
+pub struct CpuTopology {
+    /// CPU number.
     pub cpu: u16,
-    /// The lowest number among the cpus that share its core.
+    /// Lowest CPU number among the SMT siblings of this core.
     pub core: u16,
-    /// Its memory node, where the system tells.
+    /// NUMA node, if known.
     pub node: Option<u16>,
 }
 
 impl Placement {
-    /// Places `shards` shards (by default one for each cpu named, or for each core of the
-    /// process's) on `cpus` (by default those that the process may use).
+    /// Places `shards` shards (default: one for each CPU given, or for each usable core) on `cpus`
+    /// (default: those that the process may use).
     ///
     /// # Errors
     ///
-    /// No shards, no cpus, or a cpu that the process may not use; the text names the remedy.
+    /// If there are no shards or CPUs, or a CPU is not allowed; the text contains a hint.
     pub fn choose(cpus: Option<&[u16]>, shards: Option<u16>) -> io::Result<Self> {
-        match allowed()? {
-            Some(allowed) => Self::plan(&spots(Path::new(SYSTEM), &allowed), cpus, shards),
-            None if cpus.is_some() => Err(refusal("this system cannot pin: leave the cpus out")),
+        match allowed_cpus()? {
+            Some(allowed) => {
+                Self::plan(&read_topology(Path::new(SYSFS_ROOT), &allowed), cpus, shards)
+            }
+            None if cpus.is_some() => {
+                Err(invalid_input("this system cannot pin threads: remove the list of CPUs"))
+            }
             None => {
                 let cpus = std::thread::available_parallelism().map_or(1, usize::from);
                 let shards = shards.map_or(cpus, usize::from);
-                Ok(Self { spots: vec![None; shards], chosen: false })
+                Ok(Self { cpus: vec![None; shards], is_explicit: false })
             }
         }
     }
 
-    /// Leaves `shards` shards wherever the system runs them: for a process that is one of many on
-    /// its machine, as a server behind pipes is.
+    /// Places `shards` shards without pinning, for a process that is one of many on its machine,
+    /// such as a stdio server.
     pub fn unpinned(shards: u16) -> Self {
-        Self { spots: vec![None; usize::from(shards)], chosen: false }
+        Self { cpus: vec![None; usize::from(shards)], is_explicit: false }
     }
 
-    /// The plan over the cpus of a known machine.
-    fn plan(allowed: &[Spot], cpus: Option<&[u16]>, shards: Option<u16>) -> io::Result<Self> {
+    /// Places shards on a machine of known topology.
+    fn plan(
+        allowed: &[CpuTopology],
+        cpus: Option<&[u16]>,
+        shards: Option<u16>,
+    ) -> io::Result<Self> {
         let (spots, default) = match cpus {
             Some(cpus) => {
                 let find = |cpu: &u16| {
                     let spot = allowed.iter().find(|spot| spot.cpu == *cpu).copied();
                     spot.ok_or_else(|| not_allowed(*cpu, allowed))
                 };
-                (cpus.iter().map(find).collect::<io::Result<Vec<Spot>>>()?, cpus.len())
+                (cpus.iter().map(find).collect::<io::Result<Vec<CpuTopology>>>()?, cpus.len())
             }
-            None => by_core(allowed),
+            None => order_by_core(allowed),
         };
         let shards = shards.map_or(default, usize::from);
         if shards == 0 || spots.is_empty() {
-            return Err(refusal("a server needs at least one shard and one cpu"));
+            return Err(invalid_input("at least one shard and one CPU are required"));
         }
         let spots = spots.into_iter().map(Some).cycle().take(shards).collect();
-        Ok(Self { spots, chosen: cpus.is_some() })
+        Ok(Self { cpus: spots, is_explicit: cpus.is_some() })
     }
 
-    /// Pins the calling thread to the cpu of `shard`.
+    /// Pins the calling thread to the CPU of `shard`.
     ///
     /// # Errors
     ///
-    /// Where the system refuses and the cpus were chosen by hand. Where they were not the thread
-    /// stays unpinned.
+    /// If the system refuses and the CPUs were configured; otherwise the thread stays unpinned.
     pub fn pin(&self, shard: ShardId) -> io::Result<()> {
-        let Some(Some(spot)) = self.spots.get(shard.index()) else { return Ok(()) };
-        match pin(spot.cpu) {
-            Err(error) if self.chosen => Err(io::Error::new(
+        let Some(Some(spot)) = self.cpus.get(shard.index()) else { return Ok(()) };
+        match pin_thread(spot.cpu) {
+            Err(error) if self.is_explicit => Err(io::Error::new(
                 error.kind(),
-                format!("cannot pin to cpu {}: {error}; leave the cpus out", spot.cpu),
+                format!("cannot pin to cpu {}: {error}; remove the list of CPUs", spot.cpu),
             )),
             _ => Ok(()),
         }
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub const fn len(&self) -> usize {
-        self.spots.len()
+        self.cpus.len()
     }
 
-    /// Never: a placement has at least one shard.
+    /// Always `false`: a placement has at least one shard.
     pub const fn is_empty(&self) -> bool {
-        self.spots.is_empty()
+        self.cpus.is_empty()
     }
 
-    /// The cpu of `shard`, where it has one.
-    pub fn spot(&self, shard: ShardId) -> Option<Spot> {
-        self.spots.get(shard.index()).copied().flatten()
+    /// Returns the CPU of `shard`, if it is pinned.
+    pub fn cpu_of(&self, shard: ShardId) -> Option<CpuTopology> {
+        self.cpus.get(shard.index()).copied().flatten()
     }
 }
 
-/// `2 shards on cpus 0 (node 0), 1 (node 0, sibling of 0)`.
+/// Formats the placement, such as `2 shards on cpus 0 (node 0), 1 (node 0, sibling of 0)`.
 impl fmt::Display for Placement {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.spots.len();
+        let count = self.cpus.len();
         write!(formatter, "{count} shard{}", if count == 1 { "" } else { "s" })?;
-        let spots: Vec<Spot> = self.spots.iter().flatten().copied().collect();
+        let spots: Vec<CpuTopology> = self.cpus.iter().flatten().copied().collect();
         if spots.is_empty() {
             return formatter.write_str(", not pinned");
         }
@@ -146,10 +152,10 @@ impl fmt::Display for Placement {
     }
 }
 
-/// The cpus in the order in which shards take them, first one of each core, node by node, then
-/// their siblings; and how many cores there are.
-fn by_core(allowed: &[Spot]) -> (Vec<Spot>, usize) {
-    let mut ranked: Vec<(usize, Spot)> = Vec::with_capacity(allowed.len());
+/// Returns the CPUs in the order in which shards take them (one of each core, node by node, then
+/// the siblings) and the number of cores.
+fn order_by_core(allowed: &[CpuTopology]) -> (Vec<CpuTopology>, usize) {
+    let mut ranked: Vec<(usize, CpuTopology)> = Vec::with_capacity(allowed.len());
     for spot in allowed {
         let rank = ranked.iter().filter(|(_, other)| other.core == spot.core).count();
         ranked.push((rank, *spot));
@@ -159,39 +165,39 @@ fn by_core(allowed: &[Spot]) -> (Vec<Spot>, usize) {
     (ranked.into_iter().map(|(_, spot)| spot).collect(), cores)
 }
 
-/// What the system tells of each of `cpus`, in ascending order.
-fn spots(system: &Path, cpus: &[u16]) -> Vec<Spot> {
-    let nodes = nodes(system);
+/// Reads the topology of `cpus`, in the same order.
+fn read_topology(system: &Path, cpus: &[u16]) -> Vec<CpuTopology> {
+    let nodes = read_nodes(system);
     let describe = |cpu: u16| {
         let siblings = system.join(format!("cpu/cpu{cpu}/topology/thread_siblings_list"));
-        let core = read_list(&siblings).into_iter().min().unwrap_or(cpu);
+        let core = read_cpu_list(&siblings).into_iter().min().unwrap_or(cpu);
         let node = nodes.iter().find(|(_, members)| members.contains(&cpu));
-        Spot { cpu, core, node: node.map(|(node, _)| *node) }
+        CpuTopology { cpu, core, node: node.map(|(node, _)| *node) }
     };
     cpus.iter().copied().map(describe).collect()
 }
 
-/// Each memory node with its cpus.
-fn nodes(system: &Path) -> Vec<(u16, Vec<u16>)> {
+/// Reads the CPUs of each NUMA node.
+fn read_nodes(system: &Path) -> Vec<(u16, Vec<u16>)> {
     let Ok(entries) = fs::read_dir(system.join("node")) else { return Vec::new() };
     let mut nodes: Vec<(u16, Vec<u16>)> = entries
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name();
             let node = name.to_str()?.strip_prefix("node")?.parse().ok()?;
-            Some((node, read_list(&entry.path().join("cpulist"))))
+            Some((node, read_cpu_list(&entry.path().join("cpulist"))))
         })
         .collect();
     nodes.sort_unstable();
     nodes
 }
 
-/// A file of the form `0-3,8`; nothing where it is missing or has another form.
-fn read_list(path: &Path) -> Vec<u16> {
-    fs::read_to_string(path).ok().and_then(|text| parse_list(&text)).unwrap_or_default()
+/// Reads a file of the form `0-3,8`; returns an empty list if it is missing or malformed.
+fn read_cpu_list(path: &Path) -> Vec<u16> {
+    fs::read_to_string(path).ok().and_then(|text| parse_cpu_list(&text)).unwrap_or_default()
 }
 
-fn parse_list(text: &str) -> Option<Vec<u16>> {
+fn parse_cpu_list(text: &str) -> Option<Vec<u16>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -201,7 +207,7 @@ fn parse_list(text: &str) -> Option<Vec<u16>> {
 }
 
 /// The inverse of [`parse_list`], for cpus in ascending order.
-fn write_list(cpus: impl Iterator<Item = u16>) -> String {
+fn format_cpu_list(cpus: impl Iterator<Item = u16>) -> String {
     let mut ranges: Vec<(u16, u16)> = Vec::new();
     for cpu in cpus {
         match ranges.last_mut() {
@@ -215,21 +221,21 @@ fn write_list(cpus: impl Iterator<Item = u16>) -> String {
     ranges.into_iter().map(write).collect::<Vec<_>>().join(",")
 }
 
-fn not_allowed(cpu: u16, allowed: &[Spot]) -> io::Error {
-    let allowed = write_list(allowed.iter().map(|spot| spot.cpu));
-    refusal(&format!(
-        "cpu {cpu} is not among those that this process may use ({allowed}): name one of them, or \
-         widen its affinity (taskset, the container's cpuset)"
+fn not_allowed(cpu: u16, allowed: &[CpuTopology]) -> io::Error {
+    let allowed = format_cpu_list(allowed.iter().map(|spot| spot.cpu));
+    invalid_input(&format!(
+        "cpu {cpu} is not allowed for this process (allowed: {allowed}): use an allowed cpu, or \
+         extend its CPU affinity (taskset, or the container's cpuset)"
     ))
 }
 
-fn refusal(text: &str) -> io::Error {
+fn invalid_input(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// The cpus that this process may use; `None` where the system does not tell.
+/// Returns the CPUs that this process may use, or `None` if the system does not report them.
 #[cfg(target_os = "linux")]
-fn allowed() -> io::Result<Option<Vec<u16>>> {
+fn allowed_cpus() -> io::Result<Option<Vec<u16>>> {
     use rustix::thread::{CpuSet, sched_getaffinity};
     let set = sched_getaffinity(None)?;
     let cpus = (0_u16..).take(CpuSet::MAX_CPU);
@@ -237,7 +243,7 @@ fn allowed() -> io::Result<Option<Vec<u16>>> {
 }
 
 #[cfg(target_os = "linux")]
-fn pin(cpu: u16) -> io::Result<()> {
+fn pin_thread(cpu: u16) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(usize::from(cpu));
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
@@ -254,7 +260,7 @@ fn pin(_cpu: u16) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-const SYSTEM: &str = "/sys/devices/system";
+const SYSFS_ROOT: &str = "/sys/devices/system";
 
 #[cfg(not(target_os = "linux"))]
 const SYSTEM: &str = "";
@@ -263,7 +269,7 @@ const SYSTEM: &str = "";
 mod tests {
     use super::*;
 
-    /// Four cores of two threads each on two nodes, numbered as most servers do: 0 and 4 share a
+    /// Four cores with two threads each on two nodes, numbered as on most servers: 0 and 4 share a
     /// core, cores 0 and 1 are on node 0.
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
@@ -283,14 +289,14 @@ mod tests {
     }
 
     fn plan(allowed: &[u16], cpus: Option<&[u16]>, shards: Option<u16>) -> io::Result<String> {
-        let spots = spots(machine().path(), allowed);
+        let spots = read_topology(machine().path(), allowed);
         Placement::plan(&spots, cpus, shards).map(|placement| placement.to_string())
     }
 
     const ALL: &[u16] = &[0, 1, 2, 3, 4, 5, 6, 7];
 
     #[test]
-    fn the_default_is_one_shard_a_core_on_the_cpus_of_the_process() {
+    fn default_placement_is_one_shard_a_core() {
         let text = "4 shards on cpus 0 (node 0), 1 (node 0), 2 (node 1), 3 (node 1)";
         assert_eq!(plan(ALL, None, None).unwrap(), text);
         assert_eq!(plan(&[1, 5], None, None).unwrap(), "1 shard on cpu 1 (node 0)");
@@ -298,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_come_after_all_cores_and_sharing_after_all_cpus() {
+    fn siblings_follow_cores_and_sharing_follows_cpus() {
         let text = "3 shards on cpus 0 (node 0), 1 (node 0), 4 (node 0, sibling of 0)";
         assert_eq!(plan(&[0, 1, 4], None, Some(3)).unwrap(), text);
         let text = "2 shards on cpus 0 (node 0), 0 (node 0, shared)";
@@ -306,44 +312,44 @@ mod tests {
     }
 
     #[test]
-    fn chosen_cpus_are_taken_in_their_order() {
+    fn configured_cpus_are_used_in_order() {
         let text = "2 shards on cpus 6 (node 1), 2 (node 1, sibling of 6)";
         assert_eq!(plan(ALL, Some(&[6, 2]), None).unwrap(), text);
         assert_eq!(plan(ALL, Some(&[6, 2]), Some(1)).unwrap(), "1 shard on cpu 6 (node 1)");
     }
 
     #[test]
-    fn a_cpu_that_the_process_may_not_use_is_refused_with_the_remedy() {
+    fn disallowed_cpu_error_lists_allowed_cpus() {
         let error = plan(&[0, 1, 2, 5], Some(&[1, 3]), None).unwrap_err().to_string();
-        assert!(error.contains("cpu 3") && error.contains("(0-2,5)"), "{error}");
+        assert!(error.contains("cpu 3") && error.contains("0-2,5)"), "{error}");
         assert!(plan(ALL, Some(&[]), None).is_err());
         assert!(plan(ALL, None, Some(0)).is_err());
     }
 
     #[test]
-    fn a_system_without_topology_counts_every_cpu_as_a_core() {
+    fn missing_topology_counts_cpus_as_cores() {
         let root = tempfile::tempdir().unwrap();
-        let spots = spots(root.path(), &[0, 1]);
+        let spots = read_topology(root.path(), &[0, 1]);
         let placement = Placement::plan(&spots, None, None).unwrap();
         assert_eq!(placement.to_string(), "2 shards on cpus 0, 1");
     }
 
     #[test]
-    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
-        assert_eq!(parse_list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
-        assert_eq!(parse_list("\n"), Some(vec![]));
-        assert_eq!(parse_list("0-"), None);
-        assert_eq!(write_list([0, 1, 2, 3, 8].into_iter()), "0-3,8");
+    fn cpu_lists_use_the_kernel_format() {
+        assert_eq!(parse_cpu_list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(parse_cpu_list("\n"), Some(vec![]));
+        assert_eq!(parse_cpu_list("0-"), None);
+        assert_eq!(format_cpu_list([0, 1, 2, 3, 8].into_iter()), "0-3,8");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_pinned_thread_may_use_its_cpu_and_no_other() {
+    fn pinned_thread_runs_only_on_its_cpu() {
         let placement = Placement::choose(None, Some(1)).unwrap();
-        let spot = placement.spot(ShardId(0)).unwrap();
+        let spot = placement.cpu_of(ShardId(0)).unwrap();
         std::thread::spawn(move || {
             placement.pin(ShardId(0)).unwrap();
-            assert_eq!(allowed().unwrap(), Some(vec![spot.cpu]));
+            assert_eq!(allowed_cpus().unwrap(), Some(vec![spot.cpu]));
         })
         .join()
         .unwrap();

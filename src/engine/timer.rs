@@ -1,55 +1,55 @@
-//! The timer wheel: tens of thousands of deadlines, each of them cheap.
+//! A hierarchical timer wheel for tens of thousands of deadlines.
 //!
-//! A hierarchy of eight wheels of 64 slots, one digit of the deadline's tick each (Varghese and
-//! Lauck, 1987, scheme 7). An entry stands at the highest digit in which its tick differs from the
-//! present one, moves down as that digit is reached, and therefore moves at most seven times.
+//! Eight levels of 64 slots, one digit of the deadline's tick each (Varghese and Lauck, 1987,
+//! scheme 7). An entry is stored at the highest digit in which its tick differs from the current
+//! one, moves down when that digit is reached, and therefore moves at most seven times.
 //!
-//! What it keeps true:
+//! Invariants:
 //!
-//! - Nothing expires early, and a wheel that is asked at [`Wheel::next_deadline`] or later finds
-//!   everything that is due: an entry is late by less than one tick ([`TICK`], 1 ms) of its own.
-//! - Entries come out in the order of their ticks; within one tick the order is repeatable and
-//!   means nothing.
-//! - There is no periodic tick: [`Wheel::next_deadline`] is the exact tick of the earliest entry
-//!   however far away it is, so that an idle shard sleeps until then.
-//! - An entry costs 24 bytes where `T` is at most 12 bytes with 4-byte alignment (or 8 bytes with
-//!   8-byte alignment) and nothing else; places are reused, so a warm wheel allocates nothing.
+//! - Nothing expires early, and [`TimerWheel::pop_expired`] at [`TimerWheel::next_deadline`] or
+//!   later returns everything that is due: an entry is late by less than one tick ([`TICK`], 1 ms).
+//! - Entries expire in the order of their ticks; within one tick the order is repeatable but
+//!   unspecified.
+//! - There is no periodic tick: [`TimerWheel::next_deadline`] is the exact tick of the earliest
+//!   entry, so that an idle shard sleeps until then.
+//! - An entry costs 24 bytes if `T` is at most 12 bytes with 4-byte alignment (or 8 bytes with
+//!   8-byte alignment). Entries are reused, so a warm wheel allocates nothing.
 //!
-//! What it does not do: cancel. An owner whose deadline moves keeps its entry, and looks when the
-//! entry expires whether its time has really come; if not it inserts again (lazy re-arming). A key
-//! with a generation as payload tells entries of the dead. An idle timeout of five minutes thus
-//! costs one insertion in five minutes however busy its connection is. Owners that come and go
-//! faster than their deadlines have [`Wheel::shed`].
+//! Entries cannot be cancelled. An owner whose deadline moves checks on expiry whether its time has
+//! come and inserts again if not (lazy re-arming); a generational key as payload identifies entries
+//! of removed owners. An idle timeout of five minutes thus costs one insertion in five minutes,
+//! however busy its connection is. Owners that come and go faster than their deadlines call
+//! [`TimerWheel::purge_stale`].
 
 use std::time::Duration;
 
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 
-/// The grain of the wheel: deadlines are rounded up to it.
+/// The resolution of the wheel; deadlines are rounded up to it.
 pub const TICK: Duration = Duration::from_nanos(TICK_NANOSECONDS);
 
-/// Deadlines of one shard with a payload each.
+/// The deadlines of one shard, with a payload each.
 #[derive(Debug)]
-pub struct Wheel<T> {
+pub struct TimerWheel<T> {
     entries: Vec<Entry<T>>,
-    vacant_first: u32,
-    /// Entries whose tick has been reached and which nobody has taken yet.
-    due_first: u32,
-    length: usize,
-    /// The tick up to which the wheel has turned; every entry in a slot is later.
-    present: u64,
+    free_head: u32,
+    /// Entries whose tick has been reached and that have not been popped.
+    due_head: u32,
+    len: usize,
+    /// The tick up to which the wheel has advanced; every entry in a slot is later.
+    current_tick: u64,
     levels: Box<[Level; LEVELS]>,
 }
 
-/// 64 slots of one digit.
+/// The 64 slots of one digit.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     /// One bit for each slot that holds an entry.
     occupied: u64,
-    /// The first entry of each slot's list.
-    first: [u32; SLOTS],
-    /// The earliest tick in each slot; meaningless where the slot is empty. Exact, because entries
-    /// leave a slot only all together.
+    /// The head of each slot's list.
+    heads: [u32; SLOTS],
+    /// The earliest tick in each slot; unspecified for an empty one. Exact, because a slot is only
+    /// emptied as a whole.
     earliest: [u64; SLOTS],
 }
 
@@ -60,133 +60,132 @@ struct Entry<T> {
     next: u32,
 }
 
-impl<T: Copy> Default for Wheel<T> {
+impl<T: Copy> Default for TimerWheel<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Copy> Wheel<T> {
-    /// An empty wheel at the origin of time. Cost: 6 KiB.
+impl<T: Copy> TimerWheel<T> {
+    /// Creates an empty wheel at the clock's origin. Cost: 6 KiB.
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// An empty wheel with room for `entries` before it allocates again.
+    /// Creates an empty wheel with capacity for `entries`.
     pub fn with_capacity(entries: usize) -> Self {
-        let level = Level { occupied: 0, first: [NOTHING; SLOTS], earliest: [0; SLOTS] };
+        let level = Level { occupied: 0, heads: [NIL; SLOTS], earliest: [0; SLOTS] };
         Self {
             entries: Vec::with_capacity(entries),
-            vacant_first: NOTHING,
-            due_first: NOTHING,
-            length: 0,
-            present: 0,
+            free_head: NIL,
+            due_head: NIL,
+            len: 0,
+            current_tick: 0,
             levels: Box::new([level; LEVELS]),
         }
     }
 
-    /// Keeps `payload` until `deadline`. A deadline that has passed expires at the next asking.
+    /// Inserts `payload`, to expire at `deadline`, or at the next check if that has passed.
     ///
     /// # Panics
     ///
-    /// When four thousand million entries wait already.
-    pub fn insert(&mut self, deadline: Moment, payload: T) {
-        self.enter(deadline.nanoseconds().div_ceil(TICK_NANOSECONDS), payload);
+    /// If 2^32 − 1 entries are waiting.
+    pub fn insert(&mut self, deadline: Instant, payload: T) {
+        self.insert_at_tick(deadline.nanoseconds().div_ceil(TICK_NANOSECONDS), payload);
     }
 
-    fn enter(&mut self, tick: u64, payload: T) {
-        let entry = Entry { tick, payload, next: NOTHING };
-        let index = self.vacant_first;
-        let index = if index == NOTHING {
-            let index = u32::try_from(self.entries.len()).unwrap_or(NOTHING);
-            assert_ne!(index, NOTHING, "a shard has fewer than four thousand million deadlines");
+    fn insert_at_tick(&mut self, tick: u64, payload: T) {
+        let entry = Entry { tick, payload, next: NIL };
+        let index = self.free_head;
+        let index = if index == NIL {
+            let index = u32::try_from(self.entries.len()).unwrap_or(NIL);
+            assert_ne!(index, NIL, "more than 2^32 - 1 timers");
             self.entries.push(entry);
             index
         } else {
-            self.vacant_first = self.entries[index as usize].next;
+            self.free_head = self.entries[index as usize].next;
             self.entries[index as usize] = entry;
             index
         };
-        self.length += 1;
-        self.place(index, tick);
+        self.len += 1;
+        self.link(index, tick);
     }
 
-    /// Forgets the entries of dead owners once they outnumber the `living` by far. For owners that
-    /// come and go faster than their deadlines: asked before each insertion it keeps their entries
-    /// from piling up. Cost: a look at one entry for each insertion on average, and a new wheel
-    /// now and then.
-    pub fn shed(&mut self, living: usize, is_alive: impl Fn(&T) -> bool) {
-        if self.length <= SHED_FACTOR * living + SHED_MIN {
+    /// Removes the entries of removed owners once they far outnumber the `live` ones. To be called
+    /// before each insertion if owners come and go faster than their deadlines. Cost, amortized:
+    /// one entry checked for each insertion, and a new wheel from time to time.
+    pub fn purge_stale(&mut self, live: usize, is_live: impl Fn(&T) -> bool) {
+        if self.len <= PURGE_FACTOR * live + PURGE_MIN {
             return;
         }
-        let mut kept = Self { present: self.present, ..Self::with_capacity(SHED_MIN) };
-        let slots = self.levels.iter().flat_map(|level| level.first);
-        for first in slots.chain([self.due_first]) {
+        let mut purged = Self { current_tick: self.current_tick, ..Self::with_capacity(PURGE_MIN) };
+        let slots = self.levels.iter().flat_map(|level| level.heads);
+        for first in slots.chain([self.due_head]) {
             let mut index = first;
-            while index != NOTHING {
+            while index != NIL {
                 let Entry { tick, payload, next } = self.entries[index as usize];
-                if is_alive(&payload) {
-                    kept.enter(tick, payload);
+                if is_live(&payload) {
+                    purged.insert_at_tick(tick, payload);
                 }
                 index = next;
             }
         }
-        *self = kept;
+        *self = purged;
     }
 
-    /// Takes one entry that is due at `now`; `None` when nothing (more) is. The caller may insert
-    /// between two calls, and may stop to bound its turn: [`Wheel::next_deadline`] is then in the
-    /// past.
-    pub fn pop_expired(&mut self, now: Moment) -> Option<T> {
+    /// Removes one entry that is due at `now`, or returns `None` if none is (left). The caller may
+    /// insert between two calls, and may stop early to bound its turn:
+    /// [`TimerWheel::next_deadline`] is then in the past.
+    pub fn pop_expired(&mut self, now: Instant) -> Option<T> {
         let tick_now = now.nanoseconds() / TICK_NANOSECONDS;
-        while self.due_first == NOTHING {
-            if !self.turn(tick_now) {
+        while self.due_head == NIL {
+            if !self.advance(tick_now) {
                 return None;
             }
         }
-        let index = self.due_first;
+        let index = self.due_head;
         let Entry { payload, next, .. } = self.entries[index as usize];
-        self.due_first = next;
-        self.entries[index as usize].next = self.vacant_first;
-        self.vacant_first = index;
-        self.length -= 1;
+        self.due_head = next;
+        self.entries[index as usize].next = self.free_head;
+        self.free_head = index;
+        self.len -= 1;
         Some(payload)
     }
 
-    /// The moment at which the earliest entry expires; `None` while the wheel is empty. At most
+    /// Returns when the earliest entry expires, or `None` if the wheel is empty. Cost: at most
     /// eight comparisons.
-    pub fn next_deadline(&self) -> Option<Moment> {
-        if self.length == 0 {
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if self.len == 0 {
             return None;
         }
-        let tick = if self.due_first == NOTHING {
-            // Entries of a lower level share more digits with the present tick: they come first.
+        let tick = if self.due_head == NIL {
+            // Entries of a lower level share more digits with the current tick: they come first.
             let level = self.levels.iter().find(|level| level.occupied != 0)?;
             level.earliest[level.occupied.trailing_zeros() as usize]
         } else {
-            self.present
+            self.current_tick
         };
-        Some(Moment::from_nanoseconds(tick.saturating_mul(TICK_NANOSECONDS)))
+        Some(Instant::from_nanoseconds(tick.saturating_mul(TICK_NANOSECONDS)))
     }
 
-    /// How many entries wait, those of dead owners included.
+    /// Returns the number of entries, including those of removed owners.
     pub const fn len(&self) -> usize {
-        self.length
+        self.len
     }
 
-    /// Whether none waits.
+    /// Returns whether the wheel has no entries.
     pub const fn is_empty(&self) -> bool {
-        self.length == 0
+        self.len == 0
     }
 
-    /// Puts an entry where its tick belongs, seen from the present one.
-    fn place(&mut self, index: u32, tick: u64) {
-        if tick <= self.present {
-            self.entries[index as usize].next = self.due_first;
-            self.due_first = index;
+    /// Links an entry into the slot of its tick, relative to the current one.
+    fn link(&mut self, index: u32, tick: u64) {
+        if tick <= self.current_tick {
+            self.entries[index as usize].next = self.due_head;
+            self.due_head = index;
             return;
         }
-        let digit_highest = (tick ^ self.present).ilog2() as usize;
+        let digit_highest = (tick ^ self.current_tick).ilog2() as usize;
         let level = digit_highest / DIGIT_BITS;
         let slot = digit(tick, level);
         let level = &mut self.levels[level];
@@ -197,44 +196,45 @@ impl<T: Copy> Wheel<T> {
         } else {
             level.earliest[slot] = level.earliest[slot].min(tick);
         }
-        self.entries[index as usize].next = level.first[slot];
-        level.first[slot] = index;
+        self.entries[index as usize].next = level.heads[slot];
+        level.heads[slot] = index;
     }
 
-    /// Turns to the next slot that holds something and begins at `tick_now` or before, and puts
-    /// its entries further down; `false` when there is none, with the present moved to `tick_now`.
-    fn turn(&mut self, tick_now: u64) -> bool {
+    /// Advances to the next occupied slot that starts at or before `tick_now` and moves its entries
+    /// down. Returns `false` if there is none, with the current tick set to `tick_now`.
+    fn advance(&mut self, tick_now: u64) -> bool {
         let next = self.levels.iter().position(|level| level.occupied != 0).map(|level| {
             let slot = self.levels[level].occupied.trailing_zeros() as usize;
-            (level, slot, beginning(self.present, level, slot))
+            (level, slot, slot_start(self.current_tick, level, slot))
         });
         let Some((level, slot, begin)) = next.filter(|&(.., begin)| begin <= tick_now) else {
-            // No slot begins in between, so no entry's highest differing digit changes.
-            self.present = self.present.max(tick_now);
+            // No occupied slot starts in between, so no entry's highest differing digit changes.
+            self.current_tick = self.current_tick.max(tick_now);
             return false;
         };
-        debug_assert!(begin > self.present, "entries of the present tick are due, not in a slot");
-        self.present = begin;
+        debug_assert!(begin > self.current_tick, "entries of the current tick are in the due list");
+        self.current_tick = begin;
         let level = &mut self.levels[level];
         level.occupied &= !(1 << slot);
-        let mut index = std::mem::replace(&mut level.first[slot], NOTHING);
-        while index != NOTHING {
+        let mut index = std::mem::replace(&mut level.heads[slot], NIL);
+        while index != NIL {
             let Entry { tick, next, .. } = self.entries[index as usize];
-            self.place(index, tick);
+            self.link(index, tick);
             index = next;
         }
         true
     }
 }
 
-/// The digit of `tick` at `level`.
+/// Returns the digit of `tick` at `level`.
 #[expect(clippy::cast_possible_truncation, reason = "masked to six bits")]
 const fn digit(tick: u64, level: usize) -> usize {
     (tick >> (level * DIGIT_BITS)) as usize & (SLOTS - 1)
 }
 
-/// The first tick of a slot: the digits of `present` above `level`, then `slot`, then zeros.
-const fn beginning(present: u64, level: usize, slot: usize) -> u64 {
+/// Returns the first tick of a slot: the digits of `present` above `level`, then `slot`, then
+/// zeros.
+const fn slot_start(present: u64, level: usize, slot: usize) -> u64 {
     let shift = level * DIGIT_BITS;
     let above = shift + DIGIT_BITS;
     (present >> above << above) | ((slot as u64) << shift)
@@ -243,14 +243,14 @@ const fn beginning(present: u64, level: usize, slot: usize) -> u64 {
 const TICK_NANOSECONDS: u64 = 1_000_000;
 const DIGIT_BITS: usize = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// Eight digits hold every tick that a [`Moment`] can name: 2⁶⁴ ns are fewer than 2⁴⁵ ms.
+/// Eight digits hold every tick of an [`Instant`]: 2⁶⁴ ns are fewer than 2⁴⁵ ms.
 const LEVELS: usize = 8;
-const NOTHING: u32 = u32::MAX;
-/// Entries that a wheel may hold whoever owns them: some 24 KiB.
-const SHED_MIN: usize = 1024;
-/// Entries to an owner before its wheel is looked through. An owner alive has one or two of them,
-/// so that at least half of what a look finds is dead.
-const SHED_FACTOR: usize = 4;
+const NIL: u32 = u32::MAX;
+/// Entries below which a wheel is not purged: about 24 KiB.
+const PURGE_MIN: usize = 1024;
+/// Entries per live owner above which a wheel is purged. A live owner has one or two entries, so at
+/// least half of the entries are stale then.
+const PURGE_FACTOR: usize = 4;
 
 const _: () = assert!(u64::MAX / TICK_NANOSECONDS < 1 << (LEVELS * DIGIT_BITS));
 const _: () = assert!(size_of::<Entry<crate::base::slab::Key>>() <= 24);
@@ -260,18 +260,18 @@ mod tests {
     use super::*;
     use crate::base::random::Random;
 
-    const fn at(milliseconds: u64) -> Moment {
-        Moment::from_milliseconds(milliseconds)
+    const fn at(milliseconds: u64) -> Instant {
+        Instant::from_milliseconds(milliseconds)
     }
 
-    fn drain<T: Copy>(wheel: &mut Wheel<T>, now: Moment) -> Vec<T> {
+    fn drain<T: Copy>(wheel: &mut TimerWheel<T>, now: Instant) -> Vec<T> {
         std::iter::from_fn(|| wheel.pop_expired(now)).collect()
     }
 
     #[test]
-    fn an_entry_expires_at_its_deadline_and_not_before() {
+    fn entry_expires_exactly_at_its_deadline() {
         for milliseconds in [1, 63, 64, 65, 4_095, 4_096, 300_000, 86_400_000, 1 << 43] {
-            let mut wheel = Wheel::new();
+            let mut wheel = TimerWheel::new();
             wheel.insert(at(milliseconds), 'a');
             assert_eq!(wheel.next_deadline(), Some(at(milliseconds)));
             assert_eq!(drain(&mut wheel, at(milliseconds - 1)), []);
@@ -282,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_between_two_ticks_is_rounded_up() {
-        let mut wheel = Wheel::new();
-        let deadline = Moment::from_nanoseconds(1_000_001);
+    fn deadline_is_rounded_up_to_a_tick() {
+        let mut wheel = TimerWheel::new();
+        let deadline = Instant::from_nanoseconds(1_000_001);
         wheel.insert(deadline, ());
         assert_eq!(wheel.next_deadline(), Some(at(2)));
         assert!(drain(&mut wheel, deadline).is_empty());
@@ -292,8 +292,8 @@ mod tests {
     }
 
     #[test]
-    fn a_passed_deadline_is_due_at_once() {
-        let mut wheel = Wheel::new();
+    fn past_deadline_expires_immediately() {
+        let mut wheel = TimerWheel::new();
         assert!(drain(&mut wheel, at(500)).is_empty());
         wheel.insert(at(3), 'a');
         assert!(wheel.next_deadline().unwrap() <= at(500));
@@ -301,21 +301,21 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_can_be_waited_for() {
-        let mut wheel = Wheel::new();
-        let end = Moment::from_nanoseconds(u64::MAX);
+    fn greatest_instant_is_a_valid_deadline() {
+        let mut wheel = TimerWheel::new();
+        let end = Instant::from_nanoseconds(u64::MAX);
         wheel.insert(end, 'z');
         wheel.insert(at(7), 'a');
         assert_eq!(drain(&mut wheel, at(7)), ['a']);
         assert_eq!(wheel.next_deadline(), Some(end));
-        // The rounded deadline lies after the last moment that there is.
+        // The rounded deadline lies after the greatest instant.
         assert_eq!(drain(&mut wheel, end), []);
         assert_eq!(wheel.len(), 1);
     }
 
     #[test]
-    fn a_bounded_drain_leaves_the_rest_due() {
-        let mut wheel = Wheel::new();
+    fn bounded_drain_leaves_the_rest_due() {
+        let mut wheel = TimerWheel::new();
         for number in 0..10 {
             wheel.insert(at(5), number);
         }
@@ -328,8 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_may_insert_again_while_it_drains() {
-        let mut wheel = Wheel::new();
+    fn insertion_while_draining_is_allowed() {
+        let mut wheel = TimerWheel::new();
         wheel.insert(at(10), 0);
         let mut rounds = 0;
         for turn in 1..=1_000 {
@@ -343,8 +343,8 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_the_dead_do_not_pile_up_and_the_living_keep_their_deadlines() {
-        let mut wheel = Wheel::new();
+    fn stale_entries_are_purged_live_ones_kept() {
+        let mut wheel = TimerWheel::new();
         let lasting: Vec<u64> = (0..100).map(|number| 1_000 + number * 7).collect();
         for deadline in &lasting {
             wheel.insert(at(*deadline), (true, *deadline));
@@ -352,11 +352,11 @@ mod tests {
         assert!(drain(&mut wheel, at(10)).is_empty());
         wheel.insert(at(5), (true, 0));
         for number in 0..1_000_000 {
-            wheel.shed(lasting.len() + 1, |(is_alive, _)| *is_alive);
+            wheel.purge_stale(lasting.len() + 1, |(is_live, _)| *is_live);
             wheel.insert(at(300_000 + number % 1_000), (false, number));
             assert!(wheel.len() < 2_000);
         }
-        wheel.shed(0, |(is_alive, _)| *is_alive);
+        wheel.purge_stale(0, |(is_live, _)| *is_live);
         assert_eq!(wheel.pop_expired(at(10)), Some((true, 0)));
         assert_eq!(wheel.next_deadline(), Some(at(1_000)));
         let expired = drain(&mut wheel, at(299_999));
@@ -364,8 +364,8 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_wheel_takes_no_more_memory() {
-        let mut wheel = Wheel::new();
+    fn warm_wheel_does_not_allocate() {
+        let mut wheel = TimerWheel::new();
         let mut capacity = 0;
         for turn in 0..50 {
             for number in 0..1_000 {
@@ -379,14 +379,14 @@ mod tests {
         assert_eq!(wheel.entries.capacity(), capacity);
     }
 
-    /// The wheel against a sorted list: same entries at the same moments in the same order of
-    /// ticks, and the same next deadline after every step.
+    /// Compares the wheel with a sorted list: the same entries at the same instants in the same
+    /// order of ticks, and the same next deadline after every step.
     #[test]
-    fn the_wheel_agrees_with_a_sorted_list_for_many_seeds() {
+    fn timer_wheel_agrees_with_sorted_list() {
         for seed in 0..200 {
             let mut random = Random::seeded(seed);
-            let (mut wheel, mut list) = (Wheel::new(), Vec::<(u64, usize)>::new());
-            let mut now = Moment::ORIGIN;
+            let (mut wheel, mut list) = (TimerWheel::new(), Vec::<(u64, usize)>::new());
+            let mut now = Instant::ORIGIN;
             for number in 0..300 {
                 let span = random.next_u64() >> (20 + random.below(44));
                 let deadline = now.after(Duration::from_nanos(span));
@@ -409,10 +409,10 @@ mod tests {
                 }
                 let tick_now = now.nanoseconds() / TICK_NANOSECONDS;
                 let next = list.iter().map(|entry| entry.0).min();
-                let told = wheel.next_deadline().map(Moment::milliseconds);
-                match (next, told) {
-                    (Some(next), Some(told)) if next <= tick_now => assert!(told <= tick_now),
-                    _ => assert_eq!(told, next, "seed {seed}"),
+                let actual = wheel.next_deadline().map(Instant::milliseconds);
+                match (next, actual) {
+                    (Some(next), Some(actual)) if next <= tick_now => assert!(actual <= tick_now),
+                    _ => assert_eq!(actual, next, "seed {seed}"),
                 }
                 assert_eq!(wheel.len(), list.len(), "seed {seed}");
             }

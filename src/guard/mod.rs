@@ -1,15 +1,14 @@
-//! Pure decisions: admit or refuse, with the reason.
+//! Admission decisions as pure functions: allowed or rejected, with the reason.
 //!
-//! The guard stands at the doors of the road and knows numbers, not sockets. The cheapest refusal
-//! comes first. [`seal`] closes what a client carries for us, so that what comes back can be
-//! believed.
+//! Also holds [`state_cipher`], which encrypts the state that clients carry (`requestState`), and
+//! [`secure_rng`], which makes unpredictable ids.
 
 #![forbid(unsafe_code)]
 
 pub mod door;
 pub mod memory;
-pub mod seal;
+pub mod state_cipher;
 
-pub mod draws;
+pub mod secure_rng;
 
 pub mod origin;

@@ -1,121 +1,123 @@
-//! Which hosts and origins may reach the server: the answer to DNS rebinding.
+//! Validation of the `Host` and `Origin` fields: protection against DNS rebinding and cross-site
+//! requests.
 //!
-//! A page of a foreign site can make a browser connect to this machine: its name is pointed at our
-//! address once it is loaded (rebinding), or it simply asks (a cross-site request). In the first
-//! case `Host` is the foreign name, in the second `Origin` is. Programs that are no browsers send
-//! no `Origin`, and are not what this guards against.
+//! A page of a foreign site can make a browser connect to this machine: its name is re-pointed at
+//! our address after it was loaded (rebinding; `Host` is the foreign name), or it sends a
+//! cross-site request (`Origin` is the foreign name). Clients other than browsers send no `Origin`.
 //!
-//! What it keeps true: a name that nobody listed proves nothing, because whoever owns a name
-//! decides where it points. Only an address, a listed host, or `localhost` is believed, and a page
-//! is let in where it came from us: from a believed host at the same port. An origin that cannot be
-//! read, `null` among them, is refused.
+//! Invariants: a name that is not listed is not trusted, because its owner controls where it
+//! points. Only an IP address, a listed host or `localhost` is trusted, and a page is allowed if it
+//! was loaded from a trusted host at the same port. An origin that cannot be parsed, including
+//! `null`, is rejected.
 //!
-//! What it does not do: say who may use the server. That is what tokens are for.
+//! This is not authentication: tokens decide who may use the server.
 //!
-//! Source: 2026-07-28 `basic/transports/streamable-http`, "Security & Endpoint"; RFC 9110, section
-//! 7.2 (`Host`); RFC 6454, section 6.2 (`Origin`).
+//! Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Security & Endpoint"; RFC 9110,
+//! section 7.2 (`Host`); RFC 6454, section 6.2 (`Origin`).
 
 mod authority;
 
-mod remembering;
+mod cached;
 
 use std::fmt;
 
-use authority::{Authority, OriginParts, is_loopback};
+use authority::{Authority, ParsedOrigin, is_loopback};
 
-pub use remembering::RememberingGuard;
+pub use cached::CachedOriginGuard;
 
-/// Who may reach a server over HTTP.
+/// Which hosts and origins may reach a server over HTTP.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OriginOptions {
-    /// Whether the server listens on an address of this machine alone. Default: no.
+    /// Whether the server listens only on a loopback address. Default `false`.
     pub is_loopback: bool,
-    /// The hosts that requests may name: `name`, `name:port`, `[::1]`, or `*` for every one;
-    /// without a port every port is meant. Default, none listed: on loopback `localhost` and every
-    /// loopback address; elsewhere every host.
+    /// Allowed values of `Host`: `name`, `name:port`, `[::1]`, or `*` for every host; an entry
+    /// without a port allows every port. Default empty: on loopback `localhost` and every loopback
+    /// address; otherwise every host.
     pub hosts: Vec<String>,
-    /// The origins that pages may have besides our own: `https://name`, `https://name:port`,
-    /// `http://name:*` for every port, or `*` for every origin. Default, none listed: on loopback
-    /// whatever was loaded from this machine by HTTP or HTTPS; elsewhere none.
+    /// Allowed values of `Origin` besides same-origin: `https://name`, `https://name:port`,
+    /// `http://name:*` for every port, or `*` for every origin. Default empty: on loopback every
+    /// HTTP or HTTPS page of this machine; otherwise none.
     pub origins: Vec<String>,
 }
 
-/// Why a request is turned away, with 403.
+/// Which field a request was rejected for (403 Forbidden).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Blocked {
-    /// `Host` is missing, cannot be read, or is not one of ours.
+pub enum RejectedHeader {
+    /// `Host` is missing, malformed or not allowed.
     Host,
-    /// The page that asks was loaded from somewhere that may not.
+    /// `Origin` is malformed or not allowed.
     Origin,
 }
 
-impl Blocked {
-    /// What to tell the peer: what was refused, and the setting that would allow it.
+impl RejectedHeader {
+    /// Returns the error text for the client.
     pub const fn message(self) -> &'static str {
         match self {
-            Self::Host => "this server is not known under the name in Host",
-            Self::Origin => "pages of this Origin may not use this server",
+            Self::Host => "the host in the Host header is not allowed by this server (http.hosts)",
+            Self::Origin => "the Origin header is not allowed by this server (http.origins)",
         }
     }
 }
 
-/// An entry of a list that cannot be read.
+/// An entry of a host or origin list that cannot be parsed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct UnreadableEntry {
-    /// The entry as it was written.
+pub struct InvalidEntry {
+    /// The entry as configured.
     pub entry: String,
-    /// What would have been right.
-    pub expects: &'static str,
+    /// The accepted form.
+    pub expected: &'static str,
 }
 
-impl fmt::Display for UnreadableEntry {
+impl fmt::Display for InvalidEntry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "\"{}\" is not {}", self.entry, self.expects)
+        write!(formatter, "\"{}\" is not {}", self.entry, self.expected)
     }
 }
 
-impl std::error::Error for UnreadableEntry {}
+impl std::error::Error for InvalidEntry {}
 
-/// Decides by `Host` and `Origin`. Made once; asking it allocates nothing.
+/// Validates `Host` and `Origin`. A check allocates nothing.
 #[derive(Clone, Debug)]
 pub struct OriginGuard {
     is_loopback: bool,
-    hosts: Listed<HostEntry>,
-    origins: Listed<OriginEntry>,
+    hosts: AllowList<HostEntry>,
+    origins: AllowList<OriginEntry>,
 }
 
 impl OriginGuard {
-    /// A guard as `options` have it.
+    /// Parses the lists of `options`.
     ///
     /// # Errors
     ///
-    /// [`UnreadableEntry`] for the first entry that is neither a host nor an origin.
-    pub fn new(options: &OriginOptions) -> Result<Self, UnreadableEntry> {
+    /// [`InvalidEntry`] for the first entry that is not a host or an origin.
+    pub fn new(options: &OriginOptions) -> Result<Self, InvalidEntry> {
         Ok(Self {
             is_loopback: options.is_loopback,
-            hosts: Listed::read(&options.hosts, HostEntry::read, HOST_FORM)?,
-            origins: Listed::read(&options.origins, OriginEntry::read, ORIGIN_FORM)?,
+            hosts: AllowList::parse(&options.hosts, HostEntry::parse, HOST_FORM)?,
+            origins: AllowList::parse(&options.origins, OriginEntry::parse, ORIGIN_FORM)?,
         })
     }
 
-    /// Whether a request with this `Host` and this `Origin` is served.
+    /// Checks the `Host` and `Origin` of a request.
     ///
     /// # Errors
     ///
-    /// [`Blocked`] says which of them stands against it; `Host` is looked at first.
-    pub fn admit(&self, host: Option<&[u8]>, origin: Option<&[u8]>) -> Result<(), Blocked> {
-        let authority = host.and_then(Authority::read);
-        if !self.is_host_admitted(authority) {
-            return Err(Blocked::Host);
+    /// [`RejectedHeader`] names the field that was rejected; `Host` is checked first.
+    pub fn check(&self, host: Option<&[u8]>, origin: Option<&[u8]>) -> Result<(), RejectedHeader> {
+        let authority = host.and_then(Authority::parse);
+        if !self.is_host_allowed(authority) {
+            return Err(RejectedHeader::Host);
         }
         match origin {
-            Some(origin) if !self.is_origin_admitted(origin, authority) => Err(Blocked::Origin),
+            Some(origin) if !self.is_origin_allowed(origin, authority) => {
+                Err(RejectedHeader::Origin)
+            }
             _ => Ok(()),
         }
     }
 
-    fn is_host_admitted(&self, host: Option<Authority<'_>>) -> bool {
-        if self.hosts.is_all || (self.hosts.is_default() && !self.is_loopback) {
+    fn is_host_allowed(&self, host: Option<Authority<'_>>) -> bool {
+        if self.hosts.allows_all || (self.hosts.is_default() && !self.is_loopback) {
             return true;
         }
         host.is_some_and(|host| {
@@ -123,70 +125,69 @@ impl OriginGuard {
         })
     }
 
-    fn is_origin_admitted(&self, origin: &[u8], host: Option<Authority<'_>>) -> bool {
-        if self.origins.is_all {
+    fn is_origin_allowed(&self, origin: &[u8], host: Option<Authority<'_>>) -> bool {
+        if self.origins.allows_all {
             return true;
         }
-        let Some(origin) = OriginParts::read(origin) else {
+        let Some(origin) = ParsedOrigin::parse(origin) else {
             return false;
         };
-        let is_ours = host.is_some_and(|host| origin.is_at(host) && self.is_believed(host));
-        let is_local = origin.is_web() && is_loopback(origin.authority.host);
-        is_ours
+        let is_same_origin =
+            host.is_some_and(|host| origin.is_same_origin(host) && self.is_trusted(host));
+        let is_local = origin.is_http() && is_loopback(origin.authority.host);
+        is_same_origin
             || (self.origins.is_default() && self.is_loopback && is_local)
-            || self.origins.entries.iter().any(|entry| entry.admits(origin))
+            || self.origins.entries.iter().any(|entry| entry.matches(origin))
     }
 
-    /// Whether nobody else can have pointed the host at us: an address points nowhere else, and a
-    /// listed name is the owner's own.
-    fn is_believed(&self, host: Authority<'_>) -> bool {
+    /// Returns whether no third party can have pointed the host at this server: it is an address,
+    /// `localhost`, or a listed name.
+    fn is_trusted(&self, host: Authority<'_>) -> bool {
         self.is_listed(host) || host.is_address() || is_loopback(host.host)
     }
 
     fn is_listed(&self, host: Authority<'_>) -> bool {
-        self.hosts.entries.iter().any(|entry| entry.admits(host))
+        self.hosts.entries.iter().any(|entry| entry.matches(host))
     }
 }
 
-/// A list of a setting.
 #[derive(Clone, Debug)]
-struct Listed<Entry> {
-    /// Whether `*` is among them.
-    is_all: bool,
+struct AllowList<Entry> {
+    /// Whether `*` is in the list.
+    allows_all: bool,
     entries: Box<[Entry]>,
 }
 
-impl<Entry> Listed<Entry> {
-    fn read(
+impl<Entry> AllowList<Entry> {
+    fn parse(
         entries: &[String],
         read: impl Fn(&str) -> Option<Entry>,
         expects: &'static str,
-    ) -> Result<Self, UnreadableEntry> {
-        let named = entries.iter().filter(|entry| *entry != EVERY);
-        let named: Result<Box<[Entry]>, UnreadableEntry> = named
+    ) -> Result<Self, InvalidEntry> {
+        let specific = entries.iter().filter(|entry| *entry != ANY);
+        let specific: Result<Box<[Entry]>, InvalidEntry> = specific
             .map(|entry| {
-                read(entry).ok_or_else(|| UnreadableEntry { entry: entry.clone(), expects })
+                read(entry).ok_or_else(|| InvalidEntry { entry: entry.clone(), expected: expects })
             })
             .collect();
-        let named = named?;
-        Ok(Self { is_all: named.len() < entries.len(), entries: named })
+        let specific = specific?;
+        Ok(Self { allows_all: specific.len() < entries.len(), entries: specific })
     }
 
-    /// Whether nothing was listed, so that the default holds.
+    /// Returns whether the list is empty, so that the default applies.
     const fn is_default(&self) -> bool {
-        !self.is_all && self.entries.is_empty()
+        !self.allows_all && self.entries.is_empty()
     }
 }
 
-/// The ports that an entry means.
+/// The ports that an entry allows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Ports {
     Any,
-    /// This one; none where the scheme has none of its own.
+    /// This port; `None` for a scheme without a default port.
     Only(Option<u16>),
 }
 
-/// A host that requests may name.
 #[derive(Clone, Debug)]
 struct HostEntry {
     host: Box<[u8]>,
@@ -194,19 +195,18 @@ struct HostEntry {
 }
 
 impl HostEntry {
-    fn read(entry: &str) -> Option<Self> {
-        let Authority { host, port } = Authority::read(entry.as_bytes())?;
+    fn parse(entry: &str) -> Option<Self> {
+        let Authority { host, port } = Authority::parse(entry.as_bytes())?;
         let ports = port.map_or(Ports::Any, |port| Ports::Only(Some(port)));
         Some(Self { host: host.into(), ports })
     }
 
-    fn admits(&self, authority: Authority<'_>) -> bool {
+    fn matches(&self, authority: Authority<'_>) -> bool {
         let is_port = self.ports == Ports::Any || self.ports == Ports::Only(authority.port);
         is_port && self.host.eq_ignore_ascii_case(authority.host)
     }
 }
 
-/// An origin that pages may have.
 #[derive(Clone, Debug)]
 struct OriginEntry {
     scheme: Box<[u8]>,
@@ -215,11 +215,11 @@ struct OriginEntry {
 }
 
 impl OriginEntry {
-    fn read(entry: &str) -> Option<Self> {
-        let (entry, is_any) =
+    fn parse(entry: &str) -> Option<Self> {
+        let (entry, is_any_port) =
             entry.strip_suffix(":*").map_or((entry, false), |entry| (entry, true));
-        let origin = OriginParts::read(entry.as_bytes())?;
-        let ports = match is_any {
+        let origin = ParsedOrigin::parse(entry.as_bytes())?;
+        let ports = match is_any_port {
             true if origin.authority.port.is_some() => return None,
             true => Ports::Any,
             false => Ports::Only(origin.port()),
@@ -227,15 +227,15 @@ impl OriginEntry {
         Some(Self { scheme: origin.scheme.into(), host: origin.authority.host.into(), ports })
     }
 
-    fn admits(&self, origin: OriginParts<'_>) -> bool {
+    fn matches(&self, origin: ParsedOrigin<'_>) -> bool {
         (self.ports == Ports::Any || self.ports == Ports::Only(origin.port()))
             && self.scheme.eq_ignore_ascii_case(origin.scheme)
             && self.host.eq_ignore_ascii_case(origin.authority.host)
     }
 }
 
-/// The entry that admits every host, or every origin.
-const EVERY: &str = "*";
+/// The entry that allows every host or every origin.
+const ANY: &str = "*";
 const HOST_FORM: &str = "a host: name, name:port, an address (IPv6 in brackets), or *";
 const ORIGIN_FORM: &str = "an origin: scheme://host, scheme://host:port, scheme://host:*, or *";
 
@@ -253,39 +253,42 @@ mod tests {
         guard(true, &[], &[])
     }
 
-    fn admit(guard: &OriginGuard, host: &str, origin: &str) -> Result<(), Blocked> {
-        guard.admit(Some(host.as_bytes()), Some(origin.as_bytes()))
+    fn check(guard: &OriginGuard, host: &str, origin: &str) -> Result<(), RejectedHeader> {
+        guard.check(Some(host.as_bytes()), Some(origin.as_bytes()))
     }
 
     #[test]
-    fn a_page_of_a_rebound_name_is_refused() {
+    fn rebound_name_is_rejected() {
         let evil = "evil.example.com";
-        assert_eq!(local().admit(Some(evil.as_bytes()), None), Err(Blocked::Host));
-        assert_eq!(admit(&local(), evil, "http://evil.example.com"), Err(Blocked::Host));
+        assert_eq!(local().check(Some(evil.as_bytes()), None), Err(RejectedHeader::Host));
+        assert_eq!(check(&local(), evil, "http://evil.example.com"), Err(RejectedHeader::Host));
         let origin = "http://evil.example.com:8080";
-        assert_eq!(admit(&local(), "localhost:8080", origin), Err(Blocked::Origin));
-        // Every name is admitted here, and still none of them is believed.
+        assert_eq!(check(&local(), "localhost:8080", origin), Err(RejectedHeader::Origin));
+        // Every host is allowed here, but names are not trusted.
         let anywhere = guard(false, &[], &[]);
-        assert_eq!(admit(&anywhere, "evil.example.com:8080", origin), Err(Blocked::Origin));
+        assert_eq!(check(&anywhere, "evil.example.com:8080", origin), Err(RejectedHeader::Origin));
         let every_host = guard(true, &["*"], &[]);
-        assert_eq!(admit(&every_host, "evil.example.com:8080", origin), Err(Blocked::Origin));
+        assert_eq!(
+            check(&every_host, "evil.example.com:8080", origin),
+            Err(RejectedHeader::Origin)
+        );
     }
 
     #[test]
-    fn this_machine_reaches_a_server_of_this_machine_under_all_its_names() {
+    fn loopback_server_accepts_every_loopback_name() {
         let hosts =
             ["localhost", "LocalHost:1", "127.0.0.1:8080", "[::1]", "[::1]:80", "127.9.9.9"];
         for host in hosts {
-            assert_eq!(local().admit(Some(host.as_bytes()), None), Ok(()), "{host}");
-            assert_eq!(admit(&local(), host, &format!("http://{host}")), Ok(()), "{host}");
+            assert_eq!(local().check(Some(host.as_bytes()), None), Ok(()), "{host}");
+            assert_eq!(check(&local(), host, &format!("http://{host}")), Ok(()), "{host}");
         }
         for origin in ["https://localhost", "http://[::1]:3000", "HTTP://LOCALHOST:5173"] {
-            assert_eq!(admit(&local(), "localhost:8080", origin), Ok(()), "{origin}");
+            assert_eq!(check(&local(), "localhost:8080", origin), Ok(()), "{origin}");
         }
     }
 
     #[test]
-    fn what_only_looks_like_this_machine_is_refused() {
+    fn lookalikes_of_localhost_are_rejected() {
         for host in [
             "",
             ":80",
@@ -309,7 +312,11 @@ mod tests {
             "10.0.0.1",
             "localhost\u{e9}",
         ] {
-            assert_eq!(local().admit(Some(host.as_bytes()), None), Err(Blocked::Host), "{host}");
+            assert_eq!(
+                local().check(Some(host.as_bytes()), None),
+                Err(RejectedHeader::Host),
+                "{host}"
+            );
         }
         for origin in [
             "",
@@ -327,51 +334,59 @@ mod tests {
             "chrome-extension://localhost",
             "http://127.0.0.1.evil",
         ] {
-            assert_eq!(admit(&local(), "localhost", origin), Err(Blocked::Origin), "{origin}");
+            assert_eq!(
+                check(&local(), "localhost", origin),
+                Err(RejectedHeader::Origin),
+                "{origin}"
+            );
         }
     }
 
     #[test]
-    fn a_program_that_sends_no_origin_is_asked_for_its_host_alone() {
-        assert_eq!(local().admit(None, None), Err(Blocked::Host));
-        assert_eq!(guard(false, &[], &[]).admit(None, None), Ok(()));
-        assert_eq!(guard(false, &[], &[]).admit(Some(b"any.example"), None), Ok(()));
+    fn request_without_origin_checks_host_only() {
+        assert_eq!(local().check(None, None), Err(RejectedHeader::Host));
+        assert_eq!(guard(false, &[], &[]).check(None, None), Ok(()));
+        assert_eq!(guard(false, &[], &[]).check(Some(b"any.example"), None), Ok(()));
     }
 
     #[test]
-    fn elsewhere_a_page_is_let_in_that_came_from_an_address_or_a_listed_name() {
+    fn public_server_allows_only_trusted_same_origin() {
         let anywhere = guard(false, &[], &[]);
-        assert_eq!(admit(&anywhere, "192.0.2.1:8080", "http://192.0.2.1:8080"), Ok(()));
-        assert_eq!(admit(&anywhere, "[2001:db8::1]", "https://[2001:db8::1]"), Ok(()));
-        assert_eq!(admit(&anywhere, "localhost:8080", "http://localhost:8080"), Ok(()));
+        assert_eq!(check(&anywhere, "192.0.2.1:8080", "http://192.0.2.1:8080"), Ok(()));
+        assert_eq!(check(&anywhere, "[2001:db8::1]", "https://[2001:db8::1]"), Ok(()));
+        assert_eq!(check(&anywhere, "localhost:8080", "http://localhost:8080"), Ok(()));
         for origin in ["http://192.0.2.1", "http://192.0.2.1:8081", "http://192.0.2.2:8080"] {
             assert_eq!(
-                admit(&anywhere, "192.0.2.1:8080", origin),
-                Err(Blocked::Origin),
+                check(&anywhere, "192.0.2.1:8080", origin),
+                Err(RejectedHeader::Origin),
                 "{origin}"
             );
         }
         let named = guard(false, &["mcp.example.com"], &[]);
-        assert_eq!(admit(&named, "mcp.example.com", "https://MCP.example.com"), Ok(()));
-        assert_eq!(admit(&named, "mcp.example.com:443", "https://mcp.example.com"), Ok(()));
-        assert_eq!(admit(&named, "mcp.example.com:80", "http://mcp.example.com"), Ok(()));
-        let other = admit(&named, "mcp.example.com:80", "https://mcp.example.com");
-        assert_eq!(other, Err(Blocked::Origin));
-        assert_eq!(named.admit(Some(b"192.0.2.1"), None), Err(Blocked::Host));
+        assert_eq!(check(&named, "mcp.example.com", "https://MCP.example.com"), Ok(()));
+        assert_eq!(check(&named, "mcp.example.com:443", "https://mcp.example.com"), Ok(()));
+        assert_eq!(check(&named, "mcp.example.com:80", "http://mcp.example.com"), Ok(()));
+        let other = check(&named, "mcp.example.com:80", "https://mcp.example.com");
+        assert_eq!(other, Err(RejectedHeader::Origin));
+        assert_eq!(named.check(Some(b"192.0.2.1"), None), Err(RejectedHeader::Host));
     }
 
     #[test]
-    fn a_list_of_hosts_means_every_port_unless_it_names_one() {
+    fn host_entry_without_port_allows_every_port() {
         let listed = guard(true, &["mcp.example.com:8443", "[::1]"], &[]);
-        assert_eq!(listed.admit(Some(b"mcp.example.com:8443"), None), Ok(()));
-        assert_eq!(listed.admit(Some(b"[::1]:9"), None), Ok(()));
+        assert_eq!(listed.check(Some(b"mcp.example.com:8443"), None), Ok(()));
+        assert_eq!(listed.check(Some(b"[::1]:9"), None), Ok(()));
         for host in ["mcp.example.com", "mcp.example.com:8444", "localhost"] {
-            assert_eq!(listed.admit(Some(host.as_bytes()), None), Err(Blocked::Host), "{host}");
+            assert_eq!(
+                listed.check(Some(host.as_bytes()), None),
+                Err(RejectedHeader::Host),
+                "{host}"
+            );
         }
     }
 
     #[test]
-    fn a_list_of_origins_takes_the_place_of_the_default() {
+    fn listed_origins_replace_the_default() {
         let origins = ["https://app.example.com", "http://dev.example:*", "vscode-webview://abc"];
         let listed = guard(true, &[], &origins);
         for origin in [
@@ -382,7 +397,7 @@ mod tests {
             "vscode-webview://abc",
             "http://localhost:8080",
         ] {
-            assert_eq!(admit(&listed, "localhost:8080", origin), Ok(()), "{origin}");
+            assert_eq!(check(&listed, "localhost:8080", origin), Ok(()), "{origin}");
         }
         for origin in [
             "http://app.example.com",
@@ -392,21 +407,25 @@ mod tests {
             "vscode-webview://abd",
             "null",
         ] {
-            assert_eq!(admit(&listed, "localhost:8080", origin), Err(Blocked::Origin), "{origin}");
+            assert_eq!(
+                check(&listed, "localhost:8080", origin),
+                Err(RejectedHeader::Origin),
+                "{origin}"
+            );
         }
     }
 
     #[test]
-    fn a_star_among_the_origins_is_all_of_them() {
+    fn wildcard_origin_allows_every_origin() {
         let open = guard(true, &[], &["https://app.example.com", "*"]);
         for origin in ["null", "http://evil.example.com", "nonsense"] {
-            assert_eq!(admit(&open, "localhost", origin), Ok(()), "{origin}");
+            assert_eq!(check(&open, "localhost", origin), Ok(()), "{origin}");
         }
-        assert_eq!(admit(&open, "evil.example.com", "null"), Err(Blocked::Host));
+        assert_eq!(check(&open, "evil.example.com", "null"), Err(RejectedHeader::Host));
     }
 
     #[test]
-    fn an_entry_that_cannot_be_read_is_named_with_what_was_expected() {
+    fn invalid_entry_error_names_the_accepted_form() {
         let read = |hosts: &[&str], origins: &[&str]| {
             let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect();
             let options =

@@ -1,35 +1,35 @@
-//! What can go wrong, and what is said about it.
+//! Errors that are sent to peers, and the codes of each kind.
 //!
-//! An [`Error`] says who is to blame, how far the damage reaches, its code and whether a retry can
-//! help. JSON-RPC code, HTTP status and WebSocket close code are derived from its [`Kind`] in one
-//! table, [`Kind::row`], and nowhere else.
+//! An [`Error`] carries its origin, scope, JSON-RPC code and whether a retry can succeed. JSON-RPC
+//! code, HTTP status and WebSocket close code are derived from its [`ErrorKind`] in one table,
+//! [`ErrorKind::properties`].
 
-use crate::protocol::json::{Duplicate, ParseError, write};
+use crate::protocol::json::{DuplicateKey, ParseError, write};
 use crate::protocol::revision::Revision;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Who is to blame.
+/// The party that caused an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Blame {
-    /// The program at the other end: what it sent is not the protocol.
+pub enum ErrorOrigin {
+    /// The connected program: it violated the protocol.
     Peer,
-    /// The caller behind it: the protocol is right, the wish is not.
+    /// The caller behind it: a valid message with an invalid request.
     Caller,
-    /// Somebody we asked.
+    /// A server that this one called.
     Upstream,
     /// This server.
-    Us,
+    Server,
 }
 
-/// How far the damage reaches.
+/// What an error affects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Scope {
-    /// One message; the next one is read as if nothing had happened.
+pub enum ErrorScope {
+    /// One message; later messages are read normally.
     Message,
-    /// One request, which this error answers.
+    /// One request, of which this error is the response.
     Request,
-    /// The session: nothing is served before its state changes.
+    /// The session, until its state changes.
     Session,
     /// The connection, which closes after this error.
     Connection,
@@ -37,78 +37,80 @@ pub enum Scope {
     Process,
 }
 
-/// What happened. Each has one row in [`Kind::row`].
+/// Kind of an error. Each has one row in [`ErrorKind::properties`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Kind {
-    /// A handler's own error, with a code of its own outside the range that JSON-RPC reserves.
+pub enum ErrorKind {
+    /// Error of a handler, with its own code outside the range that JSON-RPC reserves.
     Application(i32),
-    /// More requests in flight than a connection may have.
-    Busy,
-    /// More connections than the server may have (seed 001, section 2: code 1001).
+    /// Too many requests in flight on a connection.
+    TooManyRequests,
+    /// Too many connections to the server (code 1001).
     ConnectionLimit,
-    /// A handler panicked. To the caller the same as [`Kind::Internal`].
-    Crashed,
-    /// A header disagrees with the body, or is missing (2026-07-28, `basic/transports`).
+    /// A handler panicked; clients see the same code as [`ErrorKind::Internal`].
+    HandlerPanicked,
+    /// An HTTP header is missing or disagrees with the body (MCP 2026-07-28, `basic/transports`).
     HeaderMismatch,
-    /// Something broke on this side.
+    /// Failure inside this server.
     Internal,
-    /// The method is known and its params are not right.
+    /// A known method with invalid params.
     InvalidParams,
-    /// JSON, but no JSON-RPC message.
+    /// JSON, but not a valid JSON-RPC message.
     InvalidRequest,
-    /// Not UTF-8; to JSON-RPC the same as not JSON.
+    /// Not UTF-8; has the JSON-RPC code of a parse error.
     InvalidUtf8,
-    /// No such method, or not in this revision.
+    /// Unknown method, or not defined in this revision.
     MethodNotFound,
-    /// The request needs something its client did not declare (2026-07-28, `basic/index`).
+    /// The client did not declare a required capability (MCP 2026-07-28, `basic/index`).
     MissingCapability,
-    /// A request before `initialize`, or before its end.
+    /// A request before the handshake is complete.
     NotInitialized,
     /// Not JSON.
     Parse,
-    /// No such resource, said to a legacy client (2025-11-25, `server/resources`); to a modern one
-    /// it is [`Kind::InvalidParams`].
+    /// Unknown resource, for legacy clients (MCP 2025-11-25, `server/resources`); modern clients
+    /// get [`ErrorKind::InvalidParams`].
     ResourceNotFound,
-    /// Longer than a message may be (seed 001, "Error handling": code -32012).
-    TooLarge,
-    /// A revision this server does not speak (2026-07-28, `basic/versioning`).
-    UnsupportedVersion,
-    /// The user has to open an address first (2025-11-25, `client/elicitation`).
+    /// Message longer than the limit (code -32012).
+    MessageTooLarge,
+    /// Unsupported revision (MCP 2026-07-28, `basic/versioning`).
+    UnsupportedProtocolVersion,
+    /// The user must open a URL first (MCP 2025-11-25, `client/elicitation`).
     UrlElicitationRequired,
 }
 
-/// What follows from a [`Kind`].
+/// Properties of an [`ErrorKind`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Row {
-    /// Who is to blame.
-    pub blame: Blame,
-    /// How far it reaches.
-    pub scope: Scope,
-    /// The JSON-RPC code.
+pub struct ErrorProperties {
+    /// Party that caused it.
+    pub origin: ErrorOrigin,
+    /// What it affects.
+    pub scope: ErrorScope,
+    /// JSON-RPC code.
     pub code: i32,
-    /// The HTTP status towards a modern client.
+    /// HTTP status for a modern client.
     pub http_modern: u16,
-    /// The HTTP status towards a legacy client, where the specification is silent and the official
-    /// SDKs answer 200 to whatever has an id.
+    /// HTTP status for a legacy client: the specification is silent, and the official SDKs answer
+    /// every request that has an id with 200.
     pub http_legacy: u16,
-    /// The WebSocket close code (RFC 6455, section 7.4), where the error ends the connection.
-    pub close: Option<u16>,
+    /// WebSocket close code (RFC 6455, section 7.4), if the error ends the connection.
+    pub close_code: Option<u16>,
     /// Whether the same message may succeed later.
     pub retryable: bool,
 }
 
-impl Kind {
-    /// The one table. Columns: blame, scope, JSON-RPC code, HTTP status (modern, legacy), close
-    /// code, retryable.
-    pub const fn row(self) -> Row {
-        use Blame::{Caller, Peer, Us};
-        use Scope::{Connection, Message, Request, Session};
+impl ErrorKind {
+    /// Returns the properties of the kind. Columns: origin, scope, JSON-RPC code, HTTP status
+    /// (modern, legacy), close code, retryable.
+    pub const fn properties(self) -> ErrorProperties {
+        use ErrorOrigin::{Caller, Peer, Server};
+        use ErrorScope::{Connection, Message, Request, Session};
         let (blame, scope, code, http_modern, http_legacy, close, retryable) = match self {
-            Self::Application(code) => (Us, Request, code, 200, 200, None, false),
-            Self::Busy => (Us, Request, -32603, 503, 503, None, true),
-            Self::ConnectionLimit => (Us, Connection, 1001, 503, 503, Some(1013), true),
+            Self::Application(code) => (Server, Request, code, 200, 200, None, false),
+            Self::TooManyRequests => (Server, Request, -32603, 503, 503, None, true),
+            Self::ConnectionLimit => (Server, Connection, 1001, 503, 503, Some(1013), true),
             Self::HeaderMismatch => (Peer, Request, -32020, 400, 400, None, false),
-            Self::Crashed | Self::Internal => (Us, Request, -32603, 200, 200, None, false),
+            Self::HandlerPanicked | Self::Internal => {
+                (Server, Request, -32603, 200, 200, None, false)
+            }
             Self::InvalidParams => (Caller, Request, -32602, 400, 200, None, false),
             Self::InvalidRequest => (Peer, Message, -32600, 400, 400, None, false),
             Self::InvalidUtf8 => (Peer, Message, -32700, 400, 400, Some(1007), false),
@@ -117,119 +119,131 @@ impl Kind {
             Self::NotInitialized => (Peer, Session, -32600, 400, 400, None, true),
             Self::Parse => (Peer, Message, -32700, 400, 400, None, false),
             Self::ResourceNotFound => (Caller, Request, -32002, 400, 200, None, false),
-            Self::TooLarge => (Peer, Connection, -32012, 413, 413, Some(1009), false),
-            Self::UnsupportedVersion => (Peer, Request, -32022, 400, 400, None, false),
+            Self::MessageTooLarge => (Peer, Connection, -32012, 413, 413, Some(1009), false),
+            Self::UnsupportedProtocolVersion => (Peer, Request, -32022, 400, 400, None, false),
             Self::UrlElicitationRequired => (Caller, Request, -32042, 400, 200, None, true),
         };
-        Row { blame, scope, code, http_modern, http_legacy, close, retryable }
+        ErrorProperties {
+            origin: blame,
+            scope,
+            code,
+            http_modern,
+            http_legacy,
+            close_code: close,
+            retryable,
+        }
     }
 }
 
-/// An error as it is said to the peer.
+/// An error as it is sent to the peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
-    /// What happened.
-    pub kind: Kind,
-    /// Who is to blame.
-    pub blame: Blame,
-    /// How far it reaches.
-    pub scope: Scope,
-    /// The JSON-RPC code.
+    /// Kind of the error.
+    pub kind: ErrorKind,
+    /// Party that caused it.
+    pub origin: ErrorOrigin,
+    /// What it affects.
+    pub scope: ErrorScope,
+    /// JSON-RPC code.
     pub code: i32,
-    /// One sentence for a human, without secrets.
+    /// Human-readable message without secrets.
     pub message: Cow<'static, str>,
-    /// The `data` member, already encoded as JSON.
+    /// The `data` member, encoded as JSON.
     pub data: Option<Box<str>>,
     /// Whether the same message may succeed later.
     pub retryable: bool,
 }
 
 impl Error {
-    /// An error of `kind`.
+    /// Creates an error of `kind`.
     #[cold]
-    pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        let Row { blame, scope, code, retryable, .. } = kind.row();
-        Self { kind, blame, scope, code, message: message.into(), data: None, retryable }
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        let ErrorProperties { origin, scope, code, retryable, .. } = kind.properties();
+        Self { kind, origin, scope, code, message: message.into(), data: None, retryable }
     }
 
-    /// The same error with `data`, which is JSON already.
+    /// Sets `data`, which must be encoded JSON.
     #[must_use]
     pub fn with_data(self, data: impl Into<Box<str>>) -> Self {
         Self { data: Some(data.into()), ..self }
     }
 
-    /// A handler's own error. Codes from -32768 to -32000 belong to JSON-RPC and MCP; one of them
-    /// here becomes an internal error (-32603).
+    /// Error of a handler. Codes from -32768 to -32000 are reserved by JSON-RPC and MCP; one of
+    /// them becomes an internal error (-32603).
     pub fn application(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
         if matches!(code, -32768..=-32000) {
-            return Self::new(Kind::Internal, message);
+            return Self::new(ErrorKind::Internal, message);
         }
-        Self::new(Kind::Application(code), message)
+        Self::new(ErrorKind::Application(code), message)
     }
 
-    /// More requests in flight than `in_flight_max`.
-    pub fn busy(in_flight_max: usize) -> Self {
+    /// `in_flight_max` requests are in flight on the connection.
+    pub fn too_many_requests(in_flight_max: usize) -> Self {
         Self::new(
-            Kind::Busy,
+            ErrorKind::TooManyRequests,
             format!(
-                "{in_flight_max} requests are in flight on this connection; wait for an answer"
+                "{in_flight_max} requests are in flight on this connection; wait for a response"
             ),
         )
     }
 
-    /// More connections than the server may have.
+    /// The server has reached its limit of connections.
     pub fn connection_limit() -> Self {
-        Self::new(Kind::ConnectionLimit, "the server has no room for another connection; try later")
+        Self::new(ErrorKind::ConnectionLimit, "connection limit of the server reached; retry later")
     }
 
-    /// A handler panicked. The caller learns nothing of it but that.
-    pub fn crashed() -> Self {
-        Self::new(Kind::Crashed, "the tool crashed")
+    /// A handler panicked. The panic message is not sent.
+    pub fn handler_panicked() -> Self {
+        Self::new(ErrorKind::HandlerPanicked, "internal error: the handler panicked")
     }
 
-    /// A header that disagrees with the body.
+    /// An HTTP header that is missing or disagrees with the body.
     pub fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::HeaderMismatch, message)
+        Self::new(ErrorKind::HeaderMismatch, message)
     }
 
-    /// Something broke on this side.
+    /// Failure inside this server.
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Internal, message)
+        Self::new(ErrorKind::Internal, message)
     }
 
-    /// Params that are not right.
+    /// A known method with invalid params.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::InvalidParams, message)
+        Self::new(ErrorKind::InvalidParams, message)
     }
 
-    /// JSON, but no JSON-RPC message.
+    /// JSON, but not a valid JSON-RPC message.
     pub fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::InvalidRequest, message)
+        Self::new(ErrorKind::InvalidRequest, message)
     }
 
-    /// No such method, or not in this revision.
+    /// Unknown method, or not defined in this revision.
     pub fn method_not_found(method: &str) -> Self {
         let mut message = String::from("method not found: ");
         message.extend(method.chars().take(QUOTED_CHARACTERS_MAX));
-        Self::new(Kind::MethodNotFound, message)
+        Self::new(ErrorKind::MethodNotFound, message)
     }
 
-    /// A request before its session is ready.
+    /// A request before the handshake is complete.
     pub fn not_initialized(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::NotInitialized, message)
+        Self::new(ErrorKind::NotInitialized, message)
     }
 
     /// Not JSON.
     pub fn parse(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Parse, message)
+        Self::new(ErrorKind::Parse, message)
     }
 
-    /// No such resource, with its URI in `data`: -32002 for a legacy `revision`, invalid params
+    /// Unknown resource, with its URI in `data`: -32002 for a legacy `revision`, invalid params
     /// (-32602) for a modern one.
     ///
-    /// Source: `server/resources`, "Error Handling", of each revision.
+    /// MCP: `server/resources`, "Error Handling", of each revision.
     pub fn resource_not_found(uri: &str, revision: Revision) -> Self {
-        let kind = if revision.is_modern() { Kind::InvalidParams } else { Kind::ResourceNotFound };
+        let kind = if revision.is_modern() {
+            ErrorKind::InvalidParams
+        } else {
+            ErrorKind::ResourceNotFound
+        };
         let mut data = br#"{"uri":"#.to_vec();
         let uri: String = uri.chars().take(QUOTED_URI_CHARACTERS_MAX).collect();
         write::string(&mut data, &uri);
@@ -237,18 +251,21 @@ impl Error {
         Self::new(kind, "Resource not found").with_data(String::from_utf8_lossy(&data))
     }
 
-    /// Longer than a message may be.
-    pub fn too_large(message_bytes_max: usize) -> Self {
-        Self::new(Kind::TooLarge, format!("a message may have {message_bytes_max} bytes at most"))
+    /// Message longer than `message_bytes_max`.
+    pub fn message_too_large(message_bytes_max: usize) -> Self {
+        Self::new(
+            ErrorKind::MessageTooLarge,
+            format!("message too large: limit {message_bytes_max} bytes"),
+        )
     }
 
-    /// A revision this server does not speak, with those it does, newest first.
-    pub fn unsupported_version(requested: &str) -> Self {
-        Self::unsupported_among(requested, Revision::ALL.into_iter().rev())
+    /// Unsupported revision; `data.supported` lists every supported one, newest first.
+    pub fn unsupported_protocol_version(requested: &str) -> Self {
+        Self::unsupported_protocol_version_with(requested, Revision::ALL.into_iter().rev())
     }
 
-    /// A revision that is not among `supported`, which are those that this peer may ask for.
-    pub fn unsupported_among(
+    /// Unsupported revision; `data.supported` lists `supported`, the revisions this peer may use.
+    pub fn unsupported_protocol_version_with(
         requested: &str,
         supported: impl IntoIterator<Item = Revision>,
     ) -> Self {
@@ -263,19 +280,19 @@ impl Error {
         let requested: String = requested.chars().take(QUOTED_CHARACTERS_MAX).collect();
         write::string(&mut data, &requested);
         data.push(b'}');
-        Self::new(Kind::UnsupportedVersion, "Unsupported protocol version")
+        Self::new(ErrorKind::UnsupportedProtocolVersion, "Unsupported protocol version")
             .with_data(String::from_utf8_lossy(&data))
     }
 
-    /// The HTTP status for a client of `revision`.
+    /// Returns the HTTP status for a client of `revision`.
     pub const fn http_status(&self, revision: Revision) -> u16 {
-        let row = self.kind.row();
+        let row = self.kind.properties();
         if revision.is_modern() { row.http_modern } else { row.http_legacy }
     }
 
-    /// The WebSocket close code, where the error ends the connection.
+    /// Returns the WebSocket close code, if the error ends the connection.
     pub const fn close_code(&self) -> Option<u16> {
-        self.kind.row().close
+        self.kind.properties().close_code
     }
 }
 
@@ -283,19 +300,19 @@ impl From<ParseError> for Error {
     #[cold]
     fn from(error: ParseError) -> Self {
         match error {
-            ParseError::Depth => Self::invalid_request("arrays and objects are nested too deeply"),
-            ParseError::Syntax | ParseError::Unread => Self::parse("the message is not valid JSON"),
-            ParseError::Tokens => Self::invalid_request("the message has too many values"),
-            ParseError::Utf8 => Self::new(Kind::InvalidUtf8, "the message is not valid UTF-8"),
+            ParseError::Depth => Self::invalid_request("JSON is nested too deeply"),
+            ParseError::Syntax | ParseError::Structure => Self::parse("invalid JSON"),
+            ParseError::Tokens => Self::invalid_request("JSON has too many values"),
+            ParseError::Utf8 => Self::new(ErrorKind::InvalidUtf8, "invalid UTF-8"),
         }
     }
 }
 
-impl From<Duplicate> for Error {
-    /// In params; the envelope says the same with another code.
+impl From<DuplicateKey> for Error {
+    /// Applies to params; a duplicate key of the message itself is an invalid request.
     #[cold]
-    fn from(duplicate: Duplicate) -> Self {
-        Self::invalid_params(format!("the key \"{}\" occurs twice", duplicate.key))
+    fn from(duplicate: DuplicateKey) -> Self {
+        Self::invalid_params(format!("duplicate key \"{}\"", duplicate.key))
     }
 }
 
@@ -307,38 +324,38 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How much of a peer's own words an error repeats.
+/// Characters of a peer's text that an error repeats.
 const QUOTED_CHARACTERS_MAX: usize = 128;
-/// How much of an unknown URI an error repeats: clients compare it with the one they asked for.
+/// Characters of an unknown URI that an error repeats; clients compare it with their request.
 const QUOTED_URI_CHARACTERS_MAX: usize = 2048;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// (kind, JSON-RPC code, HTTP modern, HTTP legacy, close code): the table said once more.
-    const EXPECTED: [(Kind, i32, u16, u16, Option<u16>); 17] = [
-        (Kind::Application(7), 7, 200, 200, None),
-        (Kind::Busy, -32603, 503, 503, None),
-        (Kind::ConnectionLimit, 1001, 503, 503, Some(1013)),
-        (Kind::Crashed, -32603, 200, 200, None),
-        (Kind::HeaderMismatch, -32020, 400, 400, None),
-        (Kind::Internal, -32603, 200, 200, None),
-        (Kind::InvalidParams, -32602, 400, 200, None),
-        (Kind::InvalidRequest, -32600, 400, 400, None),
-        (Kind::InvalidUtf8, -32700, 400, 400, Some(1007)),
-        (Kind::MethodNotFound, -32601, 404, 200, None),
-        (Kind::MissingCapability, -32021, 400, 400, None),
-        (Kind::NotInitialized, -32600, 400, 400, None),
-        (Kind::Parse, -32700, 400, 400, None),
-        (Kind::ResourceNotFound, -32002, 400, 200, None),
-        (Kind::TooLarge, -32012, 413, 413, Some(1009)),
-        (Kind::UnsupportedVersion, -32022, 400, 400, None),
-        (Kind::UrlElicitationRequired, -32042, 400, 200, None),
+    /// Kind, JSON-RPC code, HTTP status modern and legacy, close code.
+    const EXPECTED: [(ErrorKind, i32, u16, u16, Option<u16>); 17] = [
+        (ErrorKind::Application(7), 7, 200, 200, None),
+        (ErrorKind::TooManyRequests, -32603, 503, 503, None),
+        (ErrorKind::ConnectionLimit, 1001, 503, 503, Some(1013)),
+        (ErrorKind::HandlerPanicked, -32603, 200, 200, None),
+        (ErrorKind::HeaderMismatch, -32020, 400, 400, None),
+        (ErrorKind::Internal, -32603, 200, 200, None),
+        (ErrorKind::InvalidParams, -32602, 400, 200, None),
+        (ErrorKind::InvalidRequest, -32600, 400, 400, None),
+        (ErrorKind::InvalidUtf8, -32700, 400, 400, Some(1007)),
+        (ErrorKind::MethodNotFound, -32601, 404, 200, None),
+        (ErrorKind::MissingCapability, -32021, 400, 400, None),
+        (ErrorKind::NotInitialized, -32600, 400, 400, None),
+        (ErrorKind::Parse, -32700, 400, 400, None),
+        (ErrorKind::ResourceNotFound, -32002, 400, 200, None),
+        (ErrorKind::MessageTooLarge, -32012, 413, 413, Some(1009)),
+        (ErrorKind::UnsupportedProtocolVersion, -32022, 400, 400, None),
+        (ErrorKind::UrlElicitationRequired, -32042, 400, 200, None),
     ];
 
     #[test]
-    fn every_row_of_the_table_says_what_the_specification_says() {
+    fn error_codes_match_the_specification() {
         for (kind, code, modern, legacy, close) in EXPECTED {
             let error = Error::new(kind, "");
             assert_eq!(error.code, code, "{kind:?}");
@@ -349,18 +366,22 @@ mod tests {
     }
 
     #[test]
-    fn only_errors_that_end_a_connection_or_a_frame_have_a_close_code() {
+    fn close_code_and_retry_follow_error_scope() {
         for (kind, ..) in EXPECTED {
-            let row = kind.row();
-            assert!(row.scope != Scope::Connection || row.close.is_some(), "{kind:?}");
-            let after_a_step = [Kind::NotInitialized, Kind::UrlElicitationRequired];
-            assert!(row.blame == Blame::Us || !row.retryable || after_a_step.contains(&kind));
+            let row = kind.properties();
+            assert!(row.scope != ErrorScope::Connection || row.close_code.is_some(), "{kind:?}");
+            let retry_after_step = [ErrorKind::NotInitialized, ErrorKind::UrlElicitationRequired];
+            assert!(
+                row.origin == ErrorOrigin::Server
+                    || !row.retryable
+                    || retry_after_step.contains(&kind)
+            );
         }
     }
 
     #[test]
-    fn a_version_error_names_what_is_supported_and_what_was_asked() {
-        let error = Error::unsupported_version("1900-01-01\"");
+    fn unsupported_version_error_names_supported_and_requested() {
+        let error = Error::unsupported_protocol_version("1900-01-01\"");
         let data: serde_json::Value = serde_json::from_str(&error.data.unwrap()).unwrap();
         assert_eq!(data["requested"], "1900-01-01\"");
         assert_eq!(data["supported"][0], "2026-07-28");
@@ -368,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_that_is_not_there_has_the_code_of_the_revision() {
+    fn resource_not_found_code_depends_on_revision() {
         for revision in Revision::ALL {
             let error = Error::resource_not_found("test://\"x\"", revision);
             assert_eq!(error.code, revision.dialect().resource_not_found_code);
@@ -378,14 +399,16 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_cannot_take_a_code_that_the_protocol_reserves() {
+    fn application_error_reserved_code_becomes_internal() {
         assert_eq!(Error::application(42, "x").code, 42);
         assert_eq!(Error::application(-32020, "x").code, -32603);
     }
 
     #[test]
-    fn long_words_of_the_peer_are_not_repeated_in_full() {
+    fn error_truncates_long_peer_text() {
         assert!(Error::method_not_found(&"é".repeat(100_000)).message.len() < 400);
-        assert!(Error::unsupported_version(&"x".repeat(100_000)).data.unwrap().len() < 400);
+        assert!(
+            Error::unsupported_protocol_version(&"x".repeat(100_000)).data.unwrap().len() < 400
+        );
     }
 }

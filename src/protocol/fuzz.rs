@@ -1,150 +1,153 @@
-//! The body of a fuzz target: any bytes, and what must hold for them.
+//! Body of the protocol's fuzz target: properties that must hold for any input bytes.
 //!
-//! It panics when the protocol breaks a promise, which no input may bring about. A fuzzer calls it
-//! with bytes of its own; the tests call it with seeded mutations. `serde_json` is the judge of
-//! what is JSON: it accepts and refuses the same texts as [`super::json`] promises to, up to depth
-//! and number of tokens. It is not part of the road.
+//! It panics when a property is violated. The fuzzer passes its own bytes, the tests seeded
+//! mutations. `serde_json` is the reference for what is JSON: it must accept and reject the same
+//! texts as [`super::json`], up to nesting and token limits. Not compiled into the request path.
 
-use crate::protocol::era::{Initialize, Lifecycle, Meta, Method};
+use crate::protocol::eras::{InitializeRequestParams, Lifecycle, Method, RequestMetaObject};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PADDING_BYTES, ParseError, Parser, Value};
-use crate::protocol::message::{self, Elicitation, Field, Form, InputRequest, Sampling};
+use crate::protocol::jsonrpc::{Id, InvalidMessage, Message};
+use crate::protocol::model::{
+    self, CreateMessageRequest, ElicitRequest, Field, Form, InputRequest,
+};
 use crate::protocol::params::{
-    Cancelled, Complete, GetPrompt, List, Listen, Progress, ReadResource, Retry, SetLevel, Task,
-    TaskMetadata, TaskUpdate,
+    CancelledNotificationParams, CompleteRequestParams, GetPromptRequestParams,
+    InputResponseRequestParams, PaginatedRequestParams, ProgressNotificationParams,
+    ReadResourceRequestParams, SetLevelRequestParams, SubscriptionsListenRequestParams,
+    TaskIdParams, TaskMetadata, UpdateTaskRequestParams,
 };
 use crate::protocol::revision::Revision;
-use crate::protocol::rpc::{Envelope, Id, Refused};
 
-/// Takes `bytes` through the whole room, as if a peer had sent them, and says whether they were
-/// JSON.
+/// Parses `bytes` as a message from a peer, checks every reader and encoder, and returns whether
+/// the bytes were accepted as JSON.
 ///
 /// # Panics
 ///
-/// When something that is promised does not hold.
-pub fn envelope(parser: &mut Parser, bytes: &[u8]) -> bool {
+/// Panics if a property does not hold.
+pub fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
     let mut text = padded(bytes);
-    let judged = serde_json::from_slice::<serde_json::Value>(bytes);
+    let reference = serde_json::from_slice::<serde_json::Value>(bytes);
     let encoded = match parser.parse(&mut text, bytes.len()) {
         Err(ParseError::Depth | ParseError::Tokens) => return false,
-        Err(ParseError::Syntax | ParseError::Unread | ParseError::Utf8) => {
-            assert!(judged.is_err(), "a valid text was refused");
+        Err(ParseError::Syntax | ParseError::Structure | ParseError::Utf8) => {
+            assert!(reference.is_err(), "valid JSON was rejected");
             return false;
         }
         Ok(document) => {
             let root = document.root();
-            let theirs = judged.expect("what is accepted is valid");
-            assert!(agree(&root.to_json(), &theirs), "a text was misread");
+            let theirs = reference.expect("accepted text is valid JSON");
+            assert!(is_equal(&root.to_json(), &theirs), "value differs from serde_json");
             let mut encoded = Vec::new();
             root.write(&mut encoded);
-            read(root);
+            read_message(root);
             encoded
         }
     };
-    assert_eq!(reencoded(parser, &encoded), encoded, "an encoded value reads as itself");
+    assert_eq!(reencode(parser, &encoded), encoded, "re-encoding changed the text");
     true
 }
 
-/// Reads `root` as everything that a message can be.
-fn read(root: Value<'_>) {
+/// Reads `root` as a message and, where it is one, its params or result.
+fn read_message(root: Value<'_>) {
     let mut out = Vec::new();
-    match Envelope::read(root) {
-        Ok(Envelope::Request { id, method, params }) => {
-            read_id(id);
-            read_params(method, params);
-            read_features(id, params);
-            message::result(&mut out, id, b"{}");
+    match Message::read(root) {
+        Ok(Message::Request { id, method, params }) => {
+            check_id(id);
+            check_params(method, params);
+            check_method_params(id, params);
+            model::write_response(&mut out, id, b"{}");
         }
-        Ok(Envelope::Notification { method, params }) => {
-            read_params(method, params);
-            if let Some(cancelled) = Cancelled::read(params) {
-                read_id(cancelled.request);
+        Ok(Message::Notification { method, params }) => {
+            check_params(method, params);
+            if let Some(cancelled) = CancelledNotificationParams::read(params) {
+                check_id(cancelled.request_id);
             }
-            if let Some(progress) = Progress::read(params) {
-                read_id(progress.token);
+            if let Some(progress) = ProgressNotificationParams::read(params) {
+                check_id(progress.progress_token);
             }
             return;
         }
-        Ok(Envelope::Response { outcome, .. }) => {
+        Ok(Message::Response { outcome, .. }) => {
             if let Ok(result) = outcome {
-                read_answer(&result.to_json());
+                check_input_response(&result.to_json());
             }
             return;
         }
-        Err(Refused { id, error }) => {
-            message::error(&mut out, id, &error, Some(Revision::LATEST_LEGACY));
+        Err(InvalidMessage { id, error }) => {
+            model::write_error_response(&mut out, id, &error, Some(Revision::LATEST_LEGACY));
         }
     }
-    assert!(!out.contains(&b'\n'), "a message is one line");
-    let answer = serde_json::from_slice::<serde_json::Value>(&out);
-    assert!(answer.is_ok_and(|answer| answer.is_object()), "an answer is valid JSON");
+    assert!(!out.contains(&b'\n'), "a message contains a newline");
+    let response = serde_json::from_slice::<serde_json::Value>(&out);
+    assert!(response.is_ok_and(|response| response.is_object()), "a response is not valid JSON");
 }
 
-fn read_params(method: &str, params: Option<Value<'_>>) {
-    if let Ok(meta) = Meta::read(params) {
-        let modern = meta.modern();
-        assert!(meta.is_modern() || modern.is_err(), "only what claims to be modern is");
+fn check_params(method: &str, params: Option<Value<'_>>) {
+    if let Ok(meta) = RequestMetaObject::read(params) {
+        let modern = meta.parse_modern();
+        assert!(meta.is_modern() || modern.is_err(), "request without a version read as modern");
     }
     let mut lifecycle = Lifecycle::new();
-    if let Ok(asked) = Initialize::read(params) {
-        let agreed = lifecycle.initialize(&asked);
-        assert!(agreed.is_ok_and(|revision| !revision.is_modern()));
-        assert!(lifecycle.confirm());
+    if let Ok(params) = InitializeRequestParams::read(params) {
+        let negotiated = lifecycle.initialize(&params);
+        assert!(negotiated.is_ok_and(|revision| !revision.is_modern()));
+        assert!(lifecycle.complete_handshake());
     }
     if let Some(method) = Method::parse(method) {
-        let admitted = lifecycle.admit(method);
-        assert!(admitted.is_ok() || method != Method::Ping, "ping is answered in every state");
+        let admitted = lifecycle.check_method(method);
+        assert!(admitted.is_ok() || method != Method::Ping, "ping was rejected");
     }
-    if let Ok(list) = List::read(params) {
+    if let Ok(list) = PaginatedRequestParams::read(params) {
         assert!(list.cursor.is_none() || params.is_some());
     }
 }
 
-/// Reads params as those of every feature: what is refused is refused as invalid params.
-fn read_features(id: Id<'_>, params: Option<Value<'_>>) {
-    let refused: [Option<Error>; 8] = [
-        ReadResource::read(params).err(),
-        GetPrompt::read(params).err(),
-        Complete::read(params).err(),
-        SetLevel::read(params).err(),
-        Task::read(params).err(),
-        TaskUpdate::read(params).err(),
-        Retry::read(params).err(),
-        TaskMetadata::wanted(params).err(),
+/// Reads the params of every method: each error must be invalid params (-32602).
+fn check_method_params(id: Id<'_>, params: Option<Value<'_>>) {
+    let errors: [Option<Error>; 8] = [
+        ReadResourceRequestParams::read(params).err(),
+        GetPromptRequestParams::read(params).err(),
+        CompleteRequestParams::read(params).err(),
+        SetLevelRequestParams::read(params).err(),
+        TaskIdParams::read(params).err(),
+        UpdateTaskRequestParams::read(params).err(),
+        InputResponseRequestParams::read(params).err(),
+        TaskMetadata::from_params(params).err(),
     ];
-    assert!(refused.iter().flatten().all(|error| error.code == -32602), "the params are wrong");
-    if let Ok(update) = TaskUpdate::read(params) {
-        for (_, answer) in update.input_responses.as_object().into_iter().flatten() {
-            read_answer(&answer.to_json());
+    assert!(errors.iter().flatten().all(|error| error.code == -32602), "code is not -32602");
+    if let Ok(update) = UpdateTaskRequestParams::read(params) {
+        for (_, response) in update.input_responses.as_object().into_iter().flatten() {
+            check_input_response(&response.to_json());
         }
     }
-    if let Ok(listen) = Listen::read(id, params) {
+    if let Ok(listen) = SubscriptionsListenRequestParams::read(id, params) {
         let mut out = Vec::new();
-        message::acknowledged(&mut out, listen.id, &listen.filter);
-        let said = serde_json::from_slice::<serde_json::Value>(&out);
-        assert!(said.is_ok_and(|said| said.is_object()), "an acknowledgement is valid JSON");
+        model::write_subscriptions_acknowledged(&mut out, listen.id, &listen.filter);
+        let sent = serde_json::from_slice::<serde_json::Value>(&out);
+        assert!(sent.is_ok_and(|sent| sent.is_object()), "an acknowledgement is not valid JSON");
     }
 }
 
-/// Reads an answer as that to every question: what is refused is refused as invalid params.
-fn read_answer(answer: &serde_json::Value) {
+/// Reads `response` as the response to every input request: each error must be invalid params.
+fn check_input_response(response: &serde_json::Value) {
     let form = Form::new()
         .field(Field::text("name").bounds(1, 9))
-        .field(Field::integer("age").between(-1.0, 150.0).required())
-        .field(Field::several("some", ["a", "b"]));
-    for question in [
-        InputRequest::Elicit(Elicitation::form("", form)),
-        InputRequest::Elicit(Elicitation::url("", "https://example.com/")),
-        InputRequest::Sample(Box::new(Sampling::new(1))),
-        InputRequest::Roots,
+        .field(Field::integer("age").number_bounds(-1.0, 150.0).required())
+        .field(Field::multi_select("some", ["a", "b"]));
+    for request in [
+        InputRequest::Elicit(ElicitRequest::form("", form)),
+        InputRequest::Elicit(ElicitRequest::url("", "https://example.com/")),
+        InputRequest::CreateMessage(Box::new(CreateMessageRequest::new(1))),
+        InputRequest::ListRoots,
     ] {
-        let refused = question.read_response(answer).err();
-        assert!(refused.is_none_or(|error| error.code == -32602), "the answer is wrong");
+        let error = request.read_response(response).err();
+        assert!(error.is_none_or(|error| error.code == -32602), "code is not -32602");
     }
 }
 
-/// An id that was read is written as itself.
-fn read_id(id: Id<'_>) {
+/// Checks that an id is written as it was read.
+fn check_id(id: Id<'_>) {
     let mut written = Vec::new();
     id.write(&mut written);
     let again: serde_json::Value = serde_json::from_slice(&written).expect("an id is valid JSON");
@@ -153,21 +156,21 @@ fn read_id(id: Id<'_>) {
         Id::Unsigned(number) => again.as_u64() == Some(number),
         Id::Text(text) => again.as_str() == Some(text),
     };
-    assert!(same, "an id is echoed as it was sent");
+    assert!(same, "the id changed when it was written");
 }
 
-/// `encoded`, parsed and encoded once more.
-fn reencoded(parser: &mut Parser, encoded: &[u8]) -> Vec<u8> {
+/// Parses `encoded` and encodes it again.
+fn reencode(parser: &mut Parser, encoded: &[u8]) -> Vec<u8> {
     let mut text = padded(encoded);
-    let document = parser.parse(&mut text, encoded.len()).expect("what is encoded is valid");
+    let document = parser.parse(&mut text, encoded.len()).expect("encoded text is valid JSON");
     let mut again = Vec::new();
     document.root().write(&mut again);
     again
 }
 
-/// Whether both read the same; their doubles may differ in the last place, where `serde_json` is
-/// fast rather than exact.
-fn agree(ours: &serde_json::Value, theirs: &serde_json::Value) -> bool {
+/// Returns whether both values are equal; doubles may differ in the last place, where `serde_json`
+/// is inexact.
+fn is_equal(ours: &serde_json::Value, theirs: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Number, Object};
     match (ours, theirs) {
         (Number(one), Number(other)) => match (one.as_f64(), other.as_f64()) {
@@ -177,18 +180,21 @@ fn agree(ours: &serde_json::Value, theirs: &serde_json::Value) -> bool {
             _ => one == other,
         },
         (Array(one), Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agree(one, other))
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
         (Object(one), Object(other)) => {
             let members = one.iter().zip(other);
             one.len() == other.len()
-                && members.into_iter().all(|(one, other)| one.0 == other.0 && agree(one.1, other.1))
+                && members
+                    .into_iter()
+                    .all(|(one, other)| one.0 == other.0 && is_equal(one.1, other.1))
         }
         (one, other) => one == other,
     }
 }
 
-/// `bytes` and the padding behind them, of the kind that would show if it were read.
+/// Returns `bytes` followed by padding that would change the result if it were read.
 fn padded(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len() + PADDING_BYTES);
     text.extend_from_slice(bytes);

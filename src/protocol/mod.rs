@@ -1,21 +1,21 @@
-//! The protocol, sans-IO: text becomes requests, answers become text.
+//! The MCP protocol, sans-IO: JSON text is parsed into requests, responses are encoded to text.
 //!
-//! One JSON text goes in ([`json`]), one envelope comes out ([`rpc`]), an era says what it may ask
-//! for ([`era`]), and the encoders of [`message`] append the answer to a buffer that the caller
-//! owns. Nothing here waits, reads a clock, opens a socket or logs; state is a value that the
-//! caller keeps beside its connection.
+//! [`json`] parses one text, [`jsonrpc`] reads the message in it, [`eras`] decides which revision
+//! and methods apply, and the encoders of [`model`] append the response to a buffer of the caller.
+//! Nothing here blocks, reads a clock, opens a socket or logs; the caller stores the state of a
+//! connection.
 //!
-//! | child | what stands there |
+//! | module | contents |
 //! | --- | --- |
-//! | [`json`] | the tape of one text, views of its values, writers |
-//! | [`revision`] | the five revisions of the specification and what differs between them |
-//! | [`error`] | what can go wrong: blame, scope and every derived code in one table |
-//! | [`rpc`] | JSON-RPC 2.0: ids and envelopes |
-//! | [`era`] | the legacy handshake, the modern `_meta`, methods and capabilities |
-//! | [`params`] | the params that the protocol itself reads |
-//! | [`message`] | encoders of everything that is said |
-//! | [`inflight`] | the requests of one connection that have no answer yet |
-//! | [`fuzz`] | the body of a fuzz target over all of it |
+//! | [`json`] | parser, borrowed views of values, writers |
+//! | [`revision`] | the five revisions of the specification and their differences |
+//! | [`error`] | error kinds with their JSON-RPC, HTTP and WebSocket codes |
+//! | [`jsonrpc`] | JSON-RPC 2.0 ids and messages |
+//! | [`eras`] | the legacy handshake, the modern `_meta`, methods and client capabilities |
+//! | [`params`] | params of requests and notifications |
+//! | [`model`] | MCP types and the encoders of results, errors and notifications |
+//! | [`in_flight`] | the unanswered requests of one connection |
+//! | [`fuzz`] | body of a fuzz target over all of it |
 
 #![forbid(unsafe_code)]
 
@@ -25,14 +25,14 @@ pub mod revision;
 
 pub mod error;
 
-pub mod rpc;
+pub mod jsonrpc;
 
-pub mod era;
+pub mod eras;
 
 pub mod params;
 
-pub mod message;
+pub mod model;
 
-pub mod inflight;
+pub mod in_flight;
 
 pub mod fuzz;

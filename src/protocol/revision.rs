@@ -1,7 +1,7 @@
-//! The revisions of the specification, and what differs between them, as one table.
+//! Revisions of the MCP specification and a table of their differences.
 //!
-//! Code elsewhere asks the table and never compares revisions by hand. Source: the changelog page
-//! of each revision and the five `schema.json` files.
+//! Other modules read the table instead of comparing revisions. Derived from the changelog page
+//! and the `schema.json` of each revision.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ pub enum Revision {
     V2025_03_26,
     /// 2025-06-18
     V2025_06_18,
-    /// 2025-11-25: the last one with `initialize`.
+    /// 2025-11-25, the last revision with `initialize`.
     V2025_11_25,
-    /// 2026-07-28: stateless, every request carries its own metadata.
+    /// 2026-07-28: stateless, every request carries its own `_meta`.
     V2026_07_28,
 }
 
 impl Revision {
-    /// Every revision, oldest first.
+    /// Every supported revision, oldest first.
     pub const ALL: [Self; 5] = [
         Self::V2024_11_05,
         Self::V2025_03_26,
@@ -29,30 +29,30 @@ impl Revision {
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
-    /// The newest.
+    /// Newest revision.
     pub const LATEST: Self = Self::V2026_07_28;
-    /// The newest that is negotiated by `initialize`.
+    /// Newest revision that is negotiated with `initialize`.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
-    /// The name on the wire.
+    /// Returns the date that names the revision on the wire.
     #[inline]
     pub const fn as_str(self) -> &'static str {
         self.dialect().name
     }
 
-    /// The revision of that name, if it is one of ours.
+    /// Returns the supported revision with this name, or `None`.
     pub fn parse(name: &str) -> Option<Self> {
-        // The newest first: what is named with every request stands there.
+        // Newest first, because it is named in every modern request.
         Self::ALL.into_iter().rev().find(|revision| revision.as_str() == name)
     }
 
-    /// Whether requests carry their own metadata and there is no handshake (2026-07-28 and later).
+    /// Returns whether requests are self-contained, without a handshake (2026-07-28 and later).
     #[inline]
     pub const fn is_modern(self) -> bool {
         self.dialect().result_type
     }
 
-    /// What this revision says, and what it does not know.
+    /// Returns the features of the revision.
     #[inline]
     pub const fn dialect(self) -> &'static Dialect {
         &DIALECTS[self as usize]
@@ -65,7 +65,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// One row of the table: what a revision has.
+/// Features of a revision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of a table")]
 pub struct Dialect {
@@ -84,7 +84,7 @@ pub struct Dialect {
     /// Tools have an `outputSchema` and results a `structuredContent`.
     pub structured_content: bool,
     /// `structuredContent` may be any JSON value and not only an object.
-    pub structured_any: bool,
+    pub structured_content_any: bool,
     /// Content blocks that link to a resource.
     pub resource_link: bool,
     /// `_meta` on data types as well as on params and results.
@@ -93,36 +93,36 @@ pub struct Dialect {
     pub icons: bool,
     /// `description` and `websiteUrl` on implementations.
     pub implementation_details: bool,
-    /// Arguments that fail validation are a failed result of the tool, not a JSON-RPC error.
-    pub arguments_fail_in_band: bool,
-    /// An error whose request id could not be read carries `"id":null`; later revisions leave the
-    /// id out.
+    /// Invalid arguments produce a tool result with `isError`, not a JSON-RPC error.
+    pub argument_errors_in_result: bool,
+    /// An error response whose request id could not be read carries `"id":null`; later revisions
+    /// omit the id.
     pub error_id_null: bool,
-    /// Results carry `resultType` and the server's name in `_meta`.
+    /// Results carry `resultType`, and `serverInfo` in `_meta`.
     pub result_type: bool,
     /// Lists, `resources/read` and `server/discover` carry `ttlMs` and `cacheScope`.
     pub cache_hints: bool,
-    /// The error code for a resource that is not there.
+    /// Error code of a resource that does not exist.
     pub resource_not_found_code: i32,
-    /// The server says whether it completes arguments.
+    /// Servers declare the `completions` capability.
     pub completions_capability: bool,
-    /// Annotations of content carry `lastModified`.
+    /// Content annotations carry `lastModified`.
     pub annotations_last_modified: bool,
-    /// The server may ask the user for input: `elicitation/create`.
+    /// Servers may send `elicitation/create`.
     pub elicitation: bool,
-    /// Elicitation has modes, and one of them opens an address.
+    /// Elicitation has form and URL mode.
     pub elicitation_url: bool,
-    /// Elicitation by address carries an `elicitationId`, and its end is told.
+    /// URL elicitation carries an `elicitationId`, and its completion is notified.
     pub elicitation_ids: bool,
-    /// Forms have defaults, enumerations with titles and choices of several.
-    pub elicitation_choices: bool,
-    /// Sampling may offer tools to the model, and messages carry their use and results.
+    /// Form fields have defaults, titled enums and multi-select enums.
+    pub elicitation_enums: bool,
+    /// Sampling may offer tools to the model; messages carry tool use and tool results.
     pub sampling_tools: bool,
-    /// A sampling message may hold several blocks.
+    /// A sampling message may hold several content blocks.
     pub sampling_content_array: bool,
     /// Tasks are part of the core: `params.task`, `execution.taskSupport`, `tasks/result`.
     pub core_tasks: bool,
-    /// Client and server declare extensions.
+    /// Clients and servers declare `extensions`.
     pub extensions: bool,
 }
 
@@ -134,12 +134,12 @@ const V2024_11_05: Dialect = Dialect {
     progress_message: false,
     titles: false,
     structured_content: false,
-    structured_any: false,
+    structured_content_any: false,
     resource_link: false,
     meta_on_types: false,
     icons: false,
     implementation_details: false,
-    arguments_fail_in_band: false,
+    argument_errors_in_result: false,
     error_id_null: true,
     result_type: false,
     cache_hints: false,
@@ -149,7 +149,7 @@ const V2024_11_05: Dialect = Dialect {
     elicitation: false,
     elicitation_url: false,
     elicitation_ids: false,
-    elicitation_choices: false,
+    elicitation_enums: false,
     sampling_tools: false,
     sampling_content_array: false,
     core_tasks: false,
@@ -182,11 +182,11 @@ const V2025_11_25: Dialect = Dialect {
     name: "2025-11-25",
     icons: true,
     implementation_details: true,
-    arguments_fail_in_band: true,
+    argument_errors_in_result: true,
     error_id_null: false,
     elicitation_url: true,
     elicitation_ids: true,
-    elicitation_choices: true,
+    elicitation_enums: true,
     sampling_tools: true,
     sampling_content_array: true,
     core_tasks: true,
@@ -195,7 +195,7 @@ const V2025_11_25: Dialect = Dialect {
 
 const V2026_07_28: Dialect = Dialect {
     name: "2026-07-28",
-    structured_any: true,
+    structured_content_any: true,
     result_type: true,
     cache_hints: true,
     resource_not_found_code: -32602,
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_back_and_dates_are_in_order() {
+    fn revision_names_round_trip_in_date_order() {
         for revision in Revision::ALL {
             assert_eq!(Revision::parse(revision.as_str()), Some(revision));
         }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_is_modern_and_only_one_has_batches() {
+    fn modern_and_batching_revisions_are_unique() {
         let modern: Vec<_> = Revision::ALL.into_iter().filter(|r| r.is_modern()).collect();
         assert_eq!(modern, [Revision::LATEST]);
         let batches: Vec<_> = Revision::ALL.into_iter().filter(|r| r.dialect().batches).collect();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_could_not_be_read_is_null_up_to_2025_06_18() {
+    fn unreadable_error_id_null_depends_on_revision() {
         let null: Vec<_> =
             Revision::ALL.into_iter().filter(|r| r.dialect().error_id_null).collect();
         assert_eq!(null, &Revision::ALL[..3]);

@@ -1,229 +1,225 @@
-//! The calls of a shard that answer later: one table, tickets, deadlines.
+//! The calls of a shard that are answered later, with their deadlines.
 //!
-//! What it keeps true: a call stands here from the moment its handler is handed over until the
-//! handler has ended, even when nobody waits for its answer any more; its answer is owed to at
-//! most one peer; a ticket that is no longer good names nothing.
+//! Invariants: a call stays in the table until its handler has ended, also after cancellation; at
+//! most one peer waits for its response; the id of a removed call is never valid again.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::desk::role::Flag;
-use super::party::Outlet;
-use super::questions::Dialogue;
+use super::client_requests::OpenRequests;
+use super::handlers::handler_state::CancellationToken;
+use super::reply_to::ReplyTo;
 use crate::base::slab::{Key, Slab};
-use crate::base::time::Moment;
-use crate::engine::host::Task;
-use crate::engine::timer::Wheel;
+use crate::base::time::Instant;
+use crate::engine::executor::Task;
+use crate::engine::timer::TimerWheel;
+use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::revision::Revision;
-use crate::protocol::rpc::IdBuf;
 use crate::service::Catalog;
 
-/// One call whose answer comes later.
+/// One call that is answered later.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// Who asked, and which way.
-    pub(super) outlet: Outlet,
-    /// What the answer must name.
+    pub(super) reply_to: ReplyTo,
+    /// The JSON-RPC id of the response.
     pub(super) id: IdBuf,
-    /// How the answer must be written.
+    /// The protocol revision of the response.
     pub(super) revision: Revision,
-    /// What was offered when it began, and what it ends with.
+    /// The catalog version that the call started with, and completes with.
     pub(super) catalog: Arc<Catalog>,
-    /// What progress must name, where the caller wants to hear of it.
     pub(super) progress_token: Option<IdBuf>,
-    /// The last progress told: later ones must be greater.
+    /// The last progress sent; MCP requires later values to be greater.
     pub(super) progress: f64,
-    /// Its questions to the client, where it has any.
-    pub(super) dialogue: Option<Box<Dialogue>>,
-    /// When it must have answered.
-    deadline: Moment,
-    /// The handler at work.
-    pub(super) work: Work,
-    /// Whether the peer still waits for the answer.
-    awaited: bool,
-    /// Its deadline was reached while it stood still, and is watched no more.
-    is_unwatched: bool,
+    /// The open requests to its client.
+    pub(super) open_requests: Option<Box<OpenRequests>>,
+    deadline: Instant,
+    pub(super) work: HandlerWork,
+    /// Whether the peer still waits for the response.
+    is_awaited: bool,
+    /// The timer fired while client requests were open; it is set again when the last one closes.
+    timer_expired: bool,
 }
 
-/// A handler at work.
+/// The running handler of a call.
 #[derive(Debug)]
-pub(super) enum Work {
+pub(super) enum HandlerWork {
     /// A future on this shard. Dropping the task drops the future.
-    Local {
-        /// The future.
-        task: Option<Task>,
-        /// Tells it that nobody waits any more.
-        flag: Rc<Flag>,
-    },
-    /// A closure on the thread pool, which watches whether the other half of this is still there.
+    Local { task: Option<Task>, token: Rc<CancellationToken> },
+    /// A closure on the thread pool, which holds a `Weak` of `alive` to detect cancellation.
     Blocking {
-        /// Dropped when nobody waits any more.
-        interest: Option<Arc<()>>,
+        /// Dropped when the call is cancelled.
+        alive: Option<Arc<()>>,
     },
-    /// None of this call's own: the answer comes from a task, of this shard or another.
-    Elsewhere,
+    /// No handler: the response comes from a task, on this shard or another.
+    Remote,
 }
 
-impl Work {
-    /// Tells the handler that nobody waits any more. It ends by itself.
+impl HandlerWork {
+    /// Requests cancellation. The handler ends by itself.
     pub(super) fn cancel(&mut self) {
         match self {
-            Self::Local { flag, .. } => flag.raise(),
-            Self::Blocking { interest } => *interest = None,
-            Self::Elsewhere => {}
+            Self::Local { token, .. } => token.cancel(),
+            Self::Blocking { alive } => *alive = None,
+            Self::Remote => {}
         }
     }
 }
 
-/// Who asks for a call, and how its answer is to be told.
+/// What the table needs to know of a new call.
 #[derive(Debug)]
-pub(super) struct Caller {
-    /// Who asked, and which way.
-    pub(super) outlet: Outlet,
-    /// What the answer must name.
+pub(super) struct NewCall {
+    pub(super) reply_to: ReplyTo,
     pub(super) id: IdBuf,
-    /// How the answer must be written.
     pub(super) revision: Revision,
-    /// What is offered.
     pub(super) catalog: Arc<Catalog>,
-    /// What progress must name.
     pub(super) progress_token: Option<IdBuf>,
 }
 
-/// All calls of a shard that answer later.
+/// All calls of a shard that are answered later.
 #[derive(Debug)]
-pub(super) struct Calls {
-    slab: Slab<Call>,
-    wheel: Wheel<Key>,
+pub(super) struct CallTable {
+    calls: Slab<Call>,
+    timers: TimerWheel<Key>,
 }
 
-impl Calls {
-    /// An empty table for at most `calls_max` calls.
+impl CallTable {
+    /// Returns an empty table for at most `calls_max` calls.
     pub(super) fn new(calls_max: usize) -> Self {
-        Self { slab: Slab::new(calls_max), wheel: Wheel::new() }
+        Self { calls: Slab::new(calls_max), timers: TimerWheel::new() }
     }
 
-    /// Enters a call that must have answered by `deadline`; `None` when the table is full.
-    pub(super) fn enter(&mut self, caller: Caller, work: Work, deadline: Moment) -> Option<Key> {
-        let Caller { outlet, id, revision, catalog, progress_token } = caller;
+    /// Inserts a call with its deadline. Returns `None` if the table is full.
+    pub(super) fn insert(
+        &mut self,
+        caller: NewCall,
+        work: HandlerWork,
+        deadline: Instant,
+    ) -> Option<Key> {
+        let NewCall { reply_to, id, revision, catalog, progress_token } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
-            outlet,
+            reply_to,
             id,
             revision,
             catalog,
             progress_token,
             progress,
-            dialogue: None,
+            open_requests: None,
             deadline,
             work,
-            awaited: true,
-            is_unwatched: false,
+            is_awaited: true,
+            timer_expired: false,
         };
-        let ticket = self.slab.insert(call).ok()?;
-        // Most calls end long before their deadline.
-        self.wheel.shed(self.slab.len(), |ticket| self.slab.get(*ticket).is_some());
-        self.wheel.insert(deadline, ticket);
-        Some(ticket)
+        let call_id = self.calls.insert(call).ok()?;
+        // Most calls end long before their deadline: drop stale timers first.
+        self.timers.purge_stale(self.calls.len(), |call_id| self.calls.get(*call_id).is_some());
+        self.timers.insert(deadline, call_id);
+        Some(call_id)
     }
 
-    /// Remembers the running future of a local call.
-    pub(super) fn attach(&mut self, ticket: Key, running: Task) {
-        if let Some(Call { work: Work::Local { task, .. }, .. }) = self.slab.get_mut(ticket) {
+    /// Stores the task of a local handler.
+    pub(super) fn attach_task(&mut self, call_id: Key, running: Task) {
+        if let Some(Call { work: HandlerWork::Local { task, .. }, .. }) =
+            self.calls.get_mut(call_id)
+        {
             *task = Some(running);
         }
     }
 
-    /// The call of a ticket, while its answer is awaited.
-    pub(super) fn awaited(&mut self, ticket: Key) -> Option<&mut Call> {
-        self.slab.get_mut(ticket).filter(|call| call.awaited)
+    /// Returns the call while its response is awaited.
+    pub(super) fn find_awaited(&mut self, call_id: Key) -> Option<&mut Call> {
+        self.calls.get_mut(call_id).filter(|call| call.is_awaited)
     }
 
-    /// The handler of a call has ended: takes the call out; `None` where nobody waits.
-    pub(super) fn end(&mut self, ticket: Key) -> Option<Call> {
-        self.slab.remove(ticket).filter(|call| call.awaited)
+    /// Removes the call of an ended handler. Returns `None` if no response is awaited.
+    pub(super) fn remove(&mut self, call_id: Key) -> Option<Call> {
+        self.calls.remove(call_id).filter(|call| call.is_awaited)
     }
 
-    /// Nobody waits for this answer any more: tells the handler so. It keeps its place until it
-    /// ends by itself. `false` where nobody waited already.
-    pub(super) fn cancel(&mut self, ticket: Key) -> bool {
-        let Some(call) = self.slab.get_mut(ticket).filter(|call| call.awaited) else {
+    /// Cancels a call. Its slot stays taken until the handler ends. Returns `false` if it was
+    /// cancelled before.
+    pub(super) fn cancel(&mut self, call_id: Key) -> bool {
+        let Some(call) = self.calls.get_mut(call_id).filter(|call| call.is_awaited) else {
             return false;
         };
-        call.awaited = false;
+        call.is_awaited = false;
         call.work.cancel();
-        if matches!(call.work, Work::Elsewhere) {
-            // There is no handler whose end would make room.
-            self.slab.remove(ticket);
+        if matches!(call.work, HandlerWork::Remote) {
+            // No handler will end, so the slot is freed here.
+            self.calls.remove(call_id);
         }
         true
     }
 
-    /// A call has asked question `number`: it does not age while its client thinks. `false` where
-    /// nobody waits for its answer, or as many as may be are open.
-    pub(super) fn ask(&mut self, ticket: Key, number: u64, open_max: usize, now: Moment) -> bool {
-        let Some(call) = self.awaited(ticket) else { return false };
-        call.dialogue.get_or_insert_default().ask(number, open_max, now)
+    /// Registers client request `number`: the deadline of the call is suspended while any is open.
+    /// Returns `false` if the call is not awaited or has `open_max` open requests.
+    pub(super) fn add_client_request(
+        &mut self,
+        call_id: Key,
+        number: u64,
+        open_max: usize,
+        now: Instant,
+    ) -> bool {
+        let Some(call) = self.find_awaited(call_id) else { return false };
+        call.open_requests.get_or_insert_default().add(number, open_max, now)
     }
 
-    /// Question `number` of a call is over; with the last one the call ages again.
-    pub(super) fn hear(&mut self, ticket: Key, number: u64, now: Moment) {
-        let Some(call) = self.slab.get_mut(ticket) else { return };
-        let Some(dialogue) = &mut call.dialogue else { return };
-        if let Some(stood_still) = dialogue.hear(number, now) {
-            call.deadline = call.deadline.after(stood_still);
-            // An entry from before looks again when it is reached: there is never more than one.
-            if std::mem::take(&mut call.is_unwatched) {
-                self.wheel.insert(call.deadline, ticket);
+    /// Closes client request `number`; after the last one the deadline runs again.
+    pub(super) fn finish_client_request(&mut self, call_id: Key, number: u64, now: Instant) {
+        let Some(call) = self.calls.get_mut(call_id) else { return };
+        let Some(open_requests) = &mut call.open_requests else { return };
+        if let Some(suspended) = open_requests.remove(number, now) {
+            call.deadline = call.deadline.after(suspended);
+            // An earlier timer reschedules itself when it fires: there is at most one.
+            if std::mem::take(&mut call.timer_expired) {
+                self.timers.insert(call.deadline, call_id);
             }
         }
     }
 
-    /// The user of a call has agreed to open an address.
-    pub(super) fn open_address(&mut self, ticket: Key, address: Option<Box<str>>) {
-        if let Some(call) = self.awaited(ticket) {
-            call.dialogue.get_or_insert_default().open_address(address);
+    /// Records an accepted URL elicitation.
+    pub(super) fn record_accepted_url(&mut self, call_id: Key, elicitation_id: Option<Box<str>>) {
+        if let Some(call) = self.find_awaited(call_id) {
+            call.open_requests.get_or_insert_default().record_accepted_url(elicitation_id);
         }
     }
 
-    /// The open questions of a call.
-    pub(super) fn questions(&self, ticket: Key) -> &[u64] {
-        let dialogue = self.slab.get(ticket).and_then(|call| call.dialogue.as_ref());
-        dialogue.map_or(&[], |dialogue| dialogue.open())
+    pub(super) fn open_requests(&self, call_id: Key) -> &[u64] {
+        let open_requests = self.calls.get(call_id).and_then(|call| call.open_requests.as_ref());
+        open_requests.map_or(&[], |open_requests| open_requests.numbers())
     }
 
-    /// Takes the open questions of a call.
-    pub(super) fn take_questions(&mut self, ticket: Key) -> Vec<u64> {
-        let dialogue = self.slab.get_mut(ticket).and_then(|call| call.dialogue.as_mut());
-        dialogue.map(|dialogue| dialogue.take()).unwrap_or_default()
+    pub(super) fn take_open_requests(&mut self, call_id: Key) -> Vec<u64> {
+        let open_requests =
+            self.calls.get_mut(call_id).and_then(|call| call.open_requests.as_mut());
+        open_requests.map(|open_requests| open_requests.take()).unwrap_or_default()
     }
 
-    /// Takes one call whose deadline has passed and whose answer is still awaited.
-    pub(super) fn overdue(&mut self, now: Moment) -> Option<Key> {
+    /// Takes one call whose deadline has passed and whose response is awaited.
+    pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<Key> {
         loop {
-            let ticket = self.wheel.pop_expired(now)?;
-            let Some(call) = self.awaited(ticket) else { continue };
-            if call.dialogue.as_ref().is_some_and(|dialogue| dialogue.is_open()) {
-                // It stands still, and enters again when it goes on.
-                call.is_unwatched = true;
+            let call_id = self.timers.pop_expired(now)?;
+            let Some(call) = self.find_awaited(call_id) else { continue };
+            if call.open_requests.as_ref().is_some_and(|open_requests| open_requests.is_open()) {
+                // Suspended: the timer is set again when the last client request closes.
+                call.timer_expired = true;
                 continue;
             }
             let deadline = call.deadline;
             if deadline <= now {
-                return Some(ticket);
+                return Some(call_id);
             }
-            self.wheel.insert(deadline, ticket);
+            self.timers.insert(deadline, call_id);
         }
     }
 
-    /// When the next deadline passes.
-    pub(super) fn deadline(&self) -> Option<Moment> {
-        self.wheel.next_deadline()
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
     }
 
-    /// Handlers at work, those that nobody waits for included.
+    /// Number of running handlers, cancelled ones included.
     pub(super) const fn len(&self) -> usize {
-        self.slab.len()
+        self.calls.len()
     }
 }
 
@@ -232,83 +228,86 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::message::ServerInfo;
-    use crate::protocol::rpc::Id;
-    use crate::server::party::Party;
+    use crate::protocol::jsonrpc::Id;
+    use crate::protocol::model::Implementation;
+    use crate::server::reply_to::PeerId;
 
-    fn at(milliseconds: u64) -> Moment {
-        Moment::from_milliseconds(milliseconds)
+    fn at(milliseconds: u64) -> Instant {
+        Instant::from_milliseconds(milliseconds)
     }
 
-    /// A table with one call that must have answered after 100 ms.
-    fn one_call() -> (Calls, Key) {
-        let mut calls = Calls::new(4);
-        let offered = Catalog::builder(ServerInfo::new("calls", "1")).build().unwrap();
-        let caller = Caller {
+    /// Returns a table with one call that has a deadline of 100 ms.
+    fn table_with_call() -> (CallTable, Key) {
+        let mut calls = CallTable::new(4);
+        let offered = Catalog::builder(Implementation::new("calls", "1")).build().unwrap();
+        let caller = NewCall {
             catalog: Arc::new(offered),
-            outlet: Outlet::general(Party::Connection(Key::from_bits(1))),
+            reply_to: ReplyTo::standalone(PeerId::Connection(Key::from_bits(1))),
             id: Id::Signed(1).into(),
             revision: Revision::LATEST_LEGACY,
             progress_token: None,
         };
-        let work = Work::Blocking { interest: Some(Arc::new(())) };
-        let deadline = Moment::ORIGIN.after(Duration::from_millis(100));
-        let ticket = calls.enter(caller, work, deadline).expect("room for one call");
-        (calls, ticket)
+        let work = HandlerWork::Blocking { alive: Some(Arc::new(())) };
+        let deadline = Instant::ORIGIN.after(Duration::from_millis(100));
+        let call_id = calls.insert(caller, work, deadline).expect("the table is empty");
+        (calls, call_id)
     }
 
     #[test]
-    fn a_call_stands_still_while_any_of_its_questions_is_open() {
-        let (mut calls, ticket) = one_call();
-        assert!(calls.ask(ticket, 1, 2, at(10)));
-        assert!(calls.ask(ticket, 2, 2, at(20)));
-        assert!(!calls.ask(ticket, 3, 2, at(20)), "as many as may be are open");
-        calls.hear(ticket, 1, at(50));
-        assert_eq!(calls.overdue(at(500)), None);
-        calls.hear(ticket, 2, at(510));
-        // It stood still for 500 ms.
-        assert_eq!(calls.overdue(at(599)), None);
-        assert_eq!(calls.overdue(at(600)), Some(ticket));
+    fn open_client_requests_suspend_call_deadline() {
+        let (mut calls, call_id) = table_with_call();
+        assert!(calls.add_client_request(call_id, 1, 2, at(10)));
+        assert!(calls.add_client_request(call_id, 2, 2, at(20)));
+        assert!(
+            !calls.add_client_request(call_id, 3, 2, at(20)),
+            "two requests are open, the limit"
+        );
+        calls.finish_client_request(call_id, 1, at(50));
+        assert_eq!(calls.pop_overdue(at(500)), None);
+        calls.finish_client_request(call_id, 2, at(510));
+        // Suspended for 500 ms.
+        assert_eq!(calls.pop_overdue(at(599)), None);
+        assert_eq!(calls.pop_overdue(at(600)), Some(call_id));
     }
 
     #[test]
-    fn an_entry_from_before_the_question_does_not_end_the_call_early() {
-        let (mut calls, ticket) = one_call();
-        assert!(calls.ask(ticket, 1, 2, at(10)));
-        calls.hear(ticket, 1, at(40));
-        assert_eq!(calls.overdue(at(100)), None);
-        assert_eq!(calls.overdue(at(130)), Some(ticket));
+    fn stale_timer_does_not_expire_call_early() {
+        let (mut calls, call_id) = table_with_call();
+        assert!(calls.add_client_request(call_id, 1, 2, at(10)));
+        calls.finish_client_request(call_id, 1, at(40));
+        assert_eq!(calls.pop_overdue(at(100)), None);
+        assert_eq!(calls.pop_overdue(at(130)), Some(call_id));
     }
 
     #[test]
-    fn a_call_that_asks_again_and_again_keeps_one_deadline() {
-        let (mut calls, ticket) = one_call();
+    fn repeated_client_requests_keep_one_timer() {
+        let (mut calls, call_id) = table_with_call();
         for number in 0..1_000 {
-            assert!(calls.ask(ticket, number, 2, at(10)));
-            calls.hear(ticket, number, at(11));
+            assert!(calls.add_client_request(call_id, number, 2, at(10)));
+            calls.finish_client_request(call_id, number, at(11));
         }
-        assert_eq!(calls.wheel.len(), 1);
-        // It stood still for a second; the question that is open when that is looked at takes the
-        // deadline out, and the last one brings it back.
-        assert!(calls.ask(ticket, 1_000, 2, at(20)));
-        assert_eq!(calls.overdue(at(500)), None);
-        assert_eq!(calls.wheel.len(), 0);
-        calls.hear(ticket, 1_000, at(500));
-        assert_eq!(calls.wheel.len(), 1);
-        assert_eq!(calls.overdue(at(1_579)), None);
-        assert_eq!(calls.overdue(at(1_580)), Some(ticket));
+        assert_eq!(calls.timers.len(), 1);
+        // Suspended for a second in total; the next timer expiry finds a request open and removes
+        // the timer, the last response sets it again.
+        assert!(calls.add_client_request(call_id, 1_000, 2, at(20)));
+        assert_eq!(calls.pop_overdue(at(500)), None);
+        assert_eq!(calls.timers.len(), 0);
+        calls.finish_client_request(call_id, 1_000, at(500));
+        assert_eq!(calls.timers.len(), 1);
+        assert_eq!(calls.pop_overdue(at(1_579)), None);
+        assert_eq!(calls.pop_overdue(at(1_580)), Some(call_id));
     }
 
     #[test]
-    fn a_cancelled_call_asks_nothing_more_and_is_never_overdue() {
-        let (mut calls, ticket) = one_call();
-        assert!(calls.ask(ticket, 1, 2, at(10)));
-        assert_eq!(calls.take_questions(ticket), [1]);
-        assert!(calls.cancel(ticket));
-        assert!(!calls.cancel(ticket));
-        assert!(!calls.ask(ticket, 2, 2, at(20)));
-        calls.hear(ticket, 1, at(30));
-        assert_eq!(calls.overdue(at(1_000)), None);
+    fn cancelled_call_sends_no_client_requests() {
+        let (mut calls, call_id) = table_with_call();
+        assert!(calls.add_client_request(call_id, 1, 2, at(10)));
+        assert_eq!(calls.take_open_requests(call_id), [1]);
+        assert!(calls.cancel(call_id));
+        assert!(!calls.cancel(call_id));
+        assert!(!calls.add_client_request(call_id, 2, 2, at(20)));
+        calls.finish_client_request(call_id, 1, at(30));
+        assert_eq!(calls.pop_overdue(at(1_000)), None);
         assert_eq!(calls.len(), 1, "until its handler ends");
     }
 }

@@ -1,21 +1,21 @@
-//! The driver where the layers meet: connections in, requests down the road, answers out.
+//! The server: connections, request dispatch and responses.
 //!
-//! [`Server`] is what a host program holds: it takes a [`crate::service::Catalog`] and options,
-//! starts one shard per core and hands back a [`Running`] server. The command line does nothing
-//! else.
+//! A host program holds a [`Server`]: it takes a [`crate::service::Catalog`] and options, starts
+//! one shard per core and returns a [`Running`] server.
 //!
-//! Inside, read `pipeline` first: it is the road. `driver` feeds it with what the ring completes,
-//! `subscriptions` knows who listens, `editor` is the one writer of the catalog, `calls` and `desk`
-//! hold what answers later, `questions` what is asked of clients meanwhile, [`files`] brings what
-//! stands on disk, and `launch` starts and ends it all.
+//! `dispatch` is the request path and the place to begin reading. `shard` feeds it with ring
+//! completions, `subscriptions` holds the subscriptions, `catalog_updates` the single writer of
+//! the catalog, `calls` and `handlers` the calls that answer later, `client_requests` the requests
+//! from server to client, [`files`] the resources and prompts from directories, `start` the
+//! start-up and shutdown.
 
 #![forbid(unsafe_code)]
 
 pub mod options;
 
-mod party;
+mod reply_to;
 
-mod questions;
+mod client_requests;
 mod subscriptions;
 
 mod tasks;
@@ -23,31 +23,31 @@ mod tasks;
 mod http;
 mod websocket;
 
-mod desk;
+mod handlers;
 
-mod letter;
+mod shard_message;
 
-mod editor;
+mod catalog_updates;
 
 mod calls;
-mod session;
+mod connection_state;
 
-mod pipeline;
-
-mod driver;
+mod dispatch;
 
 mod shard;
 
+mod shard_builder;
+
 pub mod files;
 
-mod launch;
+mod start;
 
-pub use self::driver::ShardDriver;
-pub use self::editor::PendingEdit;
+pub use self::catalog_updates::UpdateJob;
 pub use self::http::fuzz;
-pub use self::launch::{Handle, Running, Server, StartError};
-pub use self::letter::Busy;
 pub use self::options::Options;
-pub use self::shard::{Inlet, ShardSeed};
+pub use self::shard::Shard;
+pub use self::shard_builder::{ShardBuilder, ShardInput};
+pub use self::shard_message::Busy;
+pub use self::start::{Handle, Running, Server, StartError};
 pub use self::subscriptions::STREAM_BYTES;
-pub use crate::engine::origin::Origin;
+pub use crate::engine::entropy::Entropy;

@@ -1,7 +1,7 @@
 //! The options of a server, each with its default and its cost.
 //!
-//! What they keep true: [`Options::default`] is the one place where a default is written; help,
-//! `check` and the table of options of the command line read it from here.
+//! Invariants: [`Options::default`] is the only place that defines a default; `--help`, `check` and
+//! the configuration table read it from here.
 
 mod tiny;
 
@@ -15,260 +15,257 @@ pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 use crate::protocol::revision::Revision;
-use crate::transport::http::limits::Limits as RequestLimits;
+use crate::transport::http::limits::RequestLimits;
 
-/// Every option of the server, with its default.
+/// All options of the server.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Options {
-    /// The set of defaults that everything else starts from.
+    /// The set of defaults that the other options start from.
     pub profile: Profile,
-    /// Lines of JSON over TCP.
+    /// MCP over TCP: newline-delimited JSON.
     pub tcp: TcpOptions,
-    /// HTTP.
+    /// Streamable HTTP.
     pub http: HttpOptions,
-    /// WebSocket, through the door of HTTP.
+    /// WebSocket, on the HTTP listener.
     pub websocket: WebSocketOptions,
-    /// Lines of JSON over standard input and output.
+    /// MCP over standard input and output.
     pub stdio: StdioOptions,
-    /// What one message, one request and one connection may take.
+    /// Limits per message, request and connection.
     pub limits: LimitOptions,
     /// Shards, rings and threads.
     pub engine: EngineOptions,
-    /// What the server offers.
+    /// The content that `corelane` serves.
     pub service: ServiceOptions,
-    /// Files that are offered as resources and prompts.
+    /// Files served as resources and prompts.
     pub files: FileOptions,
-    /// Events on standard error.
+    /// Logging to standard error.
     pub log: LogOptions,
 }
 
-/// TCP, seed 001 section 2.
+/// TCP options.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TcpOptions {
-    /// Where to listen; `None` does not. Port 0 takes a free one. Default 127.0.0.1:8888.
+    /// Listen address; `None` disables the TCP listener. Port 0 takes a free one. Default
+    /// 127.0.0.1:8888.
     pub address: Option<SocketAddr>,
-    /// Connections open at once over all shards; one more gets error 1001 and is closed.
+    /// Open connections over all shards; further ones get JSON-RPC error 1001 and are closed.
     /// Cost: below 1 KiB of memory and one socket each. Default 1,024.
     pub connections_max: u32,
-    /// A connection that says nothing for this long, with nothing in flight, is closed.
+    /// Time after which a connection without input and without requests in flight is closed.
     /// Default 5 min.
-    pub idle_max: Duration,
-    /// Time from accept to a first valid request; a connection that needs longer is closed.
+    pub idle_timeout: Duration,
+    /// Time from accept to the first valid request, after which the connection is closed.
     /// Default 30 s.
-    pub lease_max: Duration,
-    /// `SO_KEEPALIVE`: the kernel finds peers that vanished. Cost: one probe every two hours of
+    pub first_message_timeout: Duration,
+    /// `SO_KEEPALIVE`: the kernel detects vanished peers. Cost: one probe every two hours of
     /// silence. Default true.
     pub keepalive: bool,
-    /// `TCP_NODELAY`: answers leave at once. Without it a delayed acknowledgement may hold an
-    /// answer for 40 ms. Default true.
+    /// `TCP_NODELAY`: responses are sent at once. Without it Nagle's algorithm and delayed
+    /// acknowledgements may delay a response by 40 ms. Default true.
     pub nodelay: bool,
-    /// `SO_RCVBUF`. Cost: kernel memory of a connection while its peer is ahead of us.
+    /// `SO_RCVBUF`. Cost: kernel memory per connection while unread input queues.
     /// Default 64 KiB.
     pub receive_buffer_bytes: u32,
-    /// `SO_SNDBUF`. Cost: kernel memory of a connection while we are ahead of its peer.
+    /// `SO_SNDBUF`. Cost: kernel memory per connection while unsent output queues.
     /// Default 64 KiB.
     pub send_buffer_bytes: u32,
-    /// Connections that wait in the kernel to be accepted, on each shard. Default 4,096, the
-    /// kernel's own bound (`net.core.somaxconn`).
+    /// Backlog of each shard's listener. Default 4,096, the kernel's own limit
+    /// (`net.core.somaxconn`).
     pub backlog_max: u32,
 }
 
-/// HTTP, seed 001 section 3 and seed 003.
+/// HTTP options.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HttpOptions {
-    /// Where to listen; `None` does not. Default 127.0.0.1:8080.
+    /// Listen address; `None` disables the HTTP listener. Default 127.0.0.1:8080.
     pub address: Option<SocketAddr>,
-    /// Connections open at once over all shards; one more gets 503 and is closed. Cost: below
+    /// Open connections over all shards; further ones get 503 and are closed. Cost: below
     /// 1 KiB of memory and one socket each. Default 1,024.
     pub connections_max: u32,
-    /// Whether legacy clients (2025-03-26 to 2025-11-25) are served, with sessions. Default true.
+    /// Serves legacy clients (2025-03-26 to 2025-11-25), with sessions. Default true.
     pub legacy: bool,
-    /// Whether the two endpoints of 2024-11-05 are open, where legacy clients are served at all.
-    /// Default false.
-    pub sse_pair: bool,
-    /// The strict profile: JSON answers only, no GET, and every request names this revision (seed
-    /// 003). It decides alone whether there are sessions; `legacy` and `sse_pair` say nothing then.
-    /// Default none.
+    /// Serves HTTP with SSE (2024-11-05) at its two endpoints, if `legacy` is on. Default false.
+    pub legacy_sse: bool,
+    /// Strict profile: JSON responses only, no GET, and every request carries this revision. It
+    /// decides alone whether there are sessions: `legacy` and `legacy_sse` are ignored. Default
+    /// `None`.
     pub strict: Option<Revision>,
-    /// The hosts that requests may name: `name`, `name:port`, an address, or `*`. Default, none
-    /// listed: on loopback `localhost` and its addresses; elsewhere every host. A server behind a
-    /// name such as `mcp.example.com` lists it: otherwise browsers are refused, because a name
-    /// that nobody listed may be anybody's.
+    /// Allowed `Host` values: `name`, `name:port`, an address, or `*`. Default, if empty: on
+    /// loopback `localhost` and its addresses; elsewhere every host. A server with a DNS name such
+    /// as `mcp.example.com` must list it for browsers, because an unlisted name may be a DNS
+    /// rebinding attack.
     pub hosts: Vec<String>,
-    /// The origins that pages may have besides our own: `https://name`, `http://name:*`, or `*`.
-    /// Default, none listed: on loopback those of loopback; elsewhere none.
+    /// Allowed `Origin` values besides the server's own: `https://name`, `http://name:*`, or `*`.
+    /// Default, if empty: on loopback those of loopback; elsewhere none.
     pub origins: Vec<String>,
-    /// Bytes of the head of a request; a longer one gets 431. Default 16 KiB.
+    /// Bytes of a request head; a longer one gets 431. Default 16 KiB.
     pub head_bytes_max: usize,
-    /// Legacy sessions over all shards; one more makes the longest idle one go, and where none is
-    /// idle gets 503. Cost: about 512 bytes each. Default 65,536.
+    /// Legacy sessions over all shards; a further one evicts the longest idle one, or gets 503 if
+    /// none is idle. Cost: about 512 bytes each. Default 65,536.
     pub sessions_max: u32,
-    /// How long a session may be idle: no request in flight, no stream open. Default 30 min.
-    pub session_idle_max: Duration,
-    /// Events kept of one stream, for a client that comes back for them: as long as its request
-    /// runs, and a minute longer where all was sent. Default 1,000.
-    pub events_max: u32,
-    /// Bytes that the events of all streams hold, divided evenly among shards. One stream holds
-    /// [`LimitOptions::outgoing_bytes_max`] of them; one event that is larger, such as a long
-    /// answer, may hold half of what is left. Default 64 MiB.
-    pub event_bytes_max: usize,
-    /// A request that has no answer after this long gets an event stream, so that its client sees
-    /// that it lives. Default 15 s.
-    pub answer_max: Duration,
-    /// An event stream that was silent for this long gets a comment. Default 30 s.
-    pub silence_max: Duration,
-    /// When a client comes back whose stream was ended early. Default 1 s.
-    pub retry: Duration,
+    /// Time after which a session without requests in flight and open streams ends. Default 30 min.
+    pub session_idle_timeout: Duration,
+    /// Events kept per stream for replay (`Last-Event-ID`): while its request runs, and one minute
+    /// longer once all were sent. Default 1,000.
+    pub replay_events_max: u32,
+    /// Bytes of kept events over all streams, divided evenly among shards. One stream holds at most
+    /// [`LimitOptions::outgoing_bytes_max`]; one larger event, such as a long response, may hold
+    /// half of what is left. Default 64 MiB.
+    pub replay_bytes_max: usize,
+    /// Time after which an unanswered request switches to an event stream, so that its client sees
+    /// that it is alive. Default 15 s.
+    pub sse_start_delay: Duration,
+    /// Interval of keep-alive comments on an idle event stream. Default 30 s.
+    pub sse_keepalive_interval: Duration,
+    /// The SSE `retry` time of a stream that the server closes early. Default 1 s.
+    pub sse_retry: Duration,
 }
 
-/// Standard input and output, seed 001 section 1.
+/// Options of standard input and output.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StdioOptions {
-    /// Bytes read from standard input at a time, and corked towards standard output before a
-    /// write. Cost: that many bytes, twice. Default 64 KiB.
+    /// Bytes read from standard input at a time, and buffered for standard output before a write.
+    /// Cost: that many bytes, twice. Default 64 KiB.
     pub buffer_bytes: u32,
 }
 
-/// Bounds of messages, requests and connections, whatever the transport.
+/// Limits per message, request and connection, for every transport.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LimitOptions {
-    /// Bytes of one JSON text; a longer one is refused (-32012) before the rest of it is
-    /// buffered. Cost: that many bytes for each connection in the middle of such a message.
+    /// Bytes of one JSON message; a longer one gets error -32012 before the rest of it is
+    /// buffered. Cost: that many bytes per connection with an incomplete message.
     /// Default 16 MiB.
     pub message_bytes_max: usize,
-    /// Arrays and objects inside each other. Default 64.
+    /// Nesting depth of arrays and objects. Default 64.
     pub nesting_max: usize,
-    /// Calls of one connection that wait for a handler; one more is refused with -32603 and may be
-    /// sent again. The connection is read on, because what comes next may be the answer that a
-    /// handler waits for, or a cancellation. Cost: about 64 bytes each while they wait.
+    /// Calls in flight per connection; a further one gets error -32603 and may be retried. The
+    /// connection is still read, because the next message may be the response that a handler waits
+    /// for, or a cancellation. Cost: about 64 bytes each.
     /// Default 256.
     pub requests_in_flight_max: u32,
-    /// Time from a request to its answer; then it is cancelled and answered with an error.
+    /// Time from a request to its response; then it is cancelled and gets an error.
     /// Default 5 min.
-    pub request_max: Duration,
-    /// Time that a question to a client may take (sampling, elicitation, roots; revisions up to
-    /// 2025-11-25); then it is cancelled and the handler hears of it. The call that asked does not
-    /// age meanwhile. Cost: a longer time keeps handlers alive whose user has gone. Default 5 min.
-    pub question_max: Duration,
-    /// Time that a client has for one round of answers (2026-07-28); later its sealed state is
-    /// refused with -32602. Cost: nothing is held meanwhile. Default 10 min.
-    pub round_max: Duration,
-    /// Bytes that wait for a peer to read them; past it the connection is not read.
-    /// Cost: that many bytes for each connection whose peer is slow. Default 1 MiB.
+    pub request_timeout: Duration,
+    /// Time for a client's response to a server request (sampling, elicitation, roots; revisions up
+    /// to 2025-11-25); then it is cancelled and its handler gets an error. The timeout of the call
+    /// is suspended meanwhile. Cost: handlers of absent users stay alive longer. Default 5 min.
+    pub client_request_timeout: Duration,
+    /// Lifetime of an encrypted `requestState` (2026-07-28); then it gets error -32602. Cost: none,
+    /// the server holds nothing meanwhile. Default 10 min.
+    pub request_state_ttl: Duration,
+    /// Bytes of queued output per connection, above which the connection is not read.
+    /// Cost: that many bytes per slow peer. Default 1 MiB.
     pub outgoing_bytes_max: usize,
-    /// Bytes that all connections together may hold in messages half received or not yet sent;
-    /// the one that would pass it gets -32603 and is closed. Divided evenly among shards and looked
-    /// at with every arrival, so that it needs no periodic check (seed 001, section 2, has one
-    /// every 60 s).
+    /// Bytes of incomplete messages and unsent output over all connections; the one that exceeds it
+    /// gets error -32603 and is closed. Divided evenly among shards and checked on every receive.
     /// Default 1 GiB.
     pub memory_bytes_max: usize,
-    /// Tasks that each shard keeps, running or ended; a call that would begin one more is answered
-    /// with an error. Cost: about 512 bytes each, their results aside. Default 1,024.
+    /// Tasks per shard, running or ended; a call that would create one more gets an error. Cost:
+    /// about 512 bytes each, without their results. Default 1,024.
     pub tasks_max: u32,
-    /// Tasks of one connection among them; a call that would begin one more is answered with an
-    /// error. They count until their time is over, whether the connection is there or not. Cost: a
-    /// larger one lets a single peer take the room of all others. Default 256.
+    /// Tasks per connection; a call that would create one more gets an error. They count until
+    /// their TTL has passed, also after the connection has closed. Cost: a larger value lets a
+    /// single peer use the capacity of the others. Default 256.
     pub tasks_per_connection_max: u32,
-    /// How long a task is kept from its beginning on, where its caller names no time. A task that
-    /// still runs then is cancelled. Default 10 min.
+    /// TTL of a task whose caller requests none; a task that still runs then is cancelled. Default
+    /// 10 min.
     pub task_ttl: Duration,
-    /// The longest time a caller may name; a longer one is shortened to it. Default 1 h.
+    /// Maximum TTL; a longer requested one is shortened to it. Default 1 h.
     pub task_ttl_max: Duration,
-    /// Bytes of results that each shard keeps for its tasks; a task whose result finds no room ends
-    /// with an error. Cost: that many bytes on each shard. Default 64 MiB.
+    /// Bytes of task results per shard; a task whose result exceeds it fails.
+    /// Cost: that many bytes on each shard. Default 64 MiB.
     pub task_bytes_max: usize,
-    /// Streams of notifications (`subscriptions/listen`) of one connection; one more is refused
-    /// (-32603). Cost: below 512 bytes each. Default 1,024.
+    /// Streams of notifications (`subscriptions/listen`) per connection; a further one gets error
+    /// -32603. Cost: below 512 bytes each. Default 1,024.
     pub subscriptions_per_connection_max: u32,
-    /// Resources and tasks that one stream, or one legacy session, hears of; more are refused
-    /// (-32602). Cost: 64 bytes each, and their names once a shard. Default 1,024.
+    /// Resources and tasks per stream or legacy session; more get error -32602. Cost: 64 bytes
+    /// each, and each URI once per shard. Default 1,024.
     pub subscription_uris_max: u32,
-    /// Bytes of one such name; a longer one is refused (-32602). Default 4 KiB.
+    /// Bytes of one such URI or task id; a longer one gets error -32602. Default 4 KiB.
     pub subscription_uri_bytes_max: usize,
-    /// Bytes that all streams together may hold, divided evenly among shards; the one that would
-    /// pass it is refused (-32603). Default 64 MiB.
+    /// Bytes of all subscriptions, divided evenly among shards; the one that exceeds it gets error
+    /// -32603. Default 64 MiB.
     pub subscription_bytes_max: usize,
 }
 
 /// Shards, rings and threads.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EngineOptions {
-    /// Threads that serve, each with its own ring; `None` is one for each cpu of `cpus`.
-    /// Cost: one thread and the sizes of `ring_sizes`. Default `None`.
+    /// Shards, one thread with its own ring each; `None` is one per cpu of `cpus`.
+    /// Cost: one thread and the sizes of `ring_sizes` each. Default `None`.
     pub shards: Option<u16>,
-    /// Cpus to pin shards to, in order, without repeats; `None` is every cpu the process may use.
-    /// Default `None`.
+    /// Cpus to pin shards to, in order, without duplicates; `None` is every cpu that the process
+    /// may use. Default `None`.
     pub cpus: Option<Vec<u16>>,
-    /// What runs the shard loop. Default [`Executor::Auto`].
-    pub executor: Executor,
-    /// What carries the bytes. Default [`RingBackend::Auto`].
+    /// The executor of the shard loop. Default [`Executor::Auto`].
+    pub executor: ExecutorKind,
+    /// The I/O interface. Default [`RingBackend::Auto`].
     pub ring: RingBackend,
     /// The sizes of each shard's ring.
     pub ring_sizes: RingOptions,
     /// The sizes of the queues between shards, and from other threads to a shard. Cost: each pair
-    /// of shards has two lanes, each shard an inbox.
+    /// of shards has two channels, each shard an inbox.
     pub mesh: MeshOptions,
-    /// How long requests in flight may go on after SIGTERM or SIGINT. Default 10 s.
-    pub drain_max: Duration,
-    /// Threads that run blocking handlers, for the whole process. Default 4.
+    /// Time for requests in flight after SIGTERM or SIGINT. Default 10 s.
+    pub drain_timeout: Duration,
+    /// Threads for blocking handlers, for the whole process. Default 4.
     pub blocking_threads: u16,
-    /// Blocking calls that wait for a thread; one more is answered with an error. Default 1,024.
+    /// Blocking calls that wait for a thread; a further one gets an error. Default 1,024.
     pub blocking_queue_max: u32,
 }
 
-/// What the server offers.
+/// The content that `corelane` serves.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServiceOptions {
-    /// Whether `corelane` offers the demo services. Default true.
+    /// Serves the demo catalog. Default true.
     pub demo: bool,
-    /// Entries on one page of a list that `corelane` offers. Pages are encoded once. Default 100.
-    pub page_length_max: u32,
+    /// Entries per page of a list. Pages are encoded once. Default 100.
+    pub page_size: u32,
 }
 
-/// Files that are offered as resources and prompts.
+/// Files served as resources and prompts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileOptions {
-    /// The directory whose files are resources; `None` offers none. Default `None`.
+    /// Directory whose files are resources; `None` serves none. Default `None`.
     pub resources: Option<PathBuf>,
-    /// Bytes of a file, or of a part of one, in one answer; of a longer file a client reads parts.
-    /// Cost: that many bytes for each read, and up to six times as many for its answer.
+    /// Bytes of a file, or of a range of one, in one response; longer files are read in ranges.
+    /// Cost: that many bytes per read, and up to six times as many for the response.
     /// Default 8 MiB.
     pub file_bytes_max: usize,
-    /// Files and folders that are listed. Cost: some 300 bytes each for every revision.
+    /// Maximum number of listed files and folders. Cost: some 300 bytes each per revision.
     /// Default 10,000.
     pub entries_max: usize,
-    /// Folders inside each other that are listed, the directory itself included. Default 16.
+    /// Depth of listed folders, the directory itself included. Default 16.
     pub depth_max: usize,
-    /// Whether files and folders whose names begin with a dot are offered. Default false.
+    /// Serves files and folders whose names begin with a dot. Default false.
     pub hidden: bool,
-    /// The directory whose `*.md` files are prompts; `None` offers none. Default `None`.
+    /// Directory whose `*.md` files are prompts; `None` serves none. Default `None`.
     pub prompts: Option<PathBuf>,
-    /// Whether changes on disk are followed. Cost: one thread, and one watch of the kernel for each
-    /// folder. Default true.
+    /// Follows changes on disk. Cost: one thread, and one inotify watch per folder. Default true.
     pub watch: bool,
 }
 
-/// Events on standard error.
+/// Log options. Events go to standard error.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LogOptions {
-    /// The least important event that is written. Default [`LogLevel::Info`].
+    /// The least severe level that is logged. Default [`LogLevel::Info`].
     pub level: LogLevel,
 }
 
 /// A set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Profile {
-    /// For service.
+    /// For production.
     #[default]
     Standard,
-    /// Every limit shrunk, so that tests reach it: [`Options::tiny`].
+    /// Small limits that tests can reach: [`Options::tiny`].
     Tiny,
 }
 
-/// What runs the shard loop.
+/// The executor of the shard loop.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Executor {
-    /// The one that measures better, see `benches/floor`.
+pub enum ExecutorKind {
+    /// The faster one in `benches/floor`.
     #[default]
     Auto,
     /// A pinned thread with a small local executor.
@@ -277,46 +274,46 @@ pub enum Executor {
     Glommio,
 }
 
-/// What carries the bytes.
+/// The I/O interface of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum RingBackend {
-    /// `io_uring` where the kernel grants it, readiness where it does not.
+    /// `io_uring` if the kernel supports it, otherwise `Poll`.
     #[default]
     Auto,
-    /// `io_uring` or nothing.
+    /// `io_uring`; start-up fails without it.
     Uring,
-    /// Readiness: epoll, kqueue.
+    /// Readiness notification: epoll, kqueue.
     Poll,
 }
 
-/// The importance of events.
+/// The level of log events.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum LogLevel {
-    /// Nothing but the lines at start.
+    /// Start-up lines only.
     Off,
-    /// What ended or will end the service.
+    /// Events that end the service.
     Error,
-    /// What an operator should look at.
+    /// Events that need an operator's attention.
     Warn,
-    /// What happened to the process.
+    /// Events of the process.
     #[default]
     Info,
-    /// What happened to each connection.
+    /// Events of each connection.
     Debug,
-    /// Everything.
+    /// All events.
     Trace,
 }
 
 impl Options {
-    /// The defaults of `profile`.
-    pub fn of(profile: Profile) -> Self {
+    /// Returns the defaults of `profile`.
+    pub fn for_profile(profile: Profile) -> Self {
         match profile {
             Profile::Standard => Self::default(),
             Profile::Tiny => Self::tiny(),
         }
     }
 
-    /// What one request of HTTP may take.
+    /// Returns the limits of one HTTP request.
     pub fn request_limits(&self) -> RequestLimits {
         RequestLimits {
             head_bytes_max: self.http.head_bytes_max,
@@ -325,7 +322,8 @@ impl Options {
         }
     }
 
-    /// Connections that may be open at once over all doors, and the options that bound them.
+    /// Returns the maximum number of open connections over all listeners, and the options that
+    /// define it.
     pub fn connections_max(&self) -> (u64, &'static str) {
         let tcp = self.tcp.address.map(|_| u64::from(self.tcp.connections_max));
         let http = self.http.address.map(|_| u64::from(self.http.connections_max));
@@ -342,8 +340,8 @@ impl Default for TcpOptions {
         Self {
             address: Some(loopback(8888)),
             connections_max: 1024,
-            idle_max: Duration::from_mins(5),
-            lease_max: Duration::from_secs(30),
+            idle_timeout: Duration::from_mins(5),
+            first_message_timeout: Duration::from_secs(30),
             keepalive: true,
             nodelay: true,
             receive_buffer_bytes: 64 * KIB,
@@ -359,18 +357,18 @@ impl Default for HttpOptions {
             address: Some(loopback(8080)),
             connections_max: 1_024,
             legacy: true,
-            sse_pair: false,
+            legacy_sse: false,
             strict: None,
             hosts: Vec::new(),
             origins: Vec::new(),
             head_bytes_max: 16 << 10,
             sessions_max: 65_536,
-            session_idle_max: Duration::from_mins(30),
-            events_max: 1_000,
-            event_bytes_max: 64 << 20,
-            answer_max: Duration::from_secs(15),
-            silence_max: Duration::from_secs(30),
-            retry: Duration::from_secs(1),
+            session_idle_timeout: Duration::from_mins(30),
+            replay_events_max: 1_000,
+            replay_bytes_max: 64 << 20,
+            sse_start_delay: Duration::from_secs(15),
+            sse_keepalive_interval: Duration::from_secs(30),
+            sse_retry: Duration::from_secs(1),
         }
     }
 }
@@ -387,9 +385,9 @@ impl Default for LimitOptions {
             message_bytes_max: 16 << 20,
             nesting_max: 64,
             requests_in_flight_max: 256,
-            request_max: Duration::from_mins(5),
-            question_max: Duration::from_mins(5),
-            round_max: Duration::from_mins(10),
+            request_timeout: Duration::from_mins(5),
+            client_request_timeout: Duration::from_mins(5),
+            request_state_ttl: Duration::from_mins(10),
             outgoing_bytes_max: 1 << 20,
             memory_bytes_max: 1 << 30,
             tasks_max: 1024,
@@ -410,11 +408,11 @@ impl Default for EngineOptions {
         Self {
             shards: None,
             cpus: None,
-            executor: Executor::default(),
+            executor: ExecutorKind::default(),
             ring: RingBackend::default(),
             ring_sizes: RingOptions::default(),
             mesh: MeshOptions::default(),
-            drain_max: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(10),
             blocking_threads: 4,
             blocking_queue_max: 1024,
         }
@@ -423,7 +421,7 @@ impl Default for EngineOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { demo: true, page_length_max: 100 }
+        Self { demo: true, page_size: 100 }
     }
 }
 

@@ -1,302 +1,479 @@
-//! One shard's life: from a seed, made where the server is launched, to a running loop on a thread
-//! of its own.
+//! The shard: ring completions, messages and time, and the components that process them.
 //!
-//! A seed knows what is offered and under which limits. What it grows on, a ring and a host, is
-//! brought by whoever runs it: the threads of [`super::Server::start`], a glommio executor that is
-//! there already, or the simulator.
+//! Invariants: a turn never blocks; a rejected connection receives the reason; while draining,
+//! nothing new is read, outstanding responses are sent, and the drain timeout ends the rest.
 
-use std::io;
+mod call_completion;
+mod client_requests;
+mod connection_events;
+mod http;
+mod notifications;
+mod responses;
+mod tasks;
+mod websocket;
+
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::calls::Calls;
-use super::desk::Desk;
-use super::driver::{Door, Parts, ShardDriver};
-use super::editor::{Drafts, Editor, Makers};
-use super::http::{self, Census, Http, LogBounds, Patience, SessionIds, Sessions, StreamBounds};
-use super::letter::{Letter, Limits};
-use super::options::{HttpOptions, Options, WebSocketOptions};
-use super::pipeline::Road;
-use super::questions::Questions;
-use super::questions::rounds::Rounds;
-use super::session::Session;
-use super::subscriptions::{Bounds, Subscriptions};
-use super::tasks::{self, Names, Tasks};
-use super::websocket::{Rules, WebSockets};
-use crate::base::time::Calendar;
-use crate::engine::blocking::BlockingPool;
-use crate::engine::host::Host;
-use crate::engine::mesh::{Post, Seat, ShardId, Spent, Tally};
-use crate::engine::origin::Origin;
-use crate::engine::ring::{Listener, Operation, Ring, Socket};
-use crate::engine::shard::Shard;
-use crate::guard::draws::Draws;
-use crate::guard::origin::OriginGuard;
-use crate::link::{FrameOptions, Framing, Link, LinkOptions, Stream};
-use crate::observe::counters::Counters;
-use crate::observe::label::Transport;
-use crate::protocol::json::{self, Parser};
-use crate::service::Catalog;
-use crate::transport::http::ladder::Profile;
-use crate::transport::websocket::handshake::Accepts;
+use super::connection_state::{ConnectionState, HttpSession};
+use super::dispatch::Dispatcher;
+use super::handlers::HandlerEvent;
+use super::http::{Gauges, HttpFrontend};
+use super::shard_message::{BroadcastMessage, ShardLimits, ShardMessage};
+use super::subscriptions::EncodedNotification;
+use super::websocket::WebSocketFrontend;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{CloseReason, ConnectionStatistics, Connections};
+use crate::engine::mesh::{Inbox, ShardId, SharedCounter};
+use crate::engine::ring::{Completion, Listener, Operation, Ring};
+use crate::engine::shard_loop::Driver;
+use crate::protocol::json::Parser;
+use crate::protocol::jsonrpc::IdBuf;
+use crate::protocol::model::ChangeNotification;
+use crate::telemetry::counters::Counters;
+use crate::telemetry::label::Transport;
+use crate::telemetry::throttle::EventThrottle;
 
-/// Connections beyond the limit that may be told so at the same time, on each shard.
-pub(super) const REFUSALS_MAX: u32 = 64;
+/// Local futures polled in one turn before the ring is serviced again.
+const FUTURES_PER_TURN_MAX: usize = 256;
 
-/// Streams of one session that have ended and that its client may come back for.
-const STREAMS_KEPT_MAX: usize = 16;
+/// Messages from other threads processed in one turn.
+const MESSAGES_PER_TURN_MAX: usize = 256;
 
-/// How long a stream that was sent to its end can be resumed: twice as long as a client waits for
-/// the next comment before it knows that its connection is dead.
-const STREAM_LINGER: Duration = Duration::from_mins(1);
-
-/// How many such streams a shard has at once: below 1 MiB besides their events, which have a bound
-/// of their own.
-const STREAMS_LINGERING_MAX: usize = 4_096;
-
-/// Whose draws the names of sessions are: behind those of every shard's tasks.
-const SESSION_DRAWS: u32 = 1 << 16 | 1;
-
-/// Everything that a shard is built from, on its way to the shard's thread.
-#[derive(Debug)]
-pub struct ShardSeed {
-    pub(super) options: Arc<Options>,
-    pub(super) origin: Origin,
-    pub(super) spent: Arc<Spent>,
-    pub(super) catalog: Arc<Catalog>,
-    pub(super) guard: OriginGuard,
-    pub(super) seat: Seat<Letter>,
-    pub(super) post: Post<Letter>,
-    pub(super) served: Arc<Tally>,
-    pub(super) served_http: Arc<Tally>,
-    pub(super) census: Census,
-    pub(super) blocking: Arc<BlockingPool>,
-    pub(super) makers: Makers,
-    pub(super) editor: Arc<Editor>,
+/// One shard of a server, built by [`super::ShardBuilder::build`] and run by its shard loop.
+pub struct Shard {
+    pub(super) id: ShardId,
+    pub(super) connections: Connections<ConnectionState>,
+    pub(super) parser: Parser,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) inbox: Inbox<ShardMessage>,
+    pub(super) listeners: Vec<ListenerEntry>,
+    /// Number of TCP connections of all shards.
+    pub(super) tcp_connections: Arc<SharedCounter>,
+    pub(super) limits: ShardLimits,
+    /// State of the HTTP transport.
+    pub(super) http: HttpFrontend<HttpSession>,
+    /// State of the WebSocket transport.
+    pub(super) websockets: WebSocketFrontend,
+    /// Number of HTTP connections of all shards, WebSocket included.
+    pub(super) http_connections: Arc<SharedCounter>,
+    /// Number of HTTP sessions and streams of all shards.
+    pub(super) gauges: Gauges,
+    pub(super) phase: ShardPhase,
+    /// The shard ends with its only connection (stdio).
+    pub(super) ends_with_input: bool,
+    /// HTTP sessions were ended in this turn because the server drains.
+    sessions_ended: bool,
+    pub(super) event_throttle: EventThrottle,
+    messages: Vec<ShardMessage>,
+    events: Vec<HandlerEvent>,
+    /// The notification that is being published.
+    notification: EncodedNotification,
+    /// Connections that were notified and whose memory is to be checked.
+    notified_connections: Vec<Key>,
+    /// Legacy HTTP sessions that receive the same notification.
+    notified_sessions: Vec<(Key, Option<IdBuf>)>,
+    /// Reused buffer for messages that are written outside of dispatch.
+    text_buffer: Vec<u8>,
 }
 
-/// Where the connections of a shard come from: names on its ring.
+/// A listener and the transport of its connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListenerEntry {
+    pub(super) listener: Listener,
+    pub(super) transport: Transport,
+}
+
+/// The phase of the shard's life.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Inlet {
-    /// A listener that accepts connections.
-    Listener {
-        /// Its name.
-        listener: Listener,
-        /// What comes through it.
-        transport: Transport,
-    },
-    /// The one connection of a shard that ends with it.
-    Pipes {
-        /// Where messages come from.
-        input: Socket,
-        /// Where messages go to.
-        output: Socket,
-    },
+pub(super) enum ShardPhase {
+    Serving,
+    /// Completing what is in flight, until this time at the latest.
+    Draining(Instant),
+    /// The drain timeout has passed: everything is closed.
+    Aborted,
 }
 
-impl ShardSeed {
-    /// Which shard this becomes.
-    pub const fn shard(&self) -> ShardId {
-        self.seat.shard()
+/// What a shard is made of.
+pub(super) struct ShardParts {
+    pub(super) connections: Connections<ConnectionState>,
+    pub(super) parser: Parser,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) inbox: Inbox<ShardMessage>,
+    pub(super) tcp_connections: Arc<SharedCounter>,
+    pub(super) http_connections: Arc<SharedCounter>,
+    pub(super) gauges: Gauges,
+    pub(super) http: HttpFrontend<HttpSession>,
+    pub(super) websockets: WebSocketFrontend,
+    pub(super) limits: ShardLimits,
+}
+
+impl Shard {
+    pub(super) fn new(parts: ShardParts) -> Self {
+        let ShardParts { connections, parser, dispatcher, inbox, limits, .. } = parts;
+        let ShardParts { tcp_connections, http_connections, gauges, http, websockets, .. } = parts;
+        Self {
+            id: dispatcher.shard,
+            connections,
+            parser,
+            dispatcher,
+            inbox,
+            listeners: Vec::new(),
+            tcp_connections,
+            http,
+            websockets,
+            http_connections,
+            gauges,
+            limits,
+            phase: ShardPhase::Serving,
+            ends_with_input: false,
+            sessions_ended: false,
+            event_throttle: EventThrottle::default(),
+            messages: Vec::with_capacity(MESSAGES_PER_TURN_MAX),
+            events: Vec::new(),
+            notification: EncodedNotification::default(),
+            notified_connections: Vec::new(),
+            notified_sessions: Vec::new(),
+            text_buffer: Vec::new(),
+        }
     }
 
-    /// The options of the server.
-    pub fn options(&self) -> &Options {
-        &self.options
+    /// Returns the counters of this shard.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.dispatcher.counters.clone();
+        let ConnectionStatistics {
+            read_pauses: paused,
+            sends,
+            bytes_in,
+            bytes_out,
+            websocket: frames,
+        } = self.connections.statistics;
+        let traffic = &mut counters.traffic;
+        (traffic.bytes_in, traffic.bytes_out) = (bytes_in, bytes_out);
+        (traffic.sends, traffic.read_pauses) = (sends, paused);
+        counters.websockets = self.websockets.all_counters(&frames);
+        let messages = self.inbox.counts();
+        let shard = &mut counters.shard;
+        (shard.messages_received, shard.messages_sent) = (messages.received, messages.sent);
+        shard.messages_refused = messages.channel_full + messages.inbox_full;
+        let refused = self.dispatcher.tasks.rejected;
+        let requests = &mut counters.requests;
+        (requests.tasks_refused_limit, requests.tasks_refused_per_connection) =
+            (refused.by_shard, refused.by_connection);
+        shard.events_suppressed = self.event_throttle.suppressed_total();
+        counters
     }
 
-    /// Builds the shard on `ring`, with local handlers run by `host` and `inlets` open. Call it on
-    /// the thread that runs the shard.
-    ///
-    /// # Errors
-    ///
-    /// Where an inlet finds no room.
-    pub fn build<R: Ring>(
-        self,
-        ring: R,
-        host: Rc<dyn Host>,
-        inlets: &[Inlet],
-    ) -> io::Result<Shard<R, ShardDriver>> {
-        let unix_ms = self.origin.unix_ms;
-        let driver = self.driver(&ring, host);
-        let mut shard = Shard::new(ring, driver);
-        let now = shard.now();
-        let (ring, driver) = shard.parts_mut();
-        driver.road.calendar = Calendar::at(now, unix_ms);
-        for inlet in inlets {
-            match *inlet {
-                Inlet::Listener { listener, transport } => {
-                    driver.doors.push(Door { listener, transport });
-                    ring.submit(Operation::Accept(listener));
-                }
-                Inlet::Pipes { input, output } => {
-                    let session = Session::new(Transport::Stdio, false);
-                    let stream = Stream {
-                        receive: input,
-                        send: output,
-                        peer: None,
-                        framing: Framing::Lines,
-                    };
-                    let opened = driver.link.open(ring, stream, session, now);
-                    opened.map_err(|_| io::Error::other("no room for a connection"))?;
-                    driver.ends_with_input = true;
-                }
+    /// Number of open connections, those being rejected or closed included.
+    pub const fn connections_open(&self) -> usize {
+        self.connections.table.len()
+    }
+
+    /// Number of running handlers, those of cancelled calls included.
+    pub const fn calls_open(&self) -> usize {
+        self.dispatcher.calls.len()
+    }
+
+    /// Number of notification streams, those of legacy sessions included.
+    pub const fn streams_open(&self) -> usize {
+        self.dispatcher.subscriptions.len()
+    }
+
+    /// Number of requests to clients without a response, those of tasks included.
+    pub fn client_requests_open(&self) -> usize {
+        self.dispatcher.client_requests.len()
+    }
+
+    /// Number of HTTP requests whose response is incomplete, streams included.
+    pub const fn exchanges_open(&self) -> usize {
+        self.http.open_exchanges
+    }
+
+    /// Number of legacy HTTP sessions, with or without a connected client.
+    pub const fn sessions_open(&self) -> usize {
+        self.http.sessions.len()
+    }
+
+    /// Number of tasks in the table, running or ended.
+    pub const fn tasks_kept(&self) -> usize {
+        self.dispatcher.tasks.len()
+    }
+
+    /// Applies new limits. Connections that exceed one already stay open.
+    fn apply_limits(&mut self, limits: &ShardLimits) {
+        self.limits = *limits;
+        self.connections.options = limits.connections;
+        self.dispatcher.request_timeout = limits.request_timeout;
+        self.dispatcher.tasks.limits = limits.tasks;
+        self.dispatcher.requests_in_flight_max = limits.requests_in_flight_max;
+        self.dispatcher.request_states.ttl = limits.request_state_ttl;
+        self.dispatcher.client_requests.timeout = limits.client_request_timeout;
+        self.dispatcher.subscriptions.limits = limits.subscriptions;
+        self.http.sessions.limits = limits.sessions;
+        self.http.limits = limits.http_request;
+        self.http.timeouts = limits.http_timeouts;
+        self.websockets.rules = limits.websocket;
+    }
+
+    /// Begins to drain: nothing new is accepted or read, outstanding responses are sent.
+    pub(super) fn drain<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        if self.phase != ShardPhase::Serving {
+            return;
+        }
+        self.phase = ShardPhase::Draining(now.after(self.limits.drain_timeout));
+        for entry in self.listeners.drain(..) {
+            ring.submit(Operation::CloseListener(entry.listener));
+        }
+        // Before the connections close: idle ones close at once.
+        self.fail_client_requests(None, now);
+        self.drain_sessions();
+        self.fail_tasks_waiting_for_input(ring, now);
+        for key in self.connection_keys() {
+            self.end_idle_stream(key);
+            self.complete_streams(key);
+            self.connections.close_gracefully(ring, key, CloseReason::Drain, now);
+        }
+    }
+
+    /// Ends the drain: closes everything that is still open.
+    fn abort<R: Ring>(&mut self, ring: &mut R) {
+        self.phase = ShardPhase::Aborted;
+        for key in self.connection_keys() {
+            self.abandon_connection(key);
+            self.connections.close(ring, key, CloseReason::Drain);
+        }
+    }
+
+    fn connection_keys(&self) -> Vec<Key> {
+        self.connections.table.iter().map(|(key, _)| key).collect()
+    }
+
+    fn handle_message<R: Ring>(&mut self, ring: &mut R, message: ShardMessage, now: Instant) {
+        match message {
+            ShardMessage::Broadcast(BroadcastMessage::Drain) => self.drain(ring, now),
+            ShardMessage::Broadcast(BroadcastMessage::Catalog { catalog, changes, installed }) => {
+                self.install_catalog(ring, catalog, (changes, &installed), now);
+            }
+            ShardMessage::Broadcast(BroadcastMessage::ListsChanged(changes)) => {
+                self.notify_lists_changed(ring, changes, now);
+            }
+            ShardMessage::Broadcast(BroadcastMessage::ResourceUpdated(uri)) => {
+                self.publish(ring, &ChangeNotification::ResourceUpdated { uri: &uri }, now);
+            }
+            ShardMessage::Broadcast(BroadcastMessage::Limits(limits)) => self.apply_limits(&limits),
+            ShardMessage::CatalogUpdated { key, result } => {
+                self.dispatcher.pending_updates.complete(key, result);
+            }
+            ShardMessage::Log(message) => self.send_log(ring, &message, now),
+            ShardMessage::Progress(progress) => self.send_progress(ring, &progress, now),
+            ShardMessage::Http(message) => self.handle_http_message(*message, now),
+            ShardMessage::Task(message) => self.handle_task_message(ring, *message, now),
+            ShardMessage::Finished { call_id, result } => {
+                self.complete_call(ring, call_id, result, now);
             }
         }
-        Ok(shard)
     }
 
-    fn driver<R: Ring>(self, ring: &R, host: Rc<dyn Host>) -> ShardDriver {
-        let limits = limits(&self.options, self.post.shards().count());
-        let link = limits.link;
-        let calls_max = link.connections_max.saturating_mul(limits.requests_in_flight_max);
-        let sleeps_max = calls_max.saturating_add(limits.tasks.tasks_max);
-        let shards = u16::try_from(self.post.shards().count()).unwrap_or(u16::MAX);
-        let (editor, blocking, post) = (self.editor, self.blocking, self.post);
-        let shard = self.seat.shard();
-        let drafts = Drafts::new(Arc::clone(&editor), self.makers, post.clone(), shard);
-        let mut draws = Draws::new(&self.origin.secret, 1 + u32::from(shard.0));
-        let names = Names::new(shard, shards, Box::new(move || draws.draw()));
-        // Draws of its own: the names of sessions tell nothing of those of tasks.
-        let draws = Draws::new(&self.origin.secret, SESSION_DRAWS + u32::from(shard.0));
-        let ids = SessionIds::new(shard, shards, draws);
-        let options = &self.options.http;
-        let http = Http::new(
-            Profile {
-                strict: options.strict,
-                legacy: options.legacy,
-                sse_pair: options.sse_pair,
-                websocket: self.options.websocket.path.as_deref().map(Rc::from),
-            },
-            self.guard,
-            limits.http,
-            limits.patience,
-            Sessions::new(limits.sessions, ids),
+    /// Processes the events of local handlers.
+    fn handle_events<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        let queue = Rc::clone(&self.dispatcher.handler_queue);
+        loop {
+            self.publish_resource_updates(ring, now);
+            let mut events = std::mem::take(&mut self.events);
+            queue.take_events(&mut events);
+            if events.is_empty() {
+                self.events = events;
+                return;
+            }
+            for event in events.drain(..) {
+                match event {
+                    HandlerEvent::SendRequest { handler, number, request, oneshot } => {
+                        self.send_client_request(
+                            ring,
+                            (handler.requester(), number),
+                            request,
+                            oneshot,
+                            now,
+                        );
+                    }
+                    HandlerEvent::InputRequired { call_id, inputs, open } => {
+                        self.send_input_required(ring, call_id, (&inputs, &open), now);
+                    }
+                    HandlerEvent::BeginTask(handler) => self.convert_to_task(ring, &handler, now),
+                    HandlerEvent::UpdateCatalog(draft) => {
+                        self.dispatcher.pending_updates.start(draft, now);
+                    }
+                    HandlerEvent::CloseStream { call_id } => {
+                        let reply_to =
+                            self.dispatcher.calls.find_awaited(call_id).map(|call| call.reply_to);
+                        if let Some(reply_to) = reply_to {
+                            self.close_stream(reply_to);
+                        }
+                    }
+                    HandlerEvent::Finished { call_id, result } => {
+                        self.complete_call(ring, call_id, result, now);
+                    }
+                    HandlerEvent::Log(message) => self.send_log(ring, &message, now),
+                    HandlerEvent::Task { task, event } => {
+                        self.handle_task_event(ring, task, event, now);
+                    }
+                    HandlerEvent::Progress(progress) => self.send_progress(ring, &progress, now),
+                    HandlerEvent::CancelRequest { number } => {
+                        self.cancel_client_request(number, now);
+                    }
+                }
+            }
+            self.events = events;
+        }
+    }
+}
+
+impl fmt::Debug for Shard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shard")
+            .field("id", &self.id)
+            .field("connections_open", &self.connections_open())
+            .field("calls_open", &self.calls_open())
+            .field("streams_open", &self.streams_open())
+            .field("client_requests_open", &self.client_requests_open())
+            .field("exchanges_open", &self.exchanges_open())
+            .field("sessions_open", &self.sessions_open())
+            .field("tasks_kept", &self.tasks_kept())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Ring> Driver<R> for Shard {
+    #[inline]
+    fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
+        match completion {
+            Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
+            Completion::Sent { socket, buffer, result } => {
+                let key = self.connections.key_of(socket);
+                let next = self.connections.handle_sent(ring, socket, buffer, &result, now);
+                if let Some(key) = key {
+                    self.close_sent_exchange(key);
+                }
+                self.handle_connection_event(ring, next, now);
+                self.send_missed(ring, socket, now);
+            }
+            Completion::Accepted { listener, socket, peer } => {
+                self.accept_connection(ring, listener, socket, peer, now);
+            }
+            Completion::AcceptFailed { listener, error } => {
+                self.record_accept_failure(listener, &error, now);
+            }
+            Completion::EndOfStream { socket, result } => {
+                let next = self.connections.handle_end_of_stream(ring, socket, &result);
+                self.handle_connection_event(ring, next, now);
+            }
+            Completion::Closed { socket } => self.finish_close(socket, now),
+            // The server opens no outgoing connections.
+            Completion::Connected { .. } => {}
+        }
+    }
+
+    fn expire_timers(&mut self, ring: &mut R, now: Instant) {
+        self.dispatcher.handler_queue.begin_turn(now);
+        self.http.begin_turn(self.dispatcher.wall_clock, now);
+        self.connections.expire_timers(ring, now);
+        self.expire_exchanges(now);
+        self.expire_sessions(now);
+        self.dispatcher.handler_queue.wake_expired(now);
+        self.expire_client_requests(now);
+        self.dispatcher.pending_updates.retry_due(now);
+        while let Some(call_id) = self.dispatcher.calls.pop_overdue(now) {
+            self.time_out_call(ring, call_id, now);
+        }
+        self.expire_tasks(ring, now);
+        if let ShardPhase::Draining(deadline) = self.phase
+            && deadline <= now
+        {
+            self.cancel_all_tasks(now);
+            self.abort(ring);
+        }
+    }
+
+    fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
+        let mut messages = std::mem::take(&mut self.messages);
+        self.http.begin_turn(self.dispatcher.wall_clock, now);
+        self.inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX);
+        let full = messages.len() >= MESSAGES_PER_TURN_MAX;
+        for message in messages.drain(..) {
+            self.handle_message(ring, message, now);
+        }
+        self.messages = messages;
+        full
+    }
+
+    fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
+        self.dispatcher.handler_queue.begin_turn(now);
+        self.http.begin_turn(self.dispatcher.wall_clock, now);
+        // Their handlers have this turn and the next one to end.
+        self.sessions_ended = self.end_all_sessions(now);
+        let more = self.dispatcher.executor.poll_futures(FUTURES_PER_TURN_MAX);
+        self.handle_events(ring, now);
+        more || self.sessions_ended
+    }
+
+    fn flush(&mut self, ring: &mut R, now: Instant) {
+        self.publish_changed_tasks(ring, now);
+        self.close_cancelled_replies();
+        self.finish_exchanges(ring, now);
+        self.publish_gauges();
+        self.send_shard_messages();
+        self.connections.flush(ring, now);
+        self.inbox.wake_targets(|waker| ring.wake(waker));
+        self.inbox.collect_slow_shards(
+            self.dispatcher.waiting_messages_max,
+            &mut self.dispatcher.slow_shards,
         );
-        let road = Road {
-            catalog: self.catalog,
-            calls: Calls::new(calls_max),
-            subscriptions: Subscriptions::new(limits.subscriptions),
-            desk: Rc::new(Desk::new(ring.waker(), sleeps_max)),
-            editor,
-            drafts,
-            host,
-            blocking,
-            shard,
-            post,
-            request_max: limits.request_max,
-            requests_in_flight_max: limits.requests_in_flight_max,
-            rounds: Rounds::new(&self.origin.secret, self.spent, limits.round_max),
-            questions: Questions::new(shard.0, limits.question_max),
-            calendar: Calendar::default(),
-            tasks: Tasks::new(limits.tasks, names),
-            shards,
-            letters: Vec::new(),
-            unanswered: Vec::new(),
-            slow_shards: Vec::new(),
-            letters_waiting_max: self.options.engine.mesh.lane_letters_max as usize,
-            counters: Counters::default(),
+        self.dispatcher.counters.shard.turns += 1;
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let drain = match self.phase {
+            ShardPhase::Serving | ShardPhase::Aborted => None,
+            ShardPhase::Draining(deadline) => Some(deadline),
         };
-        let accepts = Accepts { deflate: self.options.websocket.deflate };
-        let nesting_max = self.options.limits.nesting_max;
-        ShardDriver::new(Parts {
-            link: Link::new(link),
-            parser: Parser::new(json::Limits { nesting_max, ..json::Limits::default() }),
-            road,
-            mailbox: self.seat.open(ring.waker()),
-            served: self.served,
-            served_http: self.served_http,
-            census: self.census,
-            http,
-            websockets: WebSockets::new(limits.websocket, accepts),
-            limits,
-        })
+        let Dispatcher {
+            calls, handler_queue: queue, pending_updates, client_requests, tasks, ..
+        } = &self.dispatcher;
+        let handlers = [
+            calls.next_deadline(),
+            queue.next_deadline(),
+            pending_updates.next_deadline(),
+            tasks.next_deadline(),
+        ];
+        let others = [
+            client_requests.next_deadline(),
+            self.connections.deadline(),
+            self.http.next_deadline(),
+            drain,
+        ];
+        handlers.into_iter().chain(others).flatten().min()
     }
-}
 
-/// Connections that may be open at once, those that are being refused included.
-pub(super) fn connections_max(options: &Options) -> u32 {
-    let (served, _) = options.connections_max();
-    u32::try_from(served).unwrap_or(u32::MAX).saturating_add(REFUSALS_MAX)
-}
-
-/// The limits of one shard. Any shard may get all connections there are (the kernel deals them out,
-/// and not evenly); the memory that they hold is divided evenly.
-pub(super) fn limits(options: &Options, shards: usize) -> Limits {
-    let link = LinkOptions {
-        connections_max: connections_max(options) as usize,
-        idle_max: options.tcp.idle_max,
-        lease_max: options.tcp.lease_max,
-        message_bytes_max: options.limits.message_bytes_max,
-        outgoing_bytes_max: options.limits.outgoing_bytes_max,
-        held_bytes_max: options.limits.memory_bytes_max / shards.max(1),
-        frames: frames(&options.websocket),
-        ..LinkOptions::default()
-    };
-    Limits {
-        link,
-        connections_max: options.tcp.connections_max as usize,
-        http_connections_max: options.http.connections_max as usize,
-        http: options.request_limits(),
-        patience: patience(&options.http),
-        websocket: Rules::of(options),
-        sessions: http::Bounds {
-            // Each shard may begin one, whichever shard a client comes to.
-            sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
-            ttl: options.http.session_idle_max,
-            streams: StreamBounds {
-                // One for each request that waits, and for each connection that has yet to take
-                // the end of one.
-                streams_max: (options.limits.requests_in_flight_max as usize)
-                    .saturating_add(options.http.connections_max as usize),
-                streams_kept_max: STREAMS_KEPT_MAX,
-                log: LogBounds {
-                    events_max: options.http.events_max as usize,
-                    bytes_max: options.limits.outgoing_bytes_max,
-                },
-            },
-            event_bytes_max: options.http.event_bytes_max / shards.max(1),
-            linger: STREAM_LINGER,
-            lingering_max: STREAMS_LINGERING_MAX,
-        },
-        requests_in_flight_max: options.limits.requests_in_flight_max as usize,
-        request_max: options.limits.request_max,
-        question_max: options.limits.question_max,
-        round_max: options.limits.round_max,
-        drain_max: options.engine.drain_max,
-        tasks: tasks::Bounds {
-            tasks_max: options.limits.tasks_max as usize,
-            tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,
-            ttl: options.limits.task_ttl,
-            ttl_max: options.limits.task_ttl_max,
-            bytes_max: options.limits.task_bytes_max,
-        },
-        subscriptions: Bounds {
-            streams_max: options.limits.subscriptions_per_connection_max as usize,
-            names_max: options.limits.subscription_uris_max as usize,
-            name_bytes_max: options.limits.subscription_uri_bytes_max,
-            held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
-        },
+    fn prepare_park(&mut self) -> bool {
+        self.dispatcher.handler_queue.end_turn();
+        self.inbox.prepare_park()
+            && self.dispatcher.executor.prepare_park()
+            && !self.dispatcher.handler_queue.has_events()
     }
-}
 
-/// How long and how much connections of WebSocket may wait.
-const fn frames(options: &WebSocketOptions) -> FrameOptions {
-    FrameOptions {
-        buffer_bytes_max: options.frame_buffer_bytes_max,
-        drain_max: options.drain_max,
-        fragment_max: options.fragment_max,
-        idle_max: options.idle_max,
-        ping_max: options.ping,
-    }
-}
-
-/// How long answers of HTTP may take.
-fn patience(options: &HttpOptions) -> Patience {
-    Patience {
-        answer_max: options.answer_max,
-        silence_max: options.silence_max,
-        retry_ms: u32::try_from(options.retry.as_millis()).unwrap_or(u32::MAX),
+    fn is_finished(&self) -> bool {
+        let ends = self.phase != ShardPhase::Serving || self.ends_with_input;
+        // While draining, running tasks have the time of the drain although no client can ask for
+        // them; so have HTTP sessions, which a connection of another shard may use, and handlers
+        // that wait for a catalog update. End of input on stdio ends tasks at once.
+        let waits = matches!(self.phase, ShardPhase::Draining(_))
+            && (self.dispatcher.tasks.running() > 0
+                || self.http.sessions.len() > 0
+                || self.dispatcher.pending_updates.has_awaited());
+        let is_left = !self.connections.table.is_empty() || self.inbox.queued() > 0;
+        ends && !waits && !self.sessions_ended && !is_left
     }
 }

@@ -1,139 +1,137 @@
-//! One `tools/call`, and what comes of it or of any other request that a handler serves.
+//! A `tools/call` request, and what dispatching a request returns.
 //!
-//! What it keeps true: a call borrows everything from the parsed message, so that reading one
-//! allocates nothing; a key of `params` that the protocol itself reads occurs at most once. It does
-//! not read `_meta`, which belongs to the eras.
+//! Reading a request borrows from the parsed message and allocates nothing. `_meta` is not read
+//! here: its keys depend on the era.
 
 use std::pin::Pin;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::value::{Error as Nothing, MapDeserializer};
+use serde::de::value::{Error as EmptyMapError, MapDeserializer};
 
-use crate::protocol::era::ClientCapabilities;
+use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
-use crate::protocol::json::{Kind, Value};
-use crate::protocol::params::CallParams;
+use crate::protocol::json::{Value, ValueKind};
+use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
-use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Yield};
-use crate::service::worker::Worker;
+use crate::service::blocking_context::BlockingContext;
+use crate::service::context::RequestContext;
+use crate::service::results::{HandlerError, HandlerOutput};
 
-/// A request to run one tool.
+/// A `tools/call` request.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct CallToolRequest<'a> {
     name: &'a str,
     arguments: Option<Value<'a>>,
     revision: Revision,
     capabilities: ClientCapabilities,
 }
 
-impl<'a> Call<'a> {
-    /// A call of the tool `name`. `None` stands for no arguments and is the same as an empty
-    /// object; what is no object fails in the handler.
+impl<'a> CallToolRequest<'a> {
+    /// A call of the tool `name`, from a client without capabilities. `arguments` of `None` means
+    /// an empty object; anything but an object is rejected when the handler decodes it.
     pub const fn new(revision: Revision, name: &'a str, arguments: Option<Value<'a>>) -> Self {
         Self { name, arguments, revision, capabilities: ClientCapabilities::NONE }
     }
 
-    /// The same call, from a client that declared `capabilities`; from one that declared none
-    /// otherwise.
+    /// Sets the capabilities that the client declared. Default none.
     #[must_use]
-    pub const fn from_client(self, capabilities: ClientCapabilities) -> Self {
+    pub const fn with_client_capabilities(self, capabilities: ClientCapabilities) -> Self {
         Self { capabilities, ..self }
     }
 
-    /// Reads the `params` of a `tools/call`: `name`, and `arguments` where there are any (`null` is
-    /// taken as none, because clients written in Go send it for an empty map).
+    /// Parses the `params` of a `tools/call`: `name` and optional `arguments`. `null` arguments
+    /// count as absent, because Go clients send `null` for an empty map.
     ///
-    /// Fails with invalid params (-32602) where `params` is missing or not an object, where `name`
-    /// is missing, twice or not a string, and where `arguments` is there twice or not an object.
+    /// Fails with invalid params (-32602) if `params` is missing or not an object, if `name` is
+    /// missing, repeated or not a string, or if `arguments` is repeated or not an object.
     ///
-    /// Source: 2026-07-28, server/tools, "Calling Tools"; the same in all revisions.
+    /// Source: MCP 2026-07-28, server/tools, "Calling Tools"; the same in all revisions.
     pub fn read(revision: Revision, params: Option<Value<'a>>) -> Result<Self, Error> {
-        Self::from_params(revision, &CallParams::read(params))
+        Self::from_params(revision, &RequestParams::read(params))
     }
 
-    /// Reads params that were looked through already, like [`Call::read`].
+    /// Like [`CallToolRequest::read`], from params whose members were already located.
     #[inline]
-    pub fn from_params(revision: Revision, params: &CallParams<'a>) -> Result<Self, Error> {
+    pub fn from_params(revision: Revision, params: &RequestParams<'a>) -> Result<Self, Error> {
         if !params.is_object() {
-            return Err(Error::invalid_params("tools/call needs params with the tool's name"));
+            return Err(Error::invalid_params("tools/call requires params with the tool's name"));
         }
-        let [name, arguments] = params.call()?;
+        let [name, arguments] = params.tool_call()?;
         let name = name
             .and_then(Value::as_str)
             .ok_or_else(|| Error::invalid_params("params.name must be a string"))?;
         let arguments = arguments.filter(|arguments| !arguments.is_null());
-        if arguments.is_some_and(|arguments| arguments.kind() != Kind::Object) {
+        if arguments.is_some_and(|arguments| arguments.kind() != ValueKind::Object) {
             return Err(Error::invalid_params("params.arguments must be an object"));
         }
         Ok(Self::new(revision, name, arguments))
     }
 
-    /// The tool that is asked for.
+    /// Name of the called tool.
     pub const fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The revision that the caller speaks.
+    /// Protocol revision of the client.
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// What the caller declared that it can do.
+    /// Capabilities that the client declared.
     pub const fn capabilities(&self) -> ClientCapabilities {
         self.capabilities
     }
 
-    /// The arguments as they were sent, an object; `None` where there are none.
+    /// The arguments as sent, an object; `None` if absent.
     pub const fn arguments(&self) -> Option<Value<'a>> {
         self.arguments
     }
 
-    /// The argument called `key`, the last one where it was sent more than once.
+    /// The argument `key`; the last one if it was sent more than once.
     #[inline]
     pub fn argument(&self, key: &str) -> Option<Value<'a>> {
         self.arguments.and_then(Value::as_object).and_then(|object| object.find(key))
     }
 
-    /// Reads the arguments into `T`, which may borrow its strings from the message; missing
-    /// arguments read as an empty object, a repeated key is refused. Allocates only what `T` does.
+    /// Deserializes the arguments into `T`, which may borrow strings from the message. Absent
+    /// arguments read as an empty object. Allocates only what `T` allocates.
     ///
-    /// Fails with [`HandlerError::Arguments`].
+    /// Fails with [`HandlerError::InvalidParams`], also for a repeated key.
     pub fn decode<T: Deserialize<'a>>(&self) -> Result<T, HandlerError> {
         if let Some(arguments) = self.arguments {
-            return T::deserialize(arguments).map_err(HandlerError::arguments);
+            return T::deserialize(arguments).map_err(HandlerError::invalid_params);
         }
-        let nothing = MapDeserializer::<_, Nothing>::new(std::iter::empty::<(&str, &str)>());
-        T::deserialize(nothing).map_err(HandlerError::arguments)
+        let empty = MapDeserializer::<_, EmptyMapError>::new(std::iter::empty::<(&str, &str)>());
+        T::deserialize(empty).map_err(HandlerError::invalid_params)
     }
 }
 
-/// The arguments of a tool that takes none. Refuses a call that brings some.
+/// Arguments of a tool that takes none. Rejects a call with any argument.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoArguments {}
 
-/// What comes of a call at once.
-pub enum Reply {
-    /// The answer is written; it needs closing and sending.
+/// Immediate result of dispatching a request.
+pub enum Dispatch {
+    /// The result is written; the caller closes and sends the response.
     Ready {
-        /// It says that the tool failed (`isError`).
-        is_failed: bool,
+        /// Whether the result has `isError: true`.
+        is_error: bool,
     },
-    /// The call failed with a JSON-RPC error; what stands in the answer is void.
+    /// A JSON-RPC error. What was written is void and has to be discarded.
     Failed(Error),
-    /// A future has to run on this shard; the answer comes later.
+    /// A future to run on this shard; it completes the request later.
     Local(LocalWork),
-    /// A closure has to run on the thread pool; the answer comes later.
+    /// A closure to run on the thread pool; it completes the request later.
     Blocking(BlockingWork),
 }
 
-impl std::fmt::Debug for Reply {
+impl std::fmt::Debug for Dispatch {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Ready { is_failed } => {
-                formatter.debug_struct("Ready").field("is_failed", is_failed).finish()
+            Self::Ready { is_error } => {
+                formatter.debug_struct("Ready").field("is_error", is_error).finish()
             }
             Self::Failed(error) => formatter.debug_tuple("Failed").field(error).finish(),
             Self::Local(_) => formatter.write_str("Local(..)"),
@@ -142,13 +140,14 @@ impl std::fmt::Debug for Reply {
     }
 }
 
-/// A local handler with its arguments, waiting for the shard to run it. A panic inside becomes an
-/// internal error, never the shard's.
-pub type LocalWork = Box<dyn FnOnce(Live) -> LocalFuture>;
+/// A local handler with its arguments, to start on the shard. A panic inside becomes an internal
+/// error (-32603) of the request.
+pub type LocalWork = Box<dyn FnOnce(RequestContext) -> LocalFuture>;
 
-/// A local handler at work.
-pub type LocalFuture = Pin<Box<dyn Future<Output = Result<Yield, HandlerError>>>>;
+/// Future of a running local handler.
+pub type LocalFuture = Pin<Box<dyn Future<Output = Result<HandlerOutput, HandlerError>>>>;
 
-/// A blocking handler with its arguments, waiting for a thread. A panic inside becomes an internal
-/// error, never the thread's.
-pub type BlockingWork = Box<dyn FnOnce(Worker) -> Result<Yield, HandlerError> + Send>;
+/// A blocking handler with its arguments, to run on the thread pool. A panic inside becomes an
+/// internal error (-32603) of the request.
+pub type BlockingWork =
+    Box<dyn FnOnce(BlockingContext) -> Result<HandlerOutput, HandlerError> + Send>;

@@ -1,39 +1,38 @@
-//! An entry of a list: what tools, prompts, resources and templates have in common.
+//! What all entries of a catalog have in common: tools, prompts, resources and resource templates.
 //!
-//! What it keeps true: a member is written only for revisions that know it (title and `_meta` from
-//! 2025-06-18 on, icons from 2025-11-25 on), so that a strict client of an old revision sees
-//! nothing it has no name for.
+//! Members are written only for revisions that define them (`title` and `_meta` since 2025-06-18,
+//! `icons` since 2025-11-25), because clients of older revisions may reject unknown members.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::message::{Icon, Listed};
+use crate::protocol::model::{Icon, ListKind};
 use crate::protocol::revision::Revision;
 
-/// What a catalog lists.
+/// An entry of a catalog list.
 pub(in crate::service) trait Entry {
-    /// The list it stands in.
-    const LISTED: Listed;
+    /// The list that contains it.
+    const LIST: ListKind;
 
-    /// What it is called in sentences.
+    /// Its kind, for error messages.
     const KIND: &'static str;
 
-    /// What finds it: a name, a URI or a URI template. Unique in its list.
+    /// Its name, URI or URI template; unique in its list.
     fn key(&self) -> &str;
 
-    /// Checks it and makes it ready to be used, once; `Err` says what is wrong, as the end of a
-    /// sentence about it.
-    fn fit(&mut self) -> Result<(), Cow<'static, str>>;
+    /// Validates and prepares the entry, once, when it enters a catalog. `Err` is phrased to follow
+    /// "`kind` `name`: ".
+    fn prepare(&mut self) -> Result<(), Cow<'static, str>>;
 
-    /// Appends the object that stands in the list of `revision`.
+    /// Appends its object in the list result of `revision`.
     fn write(&self, out: &mut Vec<u8>, revision: Revision);
 }
 
 /// Name, title, description, icons and `_meta` of an entry.
 #[derive(Clone, Debug)]
-pub(in crate::service) struct About {
+pub(in crate::service) struct Metadata {
     pub(in crate::service) name: Box<str>,
     pub(in crate::service) title: Option<Box<str>>,
     pub(in crate::service) description: Option<Box<str>>,
@@ -41,29 +40,36 @@ pub(in crate::service) struct About {
     pub(in crate::service) meta: Map<String, Value>,
 }
 
-impl About {
-    /// Nothing but a name.
+impl Metadata {
     pub(in crate::service) fn new(name: Box<str>) -> Self {
         Self { name, title: None, description: None, icons: Vec::new(), meta: Map::new() }
     }
 
-    /// What a list says first.
-    pub(in crate::service) fn open(&self, object: &mut ObjectWriter<'_>, revision: Revision) {
-        object.text("name", &self.name);
+    /// Writes `name`, `title` and `description`.
+    pub(in crate::service) fn write_leading_members(
+        &self,
+        object: &mut ObjectWriter<'_>,
+        revision: Revision,
+    ) {
+        object.string("name", &self.name);
         if revision.dialect().titles {
-            object.text_if("title", self.title.as_ref());
+            object.string_opt("title", self.title.as_ref());
         }
-        object.text_if("description", self.description.as_ref());
+        object.string_opt("description", self.description.as_ref());
     }
 
-    /// What a list says last.
-    pub(in crate::service) fn close(&self, object: &mut ObjectWriter<'_>, revision: Revision) {
+    /// Writes `icons` and `_meta`.
+    pub(in crate::service) fn write_trailing_members(
+        &self,
+        object: &mut ObjectWriter<'_>,
+        revision: Revision,
+    ) {
         let dialect = revision.dialect();
         if dialect.icons && !self.icons.is_empty() {
             Icon::write_all(&self.icons, object.key("icons"));
         }
         if dialect.meta_on_types && !self.meta.is_empty() {
-            object.map_if("_meta", Some(&self.meta));
+            object.map_opt("_meta", Some(&self.meta));
         }
     }
 }

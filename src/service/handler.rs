@@ -1,8 +1,8 @@
-//! What all kinds of handlers share: the wall around them, and how their work is handed out.
+//! What handlers of tools, prompts and resources share: panic isolation, and wrapping of local and
+//! blocking work.
 //!
-//! What it keeps true: a panic in a handler ends that request with an internal error (-32603) that
-//! tells the caller nothing of it, and ends nothing else. The panic hook of the process still sees
-//! the message. It does not run local or blocking work: it hands them out.
+//! A panic in a handler becomes an internal error (-32603) of that request, without its message.
+//! The panic hook of the process still sees the message.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,27 +10,27 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 
 use crate::protocol::error::Error;
+use crate::service::blocking_context::BlockingContext;
 use crate::service::call::{BlockingWork, LocalWork};
-use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Yield};
-use crate::service::worker::Worker;
+use crate::service::context::RequestContext;
+use crate::service::results::{HandlerError, HandlerOutput};
 
-/// A future to run on a shard: `start` makes it, `finish` judges what came of it.
+/// Wraps a local handler: `start` creates its future, `finish` converts the result.
 pub(in crate::service) fn local_work<Y, R>(
-    start: impl FnOnce(Live) -> R + 'static,
-    finish: impl FnOnce(Result<Y, HandlerError>) -> Result<Yield, HandlerError> + 'static,
+    start: impl FnOnce(RequestContext) -> R + 'static,
+    finish: impl FnOnce(Result<Y, HandlerError>) -> Result<HandlerOutput, HandlerError> + 'static,
 ) -> LocalWork
 where
     R: Future<Output = Result<Y, HandlerError>>,
     Y: 'static,
 {
-    Box::new(move |live| {
+    Box::new(move |ctx| {
         Box::pin(async move {
             let result = {
-                let mut work = pin!(async move { start(live).await });
-                // A future is not polled again after a panic: the wall makes it ready.
+                let mut work = pin!(async move { start(ctx).await });
+                // A future must not be polled after a panic: the error makes this one ready.
                 let step = |context: &mut Context<'_>| {
-                    wall(|| Ok(work.as_mut().poll(context)))
+                    catch_panic(|| Ok(work.as_mut().poll(context)))
                         .unwrap_or_else(|error| Poll::Ready(Err(error)))
                 };
                 poll_fn(step).await
@@ -40,26 +40,27 @@ where
     })
 }
 
-/// A closure to run on the thread pool: `work` runs, `finish` judges what came of it.
-pub(in crate::service) fn blocking_work<Y>(
-    work: impl FnOnce(Worker) -> Result<Y, HandlerError> + Send + 'static,
-    finish: impl FnOnce(Result<Y, HandlerError>) -> Result<Yield, HandlerError> + Send + 'static,
+/// Wraps a blocking handler: `work` runs on the pool, `finish` converts the result.
+pub(in crate::service) fn blocking_work<Y, F>(
+    work: impl FnOnce(BlockingContext) -> Result<Y, HandlerError> + Send + 'static,
+    finish: F,
 ) -> BlockingWork
 where
     Y: 'static,
+    F: FnOnce(Result<Y, HandlerError>) -> Result<HandlerOutput, HandlerError> + Send + 'static,
 {
-    Box::new(move |worker| finish(wall(|| work(worker))))
+    Box::new(move |ctx| finish(catch_panic(|| work(ctx))))
 }
 
 /// Runs `work`; a panic becomes an internal error.
 ///
-/// `AssertUnwindSafe` holds because what a panic may leave half done is not looked at again: the
-/// answer is rolled back and arguments are dropped. State that a handler shares between calls is
-/// the handler's own to protect, as under any server that outlives a panic.
+/// `AssertUnwindSafe` holds because nothing that a panic may leave half done is used again: output
+/// is truncated and arguments are dropped. State shared between calls is protected by the handler
+/// itself (a `Mutex` is poisoned).
 #[inline]
-pub(in crate::service) fn wall<T>(
+pub(in crate::service) fn catch_panic<T>(
     work: impl FnOnce() -> Result<T, HandlerError>,
 ) -> Result<T, HandlerError> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(HandlerError::Refused(Error::crashed())))
+        .unwrap_or_else(|_| Err(HandlerError::Rpc(Error::handler_panicked())))
 }

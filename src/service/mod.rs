@@ -1,35 +1,37 @@
 //! What a server offers: the catalog, its tools, prompts and resources, and their handlers.
 //!
-//! A [`Catalog`] is built once, never changes and is shared by every shard; a change is the next
-//! edition. Everything about it that is the same for all callers is framed when it is built, so
-//! that answering `initialize`, `server/discover` or a list copies bytes and computes nothing.
-//! Whatever a handler serves goes through one machine; what comes of it at once is a [`Reply`]:
+//! A [`Catalog`] is immutable and shared by every shard; an update builds a new version. Results
+//! that are the same for all callers are encoded when it is built, so that `initialize`,
+//! `server/discover` and the list methods copy bytes. A request that runs a handler returns a
+//! [`Dispatch`]:
 //!
 //! ```text
-//! Catalog ─┬─ call(Call)             ─▶ Tool     ─┐
-//!          ├─ make_prompt(…)         ─▶ Prompt    ├─▶ Reply ─┬─ Ready     the response is written
-//!          ├─ read_resource(…)       ─▶ Resource  │          ├─ Failed    a JSON-RPC error instead
-//!          └─ complete(…)            ─▶ completer ┘          ├─ Local     a future for this shard  ┐ their Yield is
-//!                                                            └─ Blocking  a closure for the pool   ┘ settled later
+//! Catalog ─┬─ call_tool(…)      ─▶ Tool      ─┐
+//!          ├─ get_prompt(…)     ─▶ Prompt     ├─▶ Dispatch ─┬─ Ready     response is encoded
+//!          ├─ read_resource(…)  ─▶ Resource   │             ├─ Failed    JSON-RPC error
+//!          └─ complete(…)       ─▶ Completer ─┘             ├─ Local     future for this shard
+//!                                                           └─ Blocking  closure for the pool
 //! ```
 //!
-//! The room is pure: no clock, no thread, no socket, no log. What a running handler needs of the
-//! world it gets through [`Live`] and [`Worker`], behind which the server stands.
+//! `Local` and `Blocking` produce a [`HandlerOutput`] later, which `Catalog::write_output` encodes.
+//!
+//! This module is pure: no clock, no thread, no socket, no log. A running handler reaches the
+//! server through its [`RequestContext`] or [`BlockingContext`].
 //!
 //! ```
-//! use corelane::protocol::message::ServerInfo;
+//! use corelane::protocol::model::Implementation;
 //! use corelane::service::{Catalog, Tool};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Greet {
-//!     /// Whom to greet.
+//!     /// Name of the person to greet.
 //!     name: String,
 //! }
 //!
-//! let catalog = Catalog::builder(ServerInfo::new("greeter", "1.0.0"))
-//!     .tool(Tool::new("greet").describe("Greets someone by name.").inline(
-//!         |Greet { name }, answer| {
-//!             answer.format(format_args!("Hello, {name}!"));
+//! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0"))
+//!     .tool(Tool::new("greet").description("Greets someone by name.").inline(
+//!         |Greet { name }, out| {
+//!             out.format_text(format_args!("Hello, {name}!"));
 //!             Ok(())
 //!         },
 //!     ))
@@ -40,24 +42,23 @@
 
 #![forbid(unsafe_code)]
 
-// In the order in which they may know each other.
-
+// In dependency order: a module uses only those above it.
 pub mod fnv;
 
-mod problem;
+mod catalog_error;
 
-pub mod outcome;
+pub mod results;
 
-mod client;
+mod client_info;
 
-pub mod live;
-pub mod worker;
+pub mod blocking_context;
+pub mod context;
 
 pub mod call;
 
 mod handler;
 
-mod completing;
+mod completer;
 
 mod entry;
 
@@ -73,23 +74,25 @@ pub mod catalog;
 
 pub mod demo;
 
-pub use self::call::{BlockingWork, Call, LocalFuture, LocalWork, NoArguments, Reply};
-pub use self::catalog::{Catalog, CatalogBuilder, Changes, Features};
-pub use self::client::Client;
-pub use self::completing::Completing;
-pub use self::live::{HostFuture, Live, LiveHost};
-pub use self::outcome::{
-    AskError, Cancelled, Completion, HandlerError, Outcome, PromptOutcome, ResourceContents, Yield,
+pub use self::blocking_context::{BlockingContext, BlockingHost};
+pub use self::call::{
+    BlockingWork, CallToolRequest, Dispatch, LocalFuture, LocalWork, NoArguments,
 };
-pub use self::problem::CatalogError;
-pub use self::prompt::{Arguments, Prompt, PromptArgument, PromptBuilder};
-pub use self::resource::{Read, Resource, ResourceBuilder, ResourceTemplate};
+pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
+pub use self::catalog_error::CatalogError;
+pub use self::client_info::ClientInfo;
+pub use self::completer::CompletionContext;
+pub use self::context::{HostFuture, RequestContext, RequestHost};
+pub use self::prompt::{Prompt, PromptArgument, PromptArguments, PromptBuilder};
+pub use self::resource::{ReadContext, Resource, ResourceBuilder, ResourceTemplate};
+pub use self::results::{
+    CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,
+    HandlerOutput, ReadResourceResult,
+};
 pub use self::schema::ParameterHeader;
-pub use self::tool::{Annotations, TaskSupport, Tool, ToolBuilder};
-pub use self::worker::{Worker, WorkerHost};
-pub use crate::protocol::message::{Icon, Theme as IconTheme};
+pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolBuilder};
+pub use crate::protocol::model::{Icon, IconTheme};
 
-/// A change of the catalog: what the next edition has, given a builder with all that there is. It
-/// travels to the one writer of the catalog, so it may be applied on another thread and later than
-/// it was asked for.
-pub type Edit = Box<dyn FnOnce(CatalogBuilder) -> CatalogBuilder + Send>;
+/// A catalog update: a closure that receives a builder with all entries of the current version and
+/// returns the builder of the next one. It runs later, on the thread of the catalog writer.
+pub type CatalogUpdate = Box<dyn FnOnce(CatalogBuilder) -> CatalogBuilder + Send>;

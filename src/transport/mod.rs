@@ -1,7 +1,7 @@
-//! Sans-IO bindings: bytes to frames and back.
+//! Sans-IO codecs: bytes to frames and back.
 //!
-//! A frame is exactly one JSON text. A binding knows how texts are cut from a stream and how they
-//! are put on one; it knows neither sockets nor what the texts mean.
+//! A frame carries one JSON text. A codec finds the texts in a stream and frames outgoing ones. It
+//! uses no sockets and does not interpret the texts.
 
 #![forbid(unsafe_code)]
 

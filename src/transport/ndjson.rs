@@ -1,52 +1,51 @@
 //! Newline-delimited JSON: the framing of stdio and TCP (MCP 2026-07-28 basic/transports/stdio,
-//! "custom byte-stream transports"; seed 001, sections 1 and 2).
+//! "Custom byte-stream transports").
 //!
-//! A line ends with `\n`, `\r\n` or `\r`; empty lines are ignored. What it keeps true: bytes are
-//! scanned once; a line inside one arrival is never copied; an idle reader holds no memory; a line
-//! that outgrows its limit is refused as soon as that is known, before the rest is buffered, and
-//! is then skipped to its end.
+//! A line ends with `\n`, `\r\n` or `\r`; empty lines are ignored. Bytes are scanned once; a line
+//! within one read is not copied; an idle reader holds no memory. A line over the limit is reported
+//! as soon as it exceeds it, and then skipped to its end.
 
 use memchr::memchr2;
 
-/// Bytes kept free behind an assembled line, so that a parser may read in whole vectors.
+/// Zero bytes behind an assembled line, so that a SIMD parser may read past its end.
 pub const PADDING: usize = 64;
 
-/// What the next bytes of a stream are.
+/// The result of reading the next line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Line {
-    /// A whole line, found inside the arrival itself.
-    Inside {
-        /// Where it begins in the arrival.
+pub enum LineEvent {
+    /// A complete line within the input.
+    InPlace {
+        /// Start of the line in the input.
         start: usize,
-        /// Where it ends, without its terminator.
+        /// End of the line, without its terminator.
         end: usize,
     },
-    /// A whole line that came in several arrivals: fetch it with [`LineReader::take`].
+    /// A complete line from several reads: call [`LineReader::take`].
     Assembled,
-    /// A line has outgrown the limit. Reported once; its remaining bytes are skipped.
+    /// A line exceeds the limit. Reported once; its remaining bytes are skipped.
     TooLarge,
-    /// The arrival is used up.
+    /// All input is consumed.
     NeedMore,
 }
 
-/// Cuts one stream into lines.
+/// Splits a stream into lines.
 #[derive(Debug, Default)]
 pub struct LineReader {
-    /// The beginning of a line whose end has not come.
+    /// The incomplete line.
     partial: Vec<u8>,
-    skipping: bool,
+    is_skipping: bool,
 }
 
 impl LineReader {
-    /// A reader at the beginning of a line, holding no memory.
+    /// Creates a reader at the start of a line, without a buffer.
     pub const fn new() -> Self {
-        Self { partial: Vec::new(), skipping: false }
+        Self { partial: Vec::new(), is_skipping: false }
     }
 
-    /// Looks at `arrival[*from..]` for the next line and moves `from` behind what was used.
-    /// `spare` provides the memory when a line has to be kept (an empty buffer from a pool).
+    /// Reads the next line from `arrival[*from..]` and advances `from`. `spare` provides an empty
+    /// buffer if an incomplete line has to be stored.
     ///
-    /// Call it until it says [`Line::NeedMore`].
+    /// Call until it returns [`LineEvent::NeedMore`].
     #[inline]
     pub fn next(
         &mut self,
@@ -54,61 +53,61 @@ impl LineReader {
         from: &mut usize,
         line_bytes_max: usize,
         spare: impl FnOnce() -> Vec<u8>,
-    ) -> Line {
+    ) -> LineEvent {
         loop {
             let rest = &arrival[*from..];
             if rest.is_empty() {
-                return Line::NeedMore;
+                return LineEvent::NeedMore;
             }
             let Some(length) = memchr2(b'\n', b'\r', rest) else {
                 *from = arrival.len();
-                return self.keep(rest, line_bytes_max, spare);
+                return self.store_partial(rest, line_bytes_max, spare);
             };
             let start = *from;
             *from += length + 1;
-            if self.skipping {
-                self.skipping = false;
+            if self.is_skipping {
+                self.is_skipping = false;
             } else if self.partial.is_empty() {
                 if length > line_bytes_max {
-                    return Line::TooLarge;
+                    return LineEvent::TooLarge;
                 }
                 if length > 0 {
-                    return Line::Inside { start, end: start + length };
+                    return LineEvent::InPlace { start, end: start + length };
                 }
             } else if self.partial.len() + length > line_bytes_max {
                 self.partial.clear();
-                return Line::TooLarge;
+                return LineEvent::TooLarge;
             } else {
                 self.partial.extend_from_slice(&rest[..length]);
-                return Line::Assembled;
+                return LineEvent::Assembled;
             }
         }
     }
 
-    /// Keeps the beginning of a line whose end has not come.
-    fn keep(
+    /// Stores an incomplete line.
+    fn store_partial(
         &mut self,
         rest: &[u8],
         line_bytes_max: usize,
         spare: impl FnOnce() -> Vec<u8>,
-    ) -> Line {
-        if self.skipping {
-            return Line::NeedMore;
+    ) -> LineEvent {
+        if self.is_skipping {
+            return LineEvent::NeedMore;
         }
         if self.partial.len() + rest.len() > line_bytes_max {
             self.partial = Vec::new();
-            self.skipping = true;
-            return Line::TooLarge;
+            self.is_skipping = true;
+            return LineEvent::TooLarge;
         }
         if self.partial.capacity() == 0 {
             self.partial = spare();
         }
         self.partial.extend_from_slice(rest);
-        Line::NeedMore
+        LineEvent::NeedMore
     }
 
-    /// The line announced by [`Line::Assembled`], followed by [`PADDING`] bytes of zeros: the
-    /// buffer and the length of the line in it.
+    /// Returns the line announced by [`LineEvent::Assembled`], followed by [`PADDING`] zero bytes:
+    /// the buffer and the length of the line.
     pub fn take(&mut self) -> (Vec<u8>, usize) {
         let mut line = std::mem::take(&mut self.partial);
         let length = line.len();
@@ -116,28 +115,28 @@ impl LineReader {
         (line, length)
     }
 
-    /// The last line of a stream that ended without a terminator, if there is one.
+    /// Returns the last line of a stream that ended without a terminator, if any.
     pub fn finish(&mut self) -> Option<(Vec<u8>, usize)> {
         (!self.partial.is_empty()).then(|| self.take())
     }
 
-    /// Forgets the line that has begun and skips what is still to come of it; hands its memory
-    /// back. `None` where none has begun.
-    pub fn skip(&mut self) -> Option<Vec<u8>> {
+    /// Discards the incomplete line and skips the rest of it. Returns its buffer, or `None` if no
+    /// line is incomplete.
+    pub fn skip_line(&mut self) -> Option<Vec<u8>> {
         if self.partial.is_empty() {
             return None;
         }
-        self.skipping = true;
+        self.is_skipping = true;
         Some(std::mem::take(&mut self.partial))
     }
 
-    /// Bytes held for an unfinished line.
+    /// Returns the bytes held for an incomplete line.
     pub const fn held_bytes(&self) -> usize {
         self.partial.len()
     }
 }
 
-/// Ends one outgoing text: the terminator of this framing.
+/// Appends the line terminator to an outgoing text.
 #[inline]
 pub fn end_line(out: &mut Vec<u8>) {
     out.push(b'\n');
@@ -147,7 +146,7 @@ pub fn end_line(out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Feeds `arrivals` one after the other and notes every line, `!` for one too large.
+    /// Reads `arrivals` one by one and collects the lines; `!` stands for one that is too large.
     fn read(arrivals: &[&[u8]], line_bytes_max: usize) -> Vec<String> {
         let mut reader = LineReader::new();
         let mut lines = Vec::new();
@@ -155,16 +154,16 @@ mod tests {
             let mut from = 0;
             loop {
                 match reader.next(arrival, &mut from, line_bytes_max, Vec::new) {
-                    Line::Inside { start, end } => {
+                    LineEvent::InPlace { start, end } => {
                         lines.push(String::from_utf8_lossy(&arrival[start..end]).into_owned());
                     }
-                    Line::Assembled => {
+                    LineEvent::Assembled => {
                         let (line, length) = reader.take();
                         assert!(line[length..].len() >= PADDING);
                         lines.push(String::from_utf8_lossy(&line[..length]).into_owned());
                     }
-                    Line::TooLarge => lines.push("!".into()),
-                    Line::NeedMore => break,
+                    LineEvent::TooLarge => lines.push("!".into()),
+                    LineEvent::NeedMore => break,
                 }
             }
         }
@@ -177,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn all_three_terminators_end_a_line_and_empty_lines_are_ignored() {
+    fn all_line_terminators_end_a_line() {
         let lines = read(&[b"one\ntwo\r\nthree\r\n\n\r\r\nfour\rfive"], 100);
         assert_eq!(lines, ["one", "two", "three", "four", "five$"]);
     }
 
     #[test]
-    fn a_stream_reads_the_same_wherever_it_is_split() {
+    fn split_stream_reads_same_lines() {
         let stream = b"{\"a\":1}\r\n\n{\"b\":[2,3]}\r{}\n  x \n";
         let whole = read(&[stream], 100);
         for split in 0..=stream.len() {
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_too_large_is_reported_once_and_the_next_one_is_read() {
+    fn oversized_line_is_reported_once_and_skipped() {
         let stream = b"0123456789ab\nok\n0123456789\n0123456789a\nend\n";
         let expected = ["!", "ok", "0123456789", "!", "end"];
         for split in 0..=stream.len() {
@@ -205,16 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn a_line_too_large_is_refused_before_its_rest_is_buffered() {
+    fn oversized_line_is_refused_before_buffering() {
         let mut reader = LineReader::new();
         let mut from = 0;
-        assert_eq!(reader.next(b"01234567", &mut from, 10, Vec::new), Line::NeedMore);
+        assert_eq!(reader.next(b"01234567", &mut from, 10, Vec::new), LineEvent::NeedMore);
         from = 0;
-        assert_eq!(reader.next(b"89abc", &mut from, 10, Vec::new), Line::TooLarge);
+        assert_eq!(reader.next(b"89abc", &mut from, 10, Vec::new), LineEvent::TooLarge);
         assert_eq!(reader.held_bytes(), 0);
         for _ in 0..1000 {
             from = 0;
-            assert_eq!(reader.next(&[b'x'; 100], &mut from, 10, Vec::new), Line::NeedMore);
+            assert_eq!(reader.next(&[b'x'; 100], &mut from, 10, Vec::new), LineEvent::NeedMore);
         }
         assert_eq!(reader.held_bytes(), 0);
     }

@@ -1,49 +1,52 @@
-//! Handlers that fail, crash or hang.
+//! Handlers that fail, panic or block.
 
 use std::time::Duration;
 
-use corelane::service::{HandlerError, Live, NoArguments, Outcome, Tool, Worker};
+use corelane::service::{
+    BlockingContext, CallToolResult, HandlerError, NoArguments, RequestContext, Tool,
+};
 use crossbeam::channel::bounded;
 
 use crate::loopback::options;
-use crate::stage::Stage;
+use crate::test_server::TestServer;
 
-/// Three tools that crash, one of each kind, and one that works.
-fn crashing() -> [Tool; 5] {
+/// Four tools that panic, by kind of handler, and one that works.
+fn panicking_tools() -> [Tool; 5] {
     [
-        Tool::new("inline").inline(|_: NoArguments, answer| {
-            answer.text("half an answer");
+        Tool::new("inline").inline(|_: NoArguments, response| {
+            response.text("partial result");
             panic!("on purpose")
         }),
-        Tool::new("local").local(|_: NoArguments, live: Live| async move {
+        Tool::new("local").local(|_: NoArguments, live: RequestContext| async move {
             live.sleep(Duration::from_millis(1)).await?;
             panic!("on purpose")
         }),
-        Tool::new("local_at_once")
-            .local(|_: NoArguments, _: Live| -> std::future::Ready<_> { panic!("on purpose") }),
-        Tool::new("blocking").blocking(|_: NoArguments, _: Worker| panic!("on purpose")),
-        Tool::new("works").inline(|_: NoArguments, answer| {
-            answer.text("well");
+        Tool::new("local_at_once").local(
+            |_: NoArguments, _: RequestContext| -> std::future::Ready<_> { panic!("on purpose") },
+        ),
+        Tool::new("blocking").blocking(|_: NoArguments, _: BlockingContext| panic!("on purpose")),
+        Tool::new("works").inline(|_: NoArguments, response| {
+            response.text("well");
             Ok(())
         }),
     ]
 }
 
 #[test]
-fn a_handler_that_crashes_answers_an_internal_error_and_is_counted() {
-    let stage = Stage::open(options(), crashing());
-    let mut client = stage.connect();
+fn handler_panic_is_internal_error_and_counted() {
+    let server = TestServer::start(options(), panicking_tools());
+    let mut client = server.connect();
     for tool in ["inline", "local", "local_at_once", "blocking"] {
-        let answer = client.call(tool);
-        assert_eq!(answer["error"]["code"], -32603, "{tool}: {answer}");
-        assert!(!answer.to_string().contains("purpose"), "nothing of it is told");
+        let response = client.call(tool);
+        assert_eq!(response["error"]["code"], -32603, "{tool}: {response}");
+        assert!(!response.to_string().contains("purpose"), "the panic message is not sent");
         assert_eq!(client.call("works")["result"]["content"][0]["text"], "well");
     }
-    let counters = stage.close();
-    assert_eq!(counters.requests.handlers_panicked, 4, "{counters}");
-    assert_eq!(counters.errors.of(-32603), 4);
+    let counters = server.stop();
+    assert_eq!(counters.requests.handler_panics, 4, "{counters}");
+    assert_eq!(counters.errors.count_of(-32603), 4);
     assert_eq!(counters.requests.tools_call, 8);
-    assert_eq!(counters.requests.tools_failed, 0);
+    assert_eq!(counters.requests.tool_errors, 0);
 }
 
 fn failed<T>() -> Result<T, HandlerError> {
@@ -51,47 +54,48 @@ fn failed<T>() -> Result<T, HandlerError> {
 }
 
 #[test]
-fn a_tool_that_says_it_failed_is_counted_whatever_its_kind() {
-    let stage = Stage::open(
+fn failed_tool_calls_are_counted_for_every_handler() {
+    let server = TestServer::start(
         options(),
         [
             Tool::new("inline").inline(|_: NoArguments, _| failed()),
-            Tool::new("in_words").inline(|_: NoArguments, answer| {
-                answer.text("alas").mark_failed();
+            Tool::new("in_words").inline(|_: NoArguments, response| {
+                response.text("alas").mark_error();
                 Ok(())
             }),
-            Tool::new("local").local(|_: NoArguments, _: Live| async { failed() }),
-            Tool::new("blocking")
-                .blocking(|_: NoArguments, _: Worker| Ok(Outcome::failed("not today"))),
+            Tool::new("local").local(|_: NoArguments, _: RequestContext| async { failed() }),
+            Tool::new("blocking").blocking(|_: NoArguments, _: BlockingContext| {
+                Ok(CallToolResult::error("not today"))
+            }),
         ],
     );
-    let mut client = stage.connect();
+    let mut client = server.connect();
     for tool in ["inline", "in_words", "local", "blocking"] {
         assert_eq!(client.call(tool)["result"]["isError"], true, "{tool}");
     }
-    let counters = stage.close();
-    assert_eq!(counters.requests.tools_failed, 4, "{counters}");
+    let counters = server.stop();
+    assert_eq!(counters.requests.tool_errors, 4, "{counters}");
     assert_eq!(counters.errors.total(), 0);
 }
 
 #[test]
-fn a_blocking_handler_that_hangs_does_not_keep_the_server_from_ending() {
+fn hanging_blocking_handler_does_not_delay_drain() {
     let mut options = options();
-    options.engine.drain_max = Duration::from_millis(100);
-    let (release, hangs) = bounded::<()>(0);
-    let (tell, begun) = bounded(0);
-    let tool = Tool::new("hang").blocking(move |_: NoArguments, _: Worker| {
-        tell.send(()).map_err(HandlerError::failed)?;
-        hangs.recv().map_err(HandlerError::failed)?;
-        Ok(Outcome::text("never heard"))
+    options.engine.drain_timeout = Duration::from_millis(100);
+    let (release, blocked) = bounded::<()>(0);
+    let (tx, rx) = bounded(0);
+    let tool = Tool::new("hang").blocking(move |_: NoArguments, _: BlockingContext| {
+        tx.send(()).map_err(HandlerError::failed)?;
+        blocked.recv().map_err(HandlerError::failed)?;
+        Ok(CallToolResult::text("not reached"))
     });
-    let stage = Stage::open(options, [tool]);
-    let mut client = stage.connect();
-    client.ask_tool("hang");
-    begun.recv().unwrap();
-    let counters = stage.close();
+    let server = TestServer::start(options, [tool]);
+    let mut client = server.connect();
+    client.send_call("hang");
+    rx.recv().unwrap();
+    let counters = server.stop();
     assert_eq!(counters.connections.closed_draining, 1, "{counters}");
     assert_eq!(counters.requests.cancelled, 1);
-    client.hear_end();
+    client.wait_for_end();
     drop(release);
 }

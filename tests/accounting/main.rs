@@ -1,13 +1,13 @@
-//! What a server says it has counted is what happened to it.
+//! Counters of the server match its traffic, handlers and connections.
 
 #[cfg(test)]
-mod endings;
+mod close_reasons;
 #[cfg(test)]
 mod handlers;
 #[expect(dead_code, reason = "these tests run over one ring")]
 #[path = "../support/loopback.rs"]
 mod loopback;
 #[cfg(test)]
-mod stage;
+mod test_server;
 #[cfg(test)]
 mod traffic;

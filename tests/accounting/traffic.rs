@@ -1,37 +1,38 @@
-//! Messages, requests, sends, turns and letters.
+//! Counters of messages, requests, sends, turns and shard messages.
 
-use corelane::service::{NoArguments, Outcome, Tool, Worker};
+use corelane::service::{BlockingContext, CallToolResult, NoArguments, Tool};
 use serde_json::json;
 
 use crate::loopback::options;
-use crate::stage::Stage;
+use crate::test_server::TestServer;
 
 fn tools() -> [Tool; 2] {
     [
-        Tool::new("echo").inline(|_: NoArguments, answer| {
-            answer.text("hello");
+        Tool::new("echo").inline(|_: NoArguments, response| {
+            response.text("hello");
             Ok(())
         }),
-        Tool::new("block").blocking(|_: NoArguments, _: Worker| Ok(Outcome::text("hello"))),
+        Tool::new("block")
+            .blocking(|_: NoArguments, _: BlockingContext| Ok(CallToolResult::text("hello"))),
     ]
 }
 
 #[test]
-fn every_text_is_counted_on_its_way_in_and_out() {
-    let stage = Stage::open(options(), tools());
-    let mut client = stage.connect();
+fn messages_are_counted_in_both_directions() {
+    let server = TestServer::start(options(), tools());
+    let mut client = server.connect();
     client.call("echo");
     client.call("block");
-    client.say(b"not JSON\n");
-    assert_eq!(client.hear()["error"]["code"], -32700);
-    client.say(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/whatever\"}\n");
-    client.say(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n");
-    client.ask("tools/list", json!({}));
-    client.hear();
-    let counters = stage.close();
+    client.send_bytes(b"not JSON\n");
+    assert_eq!(client.receive()["error"]["code"], -32700);
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/whatever\"}\n");
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n");
+    client.send_request("tools/list", json!({}));
+    client.receive();
+    let counters = server.stop();
     let traffic = &counters.traffic;
     assert_eq!((traffic.messages_in, traffic.messages_out), (5, 4), "{counters}");
-    assert_eq!(traffic.sends, 4, "each was waited for");
+    assert_eq!(traffic.sends, 4, "one send for each response");
     assert!(traffic.bytes_in > 500 && traffic.bytes_out > 200);
     let requests = &counters.requests;
     assert_eq!((requests.notifications, requests.responses), (1, 1));
@@ -39,47 +40,48 @@ fn every_text_is_counted_on_its_way_in_and_out() {
 }
 
 #[test]
-fn what_arrives_together_leaves_together() {
-    let stage = Stage::open(options(), tools());
-    let mut client = stage.connect();
+fn pipelined_responses_are_sent_together() {
+    let server = TestServer::start(options(), tools());
+    let mut client = server.connect();
     let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n";
-    client.say(ping.repeat(50).as_bytes());
+    client.send_bytes(ping.repeat(50).as_bytes());
     for _ in 0..50 {
-        client.hear();
+        client.receive();
     }
-    let counters = stage.close();
+    let counters = server.stop();
     assert_eq!(counters.traffic.messages_out, 50);
     assert!(counters.traffic.sends < 10, "{counters}");
 }
 
 #[test]
-fn every_request_is_counted_by_its_method_served_or_not() {
-    let stage = Stage::open(options(), tools());
-    let mut client = stage.connect();
-    // Before a handshake none of these is served, but for the modern ones.
+fn requests_are_counted_by_method_even_if_rejected() {
+    let server = TestServer::start(options(), tools());
+    let mut client = server.connect();
+    // Without a handshake only `ping` and the modern request are served.
     for method in ["ping", "tools/list", "tools/call", "no/such/method", "resources/list"] {
-        client
-            .say(format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\"}}\n").as_bytes());
-        client.hear();
+        client.send_bytes(
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\"}}\n").as_bytes(),
+        );
+        client.receive();
     }
-    client.ask("server/discover", json!({}));
-    client.hear();
-    let counters = stage.close();
+    client.send_request("server/discover", json!({}));
+    client.receive();
+    let counters = server.stop();
     let requests = &counters.requests;
     assert_eq!((requests.ping, requests.discover), (1, 1), "{counters}");
     assert_eq!((requests.tools_list, requests.tools_call, requests.other), (1, 1, 2));
 }
 
 #[test]
-fn letters_and_turns_are_counted() {
-    let stage = Stage::open(options(), tools());
-    let mut client = stage.connect();
+fn shard_messages_and_turns_are_counted() {
+    let server = TestServer::start(options(), tools());
+    let mut client = server.connect();
     for _ in 0..10 {
         client.call("block");
     }
-    let counters = stage.close();
+    let counters = server.stop();
     let shard = &counters.shard;
     assert_eq!(shard.blocking_calls, 10);
-    assert_eq!(shard.letters_in, 11, "ten ends and the word to drain: {counters}");
+    assert_eq!(shard.messages_received, 11, "ten completions and the drain: {counters}");
     assert!(shard.turns >= 10);
 }

@@ -1,9 +1,8 @@
-//! A server that says back what it hears over WebSocket: text as text, binary data as binary data.
+//! A WebSocket echo server: text is returned as text, binary data as binary data.
 //!
-//! It stands on what the server stands on, a shard over a ring, the link and the frames, and has
-//! nothing of its own but what the server takes from its road: looking whether a text is UTF-8, and
-//! inflating. Compressed messages are agreed on where a client offers them; text goes back
-//! compressed, and binary data, which MCP has none of, goes back as it is.
+//! It runs on the server's shard loop, ring, connections and codec, and implements only what the
+//! server does after them: the UTF-8 check and decompression. `permessage-deflate` is accepted if
+//! offered; text is returned compressed, binary data, which MCP does not use, uncompressed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,256 +11,283 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use corelane::base::slab::Key;
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
+use corelane::connection::listener::{self, ListenerOptions};
+use corelane::connection::{
+    CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent, SocketPair,
+};
 use corelane::engine::clock::{self, Clock};
 use corelane::engine::ring::poll::PollRing;
 use corelane::engine::ring::uring::UringRing;
 use corelane::engine::ring::{
-    Completion, Lease, Operation, Patience, Registered, Ring, RingOptions, Socket, Source, Waker,
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
+    Source, Waker,
 };
-use corelane::engine::shard::{Driver, Shard, Turn};
-use corelane::link::listener::{self, ListenerOptions};
-use corelane::link::{Ending, Frame, Framing, Link, LinkOptions, Next, Stream};
+use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
 use corelane::transport::http::date::Date;
 use corelane::transport::http::head::Head;
-use corelane::transport::http::limits::Limits;
+use corelane::transport::http::limits::RequestLimits;
 use corelane::transport::http::reader;
 use corelane::transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
-use corelane::transport::websocket::handshake::{self, Accepts, Deflate};
-use corelane::transport::websocket::limits::{Fault, FrameLimits};
+use corelane::transport::websocket::handshake::{self, HandshakeOptions, PermessageDeflate};
+use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
 use corelane::transport::websocket::reader::FrameReader;
 use corelane::transport::websocket::{utf8, writer};
 
-/// The ring that an echo runs on.
+/// The ring backend of the echo server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backend {
     Poll,
     Uring,
 }
 
-/// An echo, running on a thread of its own. Dropping it ends it.
-pub(crate) struct Echo {
+/// An echo server on its own thread; stopped when dropped.
+pub(crate) struct EchoServer {
     address: SocketAddr,
-    is_over: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Echo {
-    /// Starts it on a free port of the loopback.
+impl EchoServer {
+    /// Starts the server on a free loopback port.
     pub(crate) fn start(backend: Backend) -> Self {
         let (is_over, clock) = (Arc::new(AtomicBool::new(false)), Clock::start());
         match backend {
-            Backend::Poll => Self::on(is_over, move || PollRing::new(&RING, clock)),
-            Backend::Uring => Self::on(is_over, move || UringRing::new(&RING, clock)),
+            Backend::Poll => Self::start_on(is_over, move || PollRing::new(&RING, clock)),
+            Backend::Uring => Self::start_on(is_over, move || UringRing::new(&RING, clock)),
         }
     }
 
-    fn on<R: Ring>(
-        is_over: Arc<AtomicBool>,
+    fn start_on<R: Ring>(
+        is_stopped: Arc<AtomicBool>,
         ring: impl FnOnce() -> io::Result<R> + Send + 'static,
     ) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = listener::listen(any, &ListenerOptions::default()).expect("a free port");
         let address = listener::local_address(&listener).expect("an address");
-        let driver = EchoDriver::new(Arc::clone(&is_over));
+        let driver = EchoDriver::new(Arc::clone(&is_stopped));
         let (sender, wakers) = std::sync::mpsc::channel();
-        // A ring stays on the thread that made it.
+        // A ring is bound to the thread that created it.
         let thread = thread::spawn(move || {
             let mut ring = ring().expect("a small ring");
-            sender.send(ring.waker()).expect("the test waits for it");
-            let registered = ring.register(Source::Listener(listener)).expect("it fits");
-            let Registered::Listener(door) = registered else { panic!("a listener is one") };
-            ring.submit(Operation::Accept(door));
-            let mut shard = Shard::new(ring, driver);
-            while shard.turn(Patience::Forever) == Turn::More {}
+            sender.send(ring.waker()).expect("the test receives the waker");
+            let registered =
+                ring.register(Source::Listener(listener)).expect("the listener can be registered");
+            let Registered::Listener(listener) = registered else { panic!("not a listener") };
+            ring.submit(Operation::Accept(listener));
+            let mut shard = ShardLoop::new(ring, driver);
+            while shard.run_turn(ParkTimeout::Infinite) == TurnStatus::Continue {}
         });
-        let waker = wakers.recv().expect("the ring is made");
-        Self { address, is_over, waker, thread: Some(thread) }
+        let waker = wakers.recv().expect("the ring is created");
+        Self { address, is_stopped, waker, thread: Some(thread) }
     }
 
-    /// Where it listens.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Drop for Echo {
+impl Drop for EchoServer {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
+        self.is_stopped.store(true, Ordering::Release);
         self.waker.wake();
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(thread::panicking() || matches!(ended, Some(Ok(()))), "the echo panicked");
     }
 }
 
-/// What a shard does for an echo. Its sessions are what was agreed on about compression.
+/// The driver of the echo shard. The state of a connection is its negotiated compression.
 struct EchoDriver {
-    link: Link<Option<Deflate>>,
+    connections: Connections<Option<PermessageDeflate>>,
     inflater: Inflater,
     deflater: Deflater,
-    /// The message that was inflated last.
+    /// Buffer of decompressed messages.
     inflated: Vec<u8>,
-    is_over: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl EchoDriver {
-    fn new(is_over: Arc<AtomicBool>) -> Self {
+    fn new(is_stopped: Arc<AtomicBool>) -> Self {
         Self {
-            link: Link::new(LinkOptions::default()),
+            connections: Connections::new(ConnectionOptions::default()),
             inflater: Inflater::new(),
             deflater: Deflater::new(),
             inflated: Vec::new(),
-            is_over,
+            is_stopped,
         }
     }
 
-    fn received<R: Ring>(&mut self, ring: &mut R, socket: Socket, lease: Lease, now: Moment) {
-        let Some(key) = self.link.key(socket) else { return ring.release(lease) };
-        let arrival = &mut ring.bytes(&lease)[..lease.length as usize];
-        let read = if self.link.is_stashed(key) { 0 } else { self.read(key, arrival, now) };
-        let is_left = read < arrival.len();
-        if is_left {
-            self.link.stash(key, &arrival[read..]);
+    fn handle_received<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: ReceiveBuffer,
+        now: Instant,
+    ) {
+        let Some(key) = self.connections.key_of(socket) else { return ring.release(buffer) };
+        let arrival = &mut ring.bytes(&buffer)[..buffer.len as usize];
+        let read =
+            if self.connections.has_pending_input(key) { 0 } else { self.read(key, arrival, now) };
+        let has_rest = read < arrival.len();
+        if has_rest {
+            self.connections.append_pending_input(key, &arrival[read..]);
         }
-        ring.release(lease);
-        if is_left {
-            self.link.pause(ring, key);
+        ring.release(buffer);
+        if has_rest {
+            self.connections.pause(ring, key);
         }
     }
 
-    /// Reads an arrival as far as the connection is read at present, and says how far that is.
-    fn read(&mut self, key: Key, arrival: &mut [u8], now: Moment) -> usize {
+    /// Processes received bytes until more are needed; returns how many were consumed.
+    fn read(&mut self, key: Key, arrival: &mut [u8], now: Instant) -> usize {
         let mut from = 0;
-        if self.link.framing(key) == Framing::Requests {
-            match self.link.next_request(key, arrival, &mut from, &Limits::default(), now) {
-                reader::Next::Inside { head, start, .. } => {
+        if self.connections.codec(key) == Codec::Http {
+            match self.connections.next_request(
+                key,
+                arrival,
+                &mut from,
+                &RequestLimits::default(),
+                now,
+            ) {
+                reader::RequestEvent::InPlace { head, start, .. } => {
                     self.upgrade(key, &head, &arrival[start..], now);
                 }
-                reader::Next::Assembled => {
-                    let request = self.link.take_request(key).expect("it was announced");
+                reader::RequestEvent::Assembled => {
+                    let request =
+                        self.connections.take_request(key).expect("the request is complete");
                     self.upgrade(key, &request.head, &request.bytes, now);
-                    self.link.pool.give(request.bytes);
+                    self.connections.pool.put(request.bytes);
                 }
-                reader::Next::NeedMore => return from,
-                next => panic!("this is no upgrade: {next:?}"),
+                reader::RequestEvent::NeedMore => return from,
+                next => panic!("not an upgrade request: {next:?}"),
             }
         }
         let limits = FrameLimits { is_binary_allowed: true, ..FrameLimits::default() };
         loop {
-            match self.link.next_frame(key, arrival, &mut from, &limits, now) {
-                Frame::Inside { start, end, is_compressed } => {
-                    self.answer(key, &arrival[start..end], is_compressed, now);
+            match self.connections.next_message(key, arrival, &mut from, &limits, now) {
+                MessageEvent::InPlace { start, end, is_compressed } => {
+                    self.echo(key, &arrival[start..end], is_compressed, now);
                 }
-                Frame::Assembled { is_compressed } => {
-                    let (message, length) = self.link.take_message(key);
-                    self.answer(key, &message[..length], is_compressed, now);
-                    self.link.pool.give(message);
+                MessageEvent::Assembled { is_compressed } => {
+                    let (message, length) = self.connections.take_message(key);
+                    self.echo(key, &message[..length], is_compressed, now);
+                    self.connections.pool.put(message);
                 }
-                Frame::Broken(fault) => self.link.break_off(key, fault, now),
-                Frame::Closed(_) => {}
-                Frame::NeedMore => return from,
+                MessageEvent::Invalid(fault) => self.connections.fail_websocket(key, fault, now),
+                MessageEvent::Closed(_) => {}
+                MessageEvent::NeedMore => return from,
             }
         }
     }
 
-    fn upgrade(&mut self, key: Key, head: &Head, bytes: &[u8], now: Moment) {
-        let upgrade = handshake::accept(head, bytes, &Accepts { deflate: true });
-        let upgrade = upgrade.expect("the suite asks as RFC 6455 wants it");
-        let out = self.link.outgoing(key).expect("it has only just begun");
-        handshake::write(out, &upgrade, None, &Date::new(clock::unix_ms() / 1000));
+    fn upgrade(&mut self, key: Key, head: &Head, bytes: &[u8], now: Instant) {
+        let upgrade = handshake::check_upgrade(head, bytes, &HandshakeOptions { deflate: true });
+        let upgrade = upgrade.expect("a valid handshake (RFC 6455, section 4.1)");
+        let out = self.connections.outgoing(key).expect("the connection is open");
+        handshake::write_response(out, &upgrade, None, &Date::new(clock::unix_ms() / 1000));
         let reader = match upgrade.deflate {
-            Some(_) => FrameReader::compressed(),
+            Some(_) => FrameReader::with_compression(),
             None => FrameReader::new(),
         };
-        assert!(self.link.adopt(key, reader, now), "what asks is a connection of requests");
-        self.link.connections.get_mut(key).expect("it is open").session = upgrade.deflate;
+        assert!(
+            self.connections.upgrade_to_websocket(key, reader, now),
+            "the connection speaks HTTP"
+        );
+        self.connections.table.get_mut(key).expect("the connection is open").state =
+            upgrade.deflate;
     }
 
-    /// Says a message back, or why it is none.
-    fn answer(&mut self, key: Key, message: &[u8], is_compressed: bool, now: Moment) {
+    /// Echoes a message, or fails the connection if it is invalid.
+    fn echo(&mut self, key: Key, message: &[u8], is_compressed: bool, now: Instant) {
         let message = if is_compressed {
             let limits = InflateLimits::default();
             match self.inflater.inflate(message, &mut self.inflated, &limits) {
                 Ok(length) => &self.inflated[..length],
-                Err(fault) => return self.link.break_off(key, fault, now),
+                Err(fault) => return self.connections.fail_websocket(key, fault, now),
             }
         } else {
             message
         };
-        let is_binary = self.link.is_binary(key);
-        if !is_binary && !utf8::is_text(message) {
-            return self.link.break_off(key, Fault::NOT_UTF8, now);
+        let is_binary = self.connections.is_binary(key);
+        if !is_binary && !utf8::is_utf8(message) {
+            return self.connections.fail_websocket(key, ProtocolError::INVALID_UTF8, now);
         }
-        let Some(connection) = self.link.connections.get(key) else { return };
-        let deflate = connection.session;
-        let Some(out) = self.link.outgoing(key) else { return };
-        let mark = writer::begin(out);
+        let Some(connection) = self.connections.table.get(key) else { return };
+        let deflate = connection.state;
+        let Some(out) = self.connections.outgoing(key) else { return };
+        let mark = writer::begin_message(out);
         out.extend_from_slice(message);
         match deflate {
-            _ if is_binary => writer::end_binary(out, mark),
-            Some(agreed) => {
-                let deflater = self.deflater.within(agreed.window_bits());
-                writer::end_compressed(out, mark, deflater);
+            _ if is_binary => writer::end_binary_message(out, mark),
+            Some(params) => {
+                let deflater = self.deflater.with_window_bits(params.window_bits());
+                writer::end_compressed_message(out, mark, deflater);
             }
-            None => writer::end(out, mark),
+            None => writer::end_message(out, mark),
         }
     }
 
-    fn follow<R: Ring>(&mut self, ring: &mut R, next: Next, now: Moment) {
+    fn handle_event<R: Ring>(&mut self, ring: &mut R, next: ConnectionEvent, now: Instant) {
         match next {
-            Next::Resume(key) => {
-                let (mut bytes, from) = self.link.unstash(key);
+            ConnectionEvent::Resume(key) => {
+                let (mut bytes, from) = self.connections.take_pending_input(key);
                 let read = self.read(key, &mut bytes[from..], now);
-                self.link.restash(key, bytes, from + read);
-                self.link.receive_again(ring, key);
+                self.connections.restore_pending_input(key, bytes, from + read);
+                self.connections.resume_receive(ring, key);
             }
-            Next::LastLine(key) => self.link.finish(ring, key, Ending::Peer, now),
-            Next::Abandon(_) | Next::Nothing => {}
+            ConnectionEvent::EndOfStream(key) => {
+                self.connections.close_gracefully(ring, key, CloseReason::PeerClosed, now)
+            }
+            ConnectionEvent::Failed(_) | ConnectionEvent::None => {}
         }
     }
 }
 
 impl<R: Ring> Driver<R> for EchoDriver {
-    fn arrive(&mut self, ring: &mut R, completion: Completion, now: Moment) {
+    fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
         match completion {
             Completion::Accepted { socket, peer, .. } => {
-                let framing = Framing::Requests;
-                let stream = Stream { receive: socket, send: socket, peer, framing };
-                self.link.open(ring, stream, None, now).expect("there is room for it");
+                let framing = Codec::Http;
+                let stream = SocketPair { receive: socket, send: socket, peer, codec: framing };
+                self.connections
+                    .open_connection(ring, stream, None, now)
+                    .expect("the table has a free entry");
             }
-            Completion::Received { socket, lease } => self.received(ring, socket, lease, now),
+            Completion::Received { socket, buffer } => {
+                self.handle_received(ring, socket, buffer, now)
+            }
             Completion::Sent { socket, buffer, result } => {
-                let next = self.link.sent(ring, socket, buffer, &result, now);
-                self.follow(ring, next, now);
+                let next = self.connections.handle_sent(ring, socket, buffer, &result, now);
+                self.handle_event(ring, next, now);
             }
-            Completion::Ended { socket, result } => {
-                let next = self.link.ended(ring, socket, &result);
-                self.follow(ring, next, now);
+            Completion::EndOfStream { socket, result } => {
+                let next = self.connections.handle_end_of_stream(ring, socket, &result);
+                self.handle_event(ring, next, now);
             }
-            Completion::Closed { socket } => drop(self.link.closed(socket)),
-            other => panic!("nothing was done that brings {other:?}"),
+            Completion::Closed { socket } => drop(self.connections.handle_closed(socket)),
+            other => panic!("unexpected completion: {other:?}"),
         }
     }
 
-    fn expire(&mut self, ring: &mut R, now: Moment) {
-        self.link.expire(ring, now);
+    fn expire_timers(&mut self, ring: &mut R, now: Instant) {
+        self.connections.expire_timers(ring, now);
     }
 
-    fn take_letters(&mut self, _: &mut R, _: Moment) -> bool {
+    fn receive_messages(&mut self, _: &mut R, _: Instant) -> bool {
         false
     }
 
-    fn run_ready(&mut self, _: &mut R, _: Moment) -> bool {
+    fn poll_futures(&mut self, _: &mut R, _: Instant) -> bool {
         false
     }
 
-    fn flush(&mut self, ring: &mut R, now: Moment) {
-        self.link.flush(ring, now);
+    fn flush(&mut self, ring: &mut R, now: Instant) {
+        self.connections.flush(ring, now);
     }
 
-    fn deadline(&self) -> Option<Moment> {
-        self.link.deadline()
+    fn next_deadline(&self) -> Option<Instant> {
+        self.connections.deadline()
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -269,11 +295,11 @@ impl<R: Ring> Driver<R> for EchoDriver {
     }
 
     fn is_finished(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.is_stopped.load(Ordering::Acquire)
     }
 }
 
-/// A ring so small that many of them fit on a machine.
+/// A small ring, because many run in parallel.
 const RING: RingOptions = RingOptions {
     sockets_max: 64,
     submissions_max: 64,

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Installs the Autobahn test suite for tests/autobahn.
 #
-# It goes below cargo's target folder and stays there: a run that finds what the list asks for does
-# nothing. The suite was written for Python 2.7 and never ported, so that it gets a virtual
-# environment on the CPython 2.7.18 of pyenv, which builds one where it has none yet.
+# It is installed below cargo's target directory and kept; the script does nothing if it matches
+# requirements.txt. The suite needs Python 2.7, so it gets a virtual environment on CPython 2.7.18
+# of pyenv, which is built if missing.
 
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 target="${CARGO_TARGET_DIR:-$here/../../target}"
-folder="$target/tmp/autobahn"
+dir="$target/tmp/autobahn"
 version=2.7.18
 
-asked="$(cksum <"$here/requirements.txt")"
-if [ "$(cat "$folder/installed" 2>/dev/null || true)" = "$asked" ]; then
+wanted="$(cksum <"$here/requirements.txt")"
+if [ "$(cat "$dir/installed" 2>/dev/null || true)" = "$wanted" ]; then
   exit 0
 fi
 
@@ -30,15 +30,15 @@ if [ ! -x "$python" ]; then
   exit 1
 fi
 
-# Its maintenance has ended; that is known.
+# Python 2.7 warns about its age.
 export PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_PYTHON_VERSION_WARNING=1
-rm -rf "$folder"
-mkdir -p "$folder"
-"$python" -m pip install --quiet --no-deps --target "$folder/virtualenv" \
+rm -rf "$dir"
+mkdir -p "$dir"
+"$python" -m pip install --quiet --no-deps --target "$dir/virtualenv" \
   "$(grep '^virtualenv==' "$here/requirements.txt")"
-"$python" "$folder/virtualenv/virtualenv.py" --quiet --no-download "$folder/python"
-grep -v '^virtualenv==' "$here/requirements.txt" >"$folder/requirements.txt"
-"$folder/python/bin/python" -m pip install --quiet --no-deps \
-  --requirement "$folder/requirements.txt"
-# Written last: a folder without it is an installation that did not end.
-printf '%s\n' "$asked" >"$folder/installed"
+"$python" "$dir/virtualenv/virtualenv.py" --quiet --no-download "$dir/python"
+grep -v '^virtualenv==' "$here/requirements.txt" >"$dir/requirements.txt"
+"$dir/python/bin/python" -m pip install --quiet --no-deps \
+  --requirement "$dir/requirements.txt"
+# Written last: without it the installation is incomplete.
+printf '%s\n' "$wanted" >"$dir/installed"

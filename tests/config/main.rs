@@ -1,32 +1,32 @@
-//! Configuration as an operator meets it: three ways to set an option, one table behind them.
+//! Tests of the configuration: file, environment and flags, and the commands that read them.
 
+mod errors;
 mod precedence;
-mod problems;
 mod process;
 
 use std::ffi::OsString;
 
 use corelane::config::table::Row;
-use corelane::config::{Effective, Inputs, Problems, assemble};
+use corelane::config::{ConfigErrors, ConfigInputs, EffectiveConfig, assemble};
 
-/// Options from a file's text.
-fn from_file(text: &str) -> Result<Effective, Problems> {
+/// Assembles options from the text of a file.
+fn from_file(text: &str) -> Result<EffectiveConfig, ConfigErrors> {
     let file = Some(("corelane.toml".to_owned(), text.to_owned()));
-    assemble(&Inputs { file, ..Inputs::default() })
+    assemble(&ConfigInputs { file, ..ConfigInputs::default() })
 }
 
-/// Options from one environment variable.
-fn from_variable(name: &str, value: &str) -> Result<Effective, Problems> {
+/// Assembles options from one environment variable.
+fn from_variable(name: &str, value: &str) -> Result<EffectiveConfig, ConfigErrors> {
     let variables = vec![(name.to_owned(), OsString::from(value))];
-    assemble(&Inputs { variables, ..Inputs::default() })
+    assemble(&ConfigInputs { variables, ..ConfigInputs::default() })
 }
 
-/// Options from one flag.
-fn from_flag(key: &'static str, text: &str) -> Result<Effective, Problems> {
-    assemble(&Inputs { flags: vec![(key, text.to_owned())], ..Inputs::default() })
+/// Assembles options from one flag.
+fn from_flag(key: &'static str, text: &str) -> Result<EffectiveConfig, ConfigErrors> {
+    assemble(&ConfigInputs { flags: vec![(key, text.to_owned())], ..ConfigInputs::default() })
 }
 
-/// The value of a row, as text.
-fn shown(row: &Row, effective: &Effective) -> String {
-    row.show(&effective.options)
+/// Formats the value of `row`.
+fn format_value(row: &Row, effective: &EffectiveConfig) -> String {
+    row.format_value(&effective.options)
 }

@@ -1,30 +1,30 @@
-//! The commands, as processes: what they write, where, and their exit codes.
+//! Tests of the commands as processes: output, standard error and exit codes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use corelane::config::table;
-use corelane::config::{Inputs, assemble};
+use corelane::config::{ConfigInputs, assemble};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The program, with an environment of its own.
+/// Returns a command of the program with an empty environment.
 fn corelane(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
     command.env_clear().args(arguments);
     command
 }
 
-/// Runs to the end: exit code, standard output, standard error.
+/// Runs a command to its end; returns exit code, standard output and standard error.
 fn run(command: &mut Command) -> (i32, String, String) {
     let Ok(Output { status, stdout, stderr }) = command.output() else {
-        panic!("{command:?} does not run");
+        panic!("{command:?} does not start");
     };
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (status.code().unwrap_or(-1), text(stdout), text(stderr))
 }
 
 #[test]
-fn check_shows_every_option_with_its_value_and_its_source() {
+fn check_lists_every_option_with_its_source() {
     let (code, out, _) = run(corelane(&["check", "--tcp-nodelay", "false"])
         .env("CORELANE_HTTP", "off")
         .env("CORELANE_SHARDS", ""));
@@ -34,14 +34,14 @@ fn check_shows_every_option_with_its_value_and_its_source() {
         "tcp.nodelay = false                          # flag --tcp-nodelay",
         "http.address = \"off\"                         # environment CORELANE_HTTP",
         "shards = \"auto\"                              # default",
-        "tcp.idle_ms_max = \"5min\"                     # default",
+        "tcp.idle_timeout = \"5min\"                    # default",
     ] {
         assert!(out.lines().any(|other| other == line), "{line}\n{out}");
     }
 }
 
 #[test]
-fn what_check_prints_is_a_configuration_that_means_the_same() {
+fn check_output_is_an_equivalent_configuration() {
     let given =
         ["check", "--profile", "tiny", "--cpus", "0,1", "--ring-zero-copy-bytes-min", "off"];
     let (code, out, _) = run(&mut corelane(&given));
@@ -66,11 +66,11 @@ fn what_check_prints_is_a_configuration_that_means_the_same() {
 }
 
 #[test]
-fn every_variable_and_every_flag_reaches_the_program() {
-    let defaults = assemble(&Inputs::default()).unwrap();
+fn every_variable_and_flag_reaches_the_program() {
+    let defaults = assemble(&ConfigInputs::default()).unwrap();
     let (mut variables, mut flags) = (corelane(&["check"]), corelane(&["check"]));
     for (row, _, _) in defaults.rows() {
-        let text = row.show(&defaults.options);
+        let text = row.format_value(&defaults.options);
         variables.env(row.variable(), &text);
         flags.arg(format!("--{}", row.flag())).arg(&text);
     }
@@ -82,7 +82,7 @@ fn every_variable_and_every_flag_reaches_the_program() {
 }
 
 #[test]
-fn every_command_refuses_a_wrong_configuration_with_all_its_problems() {
+fn every_command_rejects_invalid_configuration() {
     for command in ["serve", "stdio", "check"] {
         let (code, out, error) =
             run(corelane(&[command, "--shards", "0"]).env("CORELANE_TCP", "nowhere"));
@@ -95,7 +95,7 @@ fn every_command_refuses_a_wrong_configuration_with_all_its_problems() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_beside_the_other_problems() {
+fn unreadable_file_is_reported_with_other_errors() {
     let (code, out, error) =
         run(&mut corelane(&["check", "--config", "/nowhere/corelane.toml", "--shards", "0"]));
     assert_eq!((code, out.as_str()), (1, ""));
@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_read_is_named_beside_the_other_problems() {
 }
 
 #[test]
-fn a_file_that_is_not_text_names_the_line() {
+fn file_that_is_not_utf8_names_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("corelane.toml");
     std::fs::write(&path, b"shards = 1\n# \xFF\n").unwrap();
@@ -115,7 +115,7 @@ fn a_file_that_is_not_text_names_the_line() {
 }
 
 #[test]
-fn a_file_beyond_all_measure_is_not_read() {
+fn oversized_file_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("corelane.toml");
     std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
@@ -125,7 +125,7 @@ fn a_file_beyond_all_measure_is_not_read() {
 }
 
 #[test]
-fn check_warns_of_what_the_machine_cannot_give_and_succeeds() {
+fn check_warns_of_machine_limits_and_succeeds() {
     let (code, _, error) = run(&mut corelane(&[
         "check",
         "--tcp-connections-max",
@@ -141,7 +141,7 @@ fn check_warns_of_what_the_machine_cannot_give_and_succeeds() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_served_is_named_with_its_option_and_a_remedy() {
+fn unreadable_directory_is_reported_with_option_and_hint() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -155,12 +155,12 @@ fn a_directory_that_cannot_be_served_is_named_with_its_option_and_a_remedy() {
             file.display()
         ),
     ];
-    for (command, kind, wanted) in
+    for (command, kind, expected) in
         [("check", "warning", 0), ("serve", "error", 1), ("stdio", "error", 1)]
     {
         let given = [command, "--resources", "/nowhere/docs", "--prompts", file.to_str().unwrap()];
         let (code, _, error) = run(&mut corelane(&given));
-        assert_eq!(code, wanted, "{command}: {error}");
+        assert_eq!(code, expected, "{command}: {error}");
         for line in &lines {
             let line = format!("{kind}: {line}");
             assert!(error.lines().any(|other| other == line), "{command}: {error}");
@@ -169,7 +169,7 @@ fn a_directory_that_cannot_be_served_is_named_with_its_option_and_a_remedy() {
 }
 
 #[test]
-fn a_flag_that_nobody_knows_is_a_question_of_usage() {
+fn unknown_flag_is_a_usage_error() {
     let (code, out, error) = run(&mut corelane(&["serve", "--tcp-connection-max", "3"]));
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(error.contains("'--tcp-connections-max'"), "{error}");
@@ -182,12 +182,12 @@ fn a_flag_that_nobody_knows_is_a_question_of_usage() {
 }
 
 #[test]
-fn help_names_every_flag_its_variable_and_its_default() {
+fn help_lists_flags_variables_and_defaults() {
     let (code, out, _) = run(&mut corelane(&["serve", "--help"]));
     assert_eq!(code, 0);
-    let defaults = assemble(&Inputs::default()).unwrap();
+    let defaults = assemble(&ConfigInputs::default()).unwrap();
     for row in table::rows() {
-        let default = row.show(&defaults.options);
+        let default = row.format_value(&defaults.options);
         for word in [
             format!("--{} ", row.flag()),
             format!("[env: {}]", row.variable()),
@@ -199,7 +199,7 @@ fn help_names_every_flag_its_variable_and_its_default() {
 }
 
 #[test]
-fn serve_with_every_door_shut_says_so() {
+fn serve_without_listeners_is_rejected() {
     let (code, out, error) = run(&mut corelane(&["serve", "--tcp", "off", "--http", "off"]));
     assert_eq!((code, out.as_str()), (1, ""));
     assert_eq!(
@@ -209,18 +209,18 @@ fn serve_with_every_door_shut_says_so() {
 }
 
 #[test]
-fn sighup_takes_new_limits_and_keeps_the_old_ones_where_the_new_are_wrong() {
+fn sighup_applies_valid_limits_and_rejects_invalid() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("corelane.toml");
-    let doors = "tcp.address = \"127.0.0.1:0\"\nhttp.address = \"off\"\n";
-    std::fs::write(&path, format!("{doors}shards = 1\n")).unwrap();
+    let listeners = "tcp.address = \"127.0.0.1:0\"\nhttp.address = \"off\"\n";
+    std::fs::write(&path, format!("{listeners}shards = 1\n")).unwrap();
     let mut command = corelane(&["serve", "--config", path.to_str().unwrap()]);
     let mut server = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let id = Pid::from_child(&server);
     let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
     let mut wait_for = |words: &str| {
         let found = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(words)));
-        found.unwrap_or_else(|| panic!("the server ended before it said {words}")).unwrap()
+        found.unwrap_or_else(|| panic!("the server exited without logging {words:?}")).unwrap()
     };
     wait_for("listening tcp 127.0.0.1:");
     std::fs::write(&path, "tcp.connections_max = 0\n").unwrap();

@@ -1,4 +1,4 @@
-//! What the engine promises, seen from outside of it.
+//! Tests of the engine through its public interface.
 
 #[cfg(test)]
 mod ring_contract;

@@ -1,8 +1,8 @@
-//! Files as resources and prompts: what a client may read, what it may not, and what it hears.
+//! Tests of files as resources and prompts: listing, reading, traversal, change notifications.
 
 mod changes;
+mod fixtures;
 mod process;
 mod prompts;
 mod reading;
-mod stage;
 mod traversal;

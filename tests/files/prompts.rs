@@ -1,25 +1,25 @@
-//! Prompts from files: how they are told, filled in, and what is said about broken ones.
+//! Tests of prompts from files: listing, arguments, faults of invalid files.
 
 use corelane::Catalog;
-use corelane::protocol::message::{Role, ServerInfo};
+use corelane::protocol::model::{Implementation, Role};
 use corelane::server::files::{Files, Prompts};
 use corelane::service::Prompt;
 use serde_json::json;
 
-use crate::stage::{empty, prompt, write};
+use crate::fixtures::{empty_catalog, prompt, write};
 
 #[test]
 fn each_markdown_file_is_a_prompt() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "greet.md", "Greet {{who}}{{mark}}");
-    write(root.path(), "notes.txt", "no prompt");
-    write(root.path(), "deeper/other.md", "not entered");
+    write(root.path(), "notes.txt", "not a prompt");
+    write(root.path(), "deeper/other.md", "in a folder");
     let full = "+++\nname = \"review\"\ntitle = \"Review\"\ndescription = \"Looks.\"\n\
                 [[arguments]]\nname = \"code\"\nrequired = true\n\
                 [[arguments]]\nname = \"tone\"\n+++\nReview {{code}} {{tone}}.";
     write(root.path(), "full.md", full);
     let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
-    let catalog = files.offer(&empty()).unwrap();
+    let catalog = files.add_to_catalog(&empty_catalog()).unwrap();
     assert_eq!(files.faults().count(), 0);
     let names: Vec<_> = catalog.prompts().map(Prompt::name).collect();
     assert_eq!(names, ["greet", "review"]);
@@ -34,18 +34,18 @@ fn each_markdown_file_is_a_prompt() {
 }
 
 #[test]
-fn a_long_argument_at_many_places_is_refused_before_it_is_copied() {
+fn prompt_with_too_long_arguments_is_rejected() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "say.md", "{{x}}".repeat(1000));
     let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
-    let catalog = files.offer(&empty()).unwrap();
+    let catalog = files.add_to_catalog(&empty_catalog()).unwrap();
     let filled = |length| prompt(&catalog, "say", &json!({ "x": "x".repeat(length) }));
     assert_eq!(filled(3).unwrap().len(), 3000);
     assert_eq!(filled(1 << 20).unwrap_err().code, -32602);
 }
 
 #[test]
-fn a_broken_file_is_told_with_its_line_and_the_others_stay() {
+fn invalid_prompt_files_are_reported_others_stay() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "a.md", "Good.");
     write(root.path(), "b.md", "+++\ntitle = 7\n+++\n");
@@ -53,15 +53,15 @@ fn a_broken_file_is_told_with_its_line_and_the_others_stay() {
     write(root.path(), "d.md", [0xFF]);
     write(root.path(), "e.md", "+++\nname = \"a\"\n+++\nA second a.");
     write(root.path(), "f.md", vec![b'x'; (1 << 20) + 1]);
-    write(root.path(), "taken.md", "The program has one.");
+    write(root.path(), "taken.md", "The name is used by the program.");
     let own = Prompt::new("taken").inline(|_, messages| {
         messages.text(Role::User, "own");
         Ok(())
     });
-    let info = ServerInfo::new("files", "1.0.0");
+    let info = Implementation::new("files", "1.0.0");
     let program = Catalog::builder(info).prompt(own).build().unwrap();
     let mut files = Files::new().prompts(Prompts::new(root.path()).unwrap());
-    let catalog = files.offer(&program).unwrap();
+    let catalog = files.add_to_catalog(&program).unwrap();
     assert_eq!(prompt(&catalog, "a", &json!({})).unwrap(), "Good.");
     assert_eq!(prompt(&catalog, "taken", &json!({})).unwrap(), "own");
     assert_eq!(catalog.prompts().len(), 2);
@@ -70,15 +70,15 @@ fn a_broken_file_is_told_with_its_line_and_the_others_stay() {
         .faults()
         .map(|fault| fault.strip_prefix(&format!("{}/", root.display())).unwrap())
         .collect();
-    for (fault, wanted) in faults.iter().zip([
+    for (fault, expected) in faults.iter().zip([
         "b.md:2: invalid type: integer",
-        "c.md:2: the {{ here is never closed; ",
+        "c.md:2: the {{ has no closing }}; ",
         "d.md: is not UTF-8; save it as UTF-8",
-        "e.md: a.md is called a already; ",
-        "f.md: has 1048577 bytes, ",
-        "taken.md: the program has a prompt that is called taken; ",
+        "e.md: the prompt name a is used by a.md; ",
+        "f.md: has 1048577 bytes (limit ",
+        "taken.md: the program has a prompt named taken; ",
     ]) {
-        assert!(fault.starts_with(wanted), "{fault}\n{wanted}");
+        assert!(fault.starts_with(expected), "{fault}\n{expected}");
     }
     assert_eq!(faults.len(), 6);
 }

@@ -1,13 +1,13 @@
-//! What is listed and what is read, whole and in parts.
+//! Tests of listing and reading files, whole and in ranges.
 
 use corelane::protocol::revision::Revision;
 use corelane::server::files::Directory;
 use serde_json::json;
 
-use crate::stage::{catalog, catalog_of, list, names, read, uri, write};
+use crate::fixtures::{catalog, catalog_of, list, names, read, uri, write};
 
 #[test]
-fn a_file_is_listed_by_name_type_size_and_time() {
+fn file_is_listed_with_type_size_and_time() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "notes/a b.md", "# A");
     let modified = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_785_231_000_125);
@@ -32,7 +32,7 @@ fn a_file_is_listed_by_name_type_size_and_time() {
 }
 
 #[test]
-fn text_is_read_as_text_and_all_else_as_a_blob() {
+fn text_is_read_as_text_else_as_blob() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "a.md", "# A€");
     write(root.path(), "plain", "plain");
@@ -55,7 +55,7 @@ fn text_is_read_as_text_and_all_else_as_a_blob() {
 }
 
 #[test]
-fn a_file_of_this_machine_is_read_under_both_of_its_spellings() {
+fn localhost_uri_reads_the_same_file() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "a.md", "# A");
     let catalog = catalog(root.path());
@@ -70,7 +70,7 @@ fn a_file_of_this_machine_is_read_under_both_of_its_spellings() {
 }
 
 #[test]
-fn a_file_beyond_the_limit_is_refused_with_the_way_to_its_parts() {
+fn file_beyond_limit_is_rejected_with_range_uri() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "long.txt", "0123456789");
     let catalog = catalog_of(Directory::new(root.path()).unwrap().file_bytes_max(4));
@@ -96,7 +96,7 @@ fn a_file_beyond_the_limit_is_refused_with_the_way_to_its_parts() {
 }
 
 #[test]
-fn a_part_of_a_text_ends_between_characters() {
+fn range_of_text_ends_between_characters() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "euro.txt", "a€b");
     let catalog = catalog(root.path());
@@ -113,7 +113,7 @@ fn a_part_of_a_text_ends_between_characters() {
 }
 
 #[test]
-fn a_part_that_makes_no_sense_is_refused() {
+fn invalid_range_is_rejected() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "a.txt", "text");
     let catalog = catalog(root.path());
@@ -125,7 +125,7 @@ fn a_part_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_scan_is_bounded_and_leaves_hidden_names_out() {
+fn scan_is_bounded_and_omits_hidden_names() {
     let root = tempfile::tempdir().unwrap();
     for path in ["a", "b/c", "b/d/e", ".hidden", ".git/config", "odd\\name", "line\nbreak"] {
         write(root.path(), path, path);
@@ -142,7 +142,7 @@ fn a_scan_is_bounded_and_leaves_hidden_names_out() {
 }
 
 #[test]
-fn a_directory_that_no_uri_can_name_is_refused() {
+fn directory_without_uri_is_rejected() {
     let root = tempfile::tempdir().unwrap();
     for name in ["odd\\name", "line\nbreak"] {
         std::fs::create_dir(root.path().join(name)).unwrap();
@@ -152,7 +152,7 @@ fn a_directory_that_no_uri_can_name_is_refused() {
 }
 
 #[test]
-fn what_is_not_listed_is_read_all_the_same_and_what_is_hidden_is_not() {
+fn unlisted_file_is_readable_hidden_is_not() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "a", "a");
     write(root.path(), "deep/b", "b");

@@ -1,4 +1,4 @@
-//! Every way out of a root leads to the same answer: there is no such resource.
+//! Tests that paths outside a root are not found, in every spelling.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,23 +8,23 @@ use corelane::Catalog;
 use corelane::protocol::revision::Revision;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::stage::{catalog, names, read, read_in, uri, write};
+use crate::fixtures::{catalog, names, read, read_in, uri, write};
 
-/// `root/a.txt` beside `secret.txt`; returns the catalog of `root` and its URI.
-fn landscape(directory: &Path) -> (Catalog, String) {
+/// Creates `root/a.txt` and `secret.txt` beside it; returns the catalog of `root` and its URI.
+fn root_beside_secret(directory: &Path) -> (Catalog, String) {
     write(directory, "root/a.txt", "a");
     write(directory, "root/sub/b.txt", "b");
     write(directory, "secret.txt", "secret");
     let catalog = catalog(&directory.join("root"));
     let base = uri(&catalog, "a.txt");
-    let base = base.strip_suffix("a.txt").expect("it ends with the name").to_owned();
+    let base = base.strip_suffix("a.txt").expect("the URI ends with the name").to_owned();
     (catalog, base)
 }
 
 #[test]
-fn no_spelling_of_a_uri_leads_out_of_the_root() {
+fn uri_outside_root_is_not_found() {
     let directory = tempfile::tempdir().unwrap();
-    let (catalog, base) = landscape(directory.path());
+    let (catalog, base) = root_beside_secret(directory.path());
     let secret = directory.path().canonicalize().unwrap().join("secret.txt");
     let secret = secret.display();
     for uri in [
@@ -68,8 +68,8 @@ fn no_spelling_of_a_uri_leads_out_of_the_root() {
             let error = read_in(&catalog, revision, &uri).unwrap_err();
             let not_found = revision.dialect().resource_not_found_code;
             assert!([not_found, -32602].contains(&error.code), "{uri}: {error}");
-            let told = format!("{} {}", error.message, error.data.unwrap_or_default());
-            assert!(!told.contains("directory") && !told.contains("permission"), "{uri}: {told}");
+            let text = format!("{} {}", error.message, error.data.unwrap_or_default());
+            assert!(!text.contains("directory") && !text.contains("permission"), "{uri}: {text}");
         }
     }
     assert_eq!(read(&catalog, &format!("{base}sub/b.txt")).unwrap()["text"], "b");
@@ -77,23 +77,23 @@ fn no_spelling_of_a_uri_leads_out_of_the_root() {
 }
 
 #[test]
-fn a_file_that_is_there_and_one_that_is_not_look_the_same_from_outside() {
+fn existing_and_missing_outside_files_get_same_error() {
     let directory = tempfile::tempdir().unwrap();
-    let (catalog, base) = landscape(directory.path());
+    let (catalog, base) = root_beside_secret(directory.path());
     symlink("../secret.txt", directory.path().join("root/out")).unwrap();
     symlink("../missing.txt", directory.path().join("root/gone")).unwrap();
-    let told = |name: &str| {
+    let error_of = |name: &str| {
         let error = read(&catalog, &format!("{base}{name}")).unwrap_err();
         (error.code, error.message, error.data.unwrap().replace(name, "NAME"))
     };
-    let missing = told("missing");
-    assert_eq!(told("out"), missing);
-    assert_eq!(told("gone"), missing);
-    assert_eq!(told("sub"), missing);
+    let missing = error_of("missing");
+    assert_eq!(error_of("out"), missing);
+    assert_eq!(error_of("gone"), missing);
+    assert_eq!(error_of("sub"), missing);
 }
 
 #[test]
-fn links_within_the_root_are_followed_and_links_out_are_not() {
+fn links_within_root_are_followed_others_not() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("root");
     write(&root, "a.txt", "a");
@@ -126,10 +126,10 @@ fn links_within_the_root_are_followed_and_links_out_are_not() {
 }
 
 #[test]
-fn a_link_that_is_swapped_in_while_files_are_read_never_leads_out() {
+fn swapped_link_never_leads_out_of_root() {
     const READS: usize = 2000;
     let directory = tempfile::tempdir().unwrap();
-    let (catalog, base) = landscape(directory.path());
+    let (catalog, base) = root_beside_secret(directory.path());
     let root = directory.path().join("root");
     write(directory.path(), "outside/b.txt", "secret");
     write(&root, "real/b.txt", "b");
@@ -155,20 +155,20 @@ fn a_link_that_is_swapped_in_while_files_are_read_never_leads_out() {
 }
 
 #[test]
-fn a_pipe_a_device_and_a_socket_are_not_listed_and_do_not_block() {
+fn pipe_device_and_socket_are_not_listed() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     write(root, "a.txt", "a");
     mknodat(CWD, root.join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let _listener = std::os::unix::net::UnixListener::bind(root.join("door")).unwrap();
-    // Only a privileged process may make one; the others are enough then.
+    let _listener = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    // Creating a device requires privileges; the others suffice without them.
     let zero = rustix::fs::makedev(1, 5);
     mknodat(CWD, root.join("zero"), FileType::CharacterDevice, Mode::RWXU, zero).ok();
     let catalog = catalog(root);
     assert_eq!(names(&catalog), ["a.txt"]);
     let base = uri(&catalog, "a.txt");
     let base = base.strip_suffix("a.txt").unwrap();
-    for name in ["pipe", "door", "zero"] {
+    for name in ["pipe", "socket", "zero"] {
         let error = read(&catalog, &format!("{base}{name}")).unwrap_err();
         assert_eq!(error.code, -32002, "{name}");
     }

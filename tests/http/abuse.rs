@@ -1,23 +1,23 @@
-//! Peers that do not behave: heads that never end, bodies that never come, bytes that are no HTTP,
-//! readers that do not read, and whatever comes by the thousand.
+//! Misbehaving clients: incomplete heads and bodies, malformed HTTP, clients that do not read, and
+//! thousands of connections and sessions.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::client::Client;
+use crate::http_session::HttpSession;
 use crate::messages::{LEGACY, call, echo, expect_error, initialize, modern, text, with_progress};
 use crate::request::Request;
-use crate::session::Session;
-use crate::stage::{Stage, options, over_each_ring};
+use crate::test_client::TestClient;
+use crate::test_server::{TestServer, options, over_each_ring};
 
 #[test]
-fn heads_that_never_end_and_bodies_that_never_come_have_the_time_of_a_lease() {
+fn incomplete_request_closes_connection_after_first_message_timeout() {
     over_each_ring(|mut options| {
-        options.tcp.lease_max = Duration::from_millis(30);
-        let stage = Stage::open(options);
+        options.tcp.first_message_timeout = Duration::from_millis(30);
+        let server = TestServer::start(options);
         let good = Request::modern(&modern(echo(1, "hi")));
-        let [head, body] = good.parts();
+        let [head, body] = good.head_and_body();
         let chunked = good.clone().chunked(16).bytes();
         let unfinished: [&[u8]; 6] = [
             b"",
@@ -29,30 +29,30 @@ fn heads_that_never_end_and_bodies_that_never_come_have_the_time_of_a_lease() {
         ];
         let mut closed = 0;
         for bytes in unfinished {
-            let mut client = stage.connect();
+            let mut client = server.connect();
             client.send_bytes(bytes);
-            client.expect_end_or_reset();
+            client.expect_eof_or_reset();
             closed += 1;
             if bytes.is_empty() {
                 continue;
             }
-            // The same behind a request that was whole.
-            let mut client = stage.connect();
-            assert_eq!(text(&client.ask(&good).message()), "hi");
+            // The same after a valid request.
+            let mut client = server.connect();
+            assert_eq!(text(&client.exchange(&good).message()), "hi");
             client.send_bytes(bytes);
-            client.expect_end_or_reset();
+            client.expect_eof_or_reset();
             closed += 1;
         }
-        let counters = stage.close();
-        assert_eq!(counters.connections.closed_lease, closed, "{counters}");
+        let counters = server.close();
+        assert_eq!(counters.connections.closed_message_timeout, closed, "{counters}");
     });
 }
 
 #[test]
-fn what_is_no_http_is_answered_once_and_ended() {
+fn malformed_http_gets_error_and_closes() {
     over_each_ring(|mut options| {
         options.http.head_bytes_max = 4_096;
-        let stage = Stage::open(options);
+        let server = TestServer::start(options);
         let line = "POST /mcp HTTP/1.1\r\nHost: localhost\r\n";
         let long = "x".repeat(5_000);
         let json = modern(echo(1, "smuggled")).to_string();
@@ -85,250 +85,256 @@ fn what_is_no_http_is_answered_once_and_ended() {
             (head("Transfer-Encoding: chunked"), 400),
             (format!("{line}Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n"), 413),
         ] {
-            let mut client = stage.connect();
+            let mut client = server.connect();
             client.send_bytes(bytes.as_bytes());
-            let answer = client.answer();
+            let response = client.read_response();
             let shown: String = bytes.chars().take(120).collect();
-            assert_eq!(answer.status(), status, "{shown:?}: {answer:?}");
-            assert!(answer.head.closes(), "{shown:?}");
-            expect_error(&answer.message(), if status == 413 { -32012 } else { -32600 }, None);
-            client.expect_end_or_reset();
+            assert_eq!(response.status(), status, "{shown:?}: {response:?}");
+            assert!(response.head.closes_connection(), "{shown:?}");
+            expect_error(&response.message(), if status == 413 { -32012 } else { -32600 }, None);
+            client.expect_eof_or_reset();
         }
-        let counters = stage.close();
-        assert_eq!(counters.traffic.messages_in, 0, "nothing was smuggled: {counters}");
+        let counters = server.close();
+        assert_eq!(counters.traffic.messages_in, 0, "a message was smuggled: {counters}");
     });
 }
 
 #[test]
-fn requests_before_a_broken_one_are_answered() {
+fn pipelined_requests_before_malformed_one_are_answered() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut client = stage.connect();
+        let server = TestServer::start(options);
+        let mut client = server.connect();
         let good = Request::modern(&modern(echo(1, "whole")));
-        let mut together = good.bytes();
-        together.extend(good.bytes());
-        together.extend(b"nonsense\r\n\r\n");
-        together.extend(good.bytes());
-        client.send_bytes(&together);
+        let mut pipelined = good.bytes();
+        pipelined.extend(good.bytes());
+        pipelined.extend(b"nonsense\r\n\r\n");
+        pipelined.extend(good.bytes());
+        client.send_bytes(&pipelined);
         for _ in 0..2 {
-            client.expect_answer_to(&good);
-            assert_eq!(text(&client.answer().message()), "whole");
+            client.register_request(&good);
+            assert_eq!(text(&client.read_response().message()), "whole");
         }
-        assert_eq!(client.answer().status(), 400);
-        client.expect_end_or_reset();
+        assert_eq!(client.read_response().status(), 400);
+        client.expect_eof_or_reset();
         drop(client);
-        let counters = stage.close();
+        let counters = server.close();
         assert_eq!(counters.requests.tools_call, 2, "{counters}");
     });
 }
 
 #[test]
-fn a_body_larger_than_a_message_may_be_is_refused_and_so_is_one_that_grows() {
+fn oversized_body_gets_413() {
     over_each_ring(|mut options| {
         options.limits.message_bytes_max = 10_000;
-        let stage = Stage::open(options);
+        let server = TestServer::start(options);
         let large = Request::modern(&modern(echo(1, &"x".repeat(20_000))));
         for request in [large.clone(), large.chunked(1_000)] {
-            let mut client = stage.connect();
+            let mut client = server.connect();
             client.send_bytes(&request.bytes());
-            client.answer().expect_error(413, -32012, None);
-            client.expect_end_or_reset();
+            client.read_response().expect_error(413, -32012, None);
+            client.expect_eof_or_reset();
         }
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn one_connection_too_many_is_told_when_to_come_back() {
+fn connection_beyond_limit_gets_503_with_retry_after() {
     over_each_ring(|mut options| {
         options.http.connections_max = 2;
-        let stage = Stage::open(options);
-        let mut clients = [stage.connect(), stage.connect()];
-        clients.iter_mut().for_each(Client::expect_alive);
-        let mut third = stage.connect();
-        let answer = third.answer();
-        assert_eq!(answer.status(), 503, "{answer:?}");
-        assert!(answer.head.closes() && answer.head.field("Retry-After").is_some(), "{answer:?}");
-        expect_error(&answer.message(), 1001, None);
-        third.expect_end_or_reset();
-        clients.iter_mut().for_each(Client::expect_alive);
+        let server = TestServer::start(options);
+        let mut clients = [server.connect(), server.connect()];
+        clients.iter_mut().for_each(TestClient::expect_alive);
+        let mut third = server.connect();
+        let response = third.read_response();
+        assert_eq!(response.status(), 503, "{response:?}");
+        assert!(
+            response.head.closes_connection() && response.head.field("Retry-After").is_some(),
+            "{response:?}"
+        );
+        expect_error(&response.message(), 1001, None);
+        third.expect_eof_or_reset();
+        clients.iter_mut().for_each(TestClient::expect_alive);
         drop((clients, third));
-        let counters = stage.close();
-        assert_eq!(counters.connections.refused_full, 1, "{counters}");
+        let counters = server.close();
+        assert_eq!(counters.connections.refused_limit, 1, "{counters}");
     });
 }
 
 #[test]
-fn a_reader_of_a_stream_that_does_not_read_misses_advice_and_gets_its_answer() {
+fn slow_stream_reader_loses_progress_but_not_response() {
     over_each_ring(|mut options| {
         options.limits.outgoing_bytes_max = 2_000;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let stage = Stage::open(options);
-        let mut client = Client::connect_narrow(stage.address(), 4 << 10);
-        let asking = with_progress(modern(call(1, "slow", json!({"steps": 1_000, "step_ms": 0}))));
-        client.send(&Request::modern(&asking));
-        // Somebody else is served meanwhile.
-        let mut other = stage.connect();
+        let server = TestServer::start(options);
+        let mut client = TestClient::connect_with_buffers(server.address(), 4 << 10);
+        let request = with_progress(modern(call(1, "slow", json!({"steps": 1_000, "step_ms": 0}))));
+        client.send(&Request::modern(&request));
+        // Other clients are served meanwhile.
+        let mut other = server.connect();
         for _ in 0..200 {
             other.expect_alive();
         }
-        client.begin_stream();
-        let mut said = client.rest_of_stream();
-        assert_eq!(text(&said.pop().expect("an answer")), "took 1000 steps of 0 ms");
+        client.read_stream_head();
+        let mut messages = client.read_stream_to_end();
+        assert_eq!(text(&messages.pop().expect("no response")), "took 1000 steps of 0 ms");
         let steps: Vec<_> =
-            said.iter().filter_map(|word| word["params"]["progress"].as_f64()).collect();
+            messages.iter().filter_map(|it| it["params"]["progress"].as_f64()).collect();
         assert!(steps.is_sorted() && steps.len() < 1_000, "{}", steps.len());
         client.expect_alive();
         drop((client, other));
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn a_session_whose_client_does_not_read_loses_the_connection_and_not_the_answer() {
+fn slow_session_reader_is_disconnected_and_can_resume() {
     over_each_ring(|mut options| {
         options.limits.outgoing_bytes_max = 4_000;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
-        let mut client = Client::connect_narrow(stage.address(), 4 << 10).speaking(LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        let mut client =
+            TestClient::connect_with_buffers(server.address(), 4 << 10).with_revision(LEGACY);
         let slow = call(1, "slow", json!({"steps": 300, "step_ms": 1}));
-        client.ask_stream(&session.post(&with_progress(slow)));
-        let first = client.primed();
-        stage.until_connections(0);
+        client.request_stream(&session.post(&with_progress(slow)));
+        let first = client.read_priming_event();
+        server.wait_for_connections(0);
         let mut again = session.connect();
-        again.ask_stream(&session.resume(&first));
-        let said = again.rest_of_stream();
-        let answer = said.last().expect("an answer");
-        assert_eq!(text(answer), "took 300 steps of 1 ms");
-        assert!(said.len() < 300, "what is kept is bounded");
+        again.request_stream(&session.resume(&first));
+        let messages = again.read_stream_to_end();
+        let response = messages.last().expect("no response");
+        assert_eq!(text(response), "took 300 steps of 1 ms");
+        assert!(messages.len() < 300, "the replay buffer is bounded");
         drop((client, again));
-        let counters = stage.close();
-        assert_eq!(counters.connections.closed_by_fault, 1, "{counters}");
+        let counters = server.close();
+        assert_eq!(counters.connections.closed_protocol_violation, 1, "{counters}");
     });
 }
 
 #[test]
-fn calls_that_a_session_leaves_behind_are_bounded() {
+fn abandoned_session_calls_are_limited() {
     over_each_ring(|mut options| {
         options.limits.requests_in_flight_max = 16;
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         let mut begun = 0;
         for number in 0..100 {
             let mut client = session.connect();
-            let asking = with_progress(call(number, "until-cancelled", json!({})));
-            client.send(&session.post(&asking));
-            let head = client.head();
+            let request = with_progress(call(number, "until-cancelled", json!({})));
+            client.send(&session.post(&request));
+            let head = client.read_head();
             if head.status == 200 {
-                client.follow(&head);
+                client.start_stream(&head);
                 begun += 1;
-                assert_eq!(stage.told(), "begun");
+                assert_eq!(server.next_signal(), "begun");
                 client.reset();
             } else {
                 assert_eq!((head.status, head.field("Retry-After")), (503, Some("1")));
-                client.rest_of(head);
+                client.discard_body(head);
             }
         }
         assert_eq!(begun, 16);
-        session.connect().ask(&session.end()).expect_bare(204);
+        session.connect().exchange(&session.delete()).expect_empty_body(204);
         for _ in 0..16 {
-            assert_eq!(stage.told(), "cancelled");
+            assert_eq!(server.next_signal(), "cancelled");
         }
-        let counters = stage.close();
+        let counters = server.close();
         assert_eq!(counters.requests.cancelled, 16, "{counters}");
     });
 }
 
 #[test]
-fn an_answer_that_nobody_waits_for_comes_on_no_stream_of_another_request() {
+fn abandoned_response_is_sent_on_no_other_stream() {
     over_each_ring(|mut options| {
         options.limits.requests_in_flight_max = 1;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
-        // A stream that has ended and was not read to its end: there is no room for another.
-        let mut slow = Client::connect_narrow(stage.address(), 4 << 10).speaking(LEGACY);
-        let asking = call("slow", "slow", json!({"steps": 1_000, "step_ms": 0}));
-        slow.send(&session.post(&with_progress(asking)));
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        // The unread end of this stream takes the only place.
+        let mut slow =
+            TestClient::connect_with_buffers(server.address(), 4 << 10).with_revision(LEGACY);
+        let request = call("slow", "slow", json!({"steps": 1_000, "step_ms": 0}));
+        slow.send(&session.post(&with_progress(request)));
         let is_free = || {
-            let answer = session.connect().ask(&session.post(&echo("slow", "free"))).message();
-            answer.get("result").is_some()
+            let response =
+                session.connect().exchange(&session.post(&echo("slow", "free"))).message();
+            response.get("result").is_some()
         };
         while !is_free() {}
         let mut refused = session.connect();
         refused.send(&session.post(&call("refused", "hold", json!({}))));
-        assert_eq!(stage.told(), "begun");
-        slow.begin_stream();
-        assert!(slow.rest_of_stream().len() > 1);
-        stage.open_gate();
-        // Where the kernel took all of the stream there was room after all.
-        let head = refused.head();
+        assert_eq!(server.next_signal(), "begun");
+        slow.read_stream_head();
+        assert!(slow.read_stream_to_end().len() > 1);
+        server.open_gate();
+        // The call succeeds if the kernel took the whole stream.
+        let head = refused.read_head();
         assert!(matches!(head.status, 200 | 503), "{head:?}");
-        refused.rest_of(head);
+        refused.discard_body(head);
         let mut client = session.connect();
-        let answer = loop {
-            let asking = call("mine", "slow", json!({"steps": 20, "step_ms": 1}));
-            client.send(&session.post(&asking));
-            let head = client.head();
+        let response = loop {
+            let request = call("mine", "slow", json!({"steps": 20, "step_ms": 1}));
+            client.send(&session.post(&request));
+            let head = client.read_head();
             if head.status == 200 {
-                break client.body_of(head).message();
+                break client.read_body(head).message();
             }
-            client.rest_of(head);
+            client.discard_body(head);
         };
-        assert_eq!((&answer["id"], text(&answer)), (&json!("mine"), "took 20 steps of 1 ms"));
+        assert_eq!((&response["id"], text(&response)), (&json!("mine"), "took 20 steps of 1 ms"));
         drop((slow, refused, client));
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn ten_thousand_sessions_that_are_begun_and_left_make_room_for_each_other() {
+fn abandoned_sessions_are_evicted() {
     let mut options = options();
     options.http.sessions_max = 100;
-    let stage = Stage::open(options);
-    let mut client = stage.connect().speaking(LEGACY);
-    let asking = Request::post(initialize(1, LEGACY));
-    for _ in 0..10_000 / TOGETHER {
-        for _ in 0..TOGETHER {
-            client.send(&asking);
+    let server = TestServer::start(options);
+    let mut client = server.connect().with_revision(LEGACY);
+    let request = Request::post(initialize(1, LEGACY));
+    for _ in 0..10_000 / PIPELINED {
+        for _ in 0..PIPELINED {
+            client.send(&request);
         }
-        for _ in 0..TOGETHER {
-            let answer = client.answer();
-            assert!(answer.head.field("Mcp-Session-Id").is_some(), "{answer:?}");
+        for _ in 0..PIPELINED {
+            let response = client.read_response();
+            assert!(response.head.field("Mcp-Session-Id").is_some(), "{response:?}");
         }
     }
-    let status = client.ask(&Request::new("GET", "/status")).message();
+    let status = client.exchange(&Request::new("GET", "/status")).message();
     assert_eq!(status["sessions"], 100, "{status}");
     drop(client);
-    stage.close();
+    server.close();
 }
 
-/// Requests that are sent together.
-const TOGETHER: usize = 100;
+/// Requests that are pipelined.
+const PIPELINED: usize = 100;
 
 #[test]
-fn whoever_sends_and_never_reads_is_not_read_on() {
+fn server_stops_reading_when_client_does_not_read() {
     over_each_ring(|mut options| {
         options.limits.outgoing_bytes_max = 10_000;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let stage = Stage::open(options);
-        let mut client = Client::connect_narrow(stage.address(), 4 << 10);
+        let server = TestServer::start(options);
+        let mut client = TestClient::connect_with_buffers(server.address(), 4 << 10);
         let good = Request::modern(&modern(echo(1, &"x".repeat(1_000))));
         let mut sent = 0;
-        let mut other = stage.connect();
-        // As many as the server has read; the rest would wait in the kernel.
+        let mut other = server.connect();
+        // The server reads this many; more would wait in the kernel.
         for _ in 0..20 {
-            client.expect_answer_to(&good);
+            client.register_request(&good);
             client.send_bytes(&good.bytes());
             other.expect_alive();
             sent += 1;
         }
         for _ in 0..sent {
-            assert_eq!(client.answer().status(), 200);
+            assert_eq!(client.read_response().status(), 200);
         }
         client.expect_alive();
         drop((client, other));
-        stage.close();
+        server.close();
     });
 }

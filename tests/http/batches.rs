@@ -1,85 +1,85 @@
-//! Batches, which only sessions of 2025-03-26 know.
+//! JSON-RPC batches, which only MCP 2025-03-26 allows.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use crate::http_session::HttpSession;
 use crate::messages::{BATCHED, LEGACY, call, cancelled, echo, notification};
-use crate::session::Session;
-use crate::stage::{Stage, on_one_shard_and_two};
+use crate::test_server::{TestServer, on_one_shard_and_two};
 
 #[test]
-fn batches_belong_to_sessions_of_2025_03_26() {
+fn batch_is_accepted_only_in_2025_03_26() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), BATCHED);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), BATCHED);
         for _ in 0..8 {
             let mut client = session.connect();
             let batch = json!([echo(1, "a"), notification("notifications/none"), echo(2, "b")]);
-            let answer = client.ask(&session.post(&batch)).message();
-            let mut ids: Vec<_> = ids(&answer);
+            let response = client.exchange(&session.post(&batch)).message();
+            let mut ids: Vec<_> = response_ids(&response);
             ids.sort_unstable();
-            assert_eq!(ids, [1, 2], "{answer}");
-            let told = json!([notification("notifications/none")]);
-            client.ask(&session.post(&told)).expect_bare(202);
-            client.ask(&session.post(&json!([]))).expect_error(400, -32600, Some(Value::Null));
+            assert_eq!(ids, [1, 2], "{response}");
+            let notification = json!([notification("notifications/none")]);
+            client.exchange(&session.post(&notification)).expect_empty_body(202);
+            client.exchange(&session.post(&json!([]))).expect_error(400, -32600, Some(Value::Null));
             client.expect_alive();
         }
-        let newer = Session::begin(stage.address(), LEGACY);
-        let answer = newer.connect().ask(&newer.post(&json!([echo(1, "a")])));
-        answer.expect_error(400, -32600, None);
-        stage.close();
+        let newer = HttpSession::initialize(server.address(), LEGACY);
+        let response = newer.connect().exchange(&newer.post(&json!([echo(1, "a")])));
+        response.expect_error(400, -32600, None);
+        server.close();
     });
 }
 
 #[test]
-fn a_batch_that_cancels_a_request_is_answered_for_the_others() {
+fn batch_with_cancellation_answers_the_other_requests() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), BATCHED);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), BATCHED);
         for _ in 0..8 {
             let mut first = session.connect();
             first.send(&session.post(&call("first", "until-cancelled", json!({}))));
-            assert_eq!(stage.told(), "begun");
+            assert_eq!(server.next_signal(), "begun");
             let mut second = session.connect();
             let slow = |id| call(id, "slow", json!({"steps": 1, "step_ms": 1}));
             let batch = json!([slow("second"), cancelled("first")]);
-            let (before, answer) = second.ask_through(&session.post(&batch));
-            assert_eq!((before.len(), &answer["id"]), (0, &json!("second")), "{answer}");
-            assert_eq!(stage.told(), "cancelled");
-            first.begin_stream();
+            let (before, response) = second.exchange_to_end(&session.post(&batch));
+            assert_eq!((before.len(), &response["id"]), (0, &json!("second")), "{response}");
+            assert_eq!(server.next_signal(), "cancelled");
+            first.read_stream_head();
             first.expect_end_of_stream();
-            // Taken back before it could begin to be waited for.
+            // Cancelled by the same batch, before the response can be awaited.
             let batch = json!([slow("third"), slow("fourth"), cancelled("third")]);
-            let (before, answer) = second.ask_through(&session.post(&batch));
-            assert_eq!((before.len(), &answer["id"]), (0, &json!("fourth")), "{answer}");
+            let (before, response) = second.exchange_to_end(&session.post(&batch));
+            assert_eq!((before.len(), &response["id"]), (0, &json!("fourth")), "{response}");
             let batch = json!([slow("fifth"), cancelled("fifth")]);
-            second.ask_stream(&session.post(&batch));
+            second.request_stream(&session.post(&batch));
             second.expect_end_of_stream();
             second.expect_alive();
         }
-        stage.close();
+        server.close();
     });
 }
 
-fn ids(answers: &Value) -> Vec<i64> {
-    let answers = answers.as_array().unwrap_or_else(|| panic!("{answers}"));
-    answers.iter().filter_map(|answer| answer["id"].as_i64()).collect()
+fn response_ids(responses: &Value) -> Vec<i64> {
+    let responses = responses.as_array().unwrap_or_else(|| panic!("{responses}"));
+    responses.iter().filter_map(|response| response["id"].as_i64()).collect()
 }
 
 #[test]
-fn requests_of_a_batch_that_take_their_time_are_all_answered_on_its_stream() {
+fn slow_batch_requests_are_answered_on_one_stream() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), BATCHED);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), BATCHED);
         for round in 0..8 {
             let mut client = session.connect();
             let slow = |id, steps: u32| call(id, "slow", json!({"steps": steps, "step_ms": 1}));
             let batch = json!([slow("a", 2), echo("b", "at once"), slow("c", 4)]);
-            client.ask_stream(&session.post(&batch));
-            client.primed();
+            client.request_stream(&session.post(&batch));
+            client.read_priming_event();
             let mut answered = HashSet::new();
-            for message in client.rest_of_stream() {
+            for message in client.read_stream_to_end() {
                 let messages = match message {
                     Value::Array(messages) => messages,
                     message => vec![message],
@@ -92,6 +92,6 @@ fn requests_of_a_batch_that_take_their_time_are_all_answered_on_its_stream() {
             assert_eq!(answered.len(), 3, "round {round}: {answered:?}");
             client.expect_alive();
         }
-        stage.close();
+        server.close();
     });
 }

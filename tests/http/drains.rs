@@ -1,116 +1,119 @@
-//! Drains while requests, streams and sessions are open.
+//! Draining while requests, streams and sessions are open.
 
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::http_session::HttpSession;
 use crate::messages::{LEGACY, call, modern, text, with_progress};
 use crate::request::Request;
-use crate::session::Session;
-use crate::stage::{Stage, on_one_shard_and_two, over_each_ring};
+use crate::test_server::{TestServer, on_one_shard_and_two, over_each_ring};
 
 #[test]
-fn what_is_in_flight_is_answered_before_the_end() {
+fn drain_answers_requests_in_flight() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         let hold = |id: &str| call(id, "hold", json!({}));
-        let mut silent = stage.connect();
+        let mut silent = server.connect();
         silent.send(&Request::modern(&modern(hold("a"))));
-        assert_eq!(stage.told(), "begun");
-        let mut streaming = stage.connect();
-        streaming.ask_stream(&Request::modern(&with_progress(modern(hold("b")))));
-        assert_eq!(stage.told(), "begun");
-        streaming.heard();
+        assert_eq!(server.next_signal(), "begun");
+        let mut streaming = server.connect();
+        streaming.request_stream(&Request::modern(&with_progress(modern(hold("b")))));
+        assert_eq!(server.next_signal(), "begun");
+        streaming.read_message();
         let mut legacy: Vec<_> = (0..4).map(|_| session.connect()).collect();
         for (number, client) in legacy.iter_mut().enumerate() {
             client.send(&session.post(&hold(&format!("c{number}"))));
-            assert_eq!(stage.told(), "begun");
+            assert_eq!(server.next_signal(), "begun");
         }
-        let mut told: Vec<_> = (0..4).map(|_| session.connect()).collect();
-        for (number, client) in told.iter_mut().enumerate() {
-            client.ask_stream(&session.post(&with_progress(hold(&format!("d{number}")))));
-            assert_eq!(stage.told(), "begun");
-            client.primed();
-            client.heard();
+        let mut streaming_legacy: Vec<_> = (0..4).map(|_| session.connect()).collect();
+        for (number, client) in streaming_legacy.iter_mut().enumerate() {
+            client.request_stream(&session.post(&with_progress(hold(&format!("d{number}")))));
+            assert_eq!(server.next_signal(), "begun");
+            client.read_priming_event();
+            client.read_message();
         }
-        stage.drain();
-        stage.open_gate();
-        assert_eq!(text(&silent.answer().message()), "held");
-        assert_eq!(text(&streaming.heard_once()), "held");
+        server.drain();
+        server.open_gate();
+        assert_eq!(text(&silent.read_response().message()), "held");
+        assert_eq!(text(&streaming.read_message_without_id()), "held");
         streaming.expect_end_of_stream();
         for client in &mut legacy {
-            assert_eq!(text(&client.answer().message()), "held");
+            assert_eq!(text(&client.read_response().message()), "held");
         }
-        for client in &mut told {
-            assert_eq!(text(&client.heard().1), "held");
+        for client in &mut streaming_legacy {
+            assert_eq!(text(&client.read_message().1), "held");
             client.expect_end_of_stream();
         }
-        for client in legacy.iter_mut().chain(&mut told).chain([&mut silent, &mut streaming]) {
-            client.expect_end_or_reset();
+        for client in
+            legacy.iter_mut().chain(&mut streaming_legacy).chain([&mut silent, &mut streaming])
+        {
+            client.expect_eof_or_reset();
         }
-        drop((silent, streaming, legacy, told));
-        let counters = stage.join();
+        drop((silent, streaming, legacy, streaming_legacy));
+        let counters = server.join();
         assert_eq!(counters.requests.cancelled, 0, "{counters}");
     });
 }
 
 #[test]
-fn streams_that_wait_for_nothing_end_with_a_drain() {
+fn drain_ends_idle_streams() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let sessions: Vec<_> = (0..8).map(|_| Session::begin(stage.address(), LEGACY)).collect();
-        let mut listeners: Vec<_> = sessions.iter().map(Session::attend).collect();
-        let mut idle = stage.connect();
+        let server = TestServer::start(options);
+        let sessions: Vec<_> =
+            (0..8).map(|_| HttpSession::initialize(server.address(), LEGACY)).collect();
+        let mut listeners: Vec<_> = sessions.iter().map(HttpSession::open_stream).collect();
+        let mut idle = server.connect();
         idle.expect_alive();
-        stage.drain();
+        server.drain();
         for listener in &mut listeners {
             listener.expect_end_of_stream();
-            listener.expect_end_or_reset();
+            listener.expect_eof_or_reset();
         }
-        idle.expect_end_or_reset();
+        idle.expect_eof_or_reset();
         drop((listeners, idle));
-        stage.join();
+        server.join();
     });
 }
 
 #[test]
-fn what_takes_longer_than_a_drain_may_is_cut() {
+fn drain_timeout_closes_connections_without_response() {
     on_one_shard_and_two(|mut options| {
-        options.engine.drain_max = Duration::from_millis(50);
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
-        let mut modern_one = stage.connect();
+        options.engine.drain_timeout = Duration::from_millis(50);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        let mut modern_one = server.connect();
         modern_one.send(&Request::modern(&modern(call(1, "until-cancelled", json!({})))));
-        assert_eq!(stage.told(), "begun");
+        assert_eq!(server.next_signal(), "begun");
         let mut legacy_one = session.connect();
         legacy_one.send(&session.post(&call(1, "until-cancelled", json!({}))));
-        assert_eq!(stage.told(), "begun");
-        stage.close();
+        assert_eq!(server.next_signal(), "begun");
+        server.close();
         for client in [&mut modern_one, &mut legacy_one] {
-            // A stream may have ended before its connection was cut, and nothing was said on it.
-            let rest = String::from_utf8_lossy(&client.rest()).into_owned();
+            // The stream may have ended before its connection was closed, without a message.
+            let rest = String::from_utf8_lossy(&client.read_to_end()).into_owned();
             assert!(!rest.contains("jsonrpc"), "{rest}");
         }
     });
 }
 
 #[test]
-fn a_question_that_a_drain_leaves_open_fails_its_call_in_time() {
+fn drain_cancels_open_elicitation_and_answers_call() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
-        client.ask_stream(&session.post(&call(1, "ask", json!({}))));
-        client.primed();
-        client.heard();
-        stage.drain();
-        let (_, withdrawn) = client.heard();
+        client.request_stream(&session.post(&call(1, "ask", json!({}))));
+        client.read_priming_event();
+        client.read_message();
+        server.drain();
+        let (_, withdrawn) = client.read_message();
         assert_eq!(withdrawn["method"], "notifications/cancelled", "{withdrawn}");
-        let (_, answer) = client.heard();
-        assert_eq!(answer["id"], 1, "{answer}");
+        let (_, response) = client.read_message();
+        assert_eq!(response["id"], 1, "{response}");
         client.expect_end_of_stream();
         drop(client);
-        stage.join();
+        server.join();
     });
 }

@@ -1,41 +1,40 @@
-//! The whole server over HTTP, over real sockets: one file a behaviour, named as sentences.
+//! The HTTP server over real sockets.
 //!
-//! Policy: **a panic is our bug, never bad input.** Whatever a peer sends, or does not send, it
-//! gets the status that the specification wants, with an error of JSON-RPC where there is a body,
-//! on a connection that is kept where HTTP allows it; everybody else is served as if nothing had
-//! happened; and when it is over, nothing of it is left behind.
+//! A peer's input must never cause a panic. Malformed, missing or late input gets the status code
+//! that the specification demands, with a JSON-RPC error where the response has a body; the
+//! connection stays open where HTTP allows it; other clients are not affected; and no state is left
+//! when the server has stopped.
 //!
-//! How each test is made: a server on a free port of the loopback, clients over plain blocking
-//! sockets that hold every byte against RFC 9112, the standard of event streams and the schema of
-//! the revision, and at the end a drain whose counters are looked at. Nothing sleeps: read timeouts
-//! are the bound after which a test fails, and where a test must know that the server has noticed
-//! something, it asks until the answer shows it. What depends on how bytes and connections move
-//! runs over both rings, and what depends on who owns a session on one shard and on two.
+//! Each test starts a server on a free loopback port. Its clients use blocking sockets and check
+//! every byte against RFC 9112, the WHATWG specification of event streams and the JSON schema of
+//! the revision; afterwards the server drains and its counters are checked. Tests do not sleep:
+//! read timeouts bound them, and they poll `/status` where they must wait for the server. Tests
+//! that depend on I/O run over both rings, tests of sessions on one shard and on two.
 
 mod abuse;
 mod batches;
-mod census;
-mod client;
+mod checks;
+mod cross_shard_requests;
 mod drains;
-mod guard;
-mod keeping;
-mod lifetimes;
-mod listening;
-mod lost;
+mod event_streams;
+mod http_session;
+mod keep_alive;
+mod legacy_sse;
 mod messages;
 mod modern;
-mod pair;
+mod origin_checks;
 mod request;
-mod resuming;
-mod rungs;
-mod session;
+mod response_parser;
+mod resumption;
+mod server_messages;
+mod session_lifetime;
 mod sessions;
-mod stage;
-mod streams;
-mod strict;
-mod telling;
-mod waiting;
-mod wire;
+mod status;
+mod strict_profile;
+mod subscriptions;
+mod test_client;
+mod test_server;
+mod undelivered_responses;
 
-#[path = "../support/judge.rs"]
-mod judge;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;

@@ -1,4 +1,4 @@
-//! Messages as clients write them.
+//! JSON-RPC messages that clients send.
 
 use serde_json::{Value, json};
 
@@ -11,27 +11,27 @@ pub(crate) const BATCHED: &str = "2025-03-26";
 /// The revision without a handshake.
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// The revisions that have sessions over HTTP.
-pub(crate) const WITH_SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+/// The revisions with sessions over HTTP.
+pub(crate) const SESSION_REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// A request.
-#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
+/// Builds a request.
+#[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
 pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
     let id = id.into();
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// A request without params.
-pub(crate) fn bare(id: impl Into<Value>, method: &str) -> Value {
+/// Builds a request without `params`.
+pub(crate) fn request_without_params(id: impl Into<Value>, method: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method})
 }
 
-/// A notification without params.
+/// Builds a notification without `params`.
 pub(crate) fn notification(method: &str) -> Value {
     json!({"jsonrpc": "2.0", "method": method})
 }
 
-/// `initialize` of a client that can be asked by forms.
+/// `initialize` of a client with the elicitation capability.
 pub(crate) fn initialize(id: impl Into<Value>, revision: &str) -> Value {
     let client = json!({"name": "http", "version": "1"});
     let capabilities = json!({"elicitation": {}});
@@ -41,7 +41,7 @@ pub(crate) fn initialize(id: impl Into<Value>, revision: &str) -> Value {
 }
 
 /// `tools/call`.
-#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
+#[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
 pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
     request(id, "tools/call", json!({"name": tool, "arguments": arguments}))
 }
@@ -51,13 +51,13 @@ pub(crate) fn echo(id: impl Into<Value>, message: &str) -> Value {
     call(id, "echo", json!({"message": message}))
 }
 
-/// The same request by a client that wants to hear of its progress.
+/// Adds a progress token to a request.
 pub(crate) fn with_progress(mut request: Value) -> Value {
     request["params"]["_meta"]["progressToken"] = json!("token");
     request
 }
 
-/// The same request with the `_meta` of a modern one.
+/// Adds the `_meta` of a modern request.
 pub(crate) fn modern(mut request: Value) -> Value {
     let meta = &mut request["params"]["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
@@ -67,9 +67,9 @@ pub(crate) fn modern(mut request: Value) -> Value {
 }
 
 /// `subscriptions/listen`.
-#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
-pub(crate) fn listen(id: impl Into<Value>, wish: Value) -> Value {
-    modern(request(id, "subscriptions/listen", json!({"notifications": wish})))
+#[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
+pub(crate) fn listen(id: impl Into<Value>, filter: Value) -> Value {
+    modern(request(id, "subscriptions/listen", json!({"notifications": filter})))
 }
 
 /// `notifications/cancelled`.
@@ -78,16 +78,19 @@ pub(crate) fn cancelled(id: impl Into<Value>) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 }
 
-/// What a tool said.
-pub(crate) fn text(answer: &Value) -> &str {
-    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
+/// Returns the text of a tool result.
+pub(crate) fn text(response: &Value) -> &str {
+    response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{response}"))
 }
 
-/// The answer must be an error with this code and this id; `None` where none could be read.
-#[expect(clippy::needless_pass_by_value, reason = "a literal stands in most calls")]
-pub(crate) fn expect_error(answer: &Value, code: i64, id: Option<Value>) {
-    assert_eq!(answer["error"]["code"], code, "{answer}");
-    assert!(answer["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{answer}");
-    assert_eq!(answer.get("id"), id.as_ref(), "{answer}");
-    assert!(answer.get("result").is_none(), "{answer}");
+/// Asserts an error with this code and id; `None` expects no id.
+#[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
+pub(crate) fn expect_error(response: &Value, code: i64, id: Option<Value>) {
+    assert_eq!(response["error"]["code"], code, "{response}");
+    assert!(
+        response["error"]["message"].as_str().is_some_and(|text| !text.is_empty()),
+        "{response}"
+    );
+    assert_eq!(response.get("id"), id.as_ref(), "{response}");
+    assert!(response.get("result").is_none(), "{response}");
 }

@@ -1,70 +1,72 @@
-//! Requests of 2026-07-28: whose rules they are held to, and headers that repeat what they say.
+//! Requests of 2026-07-28: choice of the era, and header fields that repeat the body.
 
 use serde_json::{Value, json};
 
+use crate::http_session::HttpSession;
 use crate::messages::{
     LEGACY, MODERN, call, echo, expect_error, initialize, modern, notification, request, text,
 };
 use crate::request::Request;
-use crate::session::Session;
-use crate::stage::{Stage, on_one_shard_and_two, options};
+use crate::test_server::{TestServer, on_one_shard_and_two, options};
 
 #[test]
-fn one_connection_carries_both_eras_side_by_side() {
+fn one_connection_serves_both_eras() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let mut client = stage.connect();
-        let answer = client.ask(&Request::modern(&modern(echo(1, "modern"))));
-        assert_eq!(text(&answer.message()), "modern");
-        assert!(answer.head.field("Mcp-Session-Id").is_none(), "{answer:?}");
-        let mut client = client.speaking(LEGACY);
-        let answer = client.ask(&Request::post(initialize(2, LEGACY)));
-        assert_eq!(answer.message()["result"]["protocolVersion"], LEGACY);
-        let session = answer.head.field("Mcp-Session-Id").expect("a session").to_owned();
-        let session = Session::named(stage.address(), &session, LEGACY);
-        client.ask(&session.post(&notification("notifications/initialized"))).expect_bare(202);
-        assert_eq!(text(&client.ask(&session.post(&echo(3, "legacy"))).message()), "legacy");
-        // A modern request has no session, whatever it names.
-        let mut client = client.speaking(MODERN);
-        let asking =
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        let response = client.exchange(&Request::modern(&modern(echo(1, "modern"))));
+        assert_eq!(text(&response.message()), "modern");
+        assert!(response.head.field("Mcp-Session-Id").is_none(), "{response:?}");
+        let mut client = client.with_revision(LEGACY);
+        let response = client.exchange(&Request::post(initialize(2, LEGACY)));
+        assert_eq!(response.message()["result"]["protocolVersion"], LEGACY);
+        let session = response.head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned();
+        let session = HttpSession::with_id(server.address(), &session, LEGACY);
+        client
+            .exchange(&session.post(&notification("notifications/initialized")))
+            .expect_empty_body(202);
+        assert_eq!(text(&client.exchange(&session.post(&echo(3, "legacy"))).message()), "legacy");
+        // The header field has no meaning in a modern request.
+        let mut client = client.with_revision(MODERN);
+        let request =
             Request::modern(&modern(echo(4, "again"))).field("Mcp-Session-Id", "of a proxy");
-        assert_eq!(text(&client.ask(&asking).message()), "again");
+        assert_eq!(text(&client.exchange(&request).message()), "again");
         drop(client);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn what_a_request_says_of_itself_decides_its_era() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
-    // By `_meta` alone: modern, and its header is missing.
-    let request = Request::modern(&modern(echo(1, "hi"))).without("MCP-Protocol-Version");
-    client.ask(&request).expect_error(400, -32020, Some(json!(1)));
-    // By its header alone: modern, and its `_meta` is missing.
-    client.ask(&Request::modern(&echo(2, "hi"))).expect_error(400, -32602, Some(json!(2)));
-    // By neither: legacy, and its session is missing.
-    client.ask(&Request::post(echo(3, "hi"))).expect_error(400, -32600, Some(json!(3)));
-    // Both, and not the same.
+fn request_era_follows_meta_and_header() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
+    // Only `_meta` is modern: the header field is missing.
+    let request = Request::modern(&modern(echo(1, "hi"))).without_field("MCP-Protocol-Version");
+    client.exchange(&request).expect_error(400, -32020, Some(json!(1)));
+    // Only the header field is modern: `_meta` is missing.
+    client.exchange(&Request::modern(&echo(2, "hi"))).expect_error(400, -32602, Some(json!(2)));
+    // Neither is modern: the request is legacy, without a session.
+    client.exchange(&Request::post(echo(3, "hi"))).expect_error(400, -32600, Some(json!(3)));
+    // The versions differ.
     let request = Request::modern(&modern(echo(4, "hi"))).field("MCP-Protocol-Version", LEGACY);
-    client.ask(&request).expect_error(400, -32020, Some(json!(4)));
-    // The handshake under a modern header.
+    client.exchange(&request).expect_error(400, -32020, Some(json!(4)));
+    // A handshake with a modern version.
     let request = Request::modern(&modern(initialize(5, MODERN)));
-    client.ask(&request).expect_error(404, -32601, Some(json!(5)));
+    client.exchange(&request).expect_error(404, -32601, Some(json!(5)));
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn a_revision_that_nobody_speaks_is_answered_with_those_that_are() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn unsupported_version_error_lists_supported_versions() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let mut message = modern(echo(1, "hi"));
     message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2999-01-01");
     let request = Request::modern(&message);
-    client.ask(&request).expect_error(400, -32020, Some(json!(1)));
+    client.exchange(&request).expect_error(400, -32020, Some(json!(1)));
     let request = request.field("MCP-Protocol-Version", "2999-01-01");
-    let error = client.ask(&request).expect_error(400, -32022, Some(json!(1)));
+    let error = client.exchange(&request).expect_error(400, -32022, Some(json!(1)));
     let data = &error["error"]["data"];
     assert_eq!(data["requested"], "2999-01-01", "{error}");
     assert!(
@@ -72,115 +74,120 @@ fn a_revision_that_nobody_speaks_is_answered_with_those_that_are() {
         "{error}"
     );
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn methods_that_there_are_not_are_not_found() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn unknown_modern_methods_get_404() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     for method in ["ping", "initialize", "logging/setLevel", "resources/subscribe", "no/such"] {
         let message = modern(request(7, method, json!({})));
-        client.ask(&Request::modern(&message)).expect_error(404, -32601, Some(json!(7)));
+        client.exchange(&Request::modern(&message)).expect_error(404, -32601, Some(json!(7)));
     }
     client.expect_alive();
     drop(client);
-    let counters = stage.close();
-    assert_eq!(counters.errors.of(-32601), 5, "{counters}");
+    let counters = server.close();
+    assert_eq!(counters.errors.count_of(-32601), 5, "{counters}");
 }
 
 #[test]
-fn headers_must_say_what_the_body_says() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn header_and_body_mismatch_gets_400() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let good = Request::modern(&modern(echo(1, "hi")));
     for bad in [
-        good.clone().without("MCP-Protocol-Version"),
+        good.clone().without_field("MCP-Protocol-Version"),
         good.clone().field("MCP-Protocol-Version", "2025-11-25"),
-        good.clone().without("Mcp-Method"),
+        good.clone().without_field("Mcp-Method"),
         good.clone().field("Mcp-Method", "tools/list"),
         good.clone().field("Mcp-Method", "Tools/Call"),
-        good.clone().without("Mcp-Name"),
+        good.clone().without_field("Mcp-Name"),
         good.clone().field("Mcp-Name", "add"),
         good.clone().field("Mcp-Name", "=?base64?ZWNobw?="),
         good.clone().field("Mcp-Name", ""),
     ] {
-        client.ask(&bad).expect_error(400, -32020, Some(json!(1)));
+        client.exchange(&bad).expect_error(400, -32020, Some(json!(1)));
     }
     for fine in [
         good.clone().field("Mcp-Name", "  echo\t"),
         good.clone().field("Mcp-Name", "=?base64?ZWNobw==?="),
-        good.without("Mcp-Name").field("mcp-NAME", "echo"),
+        good.without_field("Mcp-Name").field("mcp-NAME", "echo"),
     ] {
-        assert_eq!(text(&client.ask(&fine).message()), "hi");
+        assert_eq!(text(&client.exchange(&fine).message()), "hi");
     }
-    // A header twice is a broken head.
-    let twice = Request::modern(&modern(echo(1, "hi"))).another("Mcp-Name", "echo");
-    let answer = client.ask(&twice);
-    answer.expect_error(400, -32600, None);
+    // A repeated field makes the head malformed.
+    let twice = Request::modern(&modern(echo(1, "hi"))).add_field("Mcp-Name", "echo");
+    let response = client.exchange(&twice);
+    response.expect_error(400, -32600, None);
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn arguments_that_headers_repeat_are_held_against_them() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn header_parameters_must_match_arguments() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let call = |region: &str| {
         Request::modern(&modern(call(1, "test_header_parameter", json!({"region": region}))))
     };
     for (region, header) in
         [("here", "here"), ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="), ("a b", "a b")]
     {
-        let answer = client.ask(&call(region).field("Mcp-Param-Region", header));
-        assert_eq!(text(&answer.message()), format!("Region: {region}"));
+        let response = client.exchange(&call(region).field("Mcp-Param-Region", header));
+        assert_eq!(text(&response.message()), format!("Region: {region}"));
     }
     for (region, header) in [("here", "Here"), ("here", "there"), ("a", "=?base64?YQ?=")] {
-        let answer = client.ask(&call(region).field("Mcp-Param-Region", header));
-        answer.expect_error(400, -32020, Some(json!(1)));
+        let response = client.exchange(&call(region).field("Mcp-Param-Region", header));
+        response.expect_error(400, -32020, Some(json!(1)));
     }
-    client.ask(&call("here")).expect_error(400, -32020, Some(json!(1)));
-    let twice = call("here").field("Mcp-Param-Region", "here").another("mcp-param-region", "here");
-    client.ask(&twice).expect_error(400, -32020, Some(json!(1)));
+    client.exchange(&call("here")).expect_error(400, -32020, Some(json!(1)));
+    let twice =
+        call("here").field("Mcp-Param-Region", "here").add_field("mcp-param-region", "here");
+    client.exchange(&twice).expect_error(400, -32020, Some(json!(1)));
     let other = call("here").field("Mcp-Param-Region", "here").field("Mcp-Param-Else", "x");
-    assert_eq!(text(&client.ask(&other).message()), "Region: here");
+    assert_eq!(text(&client.exchange(&other).message()), "Region: here");
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn resources_are_named_by_their_uri() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn mcp_name_of_resource_is_its_uri() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let read = Request::modern(&modern(request(1, "resources/read", json!({"uri": "test://one"}))));
-    let answer = client.ask(&read).message();
-    assert_eq!(answer["result"]["contents"][0]["text"], "text", "{answer}");
-    client.ask(&read.field("Mcp-Name", "test://two")).expect_error(400, -32020, Some(json!(1)));
+    let response = client.exchange(&read).message();
+    assert_eq!(response["result"]["contents"][0]["text"], "text", "{response}");
+    client.exchange(&read.field("Mcp-Name", "test://two")).expect_error(
+        400,
+        -32020,
+        Some(json!(1)),
+    );
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn notifications_are_taken_and_responses_are_not() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
-    let told = notification("notifications/initialized");
-    client.ask(&Request::modern(&told)).expect_bare(202);
-    client.ask(&Request::modern(&told).chunked(9)).expect_bare(202);
+fn modern_notifications_get_202_responses_400() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
+    let notification = notification("notifications/initialized");
+    client.exchange(&Request::modern(&notification)).expect_empty_body(202);
+    client.exchange(&Request::modern(&notification).chunked(9)).expect_empty_body(202);
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
-    client.ask(&Request::modern(&response)).expect_error(400, -32600, None);
-    client.ask(&Request::modern(&json!([told]))).expect_error(400, -32600, None);
+    client.exchange(&Request::modern(&response)).expect_error(400, -32600, None);
+    client.exchange(&Request::modern(&json!([notification]))).expect_error(400, -32600, None);
     client.expect_alive();
     drop(client);
-    let counters = stage.close();
+    let counters = server.close();
     assert_eq!(counters.requests.notifications, 2, "{counters}");
 }
 
 #[test]
-fn what_is_no_message_is_answered_with_what_it_is_not() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
-    let asking = |body: &str| Request::modern(&modern(echo(1, "hi"))).body(body);
+fn malformed_message_gets_400_with_jsonrpc_code() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
+    let request = |body: &str| Request::modern(&modern(echo(1, "hi"))).body(body);
     for (body, code, id) in [
         ("", -32700, None),
         ("{", -32700, None),
@@ -195,79 +202,79 @@ fn what_is_no_message_is_answered_with_what_it_is_not() {
         (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, -32600, None),
     ] {
         eprintln!("{body}");
-        let answer = client.ask(&asking(body));
-        answer.expect_error(400, code, id);
-        assert!(!answer.head.closes(), "{answer:?}");
+        let response = client.exchange(&request(body));
+        response.expect_error(400, code, id);
+        assert!(!response.head.closes_connection(), "{response:?}");
     }
-    client.ask(&asking("").body(b"\"\xff\"".to_vec())).expect_error(400, -32700, None);
-    // Deeper than a message may be.
+    client.exchange(&request("").body(b"\"\xff\"".to_vec())).expect_error(400, -32700, None);
+    // Nested deeper than the limit.
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    client.ask(&asking(&deep)).expect_error(400, -32600, None);
+    client.exchange(&request(&deep)).expect_error(400, -32600, None);
     client.expect_alive();
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn a_failure_inside_a_tool_is_an_answer_as_any_other() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
-    let asking = Request::modern(&modern(call(1, "test_error_handling", json!({}))));
-    let answer = client.ask(&asking);
-    assert_eq!((answer.status(), &answer.message()["result"]["isError"]), (200, &json!(true)));
+fn tool_failure_gets_200_with_is_error() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
+    let request = Request::modern(&modern(call(1, "test_error_handling", json!({}))));
+    let response = client.exchange(&request);
+    assert_eq!((response.status(), &response.message()["result"]["isError"]), (200, &json!(true)));
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn the_same_id_may_run_on_many_connections_at_once() {
+fn same_request_id_on_many_connections_is_accepted() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let asking = Request::modern(&modern(call(1, "hold", json!({}))));
-        let mut clients: Vec<_> = (0..8).map(|_| stage.connect()).collect();
+        let server = TestServer::start(options);
+        let request = Request::modern(&modern(call(1, "hold", json!({}))));
+        let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
         for client in &mut clients {
-            client.send(&asking);
-            assert_eq!(stage.told(), "begun");
+            client.send(&request);
+            assert_eq!(server.next_signal(), "begun");
         }
-        stage.open_gate();
+        server.open_gate();
         for client in &mut clients {
-            assert_eq!(text(&client.answer().message()), "held");
+            assert_eq!(text(&client.read_response().message()), "held");
         }
         drop(clients);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn a_round_trip_of_questions_needs_no_connection_of_its_own() {
+fn input_required_retry_succeeds_over_another_connection() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
+        let server = TestServer::start(options);
         let mut message = modern(call(1, "ask", json!({})));
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
             json!({"elicitation": {"form": {}}});
-        let answer = stage.connect().ask(&Request::modern(&message)).message();
-        let result = &answer["result"];
-        assert_eq!(result["resultType"], "input_required", "{answer}");
-        assert_eq!(result["inputRequests"]["name"]["method"], "elicitation/create", "{answer}");
+        let response = server.connect().exchange(&Request::modern(&message)).message();
+        let result = &response["result"];
+        assert_eq!(result["resultType"], "input_required", "{response}");
+        assert_eq!(result["inputRequests"]["name"]["method"], "elicitation/create", "{response}");
         message["params"]["requestState"] = result["requestState"].clone();
         message["params"]["inputResponses"] =
             json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
         message["id"] = json!(2);
-        let answer = stage.connect().ask(&Request::modern(&message)).message();
-        assert_eq!(text(&answer), "Hello, Ada!");
-        stage.close();
+        let response = server.connect().exchange(&Request::modern(&message)).message();
+        assert_eq!(text(&response), "Hello, Ada!");
+        server.close();
     });
 }
 
 #[test]
-fn a_question_that_a_client_cannot_be_asked_fails_its_request() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn elicitation_without_client_capability_fails_the_request() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let message = modern(call(1, "test_missing_capability", json!({})));
     let error: Value =
-        client.ask(&Request::modern(&message)).expect_error(400, -32021, Some(json!(1)));
+        client.exchange(&Request::modern(&message)).expect_error(400, -32021, Some(json!(1)));
     expect_error(&error, -32021, Some(json!(1)));
     assert!(error["error"]["data"]["requiredCapabilities"].is_object(), "{error}");
     drop(client);
-    stage.close();
+    server.close();
 }

@@ -1,101 +1,107 @@
-//! Legacy sessions: what they carry, over which connections, and for whom.
+//! Requests of legacy sessions: over any connection, and only with a valid session id.
 
 use serde_json::json;
 
+use crate::http_session::HttpSession;
 use crate::messages::{
-    LEGACY, WITH_SESSIONS, bare, call, cancelled, echo, expect_error, notification, request, text,
+    LEGACY, SESSION_REVISIONS, call, cancelled, echo, expect_error, notification, request,
+    request_without_params, text,
 };
 use crate::request::Request;
-use crate::session::Session;
-use crate::stage::{Stage, on_one_shard_and_two};
+use crate::test_server::{TestServer, on_one_shard_and_two};
 
-/// Connections enough that some come to each of two shards.
+/// Connections; enough to reach each of two shards.
 const CONNECTIONS: usize = 32;
 
-/// Requests that are sent together.
-const TOGETHER: u64 = 100;
+/// Requests that are pipelined.
+const PIPELINED: u64 = 100;
 
 #[test]
-fn a_session_is_carried_by_as_many_connections_as_its_client_opens() {
+fn session_requests_over_many_connections_are_served() {
     on_one_shard_and_two(|options| {
         let shards = options.engine.shards;
-        let stage = Stage::open(options);
-        for revision in WITH_SESSIONS {
-            let session = Session::begin(stage.address(), revision);
+        let server = TestServer::start(options);
+        for revision in SESSION_REVISIONS {
+            let session = HttpSession::initialize(server.address(), revision);
             for number in 0..CONNECTIONS {
                 let mut client = session.connect();
-                let answer = client.ask(&session.post(&echo(number, "carried")));
-                assert_eq!((answer.status(), text(&answer.message())), (200, "carried"));
-                client.ask(&session.post(&notification("notifications/none"))).expect_bare(202);
-                let listed = client.ask(&session.post(&bare("list", "tools/list"))).message();
+                let response = client.exchange(&session.post(&echo(number, "carried")));
+                assert_eq!((response.status(), text(&response.message())), (200, "carried"));
+                client
+                    .exchange(&session.post(&notification("notifications/none")))
+                    .expect_empty_body(202);
+                let listed = client
+                    .exchange(&session.post(&request_without_params("list", "tools/list")))
+                    .message();
                 assert!(listed["result"]["tools"].is_array(), "{listed}");
             }
         }
-        let counters = stage.close();
+        let counters = server.close();
         assert_eq!(counters.requests.initialize, 3, "{counters}");
         if shards == Some(2) {
-            assert!(counters.shard.letters_out > 0, "no request hopped: {counters}");
+            assert!(counters.shard.messages_sent > 0, "no request crossed shards: {counters}");
         }
     });
 }
 
 #[test]
-fn requests_of_a_session_that_come_together_are_answered_in_order() {
+fn pipelined_session_requests_are_answered_in_order() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| session.connect()).collect();
         for client in &mut clients {
-            let mut together = Vec::new();
+            let mut pipelined = Vec::new();
             for number in 0..5 {
-                let asking = session.post(&echo(number, "hi"));
-                client.expect_answer_to(&asking);
-                together.extend(asking.bytes());
+                let request = session.post(&echo(number, "hi"));
+                client.register_request(&request);
+                pipelined.extend(request.bytes());
             }
-            together.extend(session.post(&notification("notifications/none")).bytes());
-            together.extend(Request::new("GET", "/healthz").bytes());
-            client.send_bytes(&together);
+            pipelined.extend(session.post(&notification("notifications/none")).bytes());
+            pipelined.extend(Request::new("GET", "/healthz").bytes());
+            client.send_bytes(&pipelined);
         }
         for client in &mut clients {
             for number in 0..5 {
-                assert_eq!(client.answer().message()["id"], number);
+                assert_eq!(client.read_response().message()["id"], number);
             }
-            client.answer().expect_bare(202);
-            assert_eq!(client.answer().status(), 200);
+            client.read_response().expect_empty_body(202);
+            assert_eq!(client.read_response().status(), 200);
         }
         drop(clients);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn a_session_knows_only_its_own_requests() {
+fn request_ids_are_scoped_to_their_session() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let sessions: Vec<_> = (0..8).map(|_| Session::begin(stage.address(), LEGACY)).collect();
-        // The same id at the same time, in every session.
-        let mut clients: Vec<_> = sessions.iter().map(Session::connect).collect();
+        let server = TestServer::start(options);
+        let sessions: Vec<_> =
+            (0..8).map(|_| HttpSession::initialize(server.address(), LEGACY)).collect();
+        // All sessions use the same id at the same time.
+        let mut clients: Vec<_> = sessions.iter().map(HttpSession::connect).collect();
         for (session, client) in sessions.iter().zip(&mut clients) {
             client.send(&session.post(&call(1, "hold", json!({}))));
-            assert_eq!(stage.told(), "begun");
+            assert_eq!(server.next_signal(), "begun");
         }
-        // A second one in the same session, over another connection.
-        let answer = sessions[0].connect().ask(&sessions[0].post(&echo(1, "taken")));
-        expect_error(&answer.message(), -32600, Some(json!(1)));
-        stage.open_gate();
+        // The id is in use in this session, also on another connection.
+        let response = sessions[0].connect().exchange(&sessions[0].post(&echo(1, "taken")));
+        expect_error(&response.message(), -32600, Some(json!(1)));
+        server.open_gate();
         for client in &mut clients {
-            assert_eq!(text(&client.answer().message()), "held");
+            assert_eq!(text(&client.read_response().message()), "held");
         }
         drop(clients);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn errors_of_legacy_requests_are_answers_as_any_other() {
+fn jsonrpc_errors_of_legacy_requests_get_200() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         for _ in 0..CONNECTIONS {
             let mut client = session.connect();
             for (message, code) in [
@@ -103,110 +109,110 @@ fn errors_of_legacy_requests_are_answers_as_any_other() {
                 (call(1, "no-such", json!({})), -32602),
                 (request(1, "resources/read", json!({"uri": "test://none"})), -32002),
             ] {
-                let answer = client.ask(&session.post(&message));
-                answer.expect_error(200, code, Some(json!(1)));
+                let response = client.exchange(&session.post(&message));
+                response.expect_error(200, code, Some(json!(1)));
             }
             let broken = session.post(&json!({})).body("{");
-            client.ask(&broken).expect_error(400, -32700, None);
-            client.ask(&session.post(&json!([]))).expect_error(400, -32600, None);
+            client.exchange(&broken).expect_error(400, -32700, None);
+            client.exchange(&session.post(&json!([]))).expect_error(400, -32600, None);
             client.expect_alive();
         }
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn sessions_that_never_were_are_not_found_and_requests_without_one_are_refused() {
+fn unknown_session_gets_404_missing_session_400() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let mut client = stage.connect().speaking(LEGACY);
+        let server = TestServer::start(options);
+        let mut client = server.connect().with_revision(LEGACY);
         for id in ["x", "6f0d5c1e-2b3a-4c4d-8e5f-60718293a4b5", "6F0D5C1E2B3A4C4D8E5F60718293A4B5"]
         {
-            let session = Session::named(stage.address(), id, LEGACY);
-            for asking in [session.post(&echo(1, "hi")), session.listen(), session.end()] {
-                client.ask(&asking).expect_error(404, -32600, None);
+            let session = HttpSession::with_id(server.address(), id, LEGACY);
+            for request in [session.post(&echo(1, "hi")), session.get(), session.delete()] {
+                client.exchange(&request).expect_error(404, -32600, None);
             }
         }
-        let asking = Request::post(echo(1, "hi"));
-        client.ask(&asking).expect_error(400, -32600, Some(json!(1)));
-        let told = Request::post(notification("notifications/initialized"));
-        client.ask(&told).expect_error(400, -32600, None);
+        let request = Request::post(echo(1, "hi"));
+        client.exchange(&request).expect_error(400, -32600, Some(json!(1)));
+        let notification = Request::post(notification("notifications/initialized"));
+        client.exchange(&notification).expect_error(400, -32600, None);
         let answered = Request::post(json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
-        client.ask(&answered).expect_error(400, -32600, None);
+        client.exchange(&answered).expect_error(400, -32600, None);
         client.expect_alive();
         drop(client);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn a_revision_that_nobody_speaks_is_refused_in_a_session_as_well() {
+fn unsupported_protocol_version_in_session_gets_400() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
-        for asking in [session.post(&echo(1, "hi")), session.listen(), session.end()] {
-            let asking = asking.field("MCP-Protocol-Version", "1999-01-01");
-            client.ask(&asking).expect_error(400, -32022, None);
+        for request in [session.post(&echo(1, "hi")), session.get(), session.delete()] {
+            let request = request.field("MCP-Protocol-Version", "1999-01-01");
+            client.exchange(&request).expect_error(400, -32022, None);
         }
-        // The first revision with sessions does not know the field.
-        let asking = session.post(&echo(1, "hi")).without("MCP-Protocol-Version");
-        assert_eq!(text(&client.ask(&asking).message()), "hi");
+        // MCP 2025-03-26 does not define this header field.
+        let request = session.post(&echo(1, "hi")).without_field("MCP-Protocol-Version");
+        assert_eq!(text(&client.exchange(&request).message()), "hi");
         drop(client);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn ten_thousand_guesses_find_no_session_and_cost_nothing() {
+fn guessed_session_ids_get_404() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
-        for round in 0..10_000 / TOGETHER {
-            let mut together = Vec::new();
-            for guess in 0..TOGETHER {
-                let number = (round * TOGETHER + guess).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for round in 0..10_000 / PIPELINED {
+            let mut pipelined = Vec::new();
+            for guess in 0..PIPELINED {
+                let number = (round * PIPELINED + guess).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let id =
                     format!("{:08x}-2b3a-4c4d-8e5f-{:012x}", number >> 32, number & 0xffff_ffff);
-                let guessed = Session::named(stage.address(), &id, LEGACY);
-                together.extend(guessed.post(&echo(1, "hi")).bytes());
+                let guessed = HttpSession::with_id(server.address(), &id, LEGACY);
+                pipelined.extend(guessed.post(&echo(1, "hi")).bytes());
             }
-            client.send_bytes(&together);
-            for _ in 0..TOGETHER {
-                client.answer().expect_error(404, -32600, None);
+            client.send_bytes(&pipelined);
+            for _ in 0..PIPELINED {
+                client.read_response().expect_error(404, -32600, None);
             }
         }
-        assert_eq!(text(&client.ask(&session.post(&echo(1, "mine"))).message()), "mine");
+        assert_eq!(text(&client.exchange(&session.post(&echo(1, "mine"))).message()), "mine");
         drop(client);
-        let counters = stage.close();
-        assert_eq!(counters.faults.http, 10_000, "{counters}");
+        let counters = server.close();
+        assert_eq!(counters.input_errors.http, 10_000, "{counters}");
         assert_eq!(counters.requests.tools_call, 1, "{counters}");
     });
 }
 
 #[test]
-fn a_client_that_goes_away_cancels_nothing_of_its_session() {
+fn disconnect_cancels_no_session_request() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let session = Session::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
         for resets in [false, true] {
             let mut client = session.connect();
             client.send(&session.post(&call(1, "hold", json!({}))));
-            assert_eq!(stage.told(), "begun");
+            assert_eq!(server.next_signal(), "begun");
             if resets {
                 client.reset();
             } else {
                 drop(client);
             }
-            stage.until_connections(0);
-            // It runs: its id is taken.
-            let answer = session.connect().ask(&session.post(&echo(1, "taken")));
-            expect_error(&answer.message(), -32600, Some(json!(1)));
-            stage.until_connections(0);
-            session.connect().ask(&session.post(&cancelled(1))).expect_bare(202);
+            server.wait_for_connections(0);
+            // The call is still running: its id is in use.
+            let response = session.connect().exchange(&session.post(&echo(1, "taken")));
+            expect_error(&response.message(), -32600, Some(json!(1)));
+            server.wait_for_connections(0);
+            session.connect().exchange(&session.post(&cancelled(1))).expect_empty_body(202);
         }
-        let counters = stage.close();
-        assert_eq!(counters.requests.cancelled, 2, "both by their client: {counters}");
+        let counters = server.close();
+        assert_eq!(counters.requests.cancelled, 2, "cancelled by notifications: {counters}");
     });
 }

@@ -1,27 +1,27 @@
 //! The official clients of Python, Rust and TypeScript against `corelane stdio` and
 //! `corelane serve`, in both eras.
 //!
-//! Each test runs one feature of one client in one mode, over pipes and over Streamable HTTP, some
-//! over WebSocket and over the two endpoints that HTTP began with, as a child process: a script of
-//! `python/` or `typescript/`, or the program of `rust/`. It does what a client does, and tells
-//! what came back as one JSON object; what it must say is asserted here. The packages are installed
-//! by `tests/interop/install.sh` before the tests; where they are missing a test fails and says so.
+//! Each test runs one feature of one client in one mode as a child process: a script of `python/`
+//! or `typescript/`, or the program of `rust/`, over stdio and Streamable HTTP, some also over
+//! WebSocket and HTTP+SSE. The client prints a JSON summary of the responses, which is asserted
+//! here. `tests/interop/install.sh` installs the packages before the tests; without them every test
+//! fails with that hint.
 //!
-//! What a client cannot do is written in its script: each knows the tasks of one generation.
+//! The scripts say what their SDK does not support.
 
-mod asking;
 mod changes;
+mod client_requests;
 mod content;
-mod exchanges;
-mod pair;
+mod input_required;
+mod legacy_sse;
+mod progress_and_logging;
 mod prompts;
 mod resources;
-mod rounds;
+mod resumption;
+mod sdk;
 mod session;
-mod stage;
 mod tasks;
-mod telling;
 mod websocket;
 
-#[path = "../support/serving.rs"]
-mod serving;
+#[path = "../support/serve_process.rs"]
+mod serve_process;

@@ -1,16 +1,18 @@
-//! Prompts: arguments, embedded resources, pictures, and completion of an argument.
+//! Prompts: arguments, embedded resources, images, and completion of an argument.
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, PNG, Sdk, code, each, icons, in_both_eras};
+use crate::sdk::{Era, PNG, Sdk, code, each, icons, in_both_eras};
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn python_fills_in_prompts_and_completes_their_arguments() {
+fn python_gets_prompts_and_completes_arguments() {
     in_both_eras(Sdk::Python, "prompts", expect_prompts);
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn typescript_fills_in_prompts_and_completes_their_arguments() {
+fn typescript_gets_prompts_and_completes_arguments() {
     in_both_eras(Sdk::TypeScript, "prompts", expect_prompts);
 }
 
@@ -25,8 +27,8 @@ fn expect_prompts(summary: &Value, _: Era) {
     assert_eq!(each(&prompts[1]["arguments"], "name"), ["arg1", "arg2"]);
     assert_eq!(prompts[1]["arguments"][0]["required"], true);
 
-    let pictured = names.iter().position(|name| *name == "test_prompt_with_icons");
-    assert_eq!(prompts[pictured.expect("a prompt with icons")]["icons"], icons());
+    let with_icons = names.iter().position(|name| *name == "test_prompt_with_icons");
+    assert_eq!(prompts[with_icons.expect("a prompt with icons")]["icons"], icons());
 
     let messages = |prompt: &str| &summary[prompt]["result"]["messages"];
     let simple = text("This is a simple prompt for testing.");
@@ -45,8 +47,8 @@ fn expect_prompts(summary: &Value, _: Era) {
     let request = text("Please analyze the image above.");
     assert_eq!(messages("image"), &json!([user(&image), user(&request)]));
 
-    for refused in ["missing_argument", "unknown"] {
-        assert_eq!(code(&summary[refused]), -32602, "{refused}");
+    for failed in ["missing_argument", "unknown"] {
+        assert_eq!(code(&summary[failed]), -32602, "{failed}");
     }
     let values = &summary["completion"]["result"]["completion"]["values"];
     assert_eq!(values, &json!(["paris", "park", "party"]));

@@ -1,11 +1,12 @@
-//! Resources: lists, templates, texts, bytes, and what is not there.
+//! Resources: lists, templates, text, blobs, completion and an unknown URI.
 
 use serde_json::{Value, json};
 
-use crate::stage::{Era, PNG, Sdk, code, each, icons, in_both_eras};
+use crate::sdk::{Era, PNG, Sdk, code, each, icons, in_both_eras};
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn python_reads_resources_of_every_kind() {
+fn python_reads_text_blob_and_template_resources() {
     in_both_eras(Sdk::Python, "resources", |summary, era| {
         expect_resources(summary);
         let unknown = if era == Era::Legacy { -32002 } else { -32602 };
@@ -13,9 +14,10 @@ fn python_reads_resources_of_every_kind() {
     });
 }
 
-/// The client tells the code of either era as one.
+/// The client maps the codes of both eras to one.
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn typescript_reads_resources_of_every_kind() {
+fn typescript_reads_text_blob_and_template_resources() {
     in_both_eras(Sdk::TypeScript, "resources", |summary, _| {
         expect_resources(summary);
         assert_eq!(code(&summary["unknown"]), -32602);
@@ -34,20 +36,20 @@ fn expect_resources(summary: &Value) {
     assert_eq!(each(&summary["templates"], "uriTemplate"), ["test://template/{id}/data"]);
 
     let content = |read: &str| &summary[read]["result"]["contents"][0];
-    let held = "This is the content of the static text resource.";
-    let text = json!({ "uri": uris[0], "mimeType": "text/plain", "text": held });
+    let body = "This is the content of the static text resource.";
+    let text = json!({ "uri": uris[0], "mimeType": "text/plain", "text": body });
     assert_eq!(content("text"), &text);
     let blob = json!({ "uri": uris[1], "mimeType": "image/png", "blob": PNG });
     assert_eq!(content("blob"), &blob);
 
-    let made = content("template");
-    assert_eq!(made["uri"], "test://template/42/data");
-    assert_eq!(made["mimeType"], "application/json");
-    let text = made["text"].as_str().expect("a template is read as text");
+    let expanded = content("template");
+    assert_eq!(expanded["uri"], "test://template/42/data");
+    assert_eq!(expanded["mimeType"], "application/json");
+    let text = expanded["text"].as_str().expect("the template resource is text");
     let data: Value = serde_json::from_str(text).expect("the text is JSON");
     assert_eq!(data["id"], "42");
 
-    assert_eq!(summary["unknown"]["error"]["data"]["uri"], "test://nobody");
+    assert_eq!(summary["unknown"]["error"]["data"]["uri"], "test://unknown");
     let values = &summary["completion"]["result"]["completion"]["values"];
     assert_eq!(values, &json!(["12", "123"]));
 }

@@ -1,61 +1,70 @@
-//! A first session: who the server is, its tools, and calls that end well and that do not.
+//! A first session: server info, tools, successful and failing calls.
 
 use serde_json::{Value, json};
 
-use crate::stage::{LEGACY, MODERN, Sdk, in_mode};
+use crate::sdk::{LEGACY, MODERN, Sdk, in_mode};
 
-/// What the scripts say in `echo`: two, three and four bytes of UTF-8 and a line feed.
+/// Message of `echo`: UTF-8 sequences of two, three and four bytes, and a line feed.
 const ECHO: &str = "ünï ☃ \n 𝄞";
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn python_completes_a_legacy_session() {
+fn python_completes_legacy_session() {
     in_mode(Sdk::Python, "session", "legacy", |summary| expect_session(summary, LEGACY));
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn python_discovers_the_modern_era_by_itself() {
+fn python_discovers_modern_era_in_auto_mode() {
     in_mode(Sdk::Python, "session", "auto", |summary| expect_session(summary, MODERN));
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn python_speaks_the_modern_era_without_asking_first() {
+fn python_calls_pinned_revision_without_discovery() {
     in_mode(Sdk::Python, "session", MODERN, |summary| {
         expect_revision(summary, MODERN);
         expect_calls(summary);
     });
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn rust_completes_a_legacy_session() {
+fn rust_completes_legacy_session() {
     in_mode(Sdk::Rust, "session", "legacy", |summary| expect_session(summary, LEGACY));
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn rust_discovers_the_modern_era_by_itself() {
+fn rust_discovers_modern_era_in_auto_mode() {
     in_mode(Sdk::Rust, "session", "auto", |summary| expect_session(summary, MODERN));
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn rust_speaks_a_pinned_modern_era() {
+fn rust_completes_session_of_pinned_revision() {
     in_mode(Sdk::Rust, "session", MODERN, |summary| expect_session(summary, MODERN));
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn typescript_completes_a_legacy_session() {
+fn typescript_completes_legacy_session() {
     in_mode(Sdk::TypeScript, "session", "legacy", |summary| expect_session(summary, LEGACY));
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn typescript_discovers_the_modern_era_by_itself() {
+fn typescript_discovers_modern_era_in_auto_mode() {
     in_mode(Sdk::TypeScript, "session", "auto", |summary| expect_session(summary, MODERN));
 }
 
+#[ignore = "needs Node.js and Python: ./test.sh installs the official clients and runs it"]
 #[test]
-fn typescript_speaks_a_pinned_modern_era() {
+fn typescript_completes_session_of_pinned_revision() {
     in_mode(Sdk::TypeScript, "session", MODERN, |summary| expect_session(summary, MODERN));
 }
 
-/// Everything that a session of the demo services must show.
+/// Asserts a whole session with the demo services.
 pub(crate) fn expect_session(summary: &Value, revision: &str) {
     expect_revision(summary, revision);
     assert_eq!(summary["server"], "corelane");
@@ -71,7 +80,7 @@ fn expect_calls(summary: &Value) {
     let tools: Vec<&str> =
         summary["tools"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for tool in ["echo", "add", "slow", "hash"] {
-        assert!(tools.contains(&tool), "`{tool}` is not offered: {tools:?}");
+        assert!(tools.contains(&tool), "`{tool}` is not listed: {tools:?}");
     }
     let schemas = summary["schemas"].as_array().expect("the schemas are listed");
     assert!(schemas.iter().all(|kind| kind == "object"), "{schemas:?}");
@@ -84,21 +93,21 @@ fn expect_calls(summary: &Value) {
     assert_eq!(summary["cancelled"], true);
     assert_eq!(summary["unknown_tool"]["code"], -32602, "{}", summary["unknown_tool"]);
     let bad_argument = &summary["bad_argument"];
-    assert_eq!(bad_argument["is_error"], true, "bad arguments fail in band: {bad_argument}");
+    assert_eq!(bad_argument["is_error"], true, "not a tool error: {bad_argument}");
 }
 
-/// The sum stands in the structured content and, as JSON, in a text block beside it.
+/// The sum is in the structured content and, as JSON, in a text block.
 fn expect_add(add: &Value) {
     assert_eq!(add["is_error"], false, "{add}");
-    let text = add["text"][0].as_str().expect("the sum is told as text too");
+    let text = add["text"][0].as_str().expect("the first block is text");
     let from_text: Value = serde_json::from_str(text).expect("the text is JSON");
-    for told in [&add["structured"], &from_text] {
-        assert_eq!(told["sum"].as_f64(), Some(42.0), "{add}");
+    for result in [&add["structured"], &from_text] {
+        assert_eq!(result["sum"].as_f64(), Some(42.0), "{add}");
     }
 }
 
-/// Progress grows strictly and never passes its total. How much of it is heard is the client's
-/// business: the TypeScript client drops what arrives together with the result.
+/// Progress grows strictly up to its total. The list may be incomplete: the TypeScript client drops
+/// progress that arrives together with the result.
 fn expect_slow(slow: &Value) {
     assert_eq!(slow["is_error"], false, "{slow}");
     let reports: Vec<(f64, f64)> =

@@ -1,35 +1,35 @@
-//! Batches: arrays of messages, which revision 2025-03-26 has and no other.
+//! Batches: arrays of messages, supported by protocol version 2025-03-26 only.
 
 use serde_json::{Value, json};
 
 use crate::client::{
-    LEGACY, bare, call, cancelled, echo, endless, expect_error, initialize, modern, notification,
-    request,
+    LEGACY, call, cancelled, echo, endless, expect_error, initialize, modern, notification,
+    request, request_without_params,
 };
-use crate::stage::{Stage, options};
+use crate::test_server::{TestServer, options};
 
-const BATCHING: &str = "2025-03-26";
+const BATCH_VERSION: &str = "2025-03-26";
 
 #[test]
-fn a_batch_is_answered_by_one_array_in_order() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(BATCHING);
+fn batch_is_answered_by_one_ordered_array() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(BATCH_VERSION);
     let batch = json!([
         echo(1, "a"),
         notification("notifications/whatever"),
-        bare("two", "ping"),
+        request_without_params("two", "ping"),
         7,
-        bare(3, "nope"),
+        request_without_params(3, "nope"),
         {"jsonrpc": "2.0", "id": 4},
-        [bare(5, "ping")],
+        [request_without_params(5, "ping")],
         {"jsonrpc": "2.0", "id": 9, "result": {}},
-        bare(6, "tools/list"),
+        request_without_params(6, "tools/list"),
     ]);
-    let answers = client.ask(batch);
-    let answers = answers.as_array().expect("an array");
-    let shapes: Vec<(Value, Value)> = answers
+    let responses = client.exchange(batch);
+    let responses = responses.as_array().expect("array");
+    let shapes: Vec<(Value, Value)> = responses
         .iter()
-        .map(|answer| (answer["id"].clone(), answer["error"]["code"].clone()))
+        .map(|response| (response["id"].clone(), response["error"]["code"].clone()))
         .collect();
     let expected = [
         (json!(1), Value::Null),
@@ -41,122 +41,124 @@ fn a_batch_is_answered_by_one_array_in_order() {
         (json!(6), Value::Null),
     ];
     assert_eq!(shapes, expected);
-    client.expect_alive();
+    client.ping();
     drop(client);
-    assert_eq!(stage.close().requests.batches, 1);
+    assert_eq!(server.stop().requests.batches, 1);
 }
 
 #[test]
-fn an_empty_batch_is_an_invalid_request() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(BATCHING);
-    expect_error(&client.ask("[]"), -32600, Some(Value::Null));
-    expect_error(&client.ask(" [ ] "), -32600, Some(Value::Null));
-    client.expect_alive();
+fn empty_batch_is_invalid_request() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(BATCH_VERSION);
+    expect_error(&client.exchange("[]"), -32600, Some(Value::Null));
+    expect_error(&client.exchange(" [ ] "), -32600, Some(Value::Null));
+    client.ping();
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn a_batch_that_asks_nothing_is_not_answered() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(BATCHING);
+fn batch_without_requests_gets_no_response() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(BATCH_VERSION);
     client.send(json!([notification("a"), notification("b"), cancelled(7)]));
     client.send(json!([{"jsonrpc": "2.0", "id": 9, "result": {}}]));
-    client.expect_alive();
+    client.ping();
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn a_batch_of_another_revision_is_one_invalid_request() {
-    let stage = Stage::open(options());
-    let batch = json!([bare(1, "ping"), bare(2, "ping")]);
+fn batch_of_other_version_is_one_invalid_request() {
+    let server = TestServer::start(options());
+    let batch = json!([request_without_params(1, "ping"), request_without_params(2, "ping")]);
     for (revision, id) in
         [("2024-11-05", Some(Value::Null)), ("2025-06-18", Some(Value::Null)), (LEGACY, None)]
     {
-        let mut client = stage.session(revision);
-        expect_error(&client.ask(&batch), -32600, id);
-        expect_error(&client.ask("[]"), -32600, client_id(revision));
-        client.expect_alive();
+        let mut client = server.connect_initialized(revision);
+        expect_error(&client.exchange(&batch), -32600, id);
+        expect_error(&client.exchange("[]"), -32600, unreadable_id(revision));
+        client.ping();
     }
-    // Nothing was agreed on, or the messages are modern.
-    let mut client = stage.connect();
-    expect_error(&client.ask(&batch), -32600, None);
-    expect_error(&client.ask(json!([initialize(1, BATCHING)])), -32600, None);
-    expect_error(&client.ask(json!([modern(echo(1, "x"))])), -32600, None);
-    client.expect_alive();
+    // Without a handshake, and with modern messages.
+    let mut client = server.connect();
+    expect_error(&client.exchange(&batch), -32600, None);
+    expect_error(&client.exchange(json!([initialize(1, BATCH_VERSION)])), -32600, None);
+    expect_error(&client.exchange(json!([modern(echo(1, "x"))])), -32600, None);
+    client.ping();
     drop(client);
-    stage.close();
+    server.stop();
 }
 
-/// The id of an answer to what has none.
-fn client_id(revision: &str) -> Option<Value> {
+/// Returns the id of a response to a message whose id could not be read.
+fn unreadable_id(revision: &str) -> Option<Value> {
     (revision != LEGACY).then_some(Value::Null)
 }
 
 #[test]
-fn calls_of_a_batch_that_take_time_are_answered_one_by_one() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(BATCHING);
+fn slow_calls_of_batch_are_answered_individually() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(BATCH_VERSION);
     client.send(json!([
         call(1, "slow", json!({"steps": 1, "step_ms": 1})),
         echo(2, "now"),
         call(3, "hash", json!({"bytes": 10})),
     ]));
-    let now = client.answer();
-    assert_eq!(now.as_array().expect("an array").len(), 1, "{now}");
+    let now = client.receive();
+    assert_eq!(now.as_array().expect("array").len(), 1, "{now}");
     assert_eq!(now[0]["id"], 2, "{now}");
-    let mut later = [client.answer()["id"].clone(), client.answer()["id"].clone()];
+    let mut later = [client.receive()["id"].clone(), client.receive()["id"].clone()];
     later.sort_by_key(Value::as_i64);
     assert_eq!(later, [json!(1), json!(3)]);
     client.send(json!([endless(4), endless(4), cancelled(4)]));
-    let refused = client.answer();
+    let refused = client.receive();
     expect_error(&refused[0], -32600, Some(json!(4)));
-    client.expect_alive();
+    client.ping();
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn a_batch_longer_than_what_may_be_in_flight_is_refused_as_a_whole() {
+fn batch_over_in_flight_limit_is_rejected_whole() {
     let mut options = options();
     options.limits.requests_in_flight_max = 16;
-    let stage = Stage::open(options);
-    let mut client = stage.session(BATCHING);
-    let batch = |length: u64| -> Value { (0..length).map(|id| bare(id, "tools/list")).collect() };
-    assert_eq!(client.ask(batch(16)).as_array().map(Vec::len), Some(16));
-    expect_error(&client.ask(batch(17)), -32600, Some(Value::Null));
-    expect_error(&client.ask(batch(100_000)), -32600, Some(Value::Null));
-    client.expect_alive();
+    let server = TestServer::start(options);
+    let mut client = server.connect_initialized(BATCH_VERSION);
+    let batch = |length: u64| -> Value {
+        (0..length).map(|id| request_without_params(id, "tools/list")).collect()
+    };
+    assert_eq!(client.exchange(batch(16)).as_array().map(Vec::len), Some(16));
+    expect_error(&client.exchange(batch(17)), -32600, Some(Value::Null));
+    expect_error(&client.exchange(batch(100_000)), -32600, Some(Value::Null));
+    client.ping();
     drop(client);
-    let counters = stage.close();
+    let counters = server.stop();
     assert_eq!(counters.requests.tools_list, 16, "{counters}");
 }
 
 #[test]
-fn a_modern_request_of_a_batch_is_refused_and_the_others_are_answered() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(BATCHING);
+fn modern_request_in_batch_is_rejected_alone() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(BATCH_VERSION);
     let listen = request("s", "subscriptions/listen", json!({"notifications": {}}));
     let batch = json!([
-        bare(1, "ping"),
+        request_without_params(1, "ping"),
         modern(listen.clone()),
         modern(endless(2)),
         modern(echo(3, "x")),
-        bare(4, "ping"),
+        request_without_params(4, "ping"),
     ]);
-    let answers = client.ask(batch);
-    let answers = answers.as_array().expect("an array");
-    assert_eq!(answers.len(), 5, "{answers:?}");
-    for (answer, id) in answers[1..4].iter().zip([json!("s"), json!(2), json!(3)]) {
-        expect_error(answer, -32600, Some(id));
+    let responses = client.exchange(batch);
+    let responses = responses.as_array().expect("array");
+    assert_eq!(responses.len(), 5, "{responses:?}");
+    for (response, id) in responses[1..4].iter().zip([json!("s"), json!(2), json!(3)]) {
+        expect_error(response, -32600, Some(id));
     }
-    assert_eq!((&answers[0]["id"], &answers[4]["id"]), (&json!(1), &json!(4)), "{answers:?}");
-    // Alone each of them is served.
-    let acknowledged = client.ask(modern(listen));
+    assert_eq!((&responses[0]["id"], &responses[4]["id"]), (&json!(1), &json!(4)), "{responses:?}");
+    // Each of them is served outside a batch.
+    let acknowledged = client.exchange(modern(listen));
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-    client.expect_alive();
+    client.ping();
     drop(client);
-    assert_eq!(stage.close().subscriptions.opened, 1);
+    assert_eq!(server.stop().subscriptions.opened, 1);
 }

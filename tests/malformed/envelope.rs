@@ -1,14 +1,14 @@
-//! JSON that is no JSON-RPC message, methods nobody knows, params that do not fit.
+//! Valid JSON that is no JSON-RPC message, unknown methods, invalid params.
 
 use serde_json::{Value, json};
 
 use crate::client::{LEGACY, call, echo, echoed, expect_error, modern, request};
-use crate::stage::{Stage, options};
+use crate::test_server::{TestServer, options};
 
 #[test]
-fn json_that_is_no_message_is_an_invalid_request_with_the_id_where_it_could_be_read() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn invalid_envelope_is_invalid_request_with_readable_id() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let (one, word) = (Some(json!(1)), Some(json!("a")));
     let table: [(&str, &Option<Value>); 34] = [
         ("7", &None),
@@ -47,35 +47,35 @@ fn json_that_is_no_message_is_an_invalid_request_with_the_id_where_it_could_be_r
         (r#"{"jsonrpc":"2.0","id":1,"error":"x"}"#, &one),
     ];
     for (text, id) in &table {
-        let answer = client.ask(text);
-        expect_error(&answer, -32600, (*id).clone());
-        client.expect_alive();
+        let response = client.exchange(text);
+        expect_error(&response, -32600, (*id).clone());
+        client.ping();
     }
     drop(client);
-    assert_eq!(stage.close().errors.of(-32600), table.len() as u64);
+    assert_eq!(server.stop().errors.count_of(-32600), table.len() as u64);
 }
 
 #[test]
-fn an_unreadable_id_is_null_in_the_revisions_that_say_so() {
-    let stage = Stage::open(options());
+fn unreadable_id_is_null_before_2025_11_25() {
+    let server = TestServer::start(options());
     for (revision, id) in [
         ("2024-11-05", Some(Value::Null)),
         ("2025-03-26", Some(Value::Null)),
         ("2025-06-18", Some(Value::Null)),
         (LEGACY, None),
     ] {
-        let mut client = stage.session(revision);
-        expect_error(&client.ask("{"), -32700, id.clone());
-        expect_error(&client.ask("{}"), -32600, id);
-        client.expect_alive();
+        let mut client = server.connect_initialized(revision);
+        expect_error(&client.exchange("{"), -32700, id.clone());
+        expect_error(&client.exchange("{}"), -32600, id);
+        client.ping();
     }
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn notifications_and_answers_that_nobody_waits_for_get_no_answer() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(LEGACY);
+fn notifications_and_unmatched_responses_get_no_response() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(LEGACY);
     for text in [
         r#"{"jsonrpc":"2.0","method":"no/such/notification"}"#,
         r#"{"jsonrpc":"2.0","method":"tools/call"}"#,
@@ -90,32 +90,32 @@ fn notifications_and_answers_that_nobody_waits_for_get_no_answer() {
         r#"{"jsonrpc":"2.0","error":{}}"#,
     ] {
         client.send(text);
-        client.expect_alive();
+        client.ping();
     }
     drop(client);
-    let counters = stage.close();
+    let counters = server.stop();
     assert_eq!(counters.errors.total(), 0, "{counters}");
 }
 
 #[test]
-fn a_method_that_nobody_knows_is_not_found() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(LEGACY);
+fn unknown_method_is_not_found() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(LEGACY);
     let long = "m".repeat(100_000);
     for method in ["", "nope", "Ping", "tools/call ", "tools", "rpc.discover", "😀", &long] {
-        expect_error(&client.ask(request(1, method, json!({}))), -32601, Some(json!(1)));
+        expect_error(&client.exchange(request(1, method, json!({}))), -32601, Some(json!(1)));
         let modern = modern(request("m", method, json!({})));
-        expect_error(&client.ask(modern), -32601, Some(json!("m")));
+        expect_error(&client.exchange(modern), -32601, Some(json!("m")));
     }
-    client.expect_alive();
+    client.ping();
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn params_that_do_not_fit_are_invalid_params() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(LEGACY);
+fn params_of_wrong_type_are_invalid_params() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(LEGACY);
     for (method, params) in [
         ("tools/call", json!([])),
         ("tools/call", json!({})),
@@ -131,18 +131,18 @@ fn params_that_do_not_fit_are_invalid_params() {
         ("tools/list", json!({"cursor": 7})),
         ("tools/list", json!({"cursor": "never issued"})),
     ] {
-        expect_error(&client.ask(request(1, method, params)), -32602, Some(json!(1)));
-        client.expect_alive();
+        expect_error(&client.exchange(request(1, method, params)), -32602, Some(json!(1)));
+        client.ping();
     }
-    let without = client.ask(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call"}"#);
+    let without = client.exchange(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call"}"#);
     expect_error(&without, -32602, Some(json!(2)));
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn arguments_that_do_not_fit_fail_the_way_the_revision_has_it() {
-    let stage = Stage::open(options());
+fn invalid_arguments_fail_by_protocol_version() {
+    let server = TestServer::start(options());
     for (tool, arguments) in [
         ("add", json!({"a": 1})),
         ("add", json!({"a": 1, "b": "2"})),
@@ -156,25 +156,25 @@ fn arguments_that_do_not_fit_fail_the_way_the_revision_has_it() {
         ("hash", json!({"bytes": u64::MAX})),
     ] {
         let text = call(1, tool, arguments);
-        let refused = stage.session("2025-06-18").ask(&text);
+        let refused = server.connect_initialized("2025-06-18").exchange(&text);
         expect_error(&refused, -32602, Some(json!(1)));
-        let failed = stage.session(LEGACY).ask(&text);
+        let failed = server.connect_initialized(LEGACY).exchange(&text);
         assert_eq!(failed["result"]["isError"], true, "{failed}");
-        let failed = stage.connect().ask(modern(text));
+        let failed = server.connect().exchange(modern(text));
         assert_eq!(failed["result"]["isError"], true, "{failed}");
     }
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn members_that_the_protocol_does_not_name_are_passed_over() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(LEGACY);
+fn unknown_members_are_ignored() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(LEGACY);
     let mut text = echo(1, "kept");
     text["extra"] = json!({"deep": [1, 2, {"method": "other"}]});
     text["params"]["extra"] = json!([null, true]);
     text["params"]["arguments"]["extra"] = json!("x");
-    assert_eq!(echoed(&client.ask(text)), "kept");
+    assert_eq!(echoed(&client.exchange(text)), "kept");
     drop(client);
-    stage.close();
+    server.stop();
 }

@@ -1,67 +1,68 @@
-//! The legacy handshake out of order.
+//! Legacy handshake messages out of order.
 
 use serde_json::json;
 
 use crate::client::{
-    LEGACY, bare, call, echo, echoed, expect_error, initialize, notification, request,
+    LEGACY, call, echo, echoed, expect_error, initialize, notification, request,
+    request_without_params,
 };
-use crate::stage::{Stage, options};
+use crate::test_server::{TestServer, options};
 
 #[test]
-fn nothing_but_ping_is_served_before_the_handshake_is_complete() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn only_ping_is_served_before_handshake_completes() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let too_early = [
-        bare(1, "tools/list"),
+        request_without_params(1, "tools/list"),
         echo(1, "x"),
         call(1, "slow", json!({"steps": 1, "step_ms": 0})),
-        bare(1, "nope"),
+        request_without_params(1, "nope"),
     ];
     for request in &too_early {
-        let answer = client.ask(request);
-        expect_error(&answer, -32600, Some(json!(1)));
-        let remedy = answer["error"]["message"].as_str().expect("a message");
-        assert!(remedy.contains("initialize"), "{remedy}");
+        let response = client.exchange(request);
+        expect_error(&response, -32600, Some(json!(1)));
+        let message = response["error"]["message"].as_str().expect("error message");
+        assert!(message.contains("initialize"), "{message}");
     }
-    client.expect_alive();
-    // Out of turn: it confirms nothing.
+    client.ping();
+    // Out of order, so it has no effect.
     client.send(notification("notifications/initialized"));
-    expect_error(&client.ask(&too_early[0]), -32600, Some(json!(1)));
+    expect_error(&client.exchange(&too_early[0]), -32600, Some(json!(1)));
 
-    assert_eq!(client.ask(initialize(2, LEGACY))["result"]["protocolVersion"], LEGACY);
+    assert_eq!(client.exchange(initialize(2, LEGACY))["result"]["protocolVersion"], LEGACY);
     for request in &too_early[..3] {
-        let answer = client.ask(request);
-        expect_error(&answer, -32600, Some(json!(1)));
-        let remedy = answer["error"]["message"].as_str().expect("a message");
-        assert!(remedy.contains("notifications/initialized"), "{remedy}");
+        let response = client.exchange(request);
+        expect_error(&response, -32600, Some(json!(1)));
+        let message = response["error"]["message"].as_str().expect("error message");
+        assert!(message.contains("notifications/initialized"), "{message}");
     }
-    client.expect_alive();
+    client.ping();
     client.send(notification("notifications/initialized"));
-    assert_eq!(echoed(&client.ask(echo(3, "ready"))), "ready");
+    assert_eq!(echoed(&client.exchange(echo(3, "ready"))), "ready");
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn a_second_initialize_is_refused_and_changes_nothing() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
-    client.ask(initialize(1, "2025-06-18"));
-    expect_error(&client.ask(initialize(2, LEGACY)), -32600, Some(json!(2)));
+fn second_initialize_is_rejected_without_effect() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
+    client.exchange(initialize(1, "2025-06-18"));
+    expect_error(&client.exchange(initialize(2, LEGACY)), -32600, Some(json!(2)));
     client.send(notification("notifications/initialized"));
-    expect_error(&client.ask(initialize(3, LEGACY)), -32600, Some(json!(3)));
+    expect_error(&client.exchange(initialize(3, LEGACY)), -32600, Some(json!(3)));
     client.send(notification("notifications/initialized"));
-    // Still the revision that was agreed on: arguments that do not fit are an error of the call.
-    expect_error(&client.ask(call(4, "echo", json!({}))), -32602, Some(json!(4)));
-    assert_eq!(echoed(&client.ask(echo(5, "same"))), "same");
+    // Still 2025-06-18, where invalid arguments are a JSON-RPC error.
+    expect_error(&client.exchange(call(4, "echo", json!({}))), -32602, Some(json!(4)));
+    assert_eq!(echoed(&client.exchange(echo(5, "same"))), "same");
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn an_initialize_that_does_not_fit_can_be_said_again() {
-    let stage = Stage::open(options());
-    let mut client = stage.connect();
+fn invalid_initialize_can_be_retried() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
     let client_info = json!({"name": "x", "version": "1"});
     for params in [
         json!([]),
@@ -74,24 +75,28 @@ fn an_initialize_that_does_not_fit_can_be_said_again() {
         json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x"}}),
         json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": "x"}),
     ] {
-        expect_error(&client.ask(request(1, "initialize", params)), -32602, Some(json!(1)));
-        expect_error(&client.ask(bare(2, "tools/list")), -32600, Some(json!(2)));
+        expect_error(&client.exchange(request(1, "initialize", params)), -32602, Some(json!(1)));
+        expect_error(
+            &client.exchange(request_without_params(2, "tools/list")),
+            -32600,
+            Some(json!(2)),
+        );
     }
-    expect_error(&client.ask(bare(3, "initialize")), -32602, Some(json!(3)));
+    expect_error(&client.exchange(request_without_params(3, "initialize")), -32602, Some(json!(3)));
     client.handshake(LEGACY);
-    assert_eq!(echoed(&client.ask(echo(4, "at last"))), "at last");
+    assert_eq!(echoed(&client.exchange(echo(4, "at last"))), "at last");
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn a_revision_nobody_knows_is_answered_with_the_newest_that_has_a_handshake() {
-    let stage = Stage::open(options());
+fn unknown_version_negotiates_newest_legacy_version() {
+    let server = TestServer::start(options());
     let long = "9".repeat(10_000);
     for revision in ["", "1.0", "2024-10-07", "2099-01-01", "2026-07-28", "2025-11-25 ", &long] {
-        let mut client = stage.connect();
-        let answer = client.ask(initialize(1, revision));
-        assert_eq!(answer["result"]["protocolVersion"], LEGACY, "{answer}");
+        let mut client = server.connect();
+        let response = client.exchange(initialize(1, revision));
+        assert_eq!(response["result"]["protocolVersion"], LEGACY, "{response}");
     }
-    stage.close();
+    server.stop();
 }

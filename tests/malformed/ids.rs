@@ -1,11 +1,11 @@
-//! Ids come back as they were sent, type and value.
+//! Request ids in responses: same type and value as sent.
 
 use serde_json::Value;
 
-use crate::client::{Client, LEGACY};
-use crate::stage::{Stage, options};
+use crate::client::{LEGACY, TestClient};
+use crate::test_server::{TestServer, options};
 
-/// Ids whose text is the shortest there is, so that even their bytes come back.
+/// Ids in their shortest encoding, returned byte for byte.
 const PLAIN: [&str; 20] = [
     "0",
     "1",
@@ -29,7 +29,7 @@ const PLAIN: [&str; 20] = [
     r#""9223372036854775807""#,
 ];
 
-/// Ids that may come back in fewer characters.
+/// Ids that may be returned in a shorter encoding.
 const ESCAPED: [&str; 8] = [
     r#""\u0041""#,
     r#""\u00e9\u65e5""#,
@@ -42,36 +42,36 @@ const ESCAPED: [&str; 8] = [
 ];
 
 fn id_of(line: &str) -> Value {
-    let answer: Value = serde_json::from_str(line).expect("JSON");
-    answer["id"].clone()
+    let response: Value = serde_json::from_str(line).expect("JSON");
+    response["id"].clone()
 }
 
-fn ask(client: &mut Client, id: &str, method: &str, params: &str) -> String {
+fn send_raw(client: &mut TestClient, id: &str, method: &str, params: &str) -> String {
     client.send(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
-    client.line().expect("an answer")
+    client.receive_line().expect("response")
 }
 
 #[test]
-fn ids_of_both_types_are_echoed_byte_for_byte() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(LEGACY);
+fn request_ids_are_echoed_byte_for_byte() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(LEGACY);
     for id in PLAIN {
-        let line = ask(&mut client, id, "ping", "{}");
+        let line = send_raw(&mut client, id, "ping", "{}");
         assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
     }
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn an_id_is_the_same_in_answers_now_answers_later_and_errors() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(LEGACY);
-    // The longest there may be.
+fn request_id_is_equal_in_all_responses() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(LEGACY);
+    // The longest id that is accepted.
     let long = format!("\"{}\"", "long".repeat(1024));
     for id in PLAIN.into_iter().chain(ESCAPED).chain([long.as_str()]) {
         let sent: Value = serde_json::from_str(id).expect("JSON");
-        // JSON knows one zero.
+        // -0 is parsed as 0.
         let sent = if id == "-0" { Value::from(0) } else { sent };
         for (method, params) in [
             ("ping", "{}"),
@@ -82,34 +82,35 @@ fn an_id_is_the_same_in_answers_now_answers_later_and_errors() {
             ("nope", "{}"),
             ("ping", "7"),
         ] {
-            let line = ask(&mut client, id, method, params);
+            let line = send_raw(&mut client, id, method, params);
             assert_eq!(id_of(&line), sent, "{method} {params}: {line}");
         }
     }
     drop(client);
-    stage.close();
+    server.stop();
 }
 
 #[test]
-fn an_id_or_a_token_of_progress_that_is_too_long_to_keep_is_refused_and_the_next_is_served() {
-    let stage = Stage::open(options());
-    let mut client = stage.session(LEGACY);
+fn overlong_id_or_progress_token_is_rejected() {
+    let server = TestServer::start(options());
+    let mut client = server.connect_initialized(LEGACY);
     let long = "x".repeat(4097);
     let call = r#"{"name":"slow","arguments":{"steps":1,"step_ms":0}}"#;
     for id in [format!("\"{long}\""), format!("\"{}\"", long.repeat(10))] {
-        let answer: Value =
-            serde_json::from_str(&ask(&mut client, &id, "tools/call", call)).unwrap();
-        assert_eq!(answer["error"]["code"], -32600, "{answer}");
-        assert!(answer["id"].is_null());
+        let response: Value =
+            serde_json::from_str(&send_raw(&mut client, &id, "tools/call", call)).unwrap();
+        assert_eq!(response["error"]["code"], -32600, "{response}");
+        assert!(response["id"].is_null());
     }
     let params = format!(
         r#"{{"name":"slow","arguments":{{"steps":1}},"_meta":{{"progressToken":"{long}"}}}}"#
     );
-    let answer: Value =
-        serde_json::from_str(&ask(&mut client, "1", "tools/call", &params)).unwrap();
-    assert_eq!((&answer["error"]["code"], &answer["id"]), (&(-32602).into(), &1.into()));
-    let answer: Value = serde_json::from_str(&ask(&mut client, "1", "tools/call", call)).unwrap();
-    assert!(answer["result"].is_object(), "{answer}");
+    let response: Value =
+        serde_json::from_str(&send_raw(&mut client, "1", "tools/call", &params)).unwrap();
+    assert_eq!((&response["error"]["code"], &response["id"]), (&(-32602).into(), &1.into()));
+    let response: Value =
+        serde_json::from_str(&send_raw(&mut client, "1", "tools/call", call)).unwrap();
+    assert!(response["result"].is_object(), "{response}");
     drop(client);
-    stage.close();
+    server.stop();
 }

@@ -1,81 +1,90 @@
-//! Log messages: to those who want them, from the level on that they named.
+//! `notifications/message`: log messages from the requested level on.
 
-use corelane::protocol::era::LogLevel;
+use corelane::protocol::eras::LoggingLevel;
 use corelane::service::Features;
 use serde_json::{Value, json};
 
-use crate::askers;
-use crate::client::{Client, LEGACY, MODERN, bare, call, expect_error, modern, request};
-use crate::judged::judge;
-use crate::stage::{Stage, options, over_each_ring};
+use crate::client::{
+    LEGACY, MODERN, TestClient, call, expect_error, modern, request, request_without_params,
+};
+use crate::interactive_catalog;
+use crate::schema_checks::mcp_schema;
+use crate::test_server::{TestServer, options, over_each_ring};
 
-/// Every level, least important first.
-fn levels() -> Vec<&'static str> {
-    LogLevel::ALL.iter().map(|(_, name)| *name).collect()
+/// Every level, least severe first.
+fn all_levels() -> Vec<&'static str> {
+    LoggingLevel::ALL.iter().map(|(_, name)| *name).collect()
 }
 
-/// Sends a call and collects the levels that are told before its answer.
-fn told(client: &mut Client, revision: &str, call: &Value) -> Vec<String> {
+/// Sends a call and returns the levels of the log messages before its response.
+fn logged_levels(client: &mut TestClient, revision: &str, call: &Value) -> Vec<String> {
     client.send(call);
-    let mut told = Vec::new();
+    let mut logged = Vec::new();
     loop {
-        let message = client.answer();
-        judge::judge(revision, &message, None).unwrap_or_else(|reason| panic!("{reason}"));
+        let message = client.receive();
+        mcp_schema::check_message(revision, &message, None)
+            .unwrap_or_else(|reason| panic!("{reason}"));
         if message["id"] == call["id"] {
             assert_eq!(message["result"]["content"][0]["text"], "logged", "{message}");
-            return told;
+            return logged;
         }
         assert_eq!(message["method"], "notifications/message", "{message}");
-        told.push(message["params"]["level"].as_str().expect("a level").to_owned());
+        logged.push(message["params"]["level"].as_str().expect("level").to_owned());
     }
 }
 
 #[test]
-fn a_session_hears_from_info_on_until_it_says_otherwise() {
+fn legacy_session_gets_logs_from_set_level() {
     over_each_ring(|options| {
-        let stage = Stage::offering(options, askers::catalog());
+        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
         for tool in ["log", "log_blocking"] {
-            let mut client = stage.session(LEGACY);
-            assert_eq!(told(&mut client, LEGACY, &call(1, tool, json!({}))), levels()[1..]);
-            for (from, level) in levels().into_iter().enumerate() {
-                let set = client.ask(request(2, "logging/setLevel", json!({"level": level})));
+            let mut client = server.connect_initialized(LEGACY);
+            assert_eq!(
+                logged_levels(&mut client, LEGACY, &call(1, tool, json!({}))),
+                all_levels()[1..]
+            );
+            for (from, level) in all_levels().into_iter().enumerate() {
+                let set = client.exchange(request(2, "logging/setLevel", json!({"level": level})));
                 assert_eq!(set["result"], json!({}), "{set}");
-                assert_eq!(told(&mut client, LEGACY, &call(3, tool, json!({}))), levels()[from..]);
+                assert_eq!(
+                    logged_levels(&mut client, LEGACY, &call(3, tool, json!({}))),
+                    all_levels()[from..]
+                );
             }
-            // Another session is another matter.
-            let mut other = stage.session("2024-11-05");
-            let heard = told(&mut other, "2024-11-05", &call(1, tool, json!({})));
-            assert_eq!(heard, levels()[1..]);
+            // The level is a property of the session.
+            let mut other = server.connect_initialized("2024-11-05");
+            let logged = logged_levels(&mut other, "2024-11-05", &call(1, tool, json!({})));
+            assert_eq!(logged, all_levels()[1..]);
         }
-        stage.close();
+        server.stop();
     });
 }
 
 #[test]
-fn a_modern_request_hears_what_it_asked_for_and_nothing_without() {
+fn modern_request_gets_logs_from_requested_level() {
     over_each_ring(|options| {
-        let stage = Stage::offering(options, askers::catalog());
-        let mut client = stage.session(LEGACY);
-        client.ask(request(0, "logging/setLevel", json!({"level": "debug"})));
+        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+        let mut client = server.connect_initialized(LEGACY);
+        client.exchange(request(0, "logging/setLevel", json!({"level": "debug"})));
         for tool in ["log", "log_blocking"] {
             let silent = modern(call(1, tool, json!({})));
-            assert_eq!(told(&mut client, MODERN, &silent), Vec::<String>::new());
-            for (from, level) in levels().into_iter().enumerate() {
+            assert_eq!(logged_levels(&mut client, MODERN, &silent), Vec::<String>::new());
+            for (from, level) in all_levels().into_iter().enumerate() {
                 let mut wanted = modern(call(2, tool, json!({})));
                 wanted["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!(level);
-                assert_eq!(told(&mut client, MODERN, &wanted), levels()[from..]);
+                assert_eq!(logged_levels(&mut client, MODERN, &wanted), all_levels()[from..]);
             }
-            assert_eq!(told(&mut client, MODERN, &silent), Vec::<String>::new());
+            assert_eq!(logged_levels(&mut client, MODERN, &silent), Vec::<String>::new());
         }
         drop(client);
-        stage.close();
+        server.stop();
     });
 }
 
 #[test]
-fn levels_that_there_are_not_are_refused_and_change_nothing() {
-    let stage = Stage::offering(options(), askers::catalog());
-    let mut client = stage.session(LEGACY);
+fn invalid_log_level_is_rejected_without_effect() {
+    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let mut client = server.connect_initialized(LEGACY);
     for params in [
         json!({"level": "loud"}),
         json!({"level": "INFO"}),
@@ -84,21 +93,33 @@ fn levels_that_there_are_not_are_refused_and_change_nothing() {
         json!({}),
         json!([]),
     ] {
-        let answer = client.ask(request(1, "logging/setLevel", params));
-        expect_error(&answer, -32602, Some(json!(1)));
+        let response = client.exchange(request(1, "logging/setLevel", params));
+        expect_error(&response, -32602, Some(json!(1)));
     }
-    expect_error(&client.ask(bare(2, "logging/setLevel")), -32602, Some(json!(2)));
-    assert_eq!(told(&mut client, LEGACY, &call(3, "log", json!({}))), levels()[1..]);
+    expect_error(
+        &client.exchange(request_without_params(2, "logging/setLevel")),
+        -32602,
+        Some(json!(2)),
+    );
+    assert_eq!(logged_levels(&mut client, LEGACY, &call(3, "log", json!({}))), all_levels()[1..]);
     let mut modern_call = modern(call(4, "log", json!({})));
     modern_call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("loud");
-    expect_error(&client.ask(modern_call), -32602, Some(json!(4)));
-    // There is no such method any more, and none where logs are withheld.
+    expect_error(&client.exchange(modern_call), -32602, Some(json!(4)));
+    // Not found in the modern era, and where the catalog withholds logging.
     let set = request(5, "logging/setLevel", json!({"level": "info"}));
-    expect_error(&client.ask(modern(set.clone())), -32601, Some(json!(5)));
-    let quiet = askers::catalog().edit().withhold(Features::LOGGING).build().expect("a catalog");
-    let quiet = Stage::offering(options(), quiet);
-    expect_error(&quiet.session(LEGACY).ask(set), -32601, Some(json!(5)));
+    expect_error(&client.exchange(modern(set.clone())), -32601, Some(json!(5)));
+    let without_logging = interactive_catalog::catalog()
+        .to_builder()
+        .disable_features(Features::LOGGING)
+        .build()
+        .expect("catalog");
+    let without_logging = TestServer::start_with_catalog(options(), without_logging);
+    expect_error(
+        &without_logging.connect_initialized(LEGACY).exchange(set),
+        -32601,
+        Some(json!(5)),
+    );
     drop(client);
-    stage.close();
-    quiet.close();
+    server.stop();
+    without_logging.stop();
 }

@@ -1,22 +1,21 @@
-//! Bad input and bad days, over real sockets: one file a behaviour, named as sentences.
+//! Malformed input and network faults over real sockets, one file a kind of fault.
 //!
-//! Policy: **a panic is our bug, never bad input.** Whatever a peer sends, or does not send, it
-//! gets an error in the protocol's own terms or a closed connection; everybody else is served as
-//! if nothing had happened; and when it is over, nothing of it is left behind.
+//! Whatever a peer sends or omits, it gets a JSON-RPC error or a closed connection; other
+//! connections are served unchanged, and afterwards no resource stays in use. A panic is a bug.
 //!
-//! How each test is made: a whole server on a free port of the loopback, clients over plain
-//! blocking sockets, and at the end a drain whose counters are looked at. Nothing sleeps. Read
-//! timeouts are the bound after which a test fails, not a way to wait; where a test must know that
-//! the server has read something, it asks another question on the same shard and waits for the
-//! answer. What depends on how bytes and connections move runs over both rings.
+//! Each test starts a server on a free port of 127.0.0.1, talks to it over blocking sockets, drains
+//! it and checks its counters. No test sleeps: read timeouts only bound failures, and where a test
+//! must know that the server has read its input, it sends another request to the same shard and
+//! waits for the response. Tests that depend on byte or connection timing run over both rings.
 
-mod askers;
 mod batches;
 mod cancellation;
 #[path = "../support/client.rs"]
 mod client;
+mod client_requests;
+mod connection_churn;
+mod connection_limit;
 mod deadlines;
-mod door;
 mod drains;
 mod duplicates;
 mod envelope;
@@ -24,22 +23,21 @@ mod eras;
 mod framing;
 mod half_open;
 mod handshake;
+mod idle_timeouts;
 mod ids;
-mod judged;
-mod listening;
+mod interactive_catalog;
 mod logs;
 #[path = "../support/loopback.rs"]
 mod loopback;
 mod memory;
 mod mutations;
-mod not_json;
 mod oversize;
+mod parse_errors;
 mod progress;
-mod questions;
+mod request_state;
 mod resets;
-mod rounds;
-mod silence;
+mod schema_checks;
 mod slow_readers;
-mod stage;
-mod storm;
+mod subscriptions;
 mod tasks;
+mod test_server;

@@ -1,118 +1,119 @@
-//! The bound of what all connections hold together.
+//! `memory_bytes_max`: the memory limit over all connections.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use corelane::Catalog;
-use corelane::protocol::era::LogLevel;
-use corelane::protocol::message::{Elicitation, Form, ServerInfo};
-use corelane::service::{Features, Live, NoArguments, Outcome, Tool};
+use corelane::protocol::eras::LoggingLevel;
+use corelane::protocol::model::{ElicitRequest, Form, Implementation};
+use corelane::service::{CallToolResult, Features, NoArguments, RequestContext, Tool};
 use serde_json::json;
 
-use crate::client::{Client, LEGACY, call, echo, echoed, expect_error, notification, request};
-use crate::stage::{Stage, over_each_ring};
+use crate::client::{LEGACY, TestClient, call, echo, echoed, expect_error, notification, request};
+use crate::test_server::{TestServer, over_each_ring};
 
 #[test]
-fn the_message_that_passes_the_bound_of_all_is_refused_and_the_others_keep_their_memory() {
+fn message_over_total_memory_limit_closes_its_connection() {
     over_each_ring(|mut options| {
         options.limits.memory_bytes_max = 100_000;
-        let stage = Stage::open(options);
-        let mut other = stage.session(LEGACY);
+        let server = TestServer::start(options);
+        let mut other = server.connect_initialized(LEGACY);
         let text = format!("{}\n", echo(1, &"x".repeat(60_000)));
         let (first_half, second_half) = text.as_bytes().split_at(59_000);
         for _ in 0..3 {
-            let mut patient = stage.session(LEGACY);
+            let mut patient = server.connect_initialized(LEGACY);
             patient.send_bytes(first_half);
-            other.expect_alive();
-            let mut greedy = stage.session(LEGACY);
+            other.ping();
+            let mut greedy = server.connect_initialized(LEGACY);
             greedy.send_bytes(first_half);
-            let answer = greedy.answer();
-            expect_error(&answer, -32603, None);
+            let response = greedy.receive();
+            expect_error(&response, -32603, None);
             greedy.expect_end();
             patient.send_bytes(second_half);
-            assert_eq!(echoed(&patient.answer()).len(), 60_000);
-            assert_eq!(echoed(&other.ask(echo(2, "unaffected"))), "unaffected");
+            assert_eq!(echoed(&patient.receive()).len(), 60_000);
+            assert_eq!(echoed(&other.exchange(echo(2, "unaffected"))), "unaffected");
         }
         drop(other);
-        let counters = stage.close();
-        assert_eq!(counters.faults.memory, 3, "{counters}");
+        let counters = server.stop();
+        assert_eq!(counters.input_errors.memory, 3, "{counters}");
     });
 }
 
 #[test]
-fn memory_of_connections_that_have_gone_is_free_again() {
+fn closed_connections_release_their_memory() {
     over_each_ring(|mut options| {
         options.limits.memory_bytes_max = 100_000;
-        let stage = Stage::open(options);
-        let mut other = stage.session(LEGACY);
+        let server = TestServer::start(options);
+        let mut other = server.connect_initialized(LEGACY);
         for number in 0..20 {
-            let mut client = stage.session(LEGACY);
+            let mut client = server.connect_initialized(LEGACY);
             client.send_bytes(" ".repeat(90_000).as_bytes());
-            other.expect_alive();
+            other.ping();
             if number % 2 == 0 {
                 client.reset();
             } else {
-                // A line that never got its end is a line all the same.
-                client.finish();
-                expect_error(&client.answer(), -32700, None);
+                // End of stream terminates the last line.
+                client.shutdown_write();
+                expect_error(&client.receive(), -32700, None);
                 client.expect_end();
             }
-            assert_eq!(other.ask(echo(number, "unaffected"))["id"], json!(number));
+            assert_eq!(other.exchange(echo(number, "unaffected"))["id"], json!(number));
         }
         drop(other);
-        let counters = stage.close();
-        assert_eq!(counters.faults.memory, 0, "{counters}");
+        let counters = server.stop();
+        assert_eq!(counters.input_errors.memory, 0, "{counters}");
     });
 }
 
-/// Tools that say more than a slow peer may be owed, then wait.
-fn talkers() -> Catalog {
-    const TIMES: i32 = 30;
+/// Tools that send more than `memory_bytes_max`, then wait.
+fn verbose_tools() -> Catalog {
+    const MESSAGES: i32 = 30;
     let text = "x".repeat(10_000);
-    let (told, logged, asked) = (text.clone(), text.clone(), text);
-    let tell = Tool::new("tell").local(move |_: NoArguments, live: Live| {
-        let text = told.clone();
+    let (progress_text, log_text, request_text) = (text.clone(), text.clone(), text);
+    let progress = Tool::new("progress").local(move |_: NoArguments, live: RequestContext| {
+        let text = progress_text.clone();
         async move {
-            (1..=TIMES).for_each(|step| live.progress(step.into(), None, Some(&text)));
+            (1..=MESSAGES).for_each(|step| live.progress(step.into(), None, Some(&text)));
             live.cancelled().await;
-            Ok(Outcome::text("not reached"))
+            Ok(CallToolResult::text("not reached"))
         }
     });
-    let log = Tool::new("log").local(move |_: NoArguments, live: Live| {
-        let text = logged.clone();
+    let log = Tool::new("log").local(move |_: NoArguments, live: RequestContext| {
+        let text = log_text.clone();
         async move {
-            (1..=TIMES).for_each(|_| live.log(LogLevel::Error, None, &text));
+            (1..=MESSAGES).for_each(|_| live.log(LoggingLevel::Error, None, &text));
             live.cancelled().await;
-            Ok(Outcome::text("not reached"))
+            Ok(CallToolResult::text("not reached"))
         }
     });
-    let ask = Tool::new("ask").local(move |_: NoArguments, live: Live| {
-        let text = asked.clone();
+    let ask = Tool::new("ask").local(move |_: NoArguments, live: RequestContext| {
+        let text = request_text.clone();
         async move {
-            let form = || Elicitation::form(&*text, Form::new());
+            let form = || ElicitRequest::form(&*text, Form::new());
             let ask = |step: i32| Box::pin(live.elicit(&format!("question {step}"), form()));
-            let mut questions: Vec<_> = (1..=TIMES).map(ask).collect();
-            poll_fn(|context| {
-                let is_over = questions.iter_mut().any(|it| it.as_mut().poll(context).is_ready());
+            let mut requests: Vec<_> = (1..=MESSAGES).map(ask).collect();
+            poll_fn(|cx| {
+                let is_over = requests.iter_mut().any(|it| it.as_mut().poll(cx).is_ready());
                 if is_over { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
-            Ok(Outcome::text("not reached"))
+            Ok(CallToolResult::text("not reached"))
         }
     });
-    let catalog = Catalog::builder(ServerInfo::new("talkers", "1.0.0")).offer(Features::LOGGING);
-    catalog.tools([tell, log, ask]).build().expect("tools that fit together")
+    let catalog = Catalog::builder(Implementation::new("talkers", "1.0.0"))
+        .enable_features(Features::LOGGING);
+    catalog.tools([progress, log, ask]).build().expect("catalog is valid")
 }
 
 #[test]
-fn what_a_handler_says_to_a_peer_that_does_not_read_counts_against_the_bound_of_all() {
+fn unread_handler_messages_count_against_memory_limit() {
     over_each_ring(|mut options| {
         options.limits.memory_bytes_max = 100_000;
         options.tcp.send_buffer_bytes = 16 << 10;
-        let stage = Stage::offering(options, talkers());
-        for tool in ["tell", "log", "ask"] {
-            let mut client = Client::connect_narrow(stage.address(), 16 << 10);
-            client.ask(request(
+        let server = TestServer::start_with_catalog(options, verbose_tools());
+        for tool in ["progress", "log", "ask"] {
+            let mut client = TestClient::connect_with_buffers(server.address(), 16 << 10);
+            client.exchange(request(
                 0,
                 "initialize",
                 json!({
@@ -122,17 +123,17 @@ fn what_a_handler_says_to_a_peer_that_does_not_read_counts_against_the_bound_of_
                 }),
             ));
             client.send(notification("notifications/initialized"));
-            let mut spoken_to = call(1, tool, json!({}));
-            spoken_to["params"]["_meta"] = json!({"progressToken": "t"});
-            client.send(spoken_to);
-            let mut said = client.rest_or_reset();
-            // Questions are taken back even so.
-            said.retain(|message| message["method"] != "notifications/cancelled");
-            let refusal = said.last().expect("what was said before the end");
-            expect_error(refusal, -32603, None);
-            assert!(said.len() < 15, "{} messages", said.len());
+            let mut tool_call = call(1, tool, json!({}));
+            tool_call["params"]["_meta"] = json!({"progressToken": "t"});
+            client.send(tool_call);
+            let mut messages = client.receive_rest_or_reset();
+            // Open client requests are cancelled when the connection closes.
+            messages.retain(|message| message["method"] != "notifications/cancelled");
+            let error = messages.last().expect("an error before the end of stream");
+            expect_error(error, -32603, None);
+            assert!(messages.len() < 15, "{} messages", messages.len());
         }
-        let counters = stage.close();
-        assert_eq!(counters.faults.memory, 3, "{counters}");
+        let counters = server.stop();
+        assert_eq!(counters.input_errors.memory, 3, "{counters}");
     });
 }

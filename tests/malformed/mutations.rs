@@ -1,19 +1,19 @@
-//! Good messages with a few bytes changed, thousands of them: the server answers or ends the
-//! connection, and goes on. Seeded; a failure names its seed.
+//! Valid messages with a few bytes changed. Seeded; a failure prints its seed.
 
 use corelane::base::random::Random;
 use serde_json::{Value, json};
 
 use crate::client::{LEGACY, call, cancelled, echo, initialize, modern, notification, request};
-use crate::stage::{Stage, options, over_each_ring};
+use crate::test_server::{TestServer, options, over_each_ring};
 
-/// Mutated lines of one seed.
-const LINES: usize = 3000;
+/// Mutated lines per seed.
+const LINES_PER_SEED: usize = 3000;
 
-/// What is put in place of something else: what parsers look at.
-const BYTES: &[u8] = b"\"\\{}[]:,.-+eE0123456789ntfu/ \t\r\n\0\x1f\x7f\x80\xc3\xed\xf4\xff";
+/// Bytes that are significant to a JSON parser, used as replacements.
+const SIGNIFICANT_BYTES: &[u8] =
+    b"\"\\{}[]:,.-+eE0123456789ntfu/ \t\r\n\0\x1f\x7f\x80\xc3\xed\xf4\xff";
 
-fn good_lines() -> Vec<Vec<u8>> {
+fn valid_lines() -> Vec<Vec<u8>> {
     let mut progress = call("p", "slow", json!({"steps": 2, "step_ms": 0}));
     progress["params"]["_meta"] = json!({"progressToken": "t"});
     let lines = [
@@ -33,14 +33,14 @@ fn good_lines() -> Vec<Vec<u8>> {
     lines.iter().map(|line| line.to_string().into_bytes()).collect()
 }
 
-/// Changes, drops, doubles or inserts a few bytes.
+/// Replaces, inserts, removes, truncates or repeats bytes of `line`, up to three times.
 fn mutate(line: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(3) {
         if line.is_empty() {
             return;
         }
         let place = random.below(line.len());
-        let byte = BYTES[random.below(BYTES.len())];
+        let byte = SIGNIFICANT_BYTES[random.below(SIGNIFICANT_BYTES.len())];
         match random.below(5) {
             0 => line[place] = byte,
             1 => line.insert(place, byte),
@@ -55,57 +55,57 @@ fn mutate(line: &mut Vec<u8>, random: &mut Random) {
 }
 
 #[test]
-fn no_mutation_of_a_good_message_harms_the_server() {
+fn mutated_messages_do_not_harm_server() {
     over_each_ring(|options| {
         for seed in 1..=3 {
             eprintln!("seed {seed}");
             let mut random = Random::seeded(seed);
-            let stage = Stage::open(options.clone());
-            let good = good_lines();
-            let mut client = stage.session("2025-03-26");
-            for number in 0..LINES {
+            let server = TestServer::start(options.clone());
+            let good = valid_lines();
+            let mut client = server.connect_initialized("2025-03-26");
+            for number in 0..LINES_PER_SEED {
                 let mut line = good[random.below(good.len())].clone();
                 mutate(&mut line, &mut random);
                 line.push(b'\n');
                 client.send_bytes(&line);
                 if number % 100 == 99 {
                     client.send(request("here", "ping", json!({})));
-                    // Answers to what came before, each of them JSON, then this one.
-                    while client.answer()["id"] != "here" {}
+                    // Skips responses to earlier lines; each must be JSON.
+                    while client.receive()["id"] != "here" {}
                 }
             }
-            client.finish();
-            let rest: Vec<Value> = client.rest();
-            assert!(rest.len() < LINES, "{}", rest.len());
+            client.shutdown_write();
+            let rest: Vec<Value> = client.receive_rest();
+            assert!(rest.len() < LINES_PER_SEED, "{}", rest.len());
             drop(client);
-            stage.close();
+            server.stop();
         }
     });
 }
 
 #[test]
-fn random_bytes_are_answered_line_by_line() {
+fn random_bytes_get_one_error_per_line() {
     let mut options = options();
     options.limits.message_bytes_max = 64 << 10;
-    let stage = Stage::open(options);
+    let server = TestServer::start(options);
     for seed in 1..=50 {
         eprintln!("seed {seed}");
         let mut random = Random::seeded(seed);
-        let mut client = stage.connect();
+        let mut client = server.connect();
         let length = 1 + random.below(5000);
         let bytes: Vec<u8> = (0..length)
             .map(|_| match random.below(3) {
                 0 => u8::try_from(random.below(256)).unwrap(),
-                _ => BYTES[random.below(BYTES.len())],
+                _ => SIGNIFICANT_BYTES[random.below(SIGNIFICANT_BYTES.len())],
             })
             .collect();
         let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r'));
         let lines = lines.filter(|line| !line.is_empty()).count();
         client.send_bytes(&bytes);
-        client.finish();
-        let answers = client.rest();
-        assert!(answers.iter().all(|answer| answer.get("error").is_some()), "{answers:?}");
-        assert_eq!(answers.len(), lines, "{answers:?}");
+        client.shutdown_write();
+        let responses = client.receive_rest();
+        assert!(responses.iter().all(|response| response.get("error").is_some()), "{responses:?}");
+        assert_eq!(responses.len(), lines, "{responses:?}");
     }
-    stage.close();
+    server.stop();
 }

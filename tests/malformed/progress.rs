@@ -1,53 +1,53 @@
-//! `notifications/progress`: only to those who asked, and only forwards.
+//! `notifications/progress`: sent only with a progress token, with increasing values.
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, LEGACY, call, modern};
-use crate::stage::{Stage, over_each_ring};
+use crate::client::{LEGACY, TestClient, call, modern};
+use crate::test_server::{TestServer, over_each_ring};
 
-/// Sends a call and collects what comes until its answer.
-fn watch(client: &mut Client, request: &Value) -> (Vec<Value>, Value) {
+/// Sends a request; returns the notifications before its response, and the response.
+fn call_with_notifications(client: &mut TestClient, request: &Value) -> (Vec<Value>, Value) {
     client.send(request);
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     loop {
-        let message = client.answer();
+        let message = client.receive();
         if message["id"] == request["id"] {
-            return (told, message);
+            return (notifications, message);
         }
-        told.push(message);
+        notifications.push(message);
     }
 }
 
 #[test]
-fn without_a_token_there_is_no_progress() {
+fn call_without_progress_token_gets_no_progress() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut client = stage.session(LEGACY);
+        let server = TestServer::start(options);
+        let mut client = server.connect_initialized(LEGACY);
         let plain = call(1, "slow", json!({"steps": 5, "step_ms": 1}));
         let mut null = plain.clone();
         null["params"]["_meta"] = json!({"progressToken": null});
         for request in [plain.clone(), null, modern(plain)] {
-            let (told, answer) = watch(&mut client, &request);
-            assert_eq!(told, Vec::<Value>::new());
-            assert!(answer.get("result").is_some(), "{answer}");
+            let (notifications, response) = call_with_notifications(&mut client, &request);
+            assert_eq!(notifications, Vec::<Value>::new());
+            assert!(response.get("result").is_some(), "{response}");
         }
         drop(client);
-        assert_eq!(stage.close().requests.progress, 0);
+        assert_eq!(server.stop().requests.progress_notifications, 0);
     });
 }
 
 #[test]
-fn progress_names_its_token_and_only_grows() {
+fn progress_carries_token_and_increases() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut client = stage.session(LEGACY);
+        let server = TestServer::start(options);
+        let mut client = server.connect_initialized(LEGACY);
         for token in [json!(7), json!("seven"), json!(""), json!(u64::MAX), json!(i64::MIN)] {
             let legacy = call(1, "slow", json!({"steps": 5, "step_ms": 1}));
             for mut request in [legacy.clone(), modern(legacy)] {
                 request["params"]["_meta"]["progressToken"] = token.clone();
-                let (told, answer) = watch(&mut client, &request);
-                assert!(answer.get("result").is_some(), "{answer}");
-                let steps: Vec<f64> = told
+                let (notifications, response) = call_with_notifications(&mut client, &request);
+                assert!(response.get("result").is_some(), "{response}");
+                let steps: Vec<f64> = notifications
                     .iter()
                     .inspect(|message| assert_eq!(message["params"]["progressToken"], token))
                     .inspect(|message| assert_eq!(message["params"]["total"], 5))
@@ -56,24 +56,24 @@ fn progress_names_its_token_and_only_grows() {
                 assert_eq!(steps, [1.0, 2.0, 3.0, 4.0, 5.0]);
             }
         }
-        client.expect_alive();
+        client.ping();
         drop(client);
-        assert_eq!(stage.close().requests.progress, 50);
+        assert_eq!(server.stop().requests.progress_notifications, 50);
     });
 }
 
 #[test]
-fn a_blocking_handler_tells_progress_before_its_answer_too() {
+fn blocking_handler_sends_progress_before_response() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut client = stage.session(LEGACY);
+        let server = TestServer::start(options);
+        let mut client = server.connect_initialized(LEGACY);
         let mut request = call(1, "hash", json!({"bytes": 1000}));
         request["params"]["_meta"] = json!({"progressToken": "hash"});
-        let (told, answer) = watch(&mut client, &request);
-        assert!(answer.get("result").is_some(), "{answer}");
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0]["params"]["progress"], 1000);
+        let (notifications, response) = call_with_notifications(&mut client, &request);
+        assert!(response.get("result").is_some(), "{response}");
+        assert_eq!(notifications.len(), 1, "{notifications:?}");
+        assert_eq!(notifications[0]["params"]["progress"], 1000);
         drop(client);
-        stage.close();
+        server.stop();
     });
 }

@@ -1,70 +1,70 @@
-//! Connections that break.
+//! Connections that the peer resets.
 
 use serde_json::json;
 
-use crate::client::{Client, LEGACY, call, echo, echoed, endless, lines};
-use crate::door::let_in;
-use crate::stage::{Stage, over_each_ring};
+use crate::client::{LEGACY, TestClient, call, echo, echoed, endless, join_lines};
+use crate::connection_limit::connect_accepted;
+use crate::test_server::{TestServer, over_each_ring};
 
 #[test]
-fn a_reset_in_the_middle_of_a_message_harms_nobody_else() {
+fn reset_inside_message_spares_other_connections() {
     over_each_ring(|mut options| {
         options.tcp.connections_max = 3;
-        let stage = Stage::open(options);
-        let mut other = stage.session(LEGACY);
+        let server = TestServer::start(options);
+        let mut other = server.connect_initialized(LEGACY);
         let text = echo(1, &"long ".repeat(1000)).to_string();
         for cut in [1, 10, 100, 1000, 4096, text.len()] {
-            let mut client = let_in(&stage);
+            let mut client = connect_accepted(&server);
             client.handshake(LEGACY);
             client.send_bytes(&text.as_bytes()[..cut]);
-            other.expect_alive();
+            other.ping();
             client.reset();
-            assert_eq!(echoed(&other.ask(echo(2, "unaffected"))), "unaffected");
+            assert_eq!(echoed(&other.exchange(echo(2, "unaffected"))), "unaffected");
         }
-        // Every place is free again.
-        let mut again = [let_in(&stage), let_in(&stage)];
-        again.iter_mut().for_each(Client::expect_alive);
+        // Every connection slot is free again.
+        let mut again = [connect_accepted(&server), connect_accepted(&server)];
+        again.iter_mut().for_each(TestClient::ping);
         drop((again, other));
-        let counters = stage.close();
-        assert!(counters.connections.closed_by_failure >= 6, "{counters}");
+        let counters = server.stop();
+        assert!(counters.connections.closed_socket_error >= 6, "{counters}");
     });
 }
 
 #[test]
-fn a_reset_with_calls_in_flight_cancels_them() {
+fn reset_cancels_calls_in_flight() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut other = stage.session(LEGACY);
-        let mut client = stage.session(LEGACY);
+        let server = TestServer::start(options);
+        let mut other = server.connect_initialized(LEGACY);
+        let mut client = server.connect_initialized(LEGACY);
         for id in 0..5 {
             client.send(endless(id));
             client.send(call(id + 5, "hash", json!({"bytes": 1 << 30})));
         }
-        other.expect_alive();
+        other.ping();
         client.reset();
-        // The threads that hashed for it are free again: otherwise this took minutes.
-        let hashed = other.ask(call(1, "hash", json!({"bytes": 1000})));
+        // The blocking threads are free again; without cancellation this would take minutes.
+        let hashed = other.exchange(call(1, "hash", json!({"bytes": 1000})));
         assert_eq!(hashed["id"], 1, "{hashed}");
         drop(other);
-        let counters = stage.close();
+        let counters = server.stop();
         assert_eq!(counters.requests.cancelled, 10, "{counters}");
         assert_eq!(counters.requests.timed_out, 0, "{counters}");
     });
 }
 
 #[test]
-fn a_reset_with_answers_on_their_way_harms_nobody_else() {
+fn reset_with_pending_responses_spares_other_connections() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut other = stage.session(LEGACY);
-        let requests = lines((0..200).map(|id| echo(id, &"x".repeat(2000))));
+        let server = TestServer::start(options);
+        let mut other = server.connect_initialized(LEGACY);
+        let requests = join_lines((0..200).map(|id| echo(id, &"x".repeat(2000))));
         for _ in 0..20 {
-            let mut client = stage.session(LEGACY);
+            let mut client = server.connect_initialized(LEGACY);
             client.send_bytes(requests.as_bytes());
             client.reset();
-            assert_eq!(echoed(&other.ask(echo(1, "unaffected"))), "unaffected");
+            assert_eq!(echoed(&other.exchange(echo(1, "unaffected"))), "unaffected");
         }
         drop(other);
-        stage.close();
+        server.stop();
     });
 }

@@ -1,4 +1,4 @@
-//! Peers that ask and do not read.
+//! Peers that send requests and do not read the responses.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
@@ -8,28 +8,28 @@ use corelane::server::Options;
 use serde_json::{Value, json};
 
 use crate::client::{
-    Client, LEGACY, PATIENCE, call, cancelled, echo, echoed, endless, expect_error, lines,
+    LEGACY, TIMEOUT, TestClient, call, cancelled, echo, echoed, endless, expect_error, join_lines,
 };
-use crate::stage::{Stage, over_each_ring};
+use crate::test_server::{TestServer, over_each_ring};
 
-/// Answers of a slow reader.
-const ANSWERS: usize = 1000;
+/// Responses per slow reader.
+const RESPONSES: usize = 1000;
 
-/// Bytes of each.
+/// Message bytes of each response.
 const MESSAGE_BYTES: usize = 4096;
 
-/// Bounds that a slow reader meets soon.
-fn narrow(mut options: Options) -> Options {
+/// Small buffers, so that backpressure starts early.
+fn with_small_buffers(mut options: Options) -> Options {
     options.limits.outgoing_bytes_max = 16 << 10;
     options.tcp.send_buffer_bytes = 16 << 10;
     options.tcp.receive_buffer_bytes = 16 << 10;
     options
 }
 
-/// Sends as much as anybody takes without reading; returns how much that was. A write that does
-/// not go on for a while is how a full queue looks from here.
-fn fill(mut stream: &TcpStream, bytes: &[u8]) -> usize {
-    stream.set_write_timeout(Some(Duration::from_millis(200))).expect("an option of sockets");
+/// Writes without reading until the server stops reading, and returns the bytes written. A write
+/// that blocks for 200 ms means the queue is full.
+fn write_until_blocked(mut stream: &TcpStream, bytes: &[u8]) -> usize {
+    stream.set_write_timeout(Some(Duration::from_millis(200))).expect("write timeout is set");
     let mut sent = 0;
     while sent < bytes.len() {
         match stream.write(&bytes[sent..]) {
@@ -37,128 +37,132 @@ fn fill(mut stream: &TcpStream, bytes: &[u8]) -> usize {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 break;
             }
-            Err(error) => panic!("the connection broke: {error}"),
+            Err(error) => panic!("write failed: {error}"),
         }
     }
-    stream.set_write_timeout(Some(PATIENCE)).expect("an option of sockets");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("write timeout is set");
     sent
 }
 
 #[test]
-fn a_peer_that_never_reads_is_not_read_and_everybody_else_is_served() {
+fn backpressure_pauses_only_slow_reader() {
     over_each_ring(|options| {
-        let stage = Stage::open(narrow(options));
-        let mut other = stage.session(LEGACY);
-        let mut client = Client::connect_narrow(stage.address(), 16 << 10);
+        let server = TestServer::start(with_small_buffers(options));
+        let mut other = server.connect_initialized(LEGACY);
+        let mut client = TestClient::connect_with_buffers(server.address(), 16 << 10);
         client.handshake(LEGACY);
         let message = "x".repeat(MESSAGE_BYTES);
-        let requests = lines((0..ANSWERS).map(|id| echo(id, &message)));
+        let requests = join_lines((0..RESPONSES).map(|id| echo(id, &message)));
         let requests = requests.as_bytes();
 
-        let sent = fill(client.stream(), requests);
-        assert!(sent < requests.len() / 4, "{sent} bytes were taken from a peer that never reads");
+        let sent = write_until_blocked(client.stream(), requests);
+        assert!(sent < requests.len() / 4, "{sent} bytes were accepted from a slow reader");
         for id in 0..100 {
-            assert_eq!(echoed(&other.ask(echo(id, "unaffected"))), "unaffected");
+            assert_eq!(echoed(&other.exchange(echo(id, "unaffected"))), "unaffected");
         }
 
-        // Once it reads it gets every answer, in order, exactly once.
-        let mut writer = client.stream().try_clone().expect("another handle");
+        // Once the peer reads, it gets every response once and in order.
+        let mut writer = client.stream().try_clone().expect("socket is cloned");
         std::thread::scope(|scope| {
-            scope.spawn(move || writer.write_all(&requests[sent..]).expect("a server that reads"));
-            for id in 0..ANSWERS {
-                let answer = client.answer();
-                assert_eq!(answer["id"], id);
-                assert_eq!(echoed(&answer).len(), MESSAGE_BYTES);
+            scope.spawn(move || writer.write_all(&requests[sent..]).expect("server reads"));
+            for id in 0..RESPONSES {
+                let response = client.receive();
+                assert_eq!(response["id"], id);
+                assert_eq!(echoed(&response).len(), MESSAGE_BYTES);
             }
         });
-        client.finish();
+        client.shutdown_write();
         client.expect_end();
         drop((client, other));
-        let counters = stage.close();
-        assert!(counters.traffic.pauses > 0, "{counters}");
-        assert_eq!(counters.requests.tools_call, ANSWERS as u64 + 100, "{counters}");
+        let counters = server.stop();
+        assert!(counters.traffic.read_pauses > 0, "{counters}");
+        assert_eq!(counters.requests.tools_call, RESPONSES as u64 + 100, "{counters}");
     });
 }
 
 #[test]
-fn a_peer_that_never_reads_and_goes_leaves_its_place() {
+fn closed_slow_reader_frees_its_connection_slot() {
     over_each_ring(|options| {
-        let mut options = narrow(options);
+        let mut options = with_small_buffers(options);
         options.tcp.connections_max = 1;
-        let stage = Stage::open(options);
+        let server = TestServer::start(options);
         let message = "x".repeat(MESSAGE_BYTES);
-        let requests = lines((0..ANSWERS).map(|id| echo(id, &message)));
+        let requests = join_lines((0..RESPONSES).map(|id| echo(id, &message)));
         for resets in [true, false] {
-            let mut client = crate::door::let_in(&stage);
+            let mut client = crate::connection_limit::connect_accepted(&server);
             client.handshake(LEGACY);
-            fill(client.stream(), requests.as_bytes());
+            write_until_blocked(client.stream(), requests.as_bytes());
             if resets {
                 client.reset();
             } else {
                 drop(client);
             }
         }
-        drop(crate::door::let_in(&stage));
-        let counters = stage.close();
-        assert!(counters.traffic.pauses > 0, "{counters}");
+        drop(crate::connection_limit::connect_accepted(&server));
+        let counters = server.stop();
+        assert!(counters.traffic.read_pauses > 0, "{counters}");
     });
 }
 
 #[test]
-fn one_call_more_than_may_be_in_flight_is_refused_and_everything_else_is_read_on() {
+fn call_over_in_flight_limit_is_rejected() {
     over_each_ring(|mut options| {
         options.limits.requests_in_flight_max = 4;
-        let stage = Stage::open(options);
-        let mut client = stage.session(LEGACY);
-        client.send_bytes(lines((0..4).map(endless)).as_bytes());
+        let server = TestServer::start(options);
+        let mut client = server.connect_initialized(LEGACY);
+        client.send_bytes(join_lines((0..4).map(endless)).as_bytes());
         for id in 4..10 {
-            let answer = client.ask(endless(id));
-            expect_error(&answer, -32603, Some(json!(id)));
+            let response = client.exchange(endless(id));
+            expect_error(&response, -32603, Some(json!(id)));
         }
-        // What is answered at once needs no place, and a cancellation makes one.
-        assert_eq!(echoed(&client.ask(echo(10, "at once"))), "at once");
+        // An immediate response needs no slot; a cancellation frees one.
+        assert_eq!(echoed(&client.exchange(echo(10, "at once"))), "at once");
         client.send(cancelled(2));
-        let answer = client.ask(call(11, "slow", json!({"steps": 1, "step_ms": 1})));
-        assert!(answer.get("result").is_some(), "{answer}");
-        client.send_bytes(lines([0, 1, 3].map(cancelled)).as_bytes());
-        client.expect_alive();
+        let response = client.exchange(call(11, "slow", json!({"steps": 1, "step_ms": 1})));
+        assert!(response.get("result").is_some(), "{response}");
+        client.send_bytes(join_lines([0, 1, 3].map(cancelled)).as_bytes());
+        client.ping();
         drop(client);
-        let counters = stage.close();
+        let counters = server.stop();
         assert_eq!(counters.requests.refused_in_flight, 6, "{counters}");
-        assert_eq!((counters.requests.cancelled, counters.traffic.pauses), (4, 0), "{counters}");
+        assert_eq!(
+            (counters.requests.cancelled, counters.traffic.read_pauses),
+            (4, 0),
+            "{counters}"
+        );
     });
 }
 
 #[test]
-fn progress_that_nobody_reads_is_left_out_and_the_answer_is_not() {
+fn unread_progress_is_dropped_but_response_is_not() {
     over_each_ring(|options| {
-        let stage = Stage::open(narrow(options));
-        let mut client = Client::connect_narrow(stage.address(), 16 << 10);
+        let server = TestServer::start(with_small_buffers(options));
+        let mut client = TestClient::connect_with_buffers(server.address(), 16 << 10);
         client.handshake(LEGACY);
-        let requests = lines((0..200).map(|id| {
+        let requests = join_lines((0..200).map(|id| {
             let mut text = call(id, "slow", json!({"steps": 1000, "step_ms": 0}));
             text["params"]["_meta"] = json!({"progressToken": id});
             text
         }));
-        fill(client.stream(), requests.as_bytes());
-        client.finish();
-        let told = client.rest();
-        let mut answers = vec![0; 200];
+        write_until_blocked(client.stream(), requests.as_bytes());
+        client.shutdown_write();
+        let messages = client.receive_rest();
+        let mut responses = vec![0; 200];
         let mut last = vec![0.0; 200];
-        for message in &told {
-            let count = |value: &Value| usize::try_from(value.as_u64().expect("a number")).unwrap();
+        for message in &messages {
+            let count = |value: &Value| usize::try_from(value.as_u64().expect("number")).unwrap();
             if message["method"] == "notifications/progress" {
                 let token = count(&message["params"]["progressToken"]);
-                let progress = message["params"]["progress"].as_f64().expect("a number");
-                assert!(progress > last[token] && answers[token] == 0, "{message}");
+                let progress = message["params"]["progress"].as_f64().expect("number");
+                assert!(progress > last[token] && responses[token] == 0, "{message}");
                 last[token] = progress;
             } else {
-                answers[count(&message["id"])] += 1;
+                responses[count(&message["id"])] += 1;
             }
         }
-        assert_eq!(answers, vec![1; 200]);
+        assert_eq!(responses, vec![1; 200]);
         drop(client);
-        let counters = stage.close();
-        assert!(counters.requests.progress < 100_000, "{counters}");
+        let counters = server.stop();
+        assert!(counters.requests.progress_notifications < 100_000, "{counters}");
     });
 }

@@ -1,7 +1,7 @@
-//! A headless Chromium and one tab of it, driven over the debugging protocol through a pipe.
+//! A headless Chromium with one tab, driven over the Chrome `DevTools` Protocol through a pipe.
 //!
-//! Source: the Chrome `DevTools` Protocol; messages are JSON texts that end with a NUL, read by the
-//! browser from descriptor 3 and written to descriptor 4.
+//! Messages are NUL-terminated JSON, which the browser reads from descriptor 3 and writes to
+//! descriptor 4.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,14 +12,14 @@ use std::thread;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::PATIENCE;
+use crate::server::WAIT_TIMEOUT;
 
-/// A browser with one tab. Dropping it ends the browser.
+/// A browser with one tab; killed when dropped.
 pub(crate) struct Browser {
     child: Child,
     writer: ChildStdin,
     messages: Receiver<Value>,
-    /// The events of the tab that nobody has looked at yet.
+    /// Events of the tab since the last `take_events`.
     events: Vec<Value>,
     session: Option<String>,
     last_id: u64,
@@ -29,9 +29,9 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts a browser with an empty profile and opens a tab.
     pub(crate) fn start() -> Self {
-        let profile = tempfile::tempdir().expect("a folder for the profile");
+        let profile = tempfile::tempdir().expect("a directory for the profile");
         let log = fs::File::create(profile.path().join("log")).expect("a log beside the profile");
-        // The shell lends our pipes to the descriptors at which the browser looks for them.
+        // The shell maps the pipes to the descriptors that the browser expects.
         let mut child = Command::new("sh")
             .args(["-c", "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
             .args(FLAGS)
@@ -41,8 +41,8 @@ impl Browser {
             .stderr(log)
             .spawn()
             .expect("a shell starts");
-        let writer = child.stdin.take().expect("the way in is a pipe");
-        let mut reader = BufReader::new(child.stdout.take().expect("the way out is a pipe"));
+        let writer = child.stdin.take().expect("standard input is a pipe");
+        let mut reader = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         let (sender, messages) = channel();
         thread::spawn(move || {
             loop {
@@ -61,28 +61,28 @@ impl Browser {
     }
 
     fn open_tab(&mut self) {
-        let target = self.ask("Target.createTarget", &json!({ "url": "about:blank" }));
-        let which = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = self.ask("Target.attachToTarget", &which);
+        let target = self.send_command("Target.createTarget", &json!({ "url": "about:blank" }));
+        let params = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = self.send_command("Target.attachToTarget", &params);
         self.session = Some(attached["sessionId"].as_str().expect("a session").to_owned());
         for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
-            self.ask(&format!("{domain}.enable"), &json!({}));
+            self.send_command(&format!("{domain}.enable"), &json!({}));
         }
         let probe = json!({ "source": include_str!("probe.js") });
-        self.ask("Page.addScriptToEvaluateOnNewDocument", &probe);
+        self.send_command("Page.addScriptToEvaluateOnNewDocument", &probe);
     }
 
-    /// One command of the debugging protocol, to the tab once there is one.
-    pub(crate) fn ask(&mut self, method: &str, parameters: &Value) -> Value {
+    /// Sends a command, to the tab if it is open, and returns its result.
+    pub(crate) fn send_command(&mut self, method: &str, parameters: &Value) -> Value {
         self.last_id += 1;
         let mut command = json!({ "id": self.last_id, "method": method, "params": parameters });
         if let Some(session) = &self.session {
             command["sessionId"] = json!(session);
         }
-        let said = self.writer.write_all(format!("{command}\0").as_bytes());
-        said.and_then(|()| self.writer.flush()).unwrap_or_else(|error| self.fail(&error));
+        let sent = self.writer.write_all(format!("{command}\0").as_bytes());
+        sent.and_then(|()| self.writer.flush()).unwrap_or_else(|error| self.fail(&error));
         loop {
-            let mut message = match self.messages.recv_timeout(PATIENCE) {
+            let mut message = match self.messages.recv_timeout(WAIT_TIMEOUT) {
                 Ok(message) => message,
                 Err(reason) => self.fail(&format_args!("{reason} in {command}")),
             };
@@ -94,33 +94,33 @@ impl Browser {
         }
     }
 
-    /// What the tab told since the last time.
+    /// Returns the events of the tab since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.events)
     }
 
-    /// The value of an expression in the page; one that is a promise is waited for.
+    /// Evaluates an expression in the page, awaiting a promise.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
-        let asked = json!({
+        let params = json!({
             "expression": expression,
             "awaitPromise": true,
             "returnByValue": true,
             "userGesture": true,
         });
-        let mut answer = self.ask("Runtime.evaluate", &asked);
-        let problem = &answer["exceptionDetails"];
-        assert!(problem.is_null(), "{expression}: {problem:#}");
-        answer["result"]["value"].take()
+        let mut result = self.send_command("Runtime.evaluate", &params);
+        let exception = &result["exceptionDetails"];
+        assert!(exception.is_null(), "{expression}: {exception:#}");
+        result["result"]["value"].take()
     }
 
-    /// Presses and releases a key: a name of the DOM such as `Enter` or `Tab`.
+    /// Presses and releases a key, named as in the DOM: `Enter`, `Tab`.
     pub(crate) fn press(&mut self, key: &str, with_shift: bool) {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
             "Tab" => (9, ""),
             "ArrowRight" => (39, ""),
             " " => (32, " "),
-            _ => panic!("the code of the key {key} is not known here"),
+            _ => panic!("no key code for {key}"),
         };
         for kind in ["keyDown", "keyUp"] {
             let mut event = json!({
@@ -133,31 +133,31 @@ impl Browser {
             if kind == "keyDown" && !text.is_empty() {
                 event["text"] = json!(text);
             }
-            self.ask("Input.dispatchKeyEvent", &event);
+            self.send_command("Input.dispatchKeyEvent", &event);
         }
     }
 
-    /// Types into what has the focus.
+    /// Types into the focused element.
     pub(crate) fn type_text(&mut self, text: &str) {
-        self.ask("Input.insertText", &json!({ "text": text }));
+        self.send_command("Input.insertText", &json!({ "text": text }));
     }
 
     fn fail(&self, reason: &dyn std::fmt::Display) -> ! {
         let log = fs::read_to_string(self.profile.path().join("log")).unwrap_or_default();
-        panic!("the browser: {reason}; tests/page/install.sh installs one; it told:\n{log}");
+        panic!("the browser failed: {reason}; tests/page/install.sh installs one; its log:\n{log}");
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The end of the pipe ends a browser and its processes; one that hangs is killed.
+        // The browser exits when its pipe closes; this kills one that hangs.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Without a sandbox, because containers forbid it and every page is ours. One name that is none of
-/// this machine leads to it nevertheless: for pages of somebody else.
+/// Without a sandbox, because containers forbid it and every page is trusted. `elsewhere.example`
+/// resolves to loopback, for pages of a foreign origin.
 const FLAGS: [&str; 8] = [
     "--headless=new",
     "--remote-debugging-pipe",

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Installs the browser that tests/page drives: Debian's Chromium, where it is not there yet.
+# Installs the browser for tests/page: Debian's Chromium, if there is no command `chromium`.
 #
-# Any Chromium that is called `chromium` will do; elsewhere than on Debian, and without the rights
-# to install packages, it says what is missing and leaves the rest to you.
+# On other systems, or without root, it only prints what is missing.
 
 set -euo pipefail
 

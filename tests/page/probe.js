@@ -1,30 +1,30 @@
-// What of a test runs inside the page: it finds things by the names that people and screen readers
-// know them by, waits for what the page shows, and measures what can be seen.
+// Runs inside the page: finds elements by their visible or accessible names, waits for changes of
+// the DOM, and measures contrast.
 
 const probe = {
-  /** Waits until `look` gives something, looking again whenever the page changed. */
-  until(look) {
+  /** Waits until `query` returns a truthy value, evaluated again after each DOM change. */
+  until(query) {
     return new Promise((resolve) => {
       const observer = new MutationObserver(() => check());
       const check = () => {
-        const found = look();
+        const found = query();
         if (found) observer.disconnect();
         if (found) resolve(found);
       };
-      const all = { attributes: true, characterData: true, childList: true, subtree: true };
-      observer.observe(document, all);
+      const options = { attributes: true, characterData: true, childList: true, subtree: true };
+      observer.observe(document, options);
       check();
     });
   },
 
-  /** The line of a tool. */
+  /** The element of a tool. */
   tool: (name) => document.getElementById(`tool-${name}`),
 
-  /** The field with this label inside `scope`, a box of a group by its own label. */
+  /** The control with this label inside `scope`. */
   field(scope, label) {
     const labels = [...scope.querySelectorAll("label")];
-    const begin = (node) => (node.firstChild.nodeType === Node.TEXT_NODE ? node.firstChild : node);
-    const found = labels.find((node) => begin(node).textContent.trim() === label);
+    const textOf = (node) => (node.firstChild.nodeType === Node.TEXT_NODE ? node.firstChild : node);
+    const found = labels.find((node) => textOf(node).textContent.trim() === label);
     return found?.control;
   },
 
@@ -33,11 +33,11 @@ const probe = {
       (button) => button.textContent === label && button.checkVisibility(),
     ),
 
-  /** What a tool's last call came to, once it did: its headline and its blocks. */
+  /** The outcome of a tool's last call once it has ended: headline and content blocks. */
   outcome(name) {
     if (probe.tool(name).querySelector("form").ariaBusy !== "false") return undefined;
-    const [headline, place] = probe.tool(name).querySelectorAll("[role=status], [tabindex]");
-    const blocks = [...place.querySelectorAll(":scope > :not(details)")];
+    const [headline, output] = probe.tool(name).querySelectorAll("[role=status], [tabindex]");
+    const blocks = [...output.querySelectorAll(":scope > :not(details)")];
     const parts = (block) => [...block.querySelectorAll("img, audio, a")];
     return {
       headline: headline.textContent.split(" · ")[0],
@@ -46,14 +46,14 @@ const probe = {
     };
   },
 
-  /** What the page says how many of these there are. */
+  /** The value of a counter on the page. */
   count(name) {
     const rows = [...document.querySelectorAll("#live div")];
     const row = rows.find((row) => row.querySelector("dt").textContent === name);
     return row?.querySelector("dd").textContent;
   },
 
-  /** The channels of a colour as the browser computed it, with its opacity. */
+  /** The RGBA channels of a computed colour. */
   channels(colour) {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d");
     canvas.fillStyle = colour;
@@ -70,7 +70,7 @@ const probe = {
     return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
   },
 
-  /** The first background that is not transparent, from a node outwards. */
+  /** The first opaque background among a node and its ancestors. */
   background(node) {
     for (let at = node; at; at = at.parentElement) {
       const channels = probe.channels(getComputedStyle(at).backgroundColor);
@@ -79,17 +79,18 @@ const probe = {
     return [255, 255, 255];
   },
 
-  /** The texts that stand out too little from what is behind them, with their ratios. */
-  faint(ratioMin) {
+  /** The texts with a contrast ratio below `ratioMin`, with their ratios. */
+  lowContrast(ratioMin) {
     const found = [];
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
       const node = walker.currentNode.parentElement;
-      const isSeen = walker.currentNode.data.trim() && node.checkVisibility();
-      if (!isSeen || node.localName === "noscript" || node.localName === "option") continue;
-      const ink = probe.luminance(probe.channels(getComputedStyle(node).color));
-      const paper = probe.luminance(probe.background(node));
-      const ratio = (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+      const isVisible = walker.currentNode.data.trim() && node.checkVisibility();
+      if (!isVisible || node.localName === "noscript" || node.localName === "option") continue;
+      const foreground = probe.luminance(probe.channels(getComputedStyle(node).color));
+      const background = probe.luminance(probe.background(node));
+      const [dark, light] = [foreground, background].sort((one, other) => one - other);
+      const ratio = (light + 0.05) / (dark + 0.05);
       if (ratio < ratioMin) found.push(`${ratio.toFixed(2)}: ${walker.currentNode.data}`);
     }
     return found;

@@ -1,4 +1,4 @@
-//! A running `corelane serve` that speaks HTTP alone.
+//! A running `corelane serve` with the HTTP listener only.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a test waits for anything: a loaded machine is no reason to fail.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of every wait, generous for a loaded machine.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The program, running; killed when dropped.
+/// A running server process; killed when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
-    /// Starts the demo services on a port of the system's choice, with `options` more.
+    /// Starts the server on a free port with further `options` and waits until it listens.
     pub(crate) fn start(options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_corelane"))
             .args(["serve", "--http", "127.0.0.1:0", "--tcp", "off"])
@@ -29,28 +29,28 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("the program starts");
+            .expect("the server process starts");
         let stderr = BufReader::new(child.stderr.take().expect("standard error is a pipe"));
         let (sender, addresses) = channel();
         thread::spawn(move || {
-            // Read to its end, so that the server never waits for somebody who listens.
+            // Read to the end, so that the server never blocks on a full pipe.
             for line in stderr.lines().map_while(Result::ok) {
                 if let Some(address) = line.split("listening http ").nth(1) {
                     sender.send(address.trim().parse().expect("an address")).ok();
                 }
             }
         });
-        let address = addresses.recv_timeout(PATIENCE).expect("the server listens");
+        let address = addresses.recv_timeout(WAIT_TIMEOUT).expect("the server listens");
         Self { child, address }
     }
 
-    /// Asks it to end when it has said goodbye to everybody.
+    /// Sends SIGTERM, which drains the server.
     pub(crate) fn drain(&self) {
         let id = Pid::from_child(&self.child);
-        kill_process(id, Signal::TERM).expect("a process that was not waited for takes signals");
+        kill_process(id, Signal::TERM).expect("the process exists");
     }
 
-    /// Ends it at once, as a crash does.
+    /// Kills the process without draining.
     pub(crate) fn kill(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

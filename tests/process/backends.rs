@@ -1,55 +1,57 @@
-//! Every ring under every executor carries the same sessions.
+//! The same sessions on every ring backend and executor.
 
 use rustix::process::Signal;
 
+use crate::mcp_client::McpClient;
 use crate::process::{Process, Server};
-use crate::session::Session;
 
-/// One server on `ring` and `executor`: both eras, several shards, a drain with a call in flight.
-fn serve(ring: &str, executor: &str) {
+/// Runs sessions of both eras and a drain on two shards with `ring` and `executor`.
+fn check_backend(ring: &str, executor: &str) {
     let server = Server::start(&["--ring", ring, "--executor", executor, "--shards", "2"]);
-    let about = server.process.told().iter().find(|line| line.starts_with("corelane "));
-    let about = about.expect("the line about the engine comes before the listener's");
-    assert!(about.contains(ring) && about.contains(executor), "{about}");
+    let engine_line =
+        server.process.stderr_lines().iter().find(|line| line.starts_with("corelane "));
+    let engine_line = engine_line.expect("engine line is printed");
+    assert!(engine_line.contains(ring) && engine_line.contains(executor), "{engine_line}");
 
     // More connections than shards, so that each shard carries some.
-    let mut sessions: Vec<Session> = (0..8).map(|_| Session::modern(server.connect())).collect();
+    let mut sessions: Vec<McpClient> =
+        (0..8).map(|_| McpClient::modern(server.connect())).collect();
     for session in &mut sessions {
-        session.try_everything();
+        session.use_all_tools();
     }
-    let mut session = Session::legacy(server.connect(), "2025-11-25");
-    session.try_everything();
-    session.echo(&"large ☃ ".repeat(40_000));
-    let (id, _) = session.begin_slow(5, 10);
-    session.hear(None);
+    let mut session = McpClient::legacy(server.connect(), "2025-11-25");
+    session.use_all_tools();
+    session.check_echo(&"large ☃ ".repeat(40_000));
+    let (id, _) = session.start_slow(5, 10);
+    session.receive(None);
     server.process.signal(Signal::TERM);
-    session.answer(id, "tools/call");
-    let ended = server.process.end();
+    session.receive_response(id, "tools/call");
+    let ended = server.process.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
 }
 
 #[test]
-fn uring_under_native_serves() {
-    serve("uring", "native");
+fn uring_on_native_executor_serves_sessions() {
+    check_backend("uring", "native");
 }
 
 #[test]
-fn poll_under_native_serves() {
-    serve("poll", "native");
+fn poll_on_native_executor_serves_sessions() {
+    check_backend("poll", "native");
 }
 
 #[cfg(feature = "glommio")]
 #[test]
-fn uring_under_glommio_serves() {
-    serve("uring", "glommio");
+fn uring_on_glommio_executor_serves_sessions() {
+    check_backend("uring", "glommio");
 }
 
-/// Its own event loop is `io_uring`: where readiness is needed glommio cannot run either.
+/// Glommio itself requires `io_uring`.
 #[test]
-fn poll_under_glommio_is_refused_with_the_remedy() {
+fn poll_on_glommio_executor_is_rejected() {
     let process = Process::start(&["serve", "--ring", "poll", "--executor", "glommio"]);
-    let ended = process.end();
+    let ended = process.wait();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("executor = native"), "{}", ended.stderr);
 }

@@ -1,80 +1,80 @@
-//! Both eras over TCP: every revision from its first message to its last.
+//! Complete sessions of every protocol version over TCP.
 
 use serde_json::{Value, json};
 
+use crate::mcp_client::{McpClient, initialize_params};
 use crate::process::Server;
-use crate::session::{Session, initialize};
 use crate::{LEGACY, MODERN};
 
 #[test]
-fn every_legacy_revision_completes_a_session() {
+fn legacy_versions_complete_a_session() {
     let server = Server::start(&[]);
     for revision in LEGACY {
-        let mut session = Session::legacy(server.connect(), revision);
-        session.try_everything();
-        assert_eq!(session.succeed("ping", json!({})), json!({}));
+        let mut session = McpClient::legacy(server.connect(), revision);
+        session.use_all_tools();
+        assert_eq!(session.expect_result("ping", json!({})), json!({}));
     }
 }
 
 #[test]
-fn the_modern_revision_completes_a_session_without_a_handshake() {
+fn modern_version_completes_session_without_handshake() {
     let server = Server::start(&[]);
-    let mut session = Session::modern(server.connect());
-    session.try_everything();
-    let discovered = session.succeed("server/discover", json!({}));
-    let supported = discovered["supportedVersions"].as_array().expect("versions are a list");
+    let mut session = McpClient::modern(server.connect());
+    session.use_all_tools();
+    let discovered = session.expect_result("server/discover", json!({}));
+    let supported = discovered["supportedVersions"].as_array().expect("array");
     assert!(supported.iter().any(|revision| revision == MODERN), "{supported:?}");
     assert!(discovered["capabilities"]["tools"].is_object(), "{discovered}");
     for removed in ["initialize", "ping", "logging/setLevel"] {
-        assert_eq!(session.fail(removed, json!({})), -32601, "{removed}");
+        assert_eq!(session.expect_error_code(removed, json!({})), -32601, "{removed}");
     }
 }
 
 #[test]
 fn both_eras_share_one_connection() {
     let server = Server::start(&[]);
-    let mut legacy = Session::legacy(server.connect(), "2025-11-25");
-    legacy.echo("legacy");
-    let mut modern = Session::modern(legacy.peer);
-    modern.echo("modern");
-    let mut legacy = Session::bare(modern.peer, "2025-11-25");
-    legacy.echo("legacy again");
+    let mut legacy = McpClient::legacy(server.connect(), "2025-11-25");
+    legacy.check_echo("legacy");
+    let mut modern = McpClient::modern(legacy.peer);
+    modern.check_echo("modern");
+    let mut legacy = McpClient::without_handshake(modern.peer, "2025-11-25");
+    legacy.check_echo("legacy again");
 }
 
 #[test]
-fn a_handshake_in_an_unknown_revision_is_answered_with_the_latest_legacy_one() {
+fn unknown_version_negotiates_newest_legacy_version() {
     let server = Server::start(&[]);
-    for asked in ["1900-01-01", "2099-12-31"] {
-        let mut session = Session::bare(server.connect(), "2025-11-25");
-        let result = session.succeed("initialize", initialize(asked));
+    for requested in ["1900-01-01", "2099-12-31"] {
+        let mut session = McpClient::without_handshake(server.connect(), "2025-11-25");
+        let result = session.expect_result("initialize", initialize_params(requested));
         assert_eq!(result["protocolVersion"], "2025-11-25");
     }
 }
 
 #[test]
-fn nothing_but_ping_is_served_before_the_handshake() {
+fn only_ping_is_served_before_handshake() {
     let server = Server::start(&[]);
-    let mut session = Session::bare(server.connect(), "2025-11-25");
-    assert_eq!(session.fail("tools/list", json!({})), -32600);
-    assert_eq!(session.fail("tools/call", json!({"name": "echo"})), -32600);
-    assert_eq!(session.succeed("ping", json!({})), json!({}));
-    session.succeed("initialize", initialize("2025-11-25"));
-    assert_eq!(session.fail("tools/list", json!({})), -32600);
-    session.peer.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    session.succeed("tools/list", json!({}));
-    assert_eq!(session.fail("initialize", initialize("2025-11-25")), -32600);
+    let mut session = McpClient::without_handshake(server.connect(), "2025-11-25");
+    assert_eq!(session.expect_error_code("tools/list", json!({})), -32600);
+    assert_eq!(session.expect_error_code("tools/call", json!({"name": "echo"})), -32600);
+    assert_eq!(session.expect_result("ping", json!({})), json!({}));
+    session.expect_result("initialize", initialize_params("2025-11-25"));
+    assert_eq!(session.expect_error_code("tools/list", json!({})), -32600);
+    session.peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    session.expect_result("tools/list", json!({}));
+    assert_eq!(session.expect_error_code("initialize", initialize_params("2025-11-25")), -32600);
 }
 
 #[test]
-fn a_modern_request_must_say_what_it_is() {
+fn incomplete_modern_metadata_is_rejected() {
     let server = Server::start(&[]);
-    let mut session = Session::modern(server.connect());
+    let mut session = McpClient::modern(server.connect());
     let mut ask = |meta: Value| {
         let params = json!({"_meta": meta});
-        session.peer.say(&json!({
-            "jsonrpc": "2.0", "id": "asked", "method": "tools/list", "params": params,
+        session.peer.send(&json!({
+            "jsonrpc": "2.0", "id": "meta", "method": "tools/list", "params": params,
         }));
-        session.hear(Some("tools/list"))["error"].take()
+        session.receive(Some("tools/list"))["error"].take()
     };
     let revision = "io.modelcontextprotocol/protocolVersion";
     let capabilities = "io.modelcontextprotocol/clientCapabilities";
@@ -82,26 +82,26 @@ fn a_modern_request_must_say_what_it_is() {
     let unsupported = ask(json!({revision: "1900-01-01", capabilities: {}}));
     assert_eq!(unsupported["code"], -32022);
     assert_eq!(unsupported["data"]["requested"], "1900-01-01");
-    let supported = unsupported["data"]["supported"].as_array().expect("versions are a list");
+    let supported = unsupported["data"]["supported"].as_array().expect("array");
     assert!(supported.iter().any(|revision| revision == MODERN), "{unsupported}");
 }
 
 #[test]
-fn ids_come_back_as_they_were() {
+fn request_ids_are_echoed_unchanged() {
     let server = Server::start(&[]);
-    let mut session = Session::legacy(server.connect(), "2025-11-25");
+    let mut session = McpClient::legacy(server.connect(), "2025-11-25");
     let ids = [json!(0), json!(-7), json!(i64::MAX), json!("7"), json!(""), json!("ünï \"☃\"")];
     for id in ids {
-        session.peer.say(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
-        assert_eq!(session.hear(Some("ping"))["id"], id);
+        session.peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        assert_eq!(session.receive(Some("ping"))["id"], id);
     }
 }
 
 #[test]
-fn bad_input_is_answered_in_every_revision_and_the_connection_goes_on() {
+fn invalid_input_gets_error_in_every_version() {
     let server = Server::start(&[]);
     for revision in LEGACY.into_iter().chain([MODERN]) {
-        let mut session = Session::of(server.connect(), revision);
+        let mut session = McpClient::connect(server.connect(), revision);
         for (line, code) in [
             (&b"{\"jsonrpc\":"[..], -32700),
             (b"nonsense", -32700),
@@ -109,69 +109,69 @@ fn bad_input_is_answered_in_every_revision_and_the_connection_goes_on() {
             (b"7", -32600),
             (b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}", -32600),
         ] {
-            session.peer.say_line(line);
-            // An unprepared connection has no revision; what it hears fits the latest ones.
-            let answer = session.hear(None);
-            assert_eq!(answer["error"]["code"], code, "{revision}: {answer}");
+            session.peer.send_line(line);
+            // Without a handshake errors match the newest schemas.
+            let response = session.receive(None);
+            assert_eq!(response["error"]["code"], code, "{revision}: {response}");
         }
-        session.echo("still here");
+        session.check_echo("alive");
     }
 }
 
 #[test]
-fn a_batch_is_answered_by_a_batch_in_the_one_revision_that_has_them() {
+fn batch_is_supported_by_2025_03_26_only() {
     let server = Server::start(&[]);
     let ping = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     let batch = json!([ping(1), ping(2)]);
     for revision in LEGACY {
-        let mut session = Session::legacy(server.connect(), revision);
-        session.peer.say(&batch);
+        let mut session = McpClient::legacy(server.connect(), revision);
+        session.peer.send(&batch);
         if revision == "2025-03-26" {
-            let answer = session.peer.hear();
+            let response = session.peer.receive();
             let ids: Vec<&Value> =
-                answer.as_array().into_iter().flatten().map(|one| &one["id"]).collect();
-            assert_eq!(ids, [&json!(1), &json!(2)], "{answer}");
+                response.as_array().into_iter().flatten().map(|one| &one["id"]).collect();
+            assert_eq!(ids, [&json!(1), &json!(2)], "{response}");
         } else {
-            assert_eq!(session.hear(None)["error"]["code"], -32600, "{revision}");
+            assert_eq!(session.receive(None)["error"]["code"], -32600, "{revision}");
         }
     }
 }
 
 #[test]
-fn a_cancelled_call_says_nothing_more() {
+fn cancelled_call_sends_no_further_messages() {
     let server = Server::start(&[]);
     for revision in LEGACY.into_iter().chain([MODERN]) {
-        let mut session = Session::of(server.connect(), revision);
-        let (id, _) = session.begin_slow(1_000, 20);
-        session.hear(None);
+        let mut session = McpClient::connect(server.connect(), revision);
+        let (id, _) = session.start_slow(1_000, 20);
+        session.receive(None);
         let params = json!({"requestId": id, "reason": "enough"});
         let method = "notifications/cancelled";
-        session.peer.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
-        // Progress that was on its way may still be heard before the echo, and nothing after it.
-        session.echo("still here");
+        session.peer.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        // Progress already sent may arrive before the first echo, but not after it.
+        session.check_echo("alive");
         session.notifications.clear();
-        session.echo("still here");
+        session.check_echo("alive");
         assert!(session.notifications.is_empty(), "{:?}", session.notifications);
     }
 }
 
 #[test]
-fn many_connections_are_served_side_by_side() {
+fn many_connections_are_served_concurrently() {
     let server = Server::start(&[]);
-    let mut sessions: Vec<Session> = (0..64)
-        .map(|index| Session::of(server.connect(), [LEGACY[3], MODERN][index % 2]))
+    let mut sessions: Vec<McpClient> = (0..64)
+        .map(|index| McpClient::connect(server.connect(), [LEGACY[3], MODERN][index % 2]))
         .collect();
-    let asked: Vec<u64> = sessions
+    let ids: Vec<u64> = sessions
         .iter_mut()
         .enumerate()
         .map(|(index, session)| {
             let arguments = json!({"message": format!("number {index}")});
-            session.ask("tools/call", json!({"name": "echo", "arguments": arguments}))
+            session.send_request("tools/call", json!({"name": "echo", "arguments": arguments}))
         })
         .collect();
-    for (index, (session, id)) in sessions.iter_mut().zip(asked).enumerate() {
-        let answer = session.answer(id, "tools/call");
-        let text = &answer["result"]["content"][0]["text"];
+    for (index, (session, id)) in sessions.iter_mut().zip(ids).enumerate() {
+        let response = session.receive_response(id, "tools/call");
+        let text = &response["result"]["content"][0]["text"];
         assert_eq!(*text, format!("number {index}"));
     }
 }

@@ -1,26 +1,25 @@
-//! The whole process as a black box: what a user starts, a peer speaks to and an operator stops.
+//! The `corelane` process as a black box: start, sessions over sockets and pipes, signals, exit.
 //!
-//! These tests hold nothing of the library in their hands. They start the program, wait for the
-//! lines that it promises, speak MCP to it over sockets and pipes, send it signals and look at how
-//! it ends. Every message that they hear is judged against the schema of its revision.
+//! These tests do not use the library. Every received message is checked against the schema of its
+//! protocol version.
 
-#[path = "../support/judge.rs"]
-mod judge;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;
 
 mod backends;
 mod eras;
+mod mcp_client;
 mod peer;
 mod process;
 #[cfg(target_os = "linux")]
-mod refused_rings;
-mod session;
+mod ring_fallback;
 mod signals;
 mod standard_streams;
-mod start;
+mod startup;
 mod stdio;
 
-/// Revisions with a handshake, oldest first.
+/// Protocol versions with a handshake, oldest first.
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The revision in which every request stands alone.
+/// The protocol version without a handshake.
 const MODERN: &str = "2026-07-28";

@@ -1,7 +1,7 @@
-//! A running `corelane`: started, listened to, signalled and waited for.
+//! A running `corelane` process: standard error, pipes, signals and exit status.
 //!
-//! It never outlives its test: what was not waited for is killed when it is dropped. No wait is
-//! without end; the patience is long, because a loaded machine is no reason to fail.
+//! The process is killed when the value is dropped. Every wait has a timeout, long enough for a
+//! loaded machine.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -14,32 +14,32 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::peer::Peer;
 
-/// How long a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of every wait.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The program, running.
+/// A running `corelane` process.
 pub(crate) struct Process {
     child: Child,
     events: Receiver<String>,
-    /// The lines of standard error so far.
-    told: Vec<String>,
+    /// Lines of standard error so far.
+    stderr_lines: Vec<String>,
 }
 
-/// How it ended.
+/// The result of a process that has exited.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ExitResult {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Process {
-    /// Starts `corelane` with these arguments, in an empty environment.
+    /// Starts `corelane` with `arguments` and an empty environment.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_with(arguments, &[])
     }
 
-    /// The same with these variables in the environment.
+    /// Like [`Self::start`], with environment variables.
     pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
         let mut child = command
@@ -50,7 +50,7 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("the program starts");
+            .expect("process starts");
         let stderr = BufReader::new(child.stderr.take().expect("standard error is a pipe"));
         let (sender, events) = channel();
         thread::spawn(move || {
@@ -60,44 +60,45 @@ impl Process {
                 }
             }
         });
-        Self { child, events, told: Vec::new() }
+        Self { child, events, stderr_lines: Vec::new() }
     }
 
-    /// Waits for a line of standard error that satisfies `wanted`.
+    /// Waits for a line of standard error that matches `wanted`, and returns it.
     pub(crate) fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         loop {
-            match self.events.recv_timeout(PATIENCE) {
+            match self.events.recv_timeout(TIMEOUT) {
                 Ok(line) => {
-                    self.told.push(line.clone());
+                    self.stderr_lines.push(line.clone());
                     if wanted(&line) {
                         return line;
                     }
                 }
-                Err(reason) => panic!("{reason} while waiting; it told:\n{}", self.told.join("\n")),
+                Err(reason) => {
+                    panic!("{reason} while waiting; stderr:\n{}", self.stderr_lines.join("\n"))
+                }
             }
         }
     }
 
-    /// The lines of standard error that waiting has passed.
-    pub(crate) fn told(&self) -> &[String] {
-        &self.told
+    /// The lines of standard error that were received while waiting.
+    pub(crate) fn stderr_lines(&self) -> &[String] {
+        &self.stderr_lines
     }
 
-    /// Its standard input and output as a peer.
-    pub(crate) fn pipes(&mut self) -> Peer {
-        let stdin = self.child.stdin.take().expect("standard input was not taken yet");
-        let stdout = self.child.stdout.take().expect("standard output was not taken yet");
+    /// Takes standard input and output as a peer; may be called once.
+    pub(crate) fn take_pipes(&mut self) -> Peer {
+        let stdin = self.child.stdin.take().expect("standard input is not taken");
+        let stdout = self.child.stdout.take().expect("standard output is not taken");
         Peer::new(stdin, stdout)
     }
 
-    /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let id = Pid::from_child(&self.child);
-        kill_process(id, signal).expect("a process that was not waited for takes signals");
+        kill_process(id, signal).expect("process is running");
     }
 
-    /// Waits until it has ended by itself.
-    pub(crate) fn end(mut self) -> Ended {
+    /// Closes standard input and waits until the process exits by itself.
+    pub(crate) fn wait(mut self) -> ExitResult {
         drop(self.child.stdin.take());
         let stdout = self.child.stdout.take().map(|mut stdout| {
             let (sender, receiver) = channel();
@@ -108,36 +109,36 @@ impl Process {
             });
             receiver
         });
-        // Standard error ends when the process does: there is nobody else to hold it open.
+        // Standard error is closed when the process exits.
         loop {
-            match self.events.recv_timeout(PATIENCE) {
-                Ok(line) => self.told.push(line),
+            match self.events.recv_timeout(TIMEOUT) {
+                Ok(line) => self.stderr_lines.push(line),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("it does not end; it told:\n{}", self.told.join("\n"))
+                    panic!("process does not exit; stderr:\n{}", self.stderr_lines.join("\n"))
                 }
             }
         }
-        let status: ExitStatus = self.child.wait().expect("a child can be waited for");
-        let stdout = stdout.map(|receiver| receiver.recv_timeout(PATIENCE));
-        Ended {
+        let status: ExitStatus = self.child.wait().expect("child is waited for");
+        let stdout = stdout.map(|receiver| receiver.recv_timeout(TIMEOUT));
+        ExitResult {
             code: status.code(),
             stdout: stdout.transpose().expect("standard output ends").unwrap_or_default(),
-            stderr: self.told.join("\n"),
+            stderr: self.stderr_lines.join("\n"),
         }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only where it has ended already, which is what is wanted.
+        // Both fail only if the process has already exited.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Rings that fit beside many others: the kernel counts the memory of all rings of a user against
-/// one limit (`ulimit -l`, often 8 MiB), and tests run side by side.
+/// Small rings: the kernel counts the locked memory of all rings of a user against one limit
+/// (`ulimit -l`, often 8 MiB), and tests run in parallel.
 pub(crate) const SMALL_RINGS: [&str; 8] = [
     "--ring-sockets-max",
     "256",
@@ -149,20 +150,20 @@ pub(crate) const SMALL_RINGS: [&str; 8] = [
     "64",
 ];
 
-/// `corelane serve` on a free port of the loopback.
+/// A running `corelane serve` on a free port of 127.0.0.1.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
 }
 
 impl Server {
-    /// Starts it with small rings and further arguments, and waits until it listens.
+    /// Starts the server with small rings and `arguments`, and waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let small = [SMALL_RINGS.as_slice(), arguments].concat();
         Self::start_as_configured(&small)
     }
 
-    /// The same with rings of the size that the arguments or the defaults say.
+    /// Like [`Self::start`], with rings of the default or configured size.
     pub(crate) fn start_as_configured(arguments: &[&str]) -> Self {
         let fixed = ["serve", "--tcp", "127.0.0.1:0", "--http", "off"];
         let mut process = Process::start(&[&fixed, arguments].concat());
@@ -171,18 +172,18 @@ impl Server {
         Self { process, address: address.unwrap_or_else(|error| panic!("{error}: {line}")) }
     }
 
-    /// A new connection to it.
+    /// Opens a connection.
     pub(crate) fn connect(&self) -> Peer {
-        let stream = TcpStream::connect(self.address).expect("the server accepts");
-        let reader = stream.try_clone().expect("a socket can be named twice");
-        Peer::new(Speech(stream), reader)
+        let stream = TcpStream::connect(self.address).expect("server accepts");
+        let reader = stream.try_clone().expect("socket is cloned");
+        Peer::new(WriteHalf(stream), reader)
     }
 }
 
-/// The writing half of a connection: dropping it tells the server that nothing more comes.
-struct Speech(TcpStream);
+/// The sending half of a connection, shut down when it is dropped.
+struct WriteHalf(TcpStream);
 
-impl Write for Speech {
+impl Write for WriteHalf {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -192,9 +193,9 @@ impl Write for Speech {
     }
 }
 
-impl Drop for Speech {
+impl Drop for WriteHalf {
     fn drop(&mut self) {
-        // It fails only where the connection is over already.
+        // Fails only if the connection is already closed.
         drop(self.0.shutdown(Shutdown::Write));
     }
 }

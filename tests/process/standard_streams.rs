@@ -1,5 +1,4 @@
-//! `corelane stdio` between things that are no pipes of a patient client: files, closed
-//! descriptors, readers that are gone.
+//! `corelane stdio` with files, devices, closed descriptors and closed readers instead of pipes.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -10,9 +9,9 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::MODERN;
-use crate::process::{PATIENCE, SMALL_RINGS};
+use crate::process::{SMALL_RINGS, TIMEOUT};
 
-/// Both rings: each must end by itself whatever it is given.
+/// Both rings: the process must exit by itself on each.
 const RINGS: [&str; 2] = ["uring", "poll"];
 
 fn command(ring: &str) -> Command {
@@ -21,8 +20,8 @@ fn command(ring: &str) -> Command {
     command
 }
 
-/// A modern `tools/call`, as a line.
-fn echo(id: u32, message: &str) -> String {
+/// A modern `tools/call` request as a line.
+fn echo_line(id: u32, message: &str) -> String {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -33,56 +32,54 @@ fn echo(id: u32, message: &str) -> String {
     format!("{request}\n")
 }
 
-/// A file of no name with these bytes, at its beginning.
+/// Creates a temporary file with `text`, positioned at its start.
 fn file_with(text: &str) -> File {
-    let mut file = tempfile::tempfile().expect("the stage of a test stands");
-    file.write_all(text.as_bytes()).expect("the stage of a test stands");
-    file.rewind().expect("the stage of a test stands");
+    let mut file = tempfile::tempfile().expect("temporary file");
+    file.write_all(text.as_bytes()).expect("temporary file is written");
+    file.rewind().expect("temporary file is rewound");
     file
 }
 
-/// Waits for the end of a process, which is killed where it does not come.
-fn end(mut child: Child) -> ExitStatus {
+/// Waits for a process to exit; kills it after the timeout.
+fn wait_for_exit(mut child: Child) -> ExitStatus {
     let id = rustix::process::Pid::from_child(&child);
-    let (tell, told) = channel();
+    let (tx, rx) = channel();
     let waiter = thread::spawn(move || {
-        tell.send(child.wait().expect("the stage of a test stands"))
-            .expect("the stage of a test stands");
+        tx.send(child.wait().expect("child is waited for")).expect("receiver waits");
     });
-    let status = told.recv_timeout(PATIENCE);
+    let status = rx.recv_timeout(TIMEOUT);
     if status.is_err() {
         rustix::process::kill_process(id, rustix::process::Signal::KILL)
-            .expect("the stage of a test stands");
+            .expect("process is running");
     }
-    waiter.join().expect("the stage of a test stands");
-    status.expect("it ends by itself")
+    waiter.join().expect("waiter does not panic");
+    status.expect("process exits by itself")
 }
 
-fn ids(answers: &str) -> Vec<u64> {
-    let answers = answers
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("the stage of a test stands"));
-    answers.map(|answer| answer["id"].as_u64().expect("the stage of a test stands")).collect()
+fn response_ids(responses: &str) -> Vec<u64> {
+    let responses =
+        responses.lines().map(|line| serde_json::from_str::<Value>(line).expect("line is JSON"));
+    responses.map(|response| response["id"].as_u64().expect("id is a number")).collect()
 }
 
 #[test]
-fn requests_in_a_file_are_answered_into_a_file() {
+fn stdio_serves_requests_from_file_into_file() {
     for ring in RINGS {
-        let requests: String = (0..500).map(|id| echo(id, &"x".repeat(500))).collect();
-        // The last one without its end of line.
+        let requests: String = (0..500).map(|id| echo_line(id, &"x".repeat(500))).collect();
+        // The last line has no newline.
         let input = file_with(requests.trim_end());
         let mut output = tempfile::tempfile().unwrap();
         let child = command(ring).stdin(input).stdout(output.try_clone().unwrap()).spawn();
-        assert!(end(child.unwrap()).success(), "{ring}");
-        let mut answers = String::new();
+        assert!(wait_for_exit(child.unwrap()).success(), "{ring}");
+        let mut responses = String::new();
         output.rewind().unwrap();
-        output.read_to_string(&mut answers).unwrap();
-        assert!(ids(&answers).into_iter().eq(0..500), "{ring}");
+        output.read_to_string(&mut responses).unwrap();
+        assert!(response_ids(&responses).into_iter().eq(0..500), "{ring}");
     }
 }
 
 #[test]
-fn the_null_device_is_a_client_with_nothing_to_say() {
+fn stdio_with_null_input_exits_successfully() {
     for ring in RINGS {
         let output = command(ring).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success() && output.stdout.is_empty(), "{ring}");
@@ -90,56 +87,56 @@ fn the_null_device_is_a_client_with_nothing_to_say() {
 }
 
 #[test]
-fn answers_that_nobody_can_read_end_it() {
+fn closed_output_ends_stdio() {
     for ring in RINGS {
         let mut child = command(ring).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let mut input = child.stdin.take().unwrap();
-        input.write_all(echo(1, "anybody?").as_bytes()).unwrap();
-        // The input stays open: it is the answer that finds nobody.
-        assert!(end(child).success(), "{ring}");
+        input.write_all(echo_line(1, "unread").as_bytes()).unwrap();
+        // The input stays open: the failed write ends the process.
+        assert!(wait_for_exit(child).success(), "{ring}");
         drop(input);
     }
 }
 
 #[test]
-fn a_reader_that_leaves_in_the_middle_of_an_answer_ends_it() {
+fn output_closed_inside_response_ends_stdio() {
     for ring in RINGS {
         let mut child = command(ring).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        // More than a pipe holds, so that a write is under way while nobody reads.
-        input.write_all(echo(1, &"x".repeat(400_000)).as_bytes()).unwrap();
+        // Larger than a pipe, so that the write is incomplete when the reader closes.
+        input.write_all(echo_line(1, &"x".repeat(400_000)).as_bytes()).unwrap();
         output.read_exact(&mut [0; 1_000]).unwrap();
         drop(output);
-        assert!(end(child).success(), "{ring}");
+        assert!(wait_for_exit(child).success(), "{ring}");
         drop(input);
     }
 }
 
 #[test]
-fn standard_streams_that_are_closed_are_no_reason_to_hang() {
+fn closed_standard_streams_do_not_hang_stdio() {
     for ring in RINGS {
         for closed in ["<&-", ">&-", "<&- >&-", "<&- >&- 2>&-"] {
             let script = format!("exec \"$@\" {closed}");
             let program = command(ring);
             let mut shell = Command::new("/bin/sh");
             shell.args(["-c", &script, "sh"]).arg(program.get_program()).args(program.get_args());
-            // Where only the output is closed there is input with an end.
-            let input = file_with(&echo(1, "nobody hears this"));
+            // Where only the output is closed, the input ends after one request.
+            let input = file_with(&echo_line(1, "unread"));
             let child = shell.stdin(input).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-            assert!(end(child.unwrap()).code().is_some(), "{ring} {closed}");
+            assert!(wait_for_exit(child.unwrap()).code().is_some(), "{ring} {closed}");
         }
     }
 }
 
 #[test]
-fn a_device_that_is_full_ends_it() {
+fn full_output_device_ends_stdio() {
     for ring in RINGS {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut child = command(ring).stdin(Stdio::piped()).stdout(full).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        input.write_all(echo(1, "no room").as_bytes()).unwrap();
-        assert!(end(child).success(), "{ring}");
+        input.write_all(echo_line(1, "unwritten").as_bytes()).unwrap();
+        assert!(wait_for_exit(child).success(), "{ring}");
         drop(input);
     }
 }

@@ -1,99 +1,99 @@
-//! `corelane stdio`: one peer over pipes, nothing but MCP on standard output.
+//! `corelane stdio`: MCP over standard input and output.
 
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::mcp_client::McpClient;
 use crate::process::{Process, SMALL_RINGS};
-use crate::session::Session;
 use crate::{LEGACY, MODERN};
 
-/// `corelane stdio` with small rings and further arguments.
+/// Starts `corelane stdio` with small rings and further arguments.
 fn start(arguments: &[&str]) -> Process {
     Process::start(&[&["stdio"], SMALL_RINGS.as_slice(), arguments].concat())
 }
 
 #[test]
-fn every_revision_completes_a_session_over_pipes() {
+fn stdio_serves_every_protocol_version() {
     for revision in LEGACY.into_iter().chain([MODERN]) {
-        complete_a_session(&[], revision);
+        run_session(&[], revision);
     }
 }
 
 #[test]
-fn every_ring_and_executor_serves_pipes() {
-    complete_a_session(&["--ring", "poll"], MODERN);
-    complete_a_session(&["--ring", "uring"], MODERN);
+fn stdio_is_served_by_every_ring_and_executor() {
+    run_session(&["--ring", "poll"], MODERN);
+    run_session(&["--ring", "uring"], MODERN);
     if cfg!(feature = "glommio") {
-        complete_a_session(&["--ring", "uring", "--executor", "glommio"], MODERN);
+        run_session(&["--ring", "uring", "--executor", "glommio"], MODERN);
     }
 }
 
-fn complete_a_session(arguments: &[&str], revision: &'static str) {
+fn run_session(arguments: &[&str], revision: &'static str) {
     let mut process = start(arguments);
-    let mut session = Session::of(process.pipes(), revision);
-    session.try_everything();
-    session.peer.finish();
-    session.peer.hear_end();
-    let ended = process.end();
+    let mut session = McpClient::connect(process.take_pipes(), revision);
+    session.use_all_tools();
+    session.peer.close_writer();
+    session.peer.expect_end();
+    let ended = process.wait();
     assert_eq!(ended.code, Some(0), "{arguments:?} {revision}: {}", ended.stderr);
 }
 
 #[test]
-fn what_was_asked_before_the_end_of_input_is_answered() {
+fn pending_call_is_answered_after_end_of_input() {
     let mut process = start(&[]);
-    let mut session = Session::modern(process.pipes());
+    let mut session = McpClient::modern(process.take_pipes());
     let arguments = json!({"steps": 3, "step_ms": 10});
-    let slow = session.ask("tools/call", json!({"name": "slow", "arguments": arguments}));
-    session.peer.finish();
-    session.answer(slow, "tools/call");
-    session.peer.hear_end();
-    assert_eq!(process.end().code, Some(0));
+    let slow = session.send_request("tools/call", json!({"name": "slow", "arguments": arguments}));
+    session.peer.close_writer();
+    session.receive_response(slow, "tools/call");
+    session.peer.expect_end();
+    assert_eq!(process.wait().code, Some(0));
 }
 
 #[test]
-fn tasks_that_still_run_at_the_end_of_input_are_let_go() {
+fn running_task_does_not_delay_end_of_input() {
     let mut process = start(&[]);
-    let mut session = Session::legacy(process.pipes(), LEGACY[3]);
+    let mut session = McpClient::legacy(process.take_pipes(), LEGACY[3]);
     let arguments = json!({"seconds": 600});
     let params = json!({"name": "slow_compute", "arguments": arguments, "task": {}});
-    let begun = session.succeed("tools/call", params);
-    assert_eq!(begun["task"]["status"], "working", "{begun}");
-    session.peer.finish();
-    session.peer.hear_end();
-    assert_eq!(process.end().code, Some(0));
+    let created = session.expect_result("tools/call", params);
+    assert_eq!(created["task"]["status"], "working", "{created}");
+    session.peer.close_writer();
+    session.peer.expect_end();
+    assert_eq!(process.wait().code, Some(0));
 }
 
 #[test]
-fn sigterm_ends_it_while_input_is_open() {
+fn sigterm_ends_stdio_while_input_is_open() {
     let mut process = start(&[]);
-    let mut session = Session::modern(process.pipes());
-    session.echo("it runs");
+    let mut session = McpClient::modern(process.take_pipes());
+    session.check_echo("it runs");
     process.signal(Signal::TERM);
-    session.peer.hear_end();
-    let ended = process.end();
+    session.peer.expect_end();
+    let ended = process.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 #[test]
-fn bad_input_is_answered_and_skipped() {
+fn invalid_line_gets_error_and_is_skipped() {
     let mut process = start(&[]);
-    let mut session = Session::modern(process.pipes());
-    session.peer.say_line(b"");
-    session.peer.say_line(b"nonsense");
-    assert_eq!(session.hear(None)["error"]["code"], -32700);
-    // Bytes that are no UTF-8 are logged and skipped (seed 001, section 1).
-    session.peer.say_line(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}");
-    session.echo("still here");
-    session.peer.finish();
-    session.peer.hear_end();
-    assert_eq!(process.end().code, Some(0));
+    let mut session = McpClient::modern(process.take_pipes());
+    session.peer.send_line(b"");
+    session.peer.send_line(b"nonsense");
+    assert_eq!(session.receive(None)["error"]["code"], -32700);
+    // Invalid UTF-8 is logged and skipped without a response.
+    session.peer.send_line(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}");
+    session.check_echo("alive");
+    session.peer.close_writer();
+    session.peer.expect_end();
+    assert_eq!(process.wait().code, Some(0));
 }
 
 #[test]
-fn a_message_over_the_limit_is_refused_and_skipped() {
+fn message_over_limit_is_rejected_and_skipped() {
     let mut process = start(&["--message-bytes-max", "4096"]);
-    let mut session = Session::modern(process.pipes());
-    session.peer.say_line(&vec![b'7'; 100_000]);
-    assert_eq!(session.hear(None)["error"]["code"], -32012);
-    session.echo("still here");
+    let mut session = McpClient::modern(process.take_pipes());
+    session.peer.send_line(&vec![b'7'; 100_000]);
+    assert_eq!(session.receive(None)["error"]["code"], -32012);
+    session.check_echo("alive");
 }

@@ -1,45 +1,51 @@
-//! What clients declare, and what a request needed of them.
+//! Client capabilities: reading them, and naming those that are missing.
 
-use crate::stage::with_value;
-use corelane::protocol::era::ClientCapabilities as Has;
+use crate::parsing::with_value;
+use corelane::protocol::eras::ClientCapabilities as Capabilities;
 use corelane::protocol::error::Error;
 use serde_json::{Value, json};
 
-fn read(declared: &Value) -> Result<Has, Error> {
-    with_value(declared.to_string(), Has::read).expect("JSON")
+fn read(declared: &Value) -> Result<Capabilities, Error> {
+    with_value(declared.to_string(), Capabilities::read).expect("JSON")
 }
 
 #[test]
-fn every_capability_is_read_from_its_place() {
+fn client_capabilities_are_read() {
     let tasks = json!({"tasks": {
         "list": {}, "cancel": {},
         "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
     }});
-    let all_tasks = Has::TASKS
-        .with(Has::TASKS_LIST)
-        .with(Has::TASKS_CANCEL)
-        .with(Has::TASKS_SAMPLING)
-        .with(Has::TASKS_ELICITATION);
+    let all_tasks = Capabilities::TASKS
+        .union(Capabilities::TASKS_LIST)
+        .union(Capabilities::TASKS_CANCEL)
+        .union(Capabilities::TASKS_SAMPLING)
+        .union(Capabilities::TASKS_ELICITATION);
     let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}, "a/b": {}}});
     for (declared, expected) in [
-        (json!({}), Has::NONE),
-        (json!({"elicitation": {}}), Has::ELICITATION_FORM),
-        (json!({"elicitation": {"url": {}}}), Has::ELICITATION_URL),
-        (json!({"roots": {"listChanged": true}}), Has::ROOTS.with(Has::ROOTS_LIST_CHANGED)),
-        (json!({"sampling": {"tools": {}}}), Has::SAMPLING.with(Has::SAMPLING_TOOLS)),
-        (json!({"tasks": {}}), Has::TASKS),
-        (json!({"tasks": {"requests": {"sampling": {}}}}), Has::TASKS),
+        (json!({}), Capabilities::NONE),
+        (json!({"elicitation": {}}), Capabilities::ELICITATION_FORM),
+        (json!({"elicitation": {"url": {}}}), Capabilities::ELICITATION_URL),
+        (
+            json!({"roots": {"listChanged": true}}),
+            Capabilities::ROOTS.union(Capabilities::ROOTS_LIST_CHANGED),
+        ),
+        (
+            json!({"sampling": {"tools": {}}}),
+            Capabilities::SAMPLING.union(Capabilities::SAMPLING_TOOLS),
+        ),
+        (json!({"tasks": {}}), Capabilities::TASKS),
+        (json!({"tasks": {"requests": {"sampling": {}}}}), Capabilities::TASKS),
         (tasks, all_tasks),
-        (json!({"extensions": {"a/b": {}}}), Has::EXTENSIONS),
-        (extension, Has::EXTENSIONS.with(Has::EXTENSION_TASKS)),
-        (json!({"extensions": {"io.modelcontextprotocol/tasks": null}}), Has::EXTENSIONS),
+        (json!({"extensions": {"a/b": {}}}), Capabilities::EXTENSIONS),
+        (extension, Capabilities::EXTENSIONS.union(Capabilities::EXTENSION_TASKS)),
+        (json!({"extensions": {"io.modelcontextprotocol/tasks": null}}), Capabilities::EXTENSIONS),
     ] {
         assert_eq!(read(&declared).unwrap(), expected, "{declared}");
     }
 }
 
 #[test]
-fn what_is_no_object_is_refused_wherever_it_stands() {
+fn client_capabilities_not_an_object_are_rejected() {
     for declared in [
         json!([]),
         json!({"tasks": true}),
@@ -54,24 +60,31 @@ fn what_is_no_object_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn what_is_missing_is_named_as_a_client_would_declare_it() {
+fn missing_capabilities_are_written_as_a_declaration() {
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    for (required, named) in [
-        (Has::NONE, json!({})),
-        (Has::SAMPLING, json!({"sampling": {}})),
-        (Has::SAMPLING.with(Has::SAMPLING_TOOLS), json!({"sampling": {"tools": {}}})),
-        (Has::ELICITATION_FORM, json!({"elicitation": {"form": {}}})),
-        (Has::ROOTS.with(Has::ELICITATION_URL), json!({"elicitation": {"url": {}}, "roots": {}})),
-        (Has::EXTENSION_TASKS, tasks),
+    for (required, expected) in [
+        (Capabilities::NONE, json!({})),
+        (Capabilities::SAMPLING, json!({"sampling": {}})),
+        (
+            Capabilities::SAMPLING.union(Capabilities::SAMPLING_TOOLS),
+            json!({"sampling": {"tools": {}}}),
+        ),
+        (Capabilities::ELICITATION_FORM, json!({"elicitation": {"form": {}}})),
+        (
+            Capabilities::ROOTS.union(Capabilities::ELICITATION_URL),
+            json!({"elicitation": {"url": {}}, "roots": {}}),
+        ),
+        (Capabilities::EXTENSION_TASKS, tasks),
     ] {
         let error = Error::missing_capability(required);
         assert_eq!(error.code, -32021);
         let data: Value = serde_json::from_str(&error.data.unwrap()).unwrap();
-        assert_eq!(data["requiredCapabilities"], named);
-        let declared = read(&named).unwrap();
-        assert!(declared.has(required));
-        assert!(required.without(declared).is_empty());
+        assert_eq!(data["requiredCapabilities"], expected);
+        let declared = read(&expected).unwrap();
+        assert!(declared.contains(required));
+        assert!(required.difference(declared).is_empty());
     }
-    let half = Has::SAMPLING.with(Has::ROOTS).without(Has::ROOTS);
-    assert_eq!(half, Has::SAMPLING);
+    let difference =
+        Capabilities::SAMPLING.union(Capabilities::ROOTS).difference(Capabilities::ROOTS);
+    assert_eq!(difference, Capabilities::SAMPLING);
 }

@@ -1,30 +1,32 @@
-//! Eras: what a request says about itself, and what is wrong with it otherwise.
+//! Eras: `_meta` of modern requests and params of the legacy handshake.
 
-use crate::stage::with_value;
-use corelane::protocol::era::{ClientCapabilities, Initialize, LogLevel, Meta, read_modern};
+use crate::parsing::with_value;
+use corelane::protocol::eras::{
+    ClientCapabilities, InitializeRequestParams, LoggingLevel, RequestMetaObject, read_modern_meta,
+};
 use corelane::protocol::error::Error;
-use corelane::protocol::params::{Cancelled, List};
+use corelane::protocol::jsonrpc::Id;
+use corelane::protocol::params::{CancelledNotificationParams, PaginatedRequestParams};
 use corelane::protocol::revision::Revision;
-use corelane::protocol::rpc::Id;
 use serde_json::{Value, json};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-fn code_of<T>(params: &str, read: impl FnOnce(&str) -> Result<T, Error>) -> i32 {
+fn error_code<T>(params: &str, read: impl FnOnce(&str) -> Result<T, Error>) -> i32 {
     read(params).map_or_else(|error| error.code, |_| 0)
 }
 
-/// The code that `_meta` is refused with as a modern request, or 0.
+/// Returns the error code of a modern request with this `_meta`, or 0 if it is accepted.
 fn modern_code(meta: &str) -> i32 {
-    code_of(&format!(r#"{{"_meta":{meta}}}"#), |params| {
-        with_value(params, |params| read_modern(Some(params)).map(|_| ())).expect("JSON")
+    error_code(&format!(r#"{{"_meta":{meta}}}"#), |params| {
+        with_value(params, |params| read_modern_meta(Some(params)).map(|_| ())).expect("JSON")
     })
 }
 
 #[test]
-fn a_modern_request_says_who_asks() {
+fn modern_meta_is_read_in_full() {
     let params = json!({"name": "echo", "_meta": {
         VERSION: "2026-07-28",
         CAPABILITIES: {"elicitation": {"url": {}}, "sampling": {"tools": {}}, "new": 1},
@@ -33,21 +35,21 @@ fn a_modern_request_says_who_asks() {
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     }});
     with_value(params.to_string(), |params| {
-        assert!(Meta::read(Some(params)).unwrap().is_modern());
-        let meta = read_modern(Some(params)).unwrap();
+        assert!(RequestMetaObject::read(Some(params)).unwrap().is_modern());
+        let meta = read_modern_meta(Some(params)).unwrap();
         assert_eq!(meta.revision, Revision::V2026_07_28);
-        assert_eq!(meta.log_level, Some(LogLevel::Warning));
+        assert_eq!(meta.log_level, Some(LoggingLevel::Warning));
         assert_eq!(meta.progress_token, Some(Id::Text("p")));
-        assert!(meta.capabilities.has(ClientCapabilities::ELICITATION_URL));
-        assert!(!meta.capabilities.has(ClientCapabilities::ELICITATION_FORM));
-        assert!(meta.capabilities.has(ClientCapabilities::SAMPLING_TOOLS));
-        assert!(!meta.capabilities.has(ClientCapabilities::ROOTS));
+        assert!(meta.capabilities.contains(ClientCapabilities::ELICITATION_URL));
+        assert!(!meta.capabilities.contains(ClientCapabilities::ELICITATION_FORM));
+        assert!(meta.capabilities.contains(ClientCapabilities::SAMPLING_TOOLS));
+        assert!(!meta.capabilities.contains(ClientCapabilities::ROOTS));
     })
     .unwrap();
 }
 
 #[test]
-fn an_incomplete_meta_is_invalid_and_an_unknown_revision_is_named() {
+fn modern_meta_incomplete_or_unsupported_is_rejected() {
     let capabilities = format!(r#""{CAPABILITIES}":{{}}"#);
     let version = format!(r#""{VERSION}":"2026-07-28""#);
     for (meta, code) in [
@@ -73,12 +75,12 @@ fn an_incomplete_meta_is_invalid_and_an_unknown_revision_is_named() {
     ] {
         assert_eq!(modern_code(&meta), code, "{meta}");
     }
-    assert_eq!(read_modern(None).unwrap_err().code, -32602);
+    assert_eq!(read_modern_meta(None).unwrap_err().code, -32602);
 }
 
 #[test]
-fn only_the_key_of_the_revision_makes_a_request_modern() {
-    for (params, modern) in [
+fn only_protocol_version_key_makes_request_modern() {
+    for (params, expected) in [
         (json!({}), false),
         (json!({"_meta": null}), false),
         (json!({"_meta": {"progressToken": 1}}), false),
@@ -89,23 +91,24 @@ fn only_the_key_of_the_revision_makes_a_request_modern() {
         (json!({"_meta": {VERSION: null}}), true),
         (json!({"_meta": {VERSION: "nonsense"}}), true),
     ] {
-        let claimed = with_value(params.to_string(), |params| {
-            Meta::read(Some(params)).map(|meta| meta.is_modern()).unwrap()
+        let is_modern = with_value(params.to_string(), |params| {
+            RequestMetaObject::read(Some(params)).map(|meta| meta.is_modern()).unwrap()
         });
-        assert_eq!(claimed, Ok(modern), "{params}");
+        assert_eq!(is_modern, Ok(expected), "{params}");
     }
-    assert!(!Meta::read(None).unwrap().is_modern());
+    assert!(!RequestMetaObject::read(None).unwrap().is_modern());
 }
 
 #[test]
-fn a_key_of_the_protocol_twice_is_refused() {
+fn duplicate_protocol_key_is_rejected() {
     for params in [
         r#"{"_meta":{},"_meta":{}}"#,
         r#"{"_meta":{"progressToken":1,"progressToken":1}}"#,
         &format!(r#"{{"_meta":{{"{VERSION}":"a","{VERSION}":"b"}}}}"#),
     ] {
-        let code = code_of(params, |params| {
-            with_value(params, |params| Meta::read(Some(params)).map(|_| ())).expect("JSON")
+        let code = error_code(params, |params| {
+            with_value(params, |params| RequestMetaObject::read(Some(params)).map(|_| ()))
+                .expect("JSON")
         });
         assert_eq!(code, -32602, "{params}");
     }
@@ -120,24 +123,26 @@ fn initialize() -> Value {
 }
 
 #[test]
-fn initialize_is_read_in_full() {
+fn initialize_params_are_read_in_full() {
     with_value(initialize().to_string(), |params| {
-        let asked = Initialize::read(Some(params)).unwrap();
-        assert_eq!((asked.client_name, asked.client_version), ("c", "1"));
-        assert_eq!(asked.revision(), Revision::V2025_06_18);
-        assert!(asked.capabilities.has(ClientCapabilities::ROOTS_LIST_CHANGED));
-        assert!(asked.capabilities.has(ClientCapabilities::ELICITATION_FORM));
-        assert!(!asked.capabilities.has(ClientCapabilities::ELICITATION_URL));
-        assert!(!asked.capabilities.has(ClientCapabilities::SAMPLING));
+        let read = InitializeRequestParams::read(Some(params)).unwrap();
+        assert_eq!((read.client_name, read.client_version), ("c", "1"));
+        assert_eq!(read.negotiate_revision(), Revision::V2025_06_18);
+        assert!(read.capabilities.contains(ClientCapabilities::ROOTS_LIST_CHANGED));
+        assert!(read.capabilities.contains(ClientCapabilities::ELICITATION_FORM));
+        assert!(!read.capabilities.contains(ClientCapabilities::ELICITATION_URL));
+        assert!(!read.capabilities.contains(ClientCapabilities::SAMPLING));
     })
     .unwrap();
 }
 
 #[test]
-fn initialize_without_what_it_needs_says_what_it_needs() {
+fn initialize_error_names_missing_member() {
     let read = |params: &Value| {
-        with_value(params.to_string(), |params| Initialize::read(Some(params)).map(|_| ()))
-            .expect("JSON")
+        with_value(params.to_string(), |params| {
+            InitializeRequestParams::read(Some(params)).map(|_| ())
+        })
+        .expect("JSON")
     };
     for path in ["/protocolVersion", "/capabilities", "/clientInfo", "/clientInfo/name"] {
         for wrong in [json!(7), json!([]), Value::Null] {
@@ -150,18 +155,18 @@ fn initialize_without_what_it_needs_says_what_it_needs() {
         }
     }
     assert_eq!(read(&json!([])).unwrap_err().code, -32602);
-    assert_eq!(Initialize::read(None).unwrap_err().code, -32602);
+    assert_eq!(InitializeRequestParams::read(None).unwrap_err().code, -32602);
 }
 
 #[test]
-fn a_list_goes_on_where_its_cursor_says() {
+fn list_cursor_is_read_or_rejected() {
     let read = |params: &str| {
         with_value(params, |params| {
-            List::read(Some(params)).map(|list| list.cursor.map(str::to_owned))
+            PaginatedRequestParams::read(Some(params)).map(|list| list.cursor.map(str::to_owned))
         })
         .expect("JSON")
     };
-    assert_eq!(List::read(None).unwrap().cursor, None);
+    assert_eq!(PaginatedRequestParams::read(None).unwrap().cursor, None);
     assert_eq!(read("{}").unwrap(), None);
     assert_eq!(read(r#"{"cursor":null}"#).unwrap(), None);
     assert_eq!(read(r#"{"cursor":""}"#).unwrap().as_deref(), Some(""));
@@ -171,16 +176,17 @@ fn a_list_goes_on_where_its_cursor_says() {
 }
 
 #[test]
-fn a_cancellation_names_its_request_or_nothing() {
+fn cancelled_params_without_request_id_are_ignored() {
     let read = |params: &str| {
         with_value(params, |params| {
-            Cancelled::read(Some(params)).map(|cancelled| format!("{:?}", cancelled.request))
+            CancelledNotificationParams::read(Some(params))
+                .map(|cancelled| format!("{:?}", cancelled.request_id))
         })
         .expect("JSON")
     };
     assert_eq!(read(r#"{"requestId":7}"#).as_deref(), Some("Signed(7)"));
     assert_eq!(read(r#"{"requestId":"7","reason":"x"}"#).as_deref(), Some("Text(\"7\")"));
-    for nothing in ["{}", "[]", r#"{"requestId":null}"#, r#"{"requestId":1,"requestId":2}"#] {
-        assert_eq!(read(nothing), None);
+    for ignored in ["{}", "[]", r#"{"requestId":null}"#, r#"{"requestId":1,"requestId":2}"#] {
+        assert_eq!(read(ignored), None);
     }
 }

@@ -1,54 +1,56 @@
-//! Forms: every field in every revision that has forms, and what may be filled in.
+//! Elicitation forms: fields in every revision, and validation of submitted content.
 
-use crate::judged::hold;
-use corelane::protocol::message::{
-    self, Elicitation, Field, Form, InputRequest, InputResponse, TextFormat,
+use crate::schema_checks::check_encoded;
+use corelane::protocol::jsonrpc::Id;
+use corelane::protocol::model::{
+    self, ElicitRequest, Field, Form, InputRequest, InputResponse, TextFormat,
 };
 use corelane::protocol::revision::Revision;
-use corelane::protocol::rpc::Id;
 use serde_json::{Value, json};
 
-fn every_field() -> Form {
+fn form_with_every_field() -> Form {
     let values = [("v1", "One"), ("v2", "Two"), ("v3", "Three")];
     Form::new()
-        .field(Field::text("mail").title("Mail").describe("Where?").bounds(3, 80).required())
+        .field(Field::text("mail").title("Mail").description("Where?").bounds(3, 80).required())
         .field(Field::text("mail").format(TextFormat::Email).bounds(3, None).default("a@b.c"))
         .field(Field::integer("age").bounds(0, 150).default(30).required())
-        .field(Field::number("score").between(-1.5, 99.5).default(95.5))
+        .field(Field::number("score").number_bounds(-1.5, 99.5).default(95.5))
         .field(Field::boolean("verified").default(true))
-        .field(Field::one("status", ["active", "inactive"]).default("active"))
-        .field(Field::one_titled("titled", values).default("v2"))
-        .field(Field::one_named("named", values))
-        .field(Field::several("some", ["a", "b"]).bounds(1, 2).default(json!(["a"])))
-        .field(Field::several_titled("titled_some", values).describe("Which?"))
+        .field(Field::single_select("status", ["active", "inactive"]).default("active"))
+        .field(Field::single_select_titled("titled", values).default("v2"))
+        .field(Field::single_select_enum_names("named", values))
+        .field(Field::multi_select("some", ["a", "b"]).bounds(1, 2).default(json!(["a"])))
+        .field(Field::multi_select_titled("titled_some", values).description("Which?"))
         .field(Field::integer("odd").default("not a number"))
 }
 
-fn asked(form: Form, revision: Revision) -> Value {
-    let question = InputRequest::Elicit(Elicitation::form("m", form));
-    let said = if revision.is_modern() {
-        let suffix = message::result_suffix(revision, &crate::judged::info());
-        crate::judged::hold_result(revision, "tools/call", |out| {
-            message::input_required_body(out, [("k", &question)], None, &suffix);
+fn requested_schema(form: Form, revision: Revision) -> Value {
+    let request = InputRequest::Elicit(ElicitRequest::form("m", form));
+    let message = if revision.is_modern() {
+        let suffix = model::result_suffix(revision, &crate::schema_checks::server_info());
+        crate::schema_checks::check_response(revision, "tools/call", |out| {
+            model::write_input_required_result(out, [("k", &request)], None, &suffix);
         })["result"]["inputRequests"]["k"]
             .clone()
     } else {
-        hold(revision, None, |out| message::request(out, Id::Signed(1), &question, revision, None))
+        check_encoded(revision, None, |out| {
+            model::write_server_request(out, Id::Signed(1), &request, revision, None);
+        })
     };
-    said["params"]["requestedSchema"].clone()
+    message["params"]["requestedSchema"].clone()
 }
 
 #[test]
-fn every_field_is_asked_for_in_every_revision_that_has_forms() {
+fn form_field_schema_fits_every_revision() {
     for revision in Revision::ALL.into_iter().filter(|revision| revision.dialect().elicitation) {
-        let schema = asked(every_field(), revision);
+        let schema = requested_schema(form_with_every_field(), revision);
         let properties = &schema["properties"];
         assert_eq!(properties.as_object().unwrap().len(), 10);
         assert_eq!(schema["required"], json!(["age"]));
         assert_eq!(properties["verified"]["default"], true);
         assert!(properties["odd"].get("default").is_none());
         let one = json!({"const": "v1", "title": "One"});
-        if revision.dialect().elicitation_choices {
+        if revision.dialect().elicitation_enums {
             assert_eq!(properties["age"]["default"], 30);
             assert_eq!(properties["titled"]["oneOf"][0], one);
             assert_eq!(properties["some"]["items"], json!({"type": "string", "enum": ["a", "b"]}));
@@ -57,8 +59,8 @@ fn every_field_is_asked_for_in_every_revision_that_has_forms() {
         } else {
             assert!(properties["age"].get("default").is_none());
             assert_eq!(properties["titled"]["enumNames"], json!(["One", "Two", "Three"]));
-            let described = "Which? Any of these, separated by commas: v1, v2, v3";
-            assert_eq!(properties["titled_some"]["description"], described);
+            let description = "Which? Any of these, separated by commas: v1, v2, v3";
+            assert_eq!(properties["titled_some"]["description"], description);
             assert_eq!(properties["some"]["type"], "string");
         }
         assert_eq!(properties["named"]["enumNames"][0], "One");
@@ -69,16 +71,19 @@ fn every_field_is_asked_for_in_every_revision_that_has_forms() {
 }
 
 #[test]
-fn a_form_is_the_same_when_it_is_read_from_its_schema() {
-    let schema = asked(every_field(), Revision::LATEST);
-    let again = Form::from_schema(&schema).unwrap();
+fn form_from_schema_round_trips() {
+    let schema = requested_schema(form_with_every_field(), Revision::LATEST);
+    let parsed = Form::from_schema(&schema).unwrap();
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::LATEST] {
-        assert_eq!(asked(again.clone(), revision), asked(every_field(), revision));
+        assert_eq!(
+            requested_schema(parsed.clone(), revision),
+            requested_schema(form_with_every_field(), revision)
+        );
     }
 }
 
 #[test]
-fn a_schema_that_is_no_flat_form_is_refused() {
+fn form_from_unsupported_schema_is_rejected() {
     for schema in [
         json!(true),
         json!({"type": "object"}),
@@ -94,12 +99,12 @@ fn a_schema_that_is_no_flat_form_is_refused() {
     }
 }
 
-/// What is read of `value` in the field `name`.
-fn filled(name: &str, value: &Value) -> Option<Value> {
-    let question = InputRequest::Elicit(Elicitation::form("m", every_field()));
-    let answer = json!({"action": "accept", "content": {"age": 1, name: value}});
-    match question.read_response(&answer) {
-        Ok(InputResponse::Elicited(elicited)) => Some(elicited.content[name].clone()),
+/// Returns what the field `name` reads from `value`, or `None` if it is rejected.
+fn read_field(name: &str, value: &Value) -> Option<Value> {
+    let request = InputRequest::Elicit(ElicitRequest::form("m", form_with_every_field()));
+    let result = json!({"action": "accept", "content": {"age": 1, name: value}});
+    match request.read_response(&result) {
+        Ok(InputResponse::Elicit(result)) => Some(result.content[name].clone()),
         Ok(other) => panic!("{other:?}"),
         Err(error) => {
             assert_eq!(error.code, -32602);
@@ -110,7 +115,7 @@ fn filled(name: &str, value: &Value) -> Option<Value> {
 }
 
 #[test]
-fn what_is_filled_in_fits_its_field_or_is_refused() {
+fn form_content_is_validated_by_field() {
     for (name, value) in [
         ("mail", json!("é@b")),
         ("age", json!(150)),
@@ -122,7 +127,7 @@ fn what_is_filled_in_fits_its_field_or_is_refused() {
         ("some", json!(["b", "a"])),
         ("titled_some", json!([])),
     ] {
-        assert_eq!(filled(name, &value), Some(value.clone()), "{name}");
+        assert_eq!(read_field(name, &value), Some(value.clone()), "{name}");
     }
     for (name, value) in [
         ("mail", json!("é@")),
@@ -141,13 +146,13 @@ fn what_is_filled_in_fits_its_field_or_is_refused() {
         ("some", json!(["a", "b", "a"])),
         ("some", json!({"a": true})),
     ] {
-        assert_eq!(filled(name, &value), None, "{name}: {value}");
+        assert_eq!(read_field(name, &value), None, "{name}: {value}");
     }
 }
 
 #[test]
-fn options_between_commas_are_read_as_a_list() {
-    assert_eq!(filled("some", &json!("b, a")), Some(json!(["b", "a"])));
-    assert_eq!(filled("titled_some", &json!("")), Some(json!([])));
-    assert_eq!(filled("some", &json!("a; b")), None);
+fn form_comma_separated_options_become_a_list() {
+    assert_eq!(read_field("some", &json!("b, a")), Some(json!(["b", "a"])));
+    assert_eq!(read_field("titled_some", &json!("")), Some(json!([])));
+    assert_eq!(read_field("some", &json!("a; b")), None);
 }

@@ -1,13 +1,12 @@
-//! What is JSON and what is not: a table in the manner of `JSONTestSuite`, written from RFC 8259.
+//! JSON grammar of RFC 8259, as a table in the manner of `JSONTestSuite`.
 //!
-//! Each text is also put inside an array and behind enough space to reach the second block of the
-//! parser's first stage, so that no rule depends on where a text stands. `serde_json` is asked for
-//! its opinion on every row.
+//! Each text is also tested inside an array and after enough whitespace to reach the second block
+//! of the parser's stage 1. `serde_json` is the reference for every row.
 
-use crate::stage::reencoded;
-use corelane::protocol::json::{Limits, PADDING_BYTES, ParseError, Parser};
+use crate::parsing::reencode;
+use corelane::protocol::json::{PADDING_BYTES, ParseError, ParseLimits, Parser};
 
-/// Valid, with what it is encoded as.
+/// Valid texts and their re-encoded form.
 const ACCEPTED: &[(&[u8], &str)] = &[
     // Structure.
     (b"[]", "[]"),
@@ -105,8 +104,8 @@ const ACCEPTED: &[(&[u8], &str)] = &[
     ("{\"ключ\":\"値\"}".as_bytes(), "{\"ключ\":\"値\"}"),
 ];
 
-/// Not valid, or refused on purpose (see `protocol::json`).
-const REFUSED: &[&[u8]] = &[
+/// Invalid texts, and valid ones that the parser rejects (see `protocol::json`).
+const REJECTED: &[&[u8]] = &[
     // Structure.
     b"",
     b" ",
@@ -170,7 +169,7 @@ const REFUSED: &[&[u8]] = &[
     br#"{"a":1},"#,
     br#""a" "b""#,
     br#""a"x"#,
-    // Words.
+    // Literals.
     b"nul",
     b"nulll",
     b"NULL",
@@ -292,7 +291,7 @@ const REFUSED: &[&[u8]] = &[
     b"[\"\\\n\"]",
     b"\"\\",
     b"\"\\u004",
-    // Surrogates without their other half.
+    // Lone surrogates.
     br#"["\uD83D"]"#,
     br#"["\uDE00"]"#,
     br#"["\uD83D\uD83D"]"#,
@@ -305,7 +304,7 @@ const REFUSED: &[&[u8]] = &[
     br#"{"\uD83D":1}"#,
 ];
 
-/// Not UTF-8, wherever it stands.
+/// Invalid UTF-8.
 const NOT_UTF8: &[&[u8]] = &[
     b"[\"\xff\"]",
     b"[\"\xfe\xff\"]",
@@ -335,8 +334,8 @@ const NOT_UTF8: &[&[u8]] = &[
     b"\xff\xfe[\x00]\x00",
 ];
 
-/// Every `text` as it is, inside an array, and at places around the ends of 64-byte blocks.
-fn placed(text: &[u8]) -> Vec<Vec<u8>> {
+/// Returns `text` unchanged, inside an array, and at offsets around multiples of 64 bytes.
+fn placements(text: &[u8]) -> Vec<Vec<u8>> {
     let mut placed = vec![text.to_vec(), [b"[", text, b"]"].concat()];
     for space in [1, 30, 31, 32, 33, 57, 58, 59, 60, 61, 62, 63, 64, 65, 127] {
         placed.push([&b" ".repeat(space), text].concat());
@@ -345,56 +344,56 @@ fn placed(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn valid_texts_are_accepted_wherever_they_stand() {
+fn valid_json_is_accepted_at_every_offset() {
     for (text, encoded) in ACCEPTED {
         let shown = String::from_utf8_lossy(text);
         assert!(serde_json::from_slice::<serde_json::Value>(text).is_ok(), "{shown}");
-        for (index, placed) in placed(text).into_iter().enumerate() {
+        for (index, placed) in placements(text).into_iter().enumerate() {
             let expected = if index == 1 { format!("[{encoded}]") } else { (*encoded).to_owned() };
-            assert_eq!(reencoded(&placed), Ok(expected), "{shown} at place {index}");
+            assert_eq!(reencode(&placed), Ok(expected), "{shown}, placement {index}");
         }
     }
 }
 
 #[test]
-fn what_is_no_json_is_refused_wherever_it_stands() {
-    for text in REFUSED {
+fn invalid_json_is_rejected_at_every_offset() {
+    for text in REJECTED {
         let shown = String::from_utf8_lossy(text);
         assert!(serde_json::from_slice::<serde_json::Value>(text).is_err(), "{shown}");
-        for (index, placed) in placed(text).into_iter().enumerate() {
-            // Nothing inside an array is an empty array, and two items stay two.
+        for (index, placed) in placements(text).into_iter().enumerate() {
+            // Inside an array the empty text is valid, and so are two items.
             if index == 1 && serde_json::from_slice::<serde_json::Value>(&placed).is_ok() {
                 continue;
             }
-            let outcome = reencoded(&placed);
-            let is_refused = matches!(outcome, Err(ParseError::Syntax | ParseError::Unread));
-            assert!(is_refused, "{shown} at place {index}: {outcome:?}");
+            let outcome = reencode(&placed);
+            let is_rejected = matches!(outcome, Err(ParseError::Syntax | ParseError::Structure));
+            assert!(is_rejected, "{shown}, placement {index}: {outcome:?}");
         }
     }
 }
 
 #[test]
-fn what_is_not_utf8_is_refused_by_that_name() {
+fn invalid_utf8_is_rejected_as_such() {
     for text in NOT_UTF8 {
-        for placed in placed(text) {
-            assert_eq!(reencoded(&placed), Err(ParseError::Utf8), "{}", text.escape_ascii());
+        for placed in placements(text) {
+            assert_eq!(reencode(&placed), Err(ParseError::Utf8), "{}", text.escape_ascii());
         }
     }
 }
 
 #[test]
-fn a_refused_text_was_utf8_or_is_as_it_was() {
-    let faults = REFUSED.iter().chain(NOT_UTF8);
-    // Decoded, what stands before the fault is shorter, and its rest may look broken.
-    for text in faults.flat_map(|text| placed(text)) {
+fn rejected_text_was_utf8_or_is_unmodified() {
+    let invalid = REJECTED.iter().chain(NOT_UTF8);
+    // The prefix with escapes is decoded in place before the fault is found.
+    for text in invalid.flat_map(|text| placements(text)) {
         for text in [text.clone(), [&b"[\"\\n\xc3\xa9\","[..], &text, b"]"].concat()] {
             let mut bytes = text.clone();
             bytes.resize(text.len() + PADDING_BYTES, b' ');
-            let outcome = Parser::new(Limits::default()).parse(&mut bytes, text.len()).err();
+            let outcome = Parser::new(ParseLimits::default()).parse(&mut bytes, text.len()).err();
             let shown = text.escape_ascii();
             match outcome {
                 Some(ParseError::Syntax) => assert!(str::from_utf8(&text).is_ok(), "{shown}"),
-                Some(ParseError::Unread) => assert_eq!(&bytes[..text.len()], text, "{shown}"),
+                Some(ParseError::Structure) => assert_eq!(&bytes[..text.len()], text, "{shown}"),
                 outcome => assert!(outcome != Some(ParseError::Depth), "{shown}"),
             }
         }
@@ -402,10 +401,10 @@ fn a_refused_text_was_utf8_or_is_as_it_was() {
 }
 
 #[test]
-fn a_text_cut_anywhere_is_refused() {
+fn truncated_json_is_rejected() {
     let text = r#"{"jsonrpc":"2.0","id":"é\u00e9","method":"tools/call","params":[1.5e-3,true]}"#;
-    assert!(reencoded(text).is_ok());
+    assert!(reencode(text).is_ok());
     for end in 0..text.len() {
-        assert!(reencoded(&text.as_bytes()[..end]).is_err(), "cut at {end}");
+        assert!(reencode(&text.as_bytes()[..end]).is_err(), "cut at {end}");
     }
 }

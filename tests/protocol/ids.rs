@@ -1,30 +1,36 @@
-//! Ids: an answer carries the id of its request with the same type and value.
+//! Ids: a response carries the id of its request with the same type and value.
 
-use crate::stage::with_value;
+use crate::parsing::with_value;
 use corelane::protocol::error::Error;
-use corelane::protocol::message;
-use corelane::protocol::rpc::{Envelope, Id, IdBuf};
+use corelane::protocol::jsonrpc::{Id, IdBuf, Message};
+use corelane::protocol::model;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Reads a request with `id`, answers it with a result or an error, and gives the answer's id.
-fn echoed(id: &Value, fail: bool) -> Value {
+/// Reads a request with `id`, encodes a result or an error, and returns the id of that response.
+fn echo_id(id: &Value, is_error: bool) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string();
-    let answer = with_value(request, |value| {
-        let Ok(Envelope::Request { id, .. }) = Envelope::read(value) else {
-            panic!("a request is a request");
+    let response = with_value(request, |value| {
+        let Ok(Message::Request { id, .. }) = Message::read(value) else {
+            panic!("not a request");
         };
-        let kept = IdBuf::from(id);
+        let owned = IdBuf::from(id);
         let mut out = Vec::new();
-        if fail {
-            message::error(&mut out, Some(kept.as_id()), &Error::internal("no"), None);
+        if is_error {
+            model::write_error_response(
+                &mut out,
+                Some(owned.as_id()),
+                &Error::internal("no"),
+                None,
+            );
         } else {
-            message::result(&mut out, kept.as_id(), b"{}");
+            model::write_response(&mut out, owned.as_id(), b"{}");
         }
         out
     });
-    let answer: Value = serde_json::from_slice(&answer.expect("JSON")).expect("an answer is JSON");
-    answer["id"].clone()
+    let response: Value =
+        serde_json::from_slice(&response.expect("JSON")).expect("a response is JSON");
+    response["id"].clone()
 }
 
 fn ids() -> impl Strategy<Value = Value> {
@@ -38,30 +44,30 @@ fn ids() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn an_id_is_echoed_exactly(id in ids(), fail in any::<bool>()) {
-        prop_assert_eq!(echoed(&id, fail), id);
+    fn id_is_echoed_exactly(id in ids(), is_error in any::<bool>()) {
+        prop_assert_eq!(echo_id(&id, is_error), id);
     }
 
     #[test]
-    fn what_is_no_id_is_never_echoed(number in any::<f64>(), truth in any::<bool>()) {
+    fn invalid_id_is_never_echoed(number in any::<f64>(), boolean in any::<bool>()) {
         let whole = number.fract() == 0.0 && number.abs() < 1e15;
         prop_assume!(number.is_finite() && !whole);
-        for id in [json!(number), json!(truth), json!([1]), json!({"a": 1})] {
+        for id in [json!(number), json!(boolean), json!([1]), json!({"a": 1})] {
             let request = json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string();
-            let refused = with_value(request, |value| match Envelope::read(value) {
-                Err(refused) => (refused.id.is_none(), refused.error.code),
+            let invalid = with_value(request, |value| match Message::read(value) {
+                Err(invalid) => (invalid.id.is_none(), invalid.error.code),
                 Ok(_) => (false, 0),
             });
-            prop_assert_eq!(refused, Ok((true, -32600)), "{}", id);
+            prop_assert_eq!(invalid, Ok((true, -32600)), "{}", id);
         }
     }
 }
 
 #[test]
-fn a_number_and_its_text_are_two_ids() {
+fn numeric_id_and_string_id_differ() {
     let request = r#"{"jsonrpc":"2.0","id":"1","method":"ping"}"#;
-    let text = with_value(request, |value| match Envelope::read(value) {
-        Ok(Envelope::Request { id, .. }) => (id == Id::Text("1"), id == Id::Signed(1)),
+    let text = with_value(request, |value| match Message::read(value) {
+        Ok(Message::Request { id, .. }) => (id == Id::Text("1"), id == Id::Signed(1)),
         _ => (false, false),
     });
     assert_eq!(text, Ok((true, false)));

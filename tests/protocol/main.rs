@@ -1,27 +1,27 @@
-//! The protocol room through its public face: one file per behaviour.
+//! Tests of the protocol module through its public interface, one file per subject.
 
-#[path = "../alloc/counting.rs"]
-mod counting;
-#[path = "../support/judge.rs"]
-mod judge;
+#[path = "../alloc/alloc_counter.rs"]
+mod alloc_counter;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;
 
 mod capabilities;
-mod contents;
-mod deep_and_large;
+mod content;
 mod dialects;
-mod envelopes;
 mod eras;
 mod forms;
 mod grammar;
 mod ids;
-mod judged;
+mod jsonrpc_messages;
 mod memory;
 mod messages;
 mod mutations;
+mod nesting_and_size;
 mod notifications;
 mod numbers;
 mod params;
-mod questions;
-mod stage;
+mod parsing;
+mod schema_checks;
+mod server_requests;
 mod strings;
 mod tasks;

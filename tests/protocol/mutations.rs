@@ -1,10 +1,10 @@
-//! Hostile bytes: mutations of real messages, drawn from printed seeds, through the fuzz body.
+//! Seeded mutations of real messages through the body of the fuzz target.
 //!
-//! A failure names its seed and its bytes; the same seed draws the same bytes again.
+//! A failure prints its seed and bytes; the same seed produces the same bytes.
 
 use corelane::base::random::Random;
 use corelane::protocol::fuzz;
-use corelane::protocol::json::{Limits, Parser};
+use corelane::protocol::json::{ParseLimits, Parser};
 
 const ROUNDS_PER_SEED: usize = 4_000;
 const SEEDS: std::ops::Range<u64> = 0..12;
@@ -55,8 +55,8 @@ const MESSAGES: &[&str] = &[
     r#"[{"jsonrpc":"2.0","id":5,"result":{}},{"jsonrpc":"2.0","id":6,"method":"ping"}]"#,
 ];
 
-/// Pieces that mean something to a parser.
-const PIECES: &[&[u8]] = &[
+/// Fragments with a meaning for a parser.
+const FRAGMENTS: &[&[u8]] = &[
     b"\"",
     b"\\",
     b"\\u",
@@ -85,13 +85,17 @@ const PIECES: &[&[u8]] = &[
     b"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
 ];
 
-/// Changes `bytes` in one to four places.
+/// Applies one to four random mutations to `bytes`.
 fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len() + 1);
         let end = at + random.below(bytes.len() - at + 1).min(24);
         match random.below(5) {
-            0 => drop(bytes.splice(at..at, PIECES[random.below(PIECES.len())].iter().copied())),
+            0 => {
+                drop(
+                    bytes.splice(at..at, FRAGMENTS[random.below(FRAGMENTS.len())].iter().copied()),
+                );
+            }
             1 => drop(bytes.drain(at..end)),
             2 => {
                 let piece = bytes[at..end].to_vec();
@@ -105,35 +109,38 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
 }
 
 #[test]
-fn no_mutation_of_a_message_breaks_a_promise() {
+fn mutated_messages_hold_fuzz_properties() {
     let mut accepted = 0;
     for seed in SEEDS {
         let mut random = Random::seeded(seed);
-        let mut parser = Parser::new(Limits::default());
+        let mut parser = Parser::new(ParseLimits::default());
         for round in 0..ROUNDS_PER_SEED {
             let mut bytes = MESSAGES[random.below(MESSAGES.len())].as_bytes().to_vec();
             if random.chance(9, 10) {
                 mutate(&mut random, &mut bytes);
             }
-            // What a test prints is shown when it fails.
-            let shown = ShownOnPanic { seed, round, bytes: &bytes };
-            accepted += usize::from(fuzz::envelope(&mut parser, &bytes));
+            // Printed only if the test fails.
+            let shown = PrintOnPanic { seed, round, bytes: &bytes };
+            accepted += usize::from(fuzz::check_message(&mut parser, &bytes));
             drop(shown);
         }
     }
     let rounds = ROUNDS_PER_SEED * usize::try_from(SEEDS.end).expect("few seeds");
-    assert!(accepted > rounds / 8, "{accepted}: too few mutations still reach the envelope");
-    assert!(accepted < rounds / 2, "{accepted}: too few mutations do any harm");
+    assert!(
+        accepted > rounds / 8,
+        "{accepted} of {rounds} accepted: mutations are too destructive"
+    );
+    assert!(accepted < rounds / 2, "{accepted} of {rounds} accepted: mutations are too mild");
 }
 
-/// Names the input when the body panics.
-struct ShownOnPanic<'b> {
+/// Prints the input when dropped during a panic.
+struct PrintOnPanic<'b> {
     seed: u64,
     round: usize,
     bytes: &'b [u8],
 }
 
-impl Drop for ShownOnPanic<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let Self { seed, round, bytes } = self;

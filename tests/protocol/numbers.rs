@@ -1,6 +1,6 @@
-//! Numbers: what is written reads back as the same one.
+//! Numbers: written and parsed values are equal.
 
-use crate::stage::with_value;
+use crate::parsing::with_value;
 use corelane::protocol::json::{ParseError, write};
 use proptest::prelude::*;
 
@@ -10,15 +10,15 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     String::from_utf8(out).expect("a written number is ASCII")
 }
 
-/// A number, read in every way.
-struct Read {
+/// A number in each representation.
+struct ParsedNumber {
     signed: Option<i64>,
     unsigned: Option<u64>,
     double: Option<f64>,
 }
 
-fn read(text: &str) -> Result<Read, ParseError> {
-    with_value(text, |value| Read {
+fn parse_number(text: &str) -> Result<ParsedNumber, ParseError> {
+    with_value(text, |value| ParsedNumber {
         signed: value.as_i64(),
         unsigned: value.as_u64(),
         double: value.as_f64(),
@@ -27,38 +27,38 @@ fn read(text: &str) -> Result<Read, ParseError> {
 
 proptest! {
     #[test]
-    fn whole_numbers_with_a_sign_read_back(number in any::<i64>(), shift in 0..64_u32) {
+    fn signed_integers_round_trip(number in any::<i64>(), shift in 0..64_u32) {
         let number = number >> shift;
         let text = written(|out| write::signed(out, number));
         prop_assert_eq!(&text, &number.to_string());
-        prop_assert_eq!(read(&text).map(|read| read.signed), Ok(Some(number)));
+        prop_assert_eq!(parse_number(&text).map(|read| read.signed), Ok(Some(number)));
     }
 
     #[test]
-    fn whole_numbers_without_a_sign_read_back(number in any::<u64>(), shift in 0..64_u32) {
+    fn unsigned_integers_round_trip(number in any::<u64>(), shift in 0..64_u32) {
         let number = number >> shift;
         let text = written(|out| write::unsigned(out, number));
         prop_assert_eq!(&text, &number.to_string());
-        prop_assert_eq!(read(&text).map(|read| read.unsigned), Ok(Some(number)));
+        prop_assert_eq!(parse_number(&text).map(|read| read.unsigned), Ok(Some(number)));
     }
 
     #[test]
-    fn doubles_read_back_to_the_last_bit(bits in any::<u64>()) {
+    fn doubles_round_trip_bit_exactly(bits in any::<u64>()) {
         let number = f64::from_bits(bits);
         prop_assume!(number.is_finite());
         let text = written(|out| write::float(out, number));
-        let read = read(&text).map(|read| read.double.map(f64::to_bits));
+        let read = parse_number(&text).map(|read| read.double.map(f64::to_bits));
         prop_assert_eq!(read, Ok(Some(number.to_bits())));
     }
 
     #[test]
-    fn decimal_texts_read_as_the_standard_library_reads_them(
+    fn decimal_numbers_parse_like_std(
         text in "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?",
     ) {
-        let expected: f64 = text.parse().expect("a number of the grammar");
-        // A whole number has no negative zero.
+        let expected: f64 = text.parse().expect("a decimal number");
+        // An integer has no negative zero.
         let exact = |number: f64| if number == 0.0 { 0 } else { number.to_bits() };
-        let read = read(&text).map(|read| read.double);
+        let read = parse_number(&text).map(|read| read.double);
         if expected.is_finite() {
             prop_assert_eq!(read.map(|read| read.map(exact)), Ok(Some(exact(expected))));
         } else {
@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn a_number_is_whole_only_where_it_is_written_so() {
+fn number_is_integer_only_without_fraction_or_exponent() {
     for (text, signed, unsigned) in [
         ("7", Some(7), Some(7)),
         ("-7", Some(-7), None),
@@ -78,7 +78,7 @@ fn a_number_is_whole_only_where_it_is_written_so() {
         ("7e0", None, None),
         ("18446744073709551616", None, None),
     ] {
-        let read = read(text).map(|read| (read.signed, read.unsigned));
+        let read = parse_number(text).map(|read| (read.signed, read.unsigned));
         assert_eq!(read, Ok((signed, unsigned)), "{text}");
     }
 }

@@ -1,32 +1,36 @@
-//! The params of every request, good and malformed.
+//! Params of every request, valid and malformed.
 
-use crate::stage::with_value;
-use corelane::protocol::era::LogLevel;
+use crate::parsing::with_value;
+use corelane::protocol::eras::LoggingLevel;
 use corelane::protocol::error::Error;
 use corelane::protocol::json::Value;
+use corelane::protocol::jsonrpc::Id;
 use corelane::protocol::params::{
-    Complete, GetPrompt, Listen, Progress, ReadResource, Reference, Retry, SetLevel, Subscribe,
-    Task, TaskMetadata, TaskUpdate,
+    CompleteRequestParams, CompletionReference, GetPromptRequestParams, InputResponseRequestParams,
+    ProgressNotificationParams, ReadResourceRequestParams, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionsListenRequestParams, TaskIdParams, TaskMetadata,
+    UpdateTaskRequestParams,
 };
-use corelane::protocol::rpc::Id;
 
-/// Reads `params` and shows what came of it.
-fn read<T>(params: &str, read: impl FnOnce(Value<'_>) -> T) -> T {
+/// Parses `params` and returns what `read` returns for them.
+fn read_json<T>(params: &str, read: impl FnOnce(Value<'_>) -> T) -> T {
     with_value(params, read).expect("JSON")
 }
 
-/// A reader that forgets what it read.
+/// Reads params and discards the value.
 type Reader = fn(Option<Value<'_>>) -> Result<(), Error>;
 
 const READERS: [(&str, Reader); 8] = [
-    ("resources/read", |params| ReadResource::read(params).map(drop)),
-    ("resources/subscribe", |params| Subscribe::read(params).map(drop)),
-    ("prompts/get", |params| GetPrompt::read(params).map(drop)),
-    ("completion/complete", |params| Complete::read(params).map(drop)),
-    ("logging/setLevel", |params| SetLevel::read(params).map(drop)),
-    ("subscriptions/listen", |params| Listen::read(Id::Signed(1), params).map(drop)),
-    ("tasks/get", |params| Task::read(params).map(drop)),
-    ("tasks/update", |params| TaskUpdate::read(params).map(drop)),
+    ("resources/read", |params| ReadResourceRequestParams::read(params).map(drop)),
+    ("resources/subscribe", |params| SubscribeRequestParams::read(params).map(drop)),
+    ("prompts/get", |params| GetPromptRequestParams::read(params).map(drop)),
+    ("completion/complete", |params| CompleteRequestParams::read(params).map(drop)),
+    ("logging/setLevel", |params| SetLevelRequestParams::read(params).map(drop)),
+    ("subscriptions/listen", |params| {
+        SubscriptionsListenRequestParams::read(Id::Signed(1), params).map(drop)
+    }),
+    ("tasks/get", |params| TaskIdParams::read(params).map(drop)),
+    ("tasks/update", |params| UpdateTaskRequestParams::read(params).map(drop)),
 ];
 
 fn reader(method: &str) -> Reader {
@@ -34,18 +38,18 @@ fn reader(method: &str) -> Reader {
 }
 
 #[test]
-fn params_that_are_missing_or_no_object_are_refused_by_every_reader() {
+fn params_missing_or_not_an_object_are_rejected() {
     for (method, reader) in READERS {
         assert_eq!(reader(None).unwrap_err().code, -32602, "{method}");
         for wrong in ["null", "[]", "7", "\"x\"", "{}", "{\"other\":1}"] {
-            let error = read(wrong, |params| reader(Some(params))).unwrap_err();
+            let error = read_json(wrong, |params| reader(Some(params))).unwrap_err();
             assert_eq!(error.code, -32602, "{method} {wrong}");
         }
     }
 }
 
 #[test]
-fn a_malformed_member_is_refused_and_named() {
+fn malformed_param_error_names_its_member() {
     for (method, params, name) in [
         ("resources/read", r#"{"uri":null}"#, "uri"),
         ("resources/read", r#"{"uri":7}"#, "uri"),
@@ -94,87 +98,96 @@ fn a_malformed_member_is_refused_and_named() {
         ("tasks/update", r#"{"taskId":"a","inputResponses":[]}"#, "inputResponses"),
         ("tasks/update", r#"{"inputResponses":{}}"#, "taskId"),
     ] {
-        let error = read(params, |params| reader(method)(Some(params))).unwrap_err();
+        let error = read_json(params, |params| reader(method)(Some(params))).unwrap_err();
         assert_eq!(error.code, -32602, "{method} {params}");
         assert!(error.message.contains(name), "{method} {params}: {error}");
     }
 }
 
 #[test]
-fn good_params_are_read_as_they_were_sent() {
-    read(r#"{"uri":"file:///%C3%A9","_meta":{}}"#, |params| {
-        assert_eq!(ReadResource::read(Some(params)).unwrap().uri, "file:///%C3%A9");
-        assert_eq!(Subscribe::read(Some(params)).unwrap().uri, "file:///%C3%A9");
+fn valid_params_are_read_unchanged() {
+    read_json(r#"{"uri":"file:///%C3%A9","_meta":{}}"#, |params| {
+        assert_eq!(ReadResourceRequestParams::read(Some(params)).unwrap().uri, "file:///%C3%A9");
+        assert_eq!(SubscribeRequestParams::read(Some(params)).unwrap().uri, "file:///%C3%A9");
     });
-    read(r#"{"name":"p","arguments":{"a":"1","b":"","a":"2"}}"#, |params| {
-        let asked = GetPrompt::read(Some(params)).unwrap();
-        assert_eq!(asked.name, "p");
-        assert_eq!(asked.arguments.find("a"), Some("2"));
-        assert_eq!(asked.arguments.find("c"), None);
-        let all: Vec<_> = asked.arguments.iter().collect();
+    read_json(r#"{"name":"p","arguments":{"a":"1","b":"","a":"2"}}"#, |params| {
+        let params = GetPromptRequestParams::read(Some(params)).unwrap();
+        assert_eq!(params.name, "p");
+        assert_eq!(params.arguments.find("a"), Some("2"));
+        assert_eq!(params.arguments.find("c"), None);
+        let all: Vec<_> = params.arguments.iter().collect();
         assert_eq!(all, [("a", "1"), ("b", ""), ("a", "2")]);
-        assert_eq!(asked.arguments.len(), 3);
+        assert_eq!(params.arguments.len(), 3);
     });
-    read(r#"{"name":"p","arguments":null}"#, |params| {
-        assert!(GetPrompt::read(Some(params)).unwrap().arguments.is_empty());
+    read_json(r#"{"name":"p","arguments":null}"#, |params| {
+        assert!(GetPromptRequestParams::read(Some(params)).unwrap().arguments.is_empty());
     });
-    read(r#"{"level":"warning"}"#, |params| {
-        assert_eq!(SetLevel::read(Some(params)).unwrap().level, LogLevel::Warning);
+    read_json(r#"{"level":"warning"}"#, |params| {
+        assert_eq!(SetLevelRequestParams::read(Some(params)).unwrap().level, LoggingLevel::Warning);
     });
-    read(r#"{"taskId":"t","inputResponses":{"k":{"action":"cancel"}}}"#, |params| {
-        assert_eq!(Task::read(Some(params)).unwrap().id, "t");
-        let update = TaskUpdate::read(Some(params)).unwrap();
-        assert_eq!(update.id, "t");
+    read_json(r#"{"taskId":"t","inputResponses":{"k":{"action":"cancel"}}}"#, |params| {
+        assert_eq!(TaskIdParams::read(Some(params)).unwrap().task_id, "t");
+        let update = UpdateTaskRequestParams::read(Some(params)).unwrap();
+        assert_eq!(update.task_id, "t");
         assert_eq!(update.input_responses.as_object().unwrap().len(), 1);
     });
 }
 
 #[test]
-fn a_completion_knows_whose_argument_it_is_and_what_is_filled_in() {
+fn completion_params_include_reference_and_context() {
     let text = r#"{"ref":{"type":"ref/resource","uri":"test://{a}"},
         "argument":{"name":"a","value":""},"context":{"arguments":{"b":"x"}}}"#;
-    read(text, |params| {
-        let asked = Complete::read(Some(params)).unwrap();
-        assert_eq!(asked.reference, Reference::Resource("test://{a}"));
-        assert_eq!((asked.argument, asked.value), ("a", ""));
-        assert_eq!(asked.context.find("b"), Some("x"));
+    read_json(text, |params| {
+        let params = CompleteRequestParams::read(Some(params)).unwrap();
+        assert_eq!(params.reference, CompletionReference::Resource("test://{a}"));
+        assert_eq!((params.argument_name, params.argument_value), ("a", ""));
+        assert_eq!(params.context_arguments.find("b"), Some("x"));
     });
     let text = r#"{"ref":{"type":"ref/prompt","name":"p","title":"P"},
         "argument":{"name":"a","value":"v"},"context":null}"#;
-    read(text, |params| {
-        let asked = Complete::read(Some(params)).unwrap();
-        assert_eq!(asked.reference, Reference::Prompt("p"));
-        assert!(asked.context.is_empty());
+    read_json(text, |params| {
+        let params = CompleteRequestParams::read(Some(params)).unwrap();
+        assert_eq!(params.reference, CompletionReference::Prompt("p"));
+        assert!(params.context_arguments.is_empty());
     });
 }
 
 #[test]
-fn a_stream_hears_what_it_asked_for() {
+fn subscription_filter_is_read() {
     let text = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,
         "resourcesListChanged":null,"resourceSubscriptions":["file:///a"],"taskIds":["t"],"x":1}}"#;
-    read(text, |params| {
-        let Listen { id, filter } = Listen::read(Id::Text("l"), Some(params)).unwrap();
+    read_json(text, |params| {
+        let SubscriptionsListenRequestParams { id, filter } =
+            SubscriptionsListenRequestParams::read(Id::Text("l"), Some(params)).unwrap();
         assert_eq!(id, Id::Text("l"));
         assert!(filter.tools_list_changed);
         assert!(!filter.prompts_list_changed && !filter.resources_list_changed);
-        assert_eq!((filter.resource_uris, filter.task_ids), (vec!["file:///a"], vec!["t"]));
+        assert_eq!(
+            (filter.resource_subscriptions, filter.task_ids),
+            (vec!["file:///a"], vec!["t"])
+        );
     });
 }
 
 #[test]
-fn what_a_retry_brings_is_read_or_refused() {
-    assert!(Retry::read(None).unwrap().is_empty());
-    for nothing in [
+fn retry_params_are_read_or_rejected() {
+    assert!(InputResponseRequestParams::read(None).unwrap().is_empty());
+    for empty in [
         "[]",
         "{}",
         r#"{"name":"a","arguments":{"requestState":7}}"#,
         r#"{"inputResponses":null,"requestState":null}"#,
         r#"{"task":7}"#,
     ] {
-        assert!(read(nothing, |params| Retry::read(Some(params)).unwrap().is_empty()), "{nothing}");
+        assert!(
+            read_json(empty, |params| InputResponseRequestParams::read(Some(params))
+                .unwrap()
+                .is_empty()),
+            "{empty}"
+        );
     }
-    read(r#"{"inputResponses":{"k":{}},"requestState":"s"}"#, |params| {
-        let retry = Retry::read(Some(params)).unwrap();
+    read_json(r#"{"inputResponses":{"k":{}},"requestState":"s"}"#, |params| {
+        let retry = InputResponseRequestParams::read(Some(params)).unwrap();
         assert!(retry.input_responses.unwrap().as_object().unwrap().find("k").is_some());
         assert_eq!(retry.request_state, Some("s"));
     });
@@ -183,19 +196,21 @@ fn what_a_retry_brings_is_read_or_refused() {
         r#"{"requestState":7}"#,
         r#"{"requestState":"a","requestState":"a"}"#,
     ] {
-        let error = read(wrong, |params| Retry::read(Some(params)).map(drop)).unwrap_err();
+        let error =
+            read_json(wrong, |params| InputResponseRequestParams::read(Some(params)).map(drop))
+                .unwrap_err();
         assert_eq!(error.code, -32602, "{wrong}");
     }
 }
 
 #[test]
-fn the_wish_for_a_task_is_read_or_refused() {
-    let wanted = |text| read(text, |params| TaskMetadata::wanted(Some(params)));
-    for nothing in ["[]", "{}", r#"{"task":null}"#, r#"{"arguments":{"task":7}}"#] {
-        assert_eq!(wanted(nothing).unwrap(), None, "{nothing}");
+fn task_metadata_is_read_or_rejected() {
+    let metadata = |text| read_json(text, |params| TaskMetadata::from_params(Some(params)));
+    for absent in ["[]", "{}", r#"{"task":null}"#, r#"{"arguments":{"task":7}}"#] {
+        assert_eq!(metadata(absent).unwrap(), None, "{absent}");
     }
-    assert_eq!(wanted(r#"{"task":{"ttl":7}}"#).unwrap().unwrap().ttl_ms, Some(7));
-    assert_eq!(wanted(r#"{"task":{},"requestState":7}"#).unwrap().unwrap().ttl_ms, None);
+    assert_eq!(metadata(r#"{"task":{"ttl":7}}"#).unwrap().unwrap().ttl_ms, Some(7));
+    assert_eq!(metadata(r#"{"task":{},"requestState":7}"#).unwrap().unwrap().ttl_ms, None);
     for wrong in [
         r#"{"task":true}"#,
         r#"{"task":{"ttl":-1}}"#,
@@ -203,20 +218,23 @@ fn the_wish_for_a_task_is_read_or_refused() {
         r#"{"task":{"ttl":1,"ttl":1}}"#,
         r#"{"task":{},"task":{}}"#,
     ] {
-        assert_eq!(wanted(wrong).unwrap_err().code, -32602, "{wrong}");
+        assert_eq!(metadata(wrong).unwrap_err().code, -32602, "{wrong}");
     }
 }
 
 #[test]
-fn progress_names_its_token_or_nothing() {
+fn progress_params_without_token_are_ignored() {
     let text = r#"{"progressToken":7,"progress":0.5,"total":2,"message":"half"}"#;
-    read(text, |params| {
-        let progress = Progress::read(Some(params)).unwrap();
-        assert_eq!(progress.token, Id::Signed(7));
+    read_json(text, |params| {
+        let progress = ProgressNotificationParams::read(Some(params)).unwrap();
+        assert_eq!(progress.progress_token, Id::Signed(7));
         assert_eq!(progress.total.map(f64::to_bits), Some(2.0_f64.to_bits()));
     });
-    for nothing in ["{}", "[]", r#"{"progressToken":1}"#, r#"{"progressToken":null,"progress":1}"#]
+    for ignored in ["{}", "[]", r#"{"progressToken":1}"#, r#"{"progressToken":null,"progress":1}"#]
     {
-        assert!(read(nothing, |params| Progress::read(Some(params)).is_none()), "{nothing}");
+        assert!(
+            read_json(ignored, |params| ProgressNotificationParams::read(Some(params)).is_none()),
+            "{ignored}"
+        );
     }
 }

@@ -1,16 +1,16 @@
-//! Strings: what is written reads back, here and by `serde_json`.
+//! Strings: written and parsed values are equal, and match `serde_json`.
 
-use crate::stage::with_value;
+use crate::parsing::with_value;
 use corelane::protocol::json::write;
 use proptest::prelude::*;
 
-fn written(text: &str) -> String {
+fn write_string(text: &str) -> String {
     let mut out = Vec::new();
     write::string(&mut out, text);
     String::from_utf8(out).expect("a written string is UTF-8")
 }
 
-/// Texts with many escapes, long runs without one, and everything between.
+/// Texts with many escapes, without any, and mixed.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -22,18 +22,18 @@ fn texts() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_written_string_is_what_serde_json_writes(text in texts()) {
-        prop_assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
+    fn written_string_matches_serde_json(text in texts()) {
+        prop_assert_eq!(write_string(&text), serde_json::to_string(&text).unwrap());
     }
 
     #[test]
-    fn a_written_string_reads_back(text in texts()) {
-        let read = with_value(written(&text), |value| value.as_str().map(str::to_owned));
+    fn written_string_round_trips(text in texts()) {
+        let read = with_value(write_string(&text), |value| value.as_str().map(str::to_owned));
         prop_assert_eq!(read, Ok(Some(text)));
     }
 
     #[test]
-    fn every_character_may_be_escaped(text in "\\PC{0,30}", lower in any::<bool>()) {
+    fn string_of_unicode_escapes_is_decoded(text in "\\PC{0,30}", lower in any::<bool>()) {
         let units = text.encode_utf16();
         let escaped: String = units
             .map(|unit| if lower { format!("\\u{unit:04x}") } else { format!("\\u{unit:04X}") })
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn strings_side_by_side_do_not_touch(texts in prop::collection::vec(texts(), 0..6)) {
+    fn adjacent_strings_are_decoded_separately(texts in prop::collection::vec(texts(), 0..6)) {
         let all = serde_json::to_string(&texts).unwrap();
         let read: Result<Vec<String>, _> = with_value(all, |value| {
             let items = value.as_array().expect("an array").iter();

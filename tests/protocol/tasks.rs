@@ -1,9 +1,10 @@
-//! Tasks of both generations, in every state.
+//! Core tasks (2025-11-25) and the Tasks extension, in every status.
 
-use crate::judged::{hold_result, suffix};
+use crate::schema_checks::{check_response, suffix};
 use corelane::protocol::error::Error;
-use corelane::protocol::message::{
-    self, Answer, Elicitation, Field, Form, InputRequest, TaskDetail, TaskStatus, TaskView,
+use corelane::protocol::model::{
+    self, CallToolResultWriter, ElicitRequest, Field, Form, InputRequest, TaskDetail, TaskStatus,
+    TaskView,
 };
 use corelane::protocol::revision::Revision;
 use serde_json::{Value, json};
@@ -12,29 +13,29 @@ const CORE: Revision = Revision::V2025_11_25;
 const EXTENSION: Revision = Revision::LATEST;
 
 const TASK: TaskView<'static> = TaskView {
-    id: "t\"1",
+    task_id: "t\"1",
     status: TaskStatus::Working,
     status_message: Some("half\n"),
-    created_ms: 1_785_231_000_125,
-    updated_ms: 1_785_231_000_126,
+    created_at_ms: 1_785_231_000_125,
+    last_updated_at_ms: 1_785_231_000_126,
     ttl_ms: Some(60_000),
-    poll_ms: 500,
+    poll_interval_ms: 500,
 };
 
 fn result_body(revision: Revision) -> Vec<u8> {
     let (mut out, suffix) = (Vec::new(), suffix(revision));
-    let mut answer = Answer::open(&mut out, revision, &suffix);
-    answer.text("done");
-    answer.finish();
+    let mut result = CallToolResultWriter::open(&mut out, revision, &suffix);
+    result.text("done");
+    result.finish();
     out
 }
 
 #[test]
-fn a_task_stands_in_for_the_result_of_a_call() {
+fn create_task_result_replaces_call_tool_result() {
     for ttl_ms in [None, Some(60_000)] {
         let task = TaskView { ttl_ms, ..TASK };
-        let core = hold_result(CORE, "tools/call", |out| {
-            message::create_task_result(out, CORE, &task, &suffix(CORE));
+        let core = check_response(CORE, "tools/call", |out| {
+            model::write_create_task_result(out, CORE, &task, &suffix(CORE));
         });
         assert_eq!(
             core["result"]["task"],
@@ -45,100 +46,100 @@ fn a_task_stands_in_for_the_result_of_a_call() {
                 "ttl": ttl_ms, "pollInterval": 500,
             })
         );
-        let flat = hold_result(EXTENSION, "tools/call", |out| {
-            message::create_task_result(out, EXTENSION, &task, &suffix(EXTENSION));
+        let extension = check_response(EXTENSION, "tools/call", |out| {
+            model::write_create_task_result(out, EXTENSION, &task, &suffix(EXTENSION));
         });
-        assert_eq!(flat["result"]["resultType"], "task");
-        assert_eq!(flat["result"]["ttlMs"], json!(ttl_ms));
-        assert_eq!(flat["result"]["pollIntervalMs"], 500);
-        let server = &flat["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(extension["result"]["resultType"], "task");
+        assert_eq!(extension["result"]["ttlMs"], json!(ttl_ms));
+        assert_eq!(extension["result"]["pollIntervalMs"], 500);
+        let server = &extension["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
         assert_eq!(server["name"], "server");
     }
 }
 
 #[test]
-fn a_task_is_told_in_every_state() {
+fn task_result_fits_every_status() {
     let form = Form::new().field(Field::text("a"));
-    let questions = [
-        ("k\"".to_owned(), InputRequest::Elicit(Elicitation::form("m", form))),
-        ("r".to_owned(), InputRequest::Roots),
+    let requests = [
+        ("k\"".to_owned(), InputRequest::Elicit(ElicitRequest::form("m", form))),
+        ("r".to_owned(), InputRequest::ListRoots),
     ];
     let (body, error) = (result_body(EXTENSION), Error::internal("no").with_data("[1]"));
     for (status, detail) in [
-        (TaskStatus::Working, TaskDetail::Nothing),
-        (TaskStatus::InputRequired, TaskDetail::Requests(&questions)),
+        (TaskStatus::Working, TaskDetail::None),
+        (TaskStatus::InputRequired, TaskDetail::InputRequests(&requests)),
         (TaskStatus::Completed, TaskDetail::Result(&body)),
-        (TaskStatus::Failed, TaskDetail::Failed(&error)),
-        (TaskStatus::Cancelled, TaskDetail::Nothing),
+        (TaskStatus::Failed, TaskDetail::Error(&error)),
+        (TaskStatus::Cancelled, TaskDetail::None),
     ] {
         let task = TaskView { status, status_message: None, ..TASK };
         for revision in [CORE, EXTENSION] {
-            let said = hold_result(revision, "tasks/get", |out| {
-                message::task_result(out, revision, &task, detail, &suffix(revision));
+            let response = check_response(revision, "tasks/get", |out| {
+                model::write_get_task_result(out, revision, &task, detail, &suffix(revision));
             });
-            let result = &said["result"];
+            let result = &response["result"];
             assert_eq!(result["status"], status.as_str());
             assert_eq!(result["resultType"].as_str(), revision.is_modern().then_some("complete"));
-            let details = ["inputRequests", "result", "error"];
-            let told = details.iter().filter(|member| result.get(member).is_some()).count();
-            let expected = revision.is_modern() && !matches!(detail, TaskDetail::Nothing);
-            assert_eq!(told, usize::from(expected));
+            let members = ["inputRequests", "result", "error"];
+            let present = members.iter().filter(|member| result.get(member).is_some()).count();
+            let expected = revision.is_modern() && !matches!(detail, TaskDetail::None);
+            assert_eq!(present, usize::from(expected));
         }
-        let terminal = matches!(detail, TaskDetail::Result(_) | TaskDetail::Failed(_));
+        let terminal = matches!(detail, TaskDetail::Result(_) | TaskDetail::Error(_));
         assert_eq!(status.is_terminal(), terminal || status == TaskStatus::Cancelled);
     }
 }
 
 #[test]
-fn a_question_inside_a_task_is_the_one_that_was_asked() {
-    let questions = [("r".to_owned(), InputRequest::Roots)];
+fn task_input_request_is_written_with_params() {
+    let requests = [("r".to_owned(), InputRequest::ListRoots)];
     let task = TaskView { status: TaskStatus::InputRequired, ..TASK };
-    let said = hold_result(EXTENSION, "tasks/get", |out| {
-        let detail = TaskDetail::Requests(&questions);
-        message::task_result(out, EXTENSION, &task, detail, &suffix(EXTENSION));
+    let response = check_response(EXTENSION, "tasks/get", |out| {
+        let detail = TaskDetail::InputRequests(&requests);
+        model::write_get_task_result(out, EXTENSION, &task, detail, &suffix(EXTENSION));
     });
-    let asked = &said["result"]["inputRequests"];
-    assert_eq!(*asked, json!({"r": {"method": "roots/list", "params": {}}}));
+    let written = &response["result"]["inputRequests"];
+    assert_eq!(*written, json!({"r": {"method": "roots/list", "params": {}}}));
 }
 
 #[test]
-fn the_end_of_a_task_is_told_as_its_generation_has_it() {
+fn cancel_task_result_depends_on_revision() {
     let task = TaskView { status: TaskStatus::Cancelled, ..TASK };
-    let core = hold_result(CORE, "tasks/cancel", |out| {
-        message::cancel_task_result(out, CORE, &task, &suffix(CORE));
+    let core = check_response(CORE, "tasks/cancel", |out| {
+        model::write_cancel_task_result(out, CORE, &task, &suffix(CORE));
     });
     assert_eq!(core["result"]["status"], "cancelled");
-    let flat = hold_result(EXTENSION, "tasks/cancel", |out| {
-        message::cancel_task_result(out, EXTENSION, &task, &suffix(EXTENSION));
+    let extension = check_response(EXTENSION, "tasks/cancel", |out| {
+        model::write_cancel_task_result(out, EXTENSION, &task, &suffix(EXTENSION));
     });
-    assert!(flat["result"].get("status").is_none());
-    assert_eq!(flat["result"]["resultType"], "complete");
+    assert!(extension["result"].get("status").is_none());
+    assert_eq!(extension["result"]["resultType"], "complete");
 }
 
 #[test]
-fn a_result_fetched_from_a_task_names_the_task() {
+fn task_payload_result_names_related_task() {
     let body = result_body(CORE);
-    let said = hold_result(CORE, "tasks/result", |out| {
-        message::task_payload_result(out, &body, "t\"1");
+    let response = check_response(CORE, "tasks/result", |out| {
+        model::write_get_task_payload_result(out, &body, "t\"1");
     });
-    let mut result = said["result"].clone();
+    let mut result = response["result"].clone();
     let related = result.as_object_mut().unwrap().remove("_meta").unwrap();
     let expected = json!({"io.modelcontextprotocol/related-task": {"taskId": "t\"1"}});
     assert_eq!(related, expected);
     assert_eq!(result, serde_json::from_slice::<Value>(&body).unwrap());
-    // No request that becomes a task has such a result; it would be an object all the same.
+    // An empty body does not occur; the output must be an object anyway.
     let mut bare = Vec::new();
-    message::task_payload_result(&mut bare, b"{}", "t\"1");
+    model::write_get_task_payload_result(&mut bare, b"{}", "t\"1");
     assert_eq!(serde_json::from_slice::<Value>(&bare).unwrap(), json!({ "_meta": expected }));
 }
 
 #[test]
-fn a_page_of_tasks_fits_the_core_generation() {
+fn list_tasks_result_fits_2025_11_25() {
     for (count, cursor) in [(0, None), (2, Some("next\""))] {
-        let said = hold_result(CORE, "tasks/list", |out| {
-            message::tasks_page(out, std::iter::repeat_n(TASK, count), cursor);
+        let response = check_response(CORE, "tasks/list", |out| {
+            model::write_list_tasks_result(out, std::iter::repeat_n(TASK, count), cursor);
         });
-        assert_eq!(said["result"]["tasks"].as_array().unwrap().len(), count);
-        assert_eq!(said["result"]["nextCursor"].as_str(), cursor);
+        assert_eq!(response["result"]["tasks"].as_array().unwrap().len(), count);
+        assert_eq!(response["result"]["nextCursor"].as_str(), cursor);
     }
 }

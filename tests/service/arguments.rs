@@ -1,45 +1,47 @@
-//! Arguments are held against their schema before a handler sees them.
+//! Validation of arguments against the input schema of a tool.
 
-use corelane::protocol::era::ClientCapabilities;
-use corelane::protocol::message::{Answer, ServerInfo};
+use corelane::protocol::eras::ClientCapabilities;
+use corelane::protocol::model::{CallToolResultWriter, Implementation};
 use corelane::protocol::revision::Revision;
 use corelane::service::{Catalog, CatalogError, NoArguments, TaskSupport, Tool};
 use serde_json::{Value, json};
 
-use crate::stage::{Pool, Stage, call, call_watched, listed};
+use crate::harness::{
+    TestBlockingHost, TestRequestHost, call_tool, call_tool_with_hosts, parse_page,
+};
 
 fn build(tool: Tool) -> Result<Catalog, CatalogError> {
-    Catalog::builder(ServerInfo::new("test", "1")).tool(tool).build()
+    Catalog::builder(Implementation::new("test", "1")).tool(tool).build()
 }
 
-/// A tool that says yes to whatever passes `schema`.
-fn guarded(schema: &Value) -> Catalog {
-    let tool = Tool::new("t").inline_raw(schema.clone(), |_, answer| {
-        answer.text("yes");
+/// A tool that returns "yes" for every call whose arguments conform to `schema`.
+fn catalog_with_schema(schema: &Value) -> Catalog {
+    let tool = Tool::new("t").inline_raw(schema.clone(), |_, out| {
+        out.text("yes");
         Ok(())
     });
-    build(tool).expect("the schema is one")
+    build(tool).expect("the schema is valid")
 }
 
-/// What a model reads where `arguments` break the schema; `None` where they do not.
-fn refusal(catalog: &Catalog, arguments: &Value) -> Option<String> {
+/// The error text for the model if `arguments` are rejected; `None` if they are accepted.
+fn validation_error(catalog: &Catalog, arguments: &Value) -> Option<String> {
     let params = json!({ "name": "t", "arguments": arguments }).to_string();
-    let earlier = call(catalog, Revision::V2025_06_18, &params);
-    let result = call(catalog, Revision::LATEST, &params).expect("modern tools fail in band");
+    let legacy = call_tool(catalog, Revision::V2025_06_18, &params);
+    let result = call_tool(catalog, Revision::LATEST, &params).expect("a result with isError");
     let text = result["content"][0]["text"].as_str().expect("a block of text").to_owned();
     if result.get("isError").is_none() {
         assert_eq!(text, "yes");
-        assert!(earlier.is_ok());
+        assert!(legacy.is_ok());
         return None;
     }
-    let earlier = earlier.expect_err("in band from 2025-11-25 on alone");
-    assert_eq!(earlier.code, -32602);
+    let error = legacy.expect_err("a JSON-RPC error before 2025-11-25");
+    assert_eq!(error.code, -32602);
     Some(text)
 }
 
 #[test]
-fn an_everyday_schema_is_enforced_and_names_the_argument() {
-    let catalog = guarded(&json!({
+fn simple_schema_is_enforced_and_names_argument() {
+    let catalog = catalog_with_schema(&json!({
         "type": "object",
         "properties": {
             "count": { "type": "integer", "minimum": 1 },
@@ -48,22 +50,22 @@ fn an_everyday_schema_is_enforced_and_names_the_argument() {
         "required": ["count"],
         "additionalProperties": false,
     }));
-    assert_eq!(refusal(&catalog, &json!({ "count": 1, "mode": "safe" })), None);
-    for (arguments, place) in [
+    assert_eq!(validation_error(&catalog, &json!({ "count": 1, "mode": "safe" })), None);
+    for (arguments, name) in [
         (json!({}), "`count`"),
         (json!({ "count": 0 }), "`count`"),
         (json!({ "count": "1" }), "`count`"),
         (json!({ "count": 1, "mode": "slow" }), "`mode`"),
         (json!({ "count": 1, "more": 1 }), "`more`"),
     ] {
-        let text = refusal(&catalog, &arguments).unwrap();
-        assert!(text.contains(place), "{text}");
+        let text = validation_error(&catalog, &arguments).unwrap();
+        assert!(text.contains(name), "{text}");
     }
 }
 
 #[test]
-fn a_schema_of_any_complexity_is_enforced() {
-    let catalog = guarded(&json!({
+fn complex_schema_is_enforced() {
+    let catalog = catalog_with_schema(&json!({
         "type": "object",
         "properties": {
             "code": { "type": "string", "pattern": "^[A-Z]{3}$" },
@@ -85,7 +87,7 @@ fn a_schema_of_any_complexity_is_enforced() {
         json!({ "tree": { "left": { "left": {} } } }),
         json!({ "tags": ["b", "a"] }),
     ] {
-        assert_eq!(refusal(&catalog, &arguments), None, "{arguments}");
+        assert_eq!(validation_error(&catalog, &arguments), None, "{arguments}");
     }
     for arguments in [
         json!({}),
@@ -96,89 +98,97 @@ fn a_schema_of_any_complexity_is_enforced() {
         json!({ "tags": ["b"] }),
         json!({ "tags": ["a"], "longer": 1 }),
     ] {
-        assert!(refusal(&catalog, &arguments).is_some(), "{arguments}");
+        assert!(validation_error(&catalog, &arguments).is_some(), "{arguments}");
     }
-    let nothing = call(&catalog, Revision::LATEST, r#"{"name":"t"}"#).unwrap();
-    assert_eq!(nothing["isError"], true, "no arguments are an empty object");
+    let result = call_tool(&catalog, Revision::LATEST, r#"{"name":"t"}"#).unwrap();
+    assert_eq!(result["isError"], true, "absent arguments are an empty object");
 }
 
 #[test]
-fn a_type_with_bounds_beside_it_is_held_to_them() {
+fn schema_attributes_of_type_are_enforced() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Bounded {
         #[schemars(range(min = 1, max = 3))]
         count: u32,
     }
-    let tool = Tool::new("t").inline(|Bounded { count }, answer: &mut Answer<'_>| {
+    let tool = Tool::new("t").inline(|Bounded { count }, out: &mut CallToolResultWriter<'_>| {
         assert!((1..=3).contains(&count));
-        answer.text("yes");
+        out.text("yes");
         Ok(())
     });
     let catalog = build(tool).unwrap();
-    assert_eq!(refusal(&catalog, &json!({ "count": 3 })), None);
-    assert_eq!(refusal(&catalog, &json!({ "count": 4 })).unwrap(), "`count` must be at most 3");
+    assert_eq!(validation_error(&catalog, &json!({ "count": 3 })), None);
+    assert_eq!(
+        validation_error(&catalog, &json!({ "count": 4 })).unwrap(),
+        "`count` must be at most 3"
+    );
 }
 
 #[test]
-fn formats_assert_nothing() {
+fn schema_format_is_not_enforced() {
     let property = json!({ "type": "string", "format": "email", "pattern": "." });
-    let catalog = guarded(&json!({ "type": "object", "properties": { "to": property } }));
-    assert_eq!(refusal(&catalog, &json!({ "to": "nobody" })), None);
+    let catalog =
+        catalog_with_schema(&json!({ "type": "object", "properties": { "to": property } }));
+    assert_eq!(validation_error(&catalog, &json!({ "to": "unknown" })), None);
 }
 
 #[test]
-fn a_pattern_that_would_step_back_for_ages_refuses_instead() {
+fn excessive_pattern_backtracking_rejects_argument() {
     let property = json!({ "type": "string", "pattern": "^(a+)+(?=b)$" });
-    let catalog = guarded(&json!({ "type": "object", "properties": { "a": property } }));
-    assert!(refusal(&catalog, &json!({ "a": "a".repeat(40) })).is_some());
+    let catalog =
+        catalog_with_schema(&json!({ "type": "object", "properties": { "a": property } }));
+    assert!(validation_error(&catalog, &json!({ "a": "a".repeat(40) })).is_some());
 }
 
 #[test]
-fn a_schema_that_is_none_or_refers_elsewhere_is_refused_when_it_is_registered() {
+fn invalid_schema_is_rejected_by_catalog_builder() {
     for property in [
         json!({ "type": "strange" }),
         json!({ "pattern": "(" }),
         json!({ "minLength": -1 }),
         json!({ "$ref": "https://example.com/schema.json" }),
         json!({ "$ref": "file:///etc/passwd" }),
-        json!({ "$ref": "#/$defs/nobody" }),
+        json!({ "$ref": "#/$defs/missing" }),
         json!({ "type": "number", "x-mcp-header": "Region" }),
         json!({ "type": "string", "x-mcp-header": "two words" }),
     ] {
         let schema = json!({ "type": "object", "properties": { "a": property } });
         let tool = Tool::new("t").inline_raw(schema, |_, _| Ok(()));
         let error = build(tool).unwrap_err();
-        assert!(matches!(error, CatalogError::Unfit { kind: "tool", .. }), "{property}: {error}");
+        assert!(
+            matches!(error, CatalogError::InvalidEntry { kind: "tool", .. }),
+            "{property}: {error}"
+        );
     }
 }
 
 #[test]
-fn a_schema_is_told_as_it_was_given() {
+fn schema_is_listed_unchanged() {
     let text = concat!(
         r#"{"type":"object","x-other":1,"properties":{"b":{"type":"string","x-mcp-header":"B"},"#,
         r#""a":{"format":"z"}},"$defs":{"y":{},"x":{}}}"#,
     );
     let schema: Value = serde_json::from_str(text).unwrap();
-    let catalog = guarded(&schema);
+    let catalog = catalog_with_schema(&schema);
     let page = catalog.tools_page(Revision::LATEST, None).unwrap();
-    assert!(String::from_utf8_lossy(page).contains(text), "key by key, in the same order");
+    assert!(String::from_utf8_lossy(page).contains(text), "with keys in the same order");
     let headers = catalog.tool("t").unwrap().parameter_headers();
     assert_eq!((headers.len(), &*headers[0].name, &*headers[0].path[0]), (1, "B", "b"));
 }
 
 #[test]
-fn what_a_tool_needs_of_its_client_is_asked_for() {
+fn tool_rejects_client_without_required_capability() {
     let build = || {
-        let tool = Tool::new("t").needs(ClientCapabilities::SAMPLING);
-        build(tool.inline(|_: NoArguments, answer: &mut Answer<'_>| {
-            answer.text("yes");
+        let tool = Tool::new("t").require(ClientCapabilities::SAMPLING);
+        build(tool.inline(|_: NoArguments, out: &mut CallToolResultWriter<'_>| {
+            out.text("yes");
             Ok(())
         }))
     };
     let catalog = build().unwrap();
     let params = r#"{"name":"t"}"#;
     for revision in Revision::ALL {
-        match call(&catalog, revision, params) {
+        match call_tool(&catalog, revision, params) {
             Ok(result) => {
                 assert_eq!((result["isError"] == true, revision.is_modern()), (true, false));
             }
@@ -189,29 +199,30 @@ fn what_a_tool_needs_of_its_client_is_asked_for() {
                 assert_eq!(data["requiredCapabilities"], json!({ "sampling": {} }));
             }
         }
-        let stage = Stage::default();
-        stage.capabilities.set(ClientCapabilities::SAMPLING);
-        let pool = Pool::default();
-        let result = call_watched(&catalog, revision, params, stage.into(), pool.into()).unwrap();
+        let host = TestRequestHost::default();
+        host.capabilities.set(ClientCapabilities::SAMPLING);
+        let pool = TestBlockingHost::default();
+        let result =
+            call_tool_with_hosts(&catalog, revision, params, host.into(), pool.into()).unwrap();
         assert_eq!(result.get("isError"), None);
     }
 }
 
 #[test]
-fn whether_a_tool_may_be_a_task_is_told_in_2025_11_25_alone() {
+fn task_support_is_listed_in_2025_11_25() {
     for (support, word) in [
         (TaskSupport::Forbidden, None),
         (TaskSupport::Optional, Some("optional")),
         (TaskSupport::Required, Some("required")),
     ] {
-        let tool = Tool::new("t").task(support);
-        let tool = tool.inline(|_: NoArguments, _: &mut Answer<'_>| Ok(()));
+        let tool = Tool::new("t").task_support(support);
+        let tool = tool.inline(|_: NoArguments, _: &mut CallToolResultWriter<'_>| Ok(()));
         let catalog = build(tool).unwrap();
         for revision in Revision::ALL {
-            let page = listed(revision, "tools/list", catalog.tools_page(revision, None));
-            let told = page["tools"][0].get("execution").map(|told| &told["taskSupport"]);
+            let page = parse_page(revision, "tools/list", catalog.tools_page(revision, None));
+            let support = page["tools"][0].get("execution").map(|entry| &entry["taskSupport"]);
             let word = word.filter(|_| revision == Revision::V2025_11_25).map(Value::from);
-            assert_eq!(told, word.as_ref());
+            assert_eq!(support, word.as_ref());
         }
     }
 }

@@ -1,95 +1,100 @@
-//! Arguments are completed by whoever knows how they may go on.
+//! Completion of prompt arguments and template variables.
 
-use corelane::protocol::message::ServerInfo;
+use corelane::protocol::model::Implementation;
 use corelane::protocol::revision::Revision;
 use corelane::service::{
     Catalog, Completion, Features, Prompt, PromptArgument, Resource, ResourceTemplate,
 };
 use serde_json::{Value, json};
 
-use crate::stage::complete;
+use crate::harness::complete;
 
 fn catalog() -> Catalog {
-    let city = PromptArgument::new("city").complete(|typed| match typed.argument("country") {
-        Some("FR") => typed.among(["Paris", "Pau", "Lyon"]),
-        Some("many") => Completion::of((0..150).map(|count| count.to_string())),
+    let city = PromptArgument::new("city").completer(|ctx| match ctx.argument("country") {
+        Some("FR") => ctx.complete_from(["Paris", "Pau", "Lyon"]),
+        Some("many") => Completion::from_values((0..150).map(|count| count.to_string())),
         Some("crash") => panic!("swordfish"),
-        _ => Completion::NONE,
+        _ => Completion::EMPTY,
     });
     let travel = Prompt::new("travel").argument(city).argument(PromptArgument::new("country"));
     let user = ResourceTemplate::new("test://users/{id}", "user")
-        .complete("id", |typed| typed.among(["alice", "bob"]));
-    Catalog::builder(ServerInfo::new("test", "1"))
+        .completer("id", |ctx| ctx.complete_from(["alice", "bob"]));
+    Catalog::builder(Implementation::new("test", "1"))
         .prompt(travel.inline(|_, _| Ok(())))
         .template(user.text("a user"))
         .resource(Resource::new("test://plain", "plain").text("plain"))
         .build()
-        .expect("what it offers is good")
+        .expect("the catalog is valid")
 }
 
-fn ask(reference: &Value, argument: &str, value: &str, country: &str) -> Result<Value, i32> {
+fn complete_argument(
+    reference: &Value,
+    argument: &str,
+    value: &str,
+    country: &str,
+) -> Result<Value, i32> {
     let params = json!({
         "ref": reference,
         "argument": { "name": argument, "value": value },
         "context": { "arguments": { "country": country } },
     });
-    let mut answers = Revision::ALL.map(|revision| {
-        let mut answer =
+    let mut results = Revision::ALL.map(|revision| {
+        let mut result =
             complete(&catalog(), revision, &params.to_string()).map_err(|error| error.code)?;
-        Ok(answer["completion"].take())
+        Ok(result["completion"].take())
     });
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "revisions agree");
-    std::mem::replace(&mut answers[0], Err(0))
+    assert!(results.iter().all(|result| *result == results[0]), "revisions agree");
+    std::mem::replace(&mut results[0], Err(0))
 }
 
 #[test]
-fn a_completer_knows_what_was_typed_and_what_stands_beside_it() {
+fn completer_receives_value_and_other_arguments() {
     let travel = json!({ "type": "ref/prompt", "name": "travel" });
-    let answer = ask(&travel, "city", "pa", "FR").unwrap();
-    assert_eq!(answer, json!({ "values": ["Paris", "Pau"], "total": 2, "hasMore": false }));
+    let completion = complete_argument(&travel, "city", "pa", "FR").unwrap();
+    assert_eq!(completion, json!({ "values": ["Paris", "Pau"], "total": 2, "hasMore": false }));
     let user = json!({ "type": "ref/resource", "uri": "test://users/{id}" });
-    assert_eq!(ask(&user, "id", "b", "").unwrap()["values"], json!(["bob"]));
+    assert_eq!(complete_argument(&user, "id", "b", "").unwrap()["values"], json!(["bob"]));
 }
 
 #[test]
-fn no_more_than_a_hundred_values_are_sent_and_the_rest_is_told() {
+fn completion_sends_at_most_100_values() {
     let travel = json!({ "type": "ref/prompt", "name": "travel" });
-    let answer = ask(&travel, "city", "", "many").unwrap();
-    assert_eq!(answer["values"].as_array().unwrap().len(), 100);
-    assert_eq!((&answer["total"], &answer["hasMore"]), (&json!(150), &json!(true)));
+    let completion = complete_argument(&travel, "city", "", "many").unwrap();
+    assert_eq!(completion["values"].as_array().unwrap().len(), 100);
+    assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(150), &json!(true)));
 }
 
 #[test]
-fn an_argument_without_a_completer_goes_on_in_no_known_way() {
+fn argument_without_completer_has_no_values() {
     let travel = json!({ "type": "ref/prompt", "name": "travel" });
     let plain = json!({ "type": "ref/resource", "uri": "test://plain" });
-    for (reference, argument) in [(&travel, "country"), (&travel, "nobody"), (&plain, "id")] {
-        assert_eq!(ask(reference, argument, "", "").unwrap()["values"], json!([]));
+    for (reference, argument) in [(&travel, "country"), (&travel, "missing"), (&plain, "id")] {
+        assert_eq!(complete_argument(reference, argument, "", "").unwrap()["values"], json!([]));
     }
 }
 
 #[test]
-fn what_nobody_offers_is_an_invalid_param() {
+fn completion_of_unknown_reference_is_invalid_params() {
     for reference in [
-        json!({ "type": "ref/prompt", "name": "nobody" }),
+        json!({ "type": "ref/prompt", "name": "missing" }),
         json!({ "type": "ref/resource", "uri": "test://users/1" }),
         json!({ "type": "ref/tool", "name": "travel" }),
         json!({ "type": "ref/prompt" }),
         json!("travel"),
     ] {
-        assert_eq!(ask(&reference, "city", "", ""), Err(-32602), "{reference}");
+        assert_eq!(complete_argument(&reference, "city", "", ""), Err(-32602), "{reference}");
     }
 }
 
 #[test]
-fn a_completer_that_panics_ends_its_request_alone() {
+fn completer_panic_is_an_internal_error() {
     let travel = json!({ "type": "ref/prompt", "name": "travel" });
-    assert_eq!(ask(&travel, "city", "", "crash"), Err(-32603));
+    assert_eq!(complete_argument(&travel, "city", "", "crash"), Err(-32603));
 }
 
 #[test]
-fn completion_is_offered_where_somebody_completes() {
-    assert!(catalog().has(Features::COMPLETIONS));
-    let none = Catalog::builder(ServerInfo::new("test", "1")).build().unwrap();
-    assert!(!none.has(Features::COMPLETIONS));
+fn completions_feature_follows_completers() {
+    assert!(catalog().has_features(Features::COMPLETIONS));
+    let none = Catalog::builder(Implementation::new("test", "1")).build().unwrap();
+    assert!(!none.has_features(Features::COMPLETIONS));
 }

@@ -1,31 +1,31 @@
-//! What a catalog tells about itself, in every revision.
+//! Constant results of a catalog, in every revision: lists, `initialize` and `server/discover`.
 
 use std::sync::Arc;
 
-use corelane::protocol::message::{Answer, ServerInfo};
+use corelane::protocol::model::{CallToolResultWriter, Implementation};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    Annotations, Catalog, CatalogBuilder, CatalogError, Icon, IconTheme, NoArguments, Tool, demo,
+    Catalog, CatalogBuilder, CatalogError, Icon, IconTheme, NoArguments, Tool, ToolAnnotations,
+    demo,
 };
 use serde_json::{Value, json};
 
-use crate::judge::judge;
+use crate::mcp_schema::check_message;
 
 fn builder() -> CatalogBuilder {
-    Catalog::builder(ServerInfo::new("test", "1.0.0"))
+    Catalog::builder(Implementation::new("test", "1.0.0"))
 }
 
-/// A tool that does nothing.
-fn idle(name: impl Into<Box<str>>) -> Tool {
-    Tool::new(name).inline(|_: NoArguments, _: &mut Answer<'_>| Ok(()))
+fn noop_tool(name: impl Into<Box<str>>) -> Tool {
+    Tool::new(name).inline(|_: NoArguments, _: &mut CallToolResultWriter<'_>| Ok(()))
 }
 
-/// A tool with everything that can be told about one.
-fn full() -> Tool {
+/// A tool with every member of a definition.
+fn full_tool() -> Tool {
     Tool::new("full/tool_1.x-y")
         .title("Full")
-        .describe("Tells everything.")
-        .annotations(Annotations { read_only: Some(true), ..Annotations::default() })
+        .description("Has every member.")
+        .annotations(ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() })
         .icon(Icon {
             src: "https://example.com/icon.png".into(),
             mime_type: Some("image/png".into()),
@@ -33,76 +33,78 @@ fn full() -> Tool {
             theme: Some(IconTheme::Dark),
         })
         .meta("example.com/color", "blue")
-        .returns_schema(json!({ "type": "object", "properties": { "any": true } }))
-        .inline(|_: NoArguments, _: &mut Answer<'_>| Ok(()))
+        .output_schema(json!({ "type": "object", "properties": { "any": true } }))
+        .inline(|_: NoArguments, _: &mut CallToolResultWriter<'_>| Ok(()))
 }
 
-/// The body as the result of `method`, which the revision must know.
-fn result(revision: Revision, method: &str, body: &[u8]) -> Value {
-    let result: Value = serde_json::from_slice(body).expect("a body is one JSON text");
+/// The body as the result of `method`, validated against the schema of the revision.
+fn validated_result(revision: Revision, method: &str, body: &[u8]) -> Value {
+    let result: Value = serde_json::from_slice(body).expect("a body is JSON");
     let message = json!({ "jsonrpc": "2.0", "id": 7, "result": result.clone() });
-    judge(revision.as_str(), &message, Some(method)).expect("the revision knows it");
+    check_message(revision.as_str(), &message, Some(method))
+        .expect("the result conforms to the schema");
     result
 }
 
-fn page(catalog: &Catalog, revision: Revision, cursor: Option<&str>) -> Value {
+fn tools_page(catalog: &Catalog, revision: Revision, cursor: Option<&str>) -> Value {
     let page = catalog.tools_page(revision, cursor).expect("the cursor was issued");
-    result(revision, "tools/list", page)
+    validated_result(revision, "tools/list", page)
 }
 
-fn members(tool: &Value) -> Vec<&str> {
+fn member_names(tool: &Value) -> Vec<&str> {
     tool.as_object().expect("a tool is an object").keys().map(String::as_str).collect()
 }
 
 #[test]
-fn a_catalog_is_shared_between_shards() {
-    fn shared<T: Send + Sync>(_: &T) {}
-    shared(&Arc::new(builder().tool(full()).build().unwrap()));
+fn catalog_is_send_and_sync() {
+    fn assert_send_and_sync<T: Send + Sync>(_: &T) {}
+    assert_send_and_sync(&Arc::new(builder().tool(full_tool()).build().unwrap()));
 }
 
 #[test]
-fn a_tool_is_told_in_the_words_of_each_revision() {
-    let catalog = builder().tool(full()).build().unwrap();
-    let told = Revision::ALL.map(|revision| page(&catalog, revision, None)["tools"][0].clone());
-    let [first, second, third, fourth, modern] = &told;
-    assert_eq!(members(first), ["name", "description", "inputSchema"]);
-    assert_eq!(members(second), ["name", "description", "inputSchema", "annotations"]);
+fn tools_list_writes_members_of_each_revision() {
+    let catalog = builder().tool(full_tool()).build().unwrap();
+    let tools =
+        Revision::ALL.map(|revision| tools_page(&catalog, revision, None)["tools"][0].clone());
+    let [first, second, third, fourth, modern] = &tools;
+    assert_eq!(member_names(first), ["name", "description", "inputSchema"]);
+    assert_eq!(member_names(second), ["name", "description", "inputSchema", "annotations"]);
     assert_eq!(
         second["annotations"],
         json!({ "title": "Full", "readOnlyHint": true }),
-        "2025-03-26 has no other place for the title"
+        "2025-03-26 has no other member for the title"
     );
     let third_members =
         ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"];
-    assert_eq!(members(third), third_members);
+    assert_eq!(member_names(third), third_members);
     assert_eq!(third["annotations"], json!({ "readOnlyHint": true }));
     assert_eq!(fourth["icons"][0]["theme"], "dark");
     assert_eq!(fourth, modern);
 }
 
 #[test]
-fn a_list_is_cut_into_pages_that_lead_from_one_to_the_next() {
+fn tools_list_is_paginated_by_cursor() {
     let names: Vec<String> = (0..250).map(|count| format!("tool-{count}")).collect();
-    let tools = names.iter().map(|name| idle(name.as_str()));
+    let tools = names.iter().map(|name| noop_tool(name.as_str()));
     let catalog = builder().tools(tools).build().unwrap();
     for revision in Revision::ALL {
-        let (mut cursor, mut told, mut lengths) = (None::<String>, Vec::new(), Vec::new());
+        let (mut cursor, mut listed, mut lengths) = (None::<String>, Vec::new(), Vec::new());
         loop {
-            let page = page(&catalog, revision, cursor.as_deref());
+            let page = tools_page(&catalog, revision, cursor.as_deref());
             let tools = page["tools"].as_array().unwrap();
             lengths.push(tools.len());
-            told.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            listed.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
             let Some(next) = page.get("nextCursor") else { break };
             cursor = Some(next.as_str().unwrap().to_owned());
         }
         assert_eq!(lengths, [100, 100, 50]);
-        assert_eq!(told, names);
+        assert_eq!(listed, names);
     }
 }
 
 #[test]
-fn a_cursor_of_nobody_is_refused() {
-    let catalog = demo::catalog(ServerInfo::new("demo", "1")).unwrap();
+fn unknown_cursor_is_rejected() {
+    let catalog = demo::catalog(Implementation::new("demo", "1")).unwrap();
     for cursor in ["", "1", "0", "ffffffff-1", "\u{0}"] {
         let error = catalog.tools_page(Revision::LATEST, Some(cursor)).unwrap_err();
         assert_eq!(error.code, -32602);
@@ -110,10 +112,10 @@ fn a_cursor_of_nobody_is_refused() {
 }
 
 #[test]
-fn modern_lists_say_how_long_they_are_fresh() {
-    let catalog = builder().fresh_for(std::time::Duration::from_secs(2)).build().unwrap();
+fn modern_lists_have_cache_ttl() {
+    let catalog = builder().cache_ttl(std::time::Duration::from_secs(2)).build().unwrap();
     for revision in Revision::ALL {
-        let page = page(&catalog, revision, None);
+        let page = tools_page(&catalog, revision, None);
         assert_eq!(page["tools"], json!([]));
         let hint = revision.is_modern().then(|| json!(2000));
         assert_eq!(page.get("ttlMs"), hint.as_ref());
@@ -123,12 +125,12 @@ fn modern_lists_say_how_long_they_are_fresh() {
 }
 
 #[test]
-fn initialize_agrees_on_the_revision_it_is_asked_for() {
-    let catalog = builder().instructions("Use it well.").tool(full()).build().unwrap();
+fn initialize_negotiates_requested_revision() {
+    let catalog = builder().instructions("Use it well.").tool(full_tool()).build().unwrap();
     for revision in Revision::ALL {
-        let agreed = revision.min(Revision::LATEST_LEGACY);
-        let body = result(agreed, "initialize", catalog.initialize_body(revision));
-        assert_eq!(body["protocolVersion"], agreed.as_str());
+        let negotiated = revision.min(Revision::LATEST_LEGACY);
+        let body = validated_result(negotiated, "initialize", catalog.initialize_result(revision));
+        assert_eq!(body["protocolVersion"], negotiated.as_str());
         assert_eq!(body["serverInfo"], json!({ "name": "test", "version": "1.0.0" }));
         assert_eq!(body["instructions"], "Use it well.");
         assert!(body["capabilities"]["tools"].is_object());
@@ -136,9 +138,9 @@ fn initialize_agrees_on_the_revision_it_is_asked_for() {
 }
 
 #[test]
-fn discovery_names_every_revision_and_what_is_offered() {
-    let catalog = builder().tool(full()).build().unwrap();
-    let body = result(Revision::LATEST, "server/discover", catalog.discover_body());
+fn discover_lists_revisions_and_capabilities() {
+    let catalog = builder().tool(full_tool()).build().unwrap();
+    let body = validated_result(Revision::LATEST, "server/discover", catalog.discover_result());
     let versions = body["supportedVersions"].as_array().unwrap();
     assert_eq!(versions.len(), Revision::ALL.len());
     assert!(versions.contains(&json!(Revision::LATEST.as_str())));
@@ -149,28 +151,28 @@ fn discovery_names_every_revision_and_what_is_offered() {
 }
 
 #[test]
-fn a_tool_that_clients_could_not_use_is_refused_by_name() {
+fn invalid_tool_is_rejected_by_name() {
     for name in ["", "white space", "umlaut-ä", &"x".repeat(129), "new\nline"] {
-        let error = builder().tool(idle(name)).build().unwrap_err();
-        assert!(matches!(error, CatalogError::Unfit { .. }), "{name}: {error}");
+        let error = builder().tool(noop_tool(name)).build().unwrap_err();
+        assert!(matches!(error, CatalogError::InvalidEntry { .. }), "{name}: {error}");
     }
-    assert!(builder().tool(idle("x".repeat(128))).build().is_ok());
+    assert!(builder().tool(noop_tool("x".repeat(128))).build().is_ok());
 
-    let twice = [full(), full()];
+    let twice = [full_tool(), full_tool()];
     let error = builder().tools(twice).build().unwrap_err();
     assert_eq!(error.to_string(), "two tools are called `full/tool_1.x-y`; names must be unique");
 
-    let tool = Tool::new("text").inline(|_: String, _: &mut Answer<'_>| Ok(()));
+    let tool = Tool::new("text").inline(|_: String, _: &mut CallToolResultWriter<'_>| Ok(()));
     let error = builder().tool(tool).build().unwrap_err();
-    assert!(error.to_string().starts_with("tool `text`: its arguments must be an object"));
+    assert_eq!(error.to_string(), "tool `text`: the input schema must have type `object`");
 
-    let error = builder().page_length_max(0).build().unwrap_err();
-    assert_eq!(error, CatalogError::EmptyPages);
+    let error = builder().page_size(0).build().unwrap_err();
+    assert_eq!(error, CatalogError::ZeroPageSize);
 }
 
 #[test]
-fn every_tool_is_found_by_its_name_and_no_other() {
-    let catalog = demo::catalog(ServerInfo::new("demo", "1")).unwrap();
+fn tool_is_found_by_exact_name() {
+    let catalog = demo::catalog(Implementation::new("demo", "1")).unwrap();
     for tool in catalog.tools() {
         assert_eq!(catalog.tool(tool.name()).map(Tool::name), Some(tool.name()));
     }
@@ -180,10 +182,10 @@ fn every_tool_is_found_by_its_name_and_no_other() {
 }
 
 #[test]
-fn the_demo_tools_are_told_to_every_revision() {
-    let catalog = demo::catalog(ServerInfo::new("demo", "1")).unwrap();
+fn demo_tools_are_listed_in_every_revision() {
+    let catalog = demo::catalog(Implementation::new("demo", "1")).unwrap();
     for revision in Revision::ALL {
-        let page = page(&catalog, revision, None);
+        let page = tools_page(&catalog, revision, None);
         let tools = page["tools"].as_array().unwrap();
         let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
         assert_eq!(names, ["echo", "add", "slow", "hash"]);

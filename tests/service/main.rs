@@ -1,16 +1,16 @@
-//! The service room from the outside: catalogs built, listed and called in every revision.
+//! Integration tests of the service module: catalogs built, listed and called in every revision.
 
-#[path = "../support/judge.rs"]
-mod judge;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;
 
 mod arguments;
-mod asking;
+mod catalog_updates;
 mod completion;
 mod demo;
-mod editions;
-mod failures;
+mod elicitation;
+mod errors;
+mod harness;
 mod lists;
 mod prompts;
 mod resources;
 mod results;
-mod stage;

@@ -1,46 +1,44 @@
-//! Resources are listed and read, under their URIs and under templates.
+//! Resources and resource templates: lists, reading, matching and errors.
 
-use corelane::protocol::message::{
-    CacheHint, ContentAnnotations, ResourceContent, Role, ServerInfo,
-};
+use corelane::protocol::model::{Annotations, CacheHint, Implementation, ResourceContents, Role};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    Catalog, CatalogBuilder, CatalogError, HandlerError, Icon, Live, Resource, ResourceContents,
-    ResourceTemplate, Worker,
+    BlockingContext, Catalog, CatalogBuilder, CatalogError, HandlerError, Icon, ReadResourceResult,
+    RequestContext, Resource, ResourceTemplate,
 };
 use serde_json::{Value, json};
 
-use crate::stage::{listed, read};
+use crate::harness::{parse_page, read_resource};
 
 fn builder() -> CatalogBuilder {
-    Catalog::builder(ServerInfo::new("test", "1"))
+    Catalog::builder(Implementation::new("test", "1"))
 }
 
-fn full() -> Resource {
+fn full_resource() -> Resource {
     Resource::new("test://full", "full")
         .title("Full")
-        .describe("Tells everything.")
+        .description("Has every member.")
         .mime_type("text/plain")
         .size(5)
-        .annotations(ContentAnnotations {
+        .annotations(Annotations {
             audience: vec![Role::User],
             priority: Some(0.5),
             last_modified_ms: Some(1_785_196_800_000),
         })
         .icon(Icon::new("https://example.com/icon.png"))
         .meta("example.com/color", "blue")
-        .cache(CacheHint { fresh_ms: 7, shared: true })
+        .cache_hint(CacheHint { ttl_ms: 7, is_public: true })
         .text("Hello")
 }
 
-fn user() -> ResourceTemplate {
+fn user_template() -> ResourceTemplate {
     ResourceTemplate::new("test://users/{id}/name", "user").mime_type("text/plain").inline(
-        |read, contents| {
-            let id = read.variable("id").unwrap_or_default();
-            if id == "nobody" {
+        |ctx, contents| {
+            let id = ctx.variable("id").unwrap_or_default();
+            if id == "missing" {
                 return Ok(());
             }
-            contents.text(read.uri(), Some("text/plain"), &format!("user {id}"));
+            contents.text(ctx.uri(), Some("text/plain"), &format!("user {id}"));
             Ok(())
         },
     )
@@ -48,25 +46,26 @@ fn user() -> ResourceTemplate {
 
 fn read_uri(catalog: &Catalog, revision: Revision, uri: &str) -> Result<Value, i32> {
     let params = json!({ "uri": uri }).to_string();
-    read(catalog, revision, &params).map_err(|error| error.code)
+    read_resource(catalog, revision, &params).map_err(|error| error.code)
 }
 
 #[test]
-fn a_resource_is_told_in_the_words_of_each_revision() {
-    let catalog = builder().resource(full()).template(user()).build().unwrap();
+fn resources_list_writes_members_of_each_revision() {
+    let catalog = builder().resource(full_resource()).template(user_template()).build().unwrap();
     for revision in Revision::ALL {
         let dialect = revision.dialect();
-        let page = listed(revision, "resources/list", catalog.resources_page(revision, None));
-        let told = &page["resources"][0];
-        assert_eq!((told["uri"].as_str(), told["size"].as_u64()), (Some("test://full"), Some(5)));
-        assert_eq!(told["annotations"]["audience"], json!(["user"]));
-        let dated = told["annotations"].get("lastModified").is_some();
+        let page = parse_page(revision, "resources/list", catalog.resources_page(revision, None));
+        let resource = &page["resources"][0];
+        let (uri, size) = (resource["uri"].as_str(), resource["size"].as_u64());
+        assert_eq!((uri, size), (Some("test://full"), Some(5)));
+        assert_eq!(resource["annotations"]["audience"], json!(["user"]));
+        let dated = resource["annotations"].get("lastModified").is_some();
         assert_eq!(dated, dialect.annotations_last_modified);
-        assert_eq!(told.get("title").is_some(), dialect.titles);
-        assert_eq!(told.get("icons").is_some(), dialect.icons);
-        assert_eq!(told.get("_meta").is_some(), dialect.meta_on_types);
+        assert_eq!(resource.get("title").is_some(), dialect.titles);
+        assert_eq!(resource.get("icons").is_some(), dialect.icons);
+        assert_eq!(resource.get("_meta").is_some(), dialect.meta_on_types);
         let page = catalog.templates_page(revision, None);
-        let page = listed(revision, "resources/templates/list", page);
+        let page = parse_page(revision, "resources/templates/list", page);
         assert_eq!(
             page["resourceTemplates"],
             json!([{
@@ -79,9 +78,9 @@ fn a_resource_is_told_in_the_words_of_each_revision() {
 }
 
 #[test]
-fn what_does_not_change_is_read_as_it_was_given() {
+fn constant_resource_is_read_with_cache_hint() {
     let blob = Resource::new("test://blob", "blob").blob(vec![0, 255]);
-    let catalog = builder().resource(full()).resource(blob).build().unwrap();
+    let catalog = builder().resource(full_resource()).resource(blob).build().unwrap();
     for revision in Revision::ALL {
         let answer = read_uri(&catalog, revision, "test://full").unwrap();
         let content = json!({ "uri": "test://full", "mimeType": "text/plain", "text": "Hello" });
@@ -96,8 +95,8 @@ fn what_does_not_change_is_read_as_it_was_given() {
 }
 
 #[test]
-fn a_template_reads_every_uri_that_it_fits_and_no_other() {
-    let catalog = builder().template(user()).build().unwrap();
+fn template_reads_only_matching_uris() {
+    let catalog = builder().template(user_template()).build().unwrap();
     let text = |uri| {
         let answer = read_uri(&catalog, Revision::LATEST, uri)?;
         Ok::<_, i32>(answer["contents"][0]["text"].as_str().unwrap().to_owned())
@@ -107,15 +106,15 @@ fn a_template_reads_every_uri_that_it_fits_and_no_other() {
     for uri in ["test://users//name", "test://users/1/2/name", "test://users/7", "x", ""] {
         assert_eq!(text(uri), Err(-32602), "{uri}");
     }
-    assert_eq!(text("test://users/%zz/name"), Err(-32602), "what does not decode is nobody's");
-    assert_eq!(text("test://users/nobody/name"), Err(-32602), "contents are never empty");
+    assert_eq!(text("test://users/%zz/name"), Err(-32602), "a value that does not decode");
+    assert_eq!(text("test://users/missing/name"), Err(-32602), "contents must not be empty");
 }
 
 #[test]
-fn a_resource_comes_before_templates_and_templates_in_their_order() {
+fn resource_precedes_templates_in_their_order() {
     let one = |name: &'static str| {
-        ResourceTemplate::new("test://{+any}", name).inline(move |read, contents| {
-            contents.text(read.uri(), None, name);
+        ResourceTemplate::new("test://{+any}", name).inline(move |ctx, contents| {
+            contents.text(ctx.uri(), None, name);
             Ok(())
         })
     };
@@ -130,10 +129,10 @@ fn a_resource_comes_before_templates_and_templates_in_their_order() {
 }
 
 #[test]
-fn a_resource_that_is_not_there_has_the_code_of_its_revision_and_its_uri() {
-    let catalog = builder().resource(full()).build().unwrap();
+fn missing_resource_has_error_code_of_revision() {
+    let catalog = builder().resource(full_resource()).build().unwrap();
     for revision in Revision::ALL {
-        let error = read(&catalog, revision, r#"{"uri":"test://none"}"#).unwrap_err();
+        let error = read_resource(&catalog, revision, r#"{"uri":"test://none"}"#).unwrap_err();
         assert_eq!(error.code, if revision.is_modern() { -32602 } else { -32002 });
         let data: Value = serde_json::from_str(&error.data.unwrap()).unwrap();
         assert_eq!(data["uri"], "test://none");
@@ -141,9 +140,9 @@ fn a_resource_that_is_not_there_has_the_code_of_its_revision_and_its_uri() {
 }
 
 #[test]
-fn a_file_uri_reaches_a_handler_only_where_it_is_safe() {
-    let files = ResourceTemplate::new("file:///srv/{+path}", "files").inline(|read, contents| {
-        contents.text(read.uri(), None, read.path().unwrap_or("none"));
+fn unsafe_file_uri_never_reaches_handler() {
+    let files = ResourceTemplate::new("file:///srv/{+path}", "files").inline(|ctx, contents| {
+        contents.text(ctx.uri(), None, ctx.path().unwrap_or("none"));
         Ok(())
     });
     let catalog = builder().template(files).build().unwrap();
@@ -164,19 +163,19 @@ fn a_file_uri_reaches_a_handler_only_where_it_is_safe() {
 }
 
 #[test]
-fn contents_that_come_later_are_written_as_they_are_held() {
-    let local = Resource::new("test://local", "local").local(|read, live: Live| async move {
-        live.sleep(std::time::Duration::ZERO).await?;
-        let part = ResourceContent::text("test://local/2", "two").with_mime_type("text/plain");
-        Ok(ResourceContents::text(read.uri(), "one").and(part))
-    });
-    let blocking =
-        ResourceTemplate::new("test://blocking/{n}", "blocking").blocking(|read, _: Worker| {
-            match read.variable("n").as_deref() {
-                Some("none") => Err(HandlerError::failed("broken")),
-                _ => Ok(ResourceContent::blob(read.uri(), vec![1])),
-            }
+fn local_and_blocking_resources_are_read() {
+    let local =
+        Resource::new("test://local", "local").local(|read, ctx: RequestContext| async move {
+            ctx.sleep(std::time::Duration::ZERO).await?;
+            let part = ResourceContents::text("test://local/2", "two").with_mime_type("text/plain");
+            Ok(ReadResourceResult::text(read.uri(), "one").with_content(part))
         });
+    let blocking = ResourceTemplate::new("test://blocking/{n}", "blocking").blocking(
+        |read, _: BlockingContext| match read.variable("n").as_deref() {
+            Some("none") => Err(HandlerError::failed("broken")),
+            _ => Ok(ResourceContents::blob(read.uri(), vec![1])),
+        },
+    );
     let catalog = builder().resource(local).template(blocking).build().unwrap();
     for revision in Revision::ALL {
         let answer = read_uri(&catalog, revision, "test://local").unwrap();
@@ -188,19 +187,19 @@ fn contents_that_come_later_are_written_as_they_are_held() {
 }
 
 #[test]
-fn what_no_client_could_read_is_refused_by_name() {
-    let refused = |builder: CatalogBuilder| match builder.build() {
-        Err(CatalogError::Unfit { kind, problem, .. }) => format!("{kind}: {problem}"),
+fn invalid_resource_is_rejected_by_name() {
+    let rejected = |builder: CatalogBuilder| match builder.build() {
+        Err(CatalogError::InvalidEntry { kind, problem, .. }) => format!("{kind}: {problem}"),
         other => panic!("{other:?}"),
     };
     for uri in ["", "no-scheme", "1:x", "test://white space", "file:///a/../b", "file://host/x"] {
-        assert!(refused(builder().resource(Resource::new(uri, "x").text(""))).contains("URI"));
+        assert!(rejected(builder().resource(Resource::new(uri, "x").text(""))).contains("URI"));
     }
     for template in ["test://plain", "test://{a}{b}", "test://{a", "{a}:x"] {
         let template = ResourceTemplate::new(template, "x").text("");
-        assert!(refused(builder().template(template)).contains("its URI template"));
+        assert!(rejected(builder().template(template)).contains("the URI template"));
     }
     let completed =
-        ResourceTemplate::new("test://{a}", "x").complete("b", |typed| typed.among([""; 0]));
-    assert!(refused(builder().template(completed.text(""))).contains("`b`"));
+        ResourceTemplate::new("test://{a}", "x").completer("b", |ctx| ctx.complete_from([""; 0]));
+    assert!(rejected(builder().template(completed.text(""))).contains("`b`"));
 }

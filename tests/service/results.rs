@@ -1,88 +1,97 @@
-//! Structured results keep the promise of their schema, and content reaches every revision.
+//! Results of tools: validation of structured content, and content of every kind.
 
-use corelane::protocol::message::{Answer, ResourceContent, ResourceLink, ServerInfo};
+use corelane::protocol::model::{
+    CallToolResultWriter, Implementation, ResourceContents, ResourceLink,
+};
 use corelane::protocol::revision::Revision;
-use corelane::service::{Catalog, HandlerError, NoArguments, Outcome, Tool, Worker};
+use corelane::service::{
+    BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, Tool,
+};
 use serde_json::{Value, json};
 
-use crate::stage::call;
+use crate::harness::call_tool;
 
 fn catalog_of(tool: Tool) -> Catalog {
-    Catalog::builder(ServerInfo::new("test", "1"))
+    Catalog::builder(Implementation::new("test", "1"))
         .tool(tool)
         .build()
-        .expect("what it offers is good")
+        .expect("the catalog is valid")
 }
 
-/// Tools of two kinds that promise `schema` and give `end`.
-fn promising(schema: &Value, end: fn() -> Result<Outcome, HandlerError>) -> [Catalog; 2] {
-    let tool = || Tool::new("t").returns_schema(schema.clone());
+/// Tools of two handler kinds with output schema `schema` that end with `end`.
+fn catalogs_with_output_schema(
+    schema: &Value,
+    end: fn() -> Result<CallToolResult, HandlerError>,
+) -> [Catalog; 2] {
+    let tool = || Tool::new("t").output_schema(schema.clone());
     [
-        catalog_of(
-            tool().inline(move |_: NoArguments, answer: &mut Answer<'_>| Ok(end()?.write(answer)?)),
-        ),
-        catalog_of(tool().blocking(move |_: NoArguments, _: Worker| end())),
+        catalog_of(tool().inline(move |_: NoArguments, out: &mut CallToolResultWriter<'_>| {
+            Ok(end()?.write_to(out)?)
+        })),
+        catalog_of(tool().blocking(move |_: NoArguments, _: BlockingContext| end())),
     ]
 }
 
-fn ends(
+fn call_results(
     schema: &Value,
     revision: Revision,
-    end: fn() -> Result<Outcome, HandlerError>,
+    end: fn() -> Result<CallToolResult, HandlerError>,
 ) -> Vec<Result<Value, i32>> {
-    let catalogs = promising(schema, end);
+    let catalogs = catalogs_with_output_schema(schema, end);
     let ends = catalogs
         .iter()
-        .map(|catalog| call(catalog, revision, r#"{"name":"t"}"#).map_err(|error| error.code));
+        .map(|catalog| call_tool(catalog, revision, r#"{"name":"t"}"#).map_err(|error| error.code));
     ends.collect()
 }
 
 #[test]
-fn a_result_that_keeps_its_promise_is_sent() {
+fn conforming_structured_content_is_sent() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
     for revision in Revision::ALL {
-        for end in ends(&schema, revision, || Outcome::structured(&json!({ "a": 1 }))) {
+        for end in
+            call_results(&schema, revision, || CallToolResult::structured(&json!({ "a": 1 })))
+        {
             assert_eq!(end.unwrap()["content"][0]["text"], r#"{"a":1}"#);
         }
     }
 }
 
 #[test]
-fn a_result_that_breaks_its_promise_is_an_error_of_ours() {
+fn nonconforming_structured_content_is_an_internal_error() {
     let schema = json!({ "type": "object", "required": ["a"] });
-    let broken: [fn() -> Result<Outcome, HandlerError>; 3] = [
-        || Outcome::structured(&json!({ "b": 1 })),
-        || Outcome::structured(&json!([1])),
-        || Ok(Outcome::text("no structure at all")),
+    let invalid: [fn() -> Result<CallToolResult, HandlerError>; 3] = [
+        || CallToolResult::structured(&json!({ "b": 1 })),
+        || CallToolResult::structured(&json!([1])),
+        || Ok(CallToolResult::text("not structured")),
     ];
-    for end in broken {
-        assert!(ends(&schema, Revision::LATEST, end).iter().all(|end| *end == Err(-32603)));
+    for end in invalid {
+        assert!(call_results(&schema, Revision::LATEST, end).iter().all(|end| *end == Err(-32603)));
     }
 }
 
 #[test]
-fn a_failure_promised_nothing() {
+fn failed_result_needs_no_structured_content() {
     let schema = json!({ "type": "object", "required": ["a"] });
     for revision in Revision::ALL {
-        for end in ends(&schema, revision, || Ok(Outcome::failed("no luck"))) {
+        for end in call_results(&schema, revision, || Ok(CallToolResult::error("failed"))) {
             assert_eq!(end.unwrap()["isError"], true);
         }
     }
 }
 
 #[test]
-fn a_result_holds_every_kind_of_content_that_the_revision_has() {
-    let tool = Tool::new("t").blocking(|_: NoArguments, _: Worker| {
-        Ok(Outcome::text("text")
-            .image(vec![1], "image/png")
-            .audio(vec![2], "audio/wav")
-            .link(ResourceLink::new("test://a", "a"))
-            .embed(ResourceContent::blob("test://b", vec![3])))
+fn result_holds_content_of_every_kind() {
+    let tool = Tool::new("t").blocking(|_: NoArguments, _: BlockingContext| {
+        Ok(CallToolResult::text("text")
+            .with_image(vec![1], "image/png")
+            .with_audio(vec![2], "audio/wav")
+            .with_resource_link(ResourceLink::new("test://a", "a"))
+            .with_embedded_resource(ResourceContents::blob("test://b", vec![3])))
     });
     let catalog = catalog_of(tool);
     for revision in Revision::ALL {
         let dialect = revision.dialect();
-        let result = call(&catalog, revision, r#"{"name":"t"}"#).unwrap();
+        let result = call_tool(&catalog, revision, r#"{"name":"t"}"#).unwrap();
         let kinds: Vec<&str> = result["content"]
             .as_array()
             .unwrap()

@@ -1,96 +1,100 @@
-//! The real server over simulated rings: many seeds, many faults, every answer checked.
+//! Simulation tests: the real server over simulated rings, with many seeds and injected faults.
 //!
-//! A seed decides everything: sizes, faults, clients, the order in which shards turn. A run that
-//! fails names its seed; `CORELANE_SEED=7 cargo test --test sim CHAPTER` runs that one alone, and
-//! `CORELANE_SEED=0..9000` as many as there is time for.
-//! The mesh, whose lanes carry more than a server says today, has runs of its own.
+//! A seed decides everything: sizes, faults, clients, the order in which shards run. A failing run
+//! prints its seed; `CORELANE_SEED=7 cargo test --test sim TEST` repeats that one alone, and
+//! `CORELANE_SEED=0..9000` runs a range. The mesh has runs of its own, because it carries more
+//! kinds of messages than a server sends.
 
-#[expect(dead_code, reason = "others count allocations")]
-#[path = "../alloc/counting.rs"]
-mod counting;
+#[expect(dead_code, reason = "other test binaries count allocations")]
+#[path = "../alloc/alloc_counter.rs"]
+mod alloc_counter;
 
 #[path = "../support/damage.rs"]
 mod damage;
 
-mod tally;
+mod totals;
 
-mod world;
+mod harness;
 
-mod talk;
+mod line_simulation;
 
-mod mesh;
+mod mesh_simulation;
 
-mod frames;
+mod websocket;
 
-mod meeting;
+mod feature_simulation;
 
-mod web;
+mod http_simulation;
 
-mod upgraded;
+mod websocket_simulation;
 
 mod seeds;
 
-use crate::meeting::gathering;
-use crate::mesh::courier;
-use crate::seeds::{survey, survey_gatherings, survey_mesh};
-use crate::talk::scenario::{Chapter, Scenario};
+use crate::line_simulation::scenario::{Scenario, ScenarioKind};
+use crate::seeds::{run_feature_simulations, run_mesh, run_scenarios};
 
 #[test]
-fn a_calm_server_answers_everything_once_and_in_order() {
-    survey(Chapter::Calm, 0..100);
+fn calm_server_answers_each_request_once_in_order() {
+    run_scenarios(ScenarioKind::Calm, 0..100);
 }
 
 #[test]
-fn a_drained_server_answers_what_it_has_read() {
-    survey(Chapter::Drained, 0..80);
+fn drained_server_answers_what_it_has_read() {
+    run_scenarios(ScenarioKind::Drained, 0..80);
 }
 
 #[test]
-fn a_server_whose_time_jumps_answers_everything_once_or_too_late() {
-    survey(Chapter::Jumped, 0..80);
+fn clock_jumps_leave_calls_answered_once_or_late() {
+    run_scenarios(ScenarioKind::Jumped, 0..80);
 }
 
 #[test]
-fn a_piped_server_answers_everything_and_ends_with_its_input() {
-    survey(Chapter::Piped, 0..60);
+fn piped_server_answers_all_and_ends_with_input() {
+    run_scenarios(ScenarioKind::Piped, 0..60);
 }
 
 #[test]
-fn a_tight_server_keeps_to_its_limits_and_loses_nothing() {
-    survey(Chapter::Tight, 0..100);
+fn tight_limits_refuse_excess_and_lose_nothing() {
+    run_scenarios(ScenarioKind::Tight, 0..100);
 }
 
 #[test]
-fn clients_that_vanish_in_the_middle_of_everything_leave_nothing_behind() {
-    survey_gatherings(0..240);
+fn vanished_clients_leave_no_server_state_behind() {
+    run_feature_simulations(0..240);
 }
 
 #[test]
-fn sessions_and_streams_over_http_outlive_connections_and_mix_with_no_other() {
-    web::seeds::survey(0..200);
+fn http_sessions_and_streams_survive_lost_connections() {
+    http_simulation::seeds::run_seeds(0..200);
 }
 
 #[test]
-fn clients_of_websocket_hear_whole_frames_and_one_close_frame_and_leave_nothing_behind() {
-    upgraded::seeds::survey(0..120);
+fn websocket_clients_receive_whole_frames_and_one_close() {
+    websocket_simulation::seeds::run_seeds(0..120);
 }
 
 #[test]
-fn letters_between_shards_come_once_and_in_the_order_of_their_lane() {
-    survey_mesh(0..400);
+fn mesh_messages_arrive_once_in_channel_order() {
+    run_mesh(0..400);
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
-    for chapter in Chapter::ALL {
-        let run = || talk::stage::run(&Scenario::draw(chapter, 1));
+fn same_seed_gives_same_run() {
+    for chapter in ScenarioKind::ALL {
+        let run = || line_simulation::simulation::run(&Scenario::draw(chapter, 1));
         assert_eq!(run(), run(), "{chapter:?}");
     }
-    assert_eq!(courier::run(1), courier::run(1));
-    let plan = gathering::Plan::draw(1);
-    assert_eq!(gathering::run(&plan), gathering::run(&plan));
-    let plan = upgraded::plan::draw(1);
-    assert_eq!(gathering::run(&plan), gathering::run(&plan));
-    let plan = web::Plan::draw(1);
-    assert_eq!(web::run(&plan), web::run(&plan));
+    assert_eq!(mesh_simulation::simulation::run(1), mesh_simulation::simulation::run(1));
+    let plan = feature_simulation::simulation::FeaturePlan::draw(1);
+    assert_eq!(
+        feature_simulation::simulation::run(&plan),
+        feature_simulation::simulation::run(&plan)
+    );
+    let plan = websocket_simulation::plan::draw(1);
+    assert_eq!(
+        feature_simulation::simulation::run(&plan),
+        feature_simulation::simulation::run(&plan)
+    );
+    let plan = http_simulation::HttpPlan::draw(1);
+    assert_eq!(http_simulation::run(&plan), http_simulation::run(&plan));
 }

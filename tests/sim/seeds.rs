@@ -1,107 +1,110 @@
-//! Which seeds are run, and what is said of one that fails.
+//! Which seeds are run, and the report of a seed that fails.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::meeting::gathering::{self, Plan};
-use crate::mesh::courier;
-use crate::talk::scenario::{ALWAYS, Chapter, Scenario};
-use crate::talk::stage::{self, Report};
-use crate::tally::Tally;
+use crate::feature_simulation::simulation::FeaturePlan;
+use crate::line_simulation::scenario::{ALWAYS_REQUIRED, Scenario, ScenarioKind};
+use crate::line_simulation::simulation::Report;
+use crate::totals::Totals;
 
-/// Seeds that found something once, with their chapter: they are always run. A change of what a
-/// seed draws makes them seeds like any others; what they found has a scene or a chapter that still
-/// looks for it.
-const REGRESSIONS: [(Chapter, u64); 6] = [
-    // A method that nobody knows was answered in the middle of the handshake.
-    (Chapter::Calm, 27),
-    // Bytes that waited to be read held a paused connection open until the drain was cut.
-    (Chapter::Drained, 37),
-    // After the cut of a drain the shard turned without parking.
-    (Chapter::Drained, 32),
-    // A lack of memory that hit in the middle of a line was told when the lease was over.
-    (Chapter::Tight, 8),
-    // A lack of memory was told to a connection that had been refused.
-    (Chapter::Tight, 10),
-    // Time jumped past the idle time while an answer was half sent, which was taken for unfair.
-    (Chapter::Jumped, 223),
+/// Seeds that once failed, with their scenario kind; always run. A change of what a seed draws
+/// makes them ordinary seeds; what they found is also covered by a scenario test or a whole kind.
+const REGRESSION_SEEDS: [(ScenarioKind, u64); 6] = [
+    // A request with an unknown method was answered in the middle of the handshake.
+    (ScenarioKind::Calm, 27),
+    // Unread received bytes kept a paused connection open until the drain timeout.
+    (ScenarioKind::Drained, 37),
+    // After the drain timeout the shard ran without parking.
+    (ScenarioKind::Drained, 32),
+    // A memory error in the middle of a line was reported only at the first-message timeout.
+    (ScenarioKind::Tight, 8),
+    // A memory error was sent to a connection that had been refused.
+    (ScenarioKind::Tight, 10),
+    // The clock jumped past the idle timeout while a response was half sent.
+    (ScenarioKind::Jumped, 223),
 ];
 
-/// Runs every seed of a chapter, or those that the environment names. All of them together must
-/// have reached what the chapter is for.
+/// Runs every seed of a scenario kind, or those that the environment names, and checks that all of
+/// them together reached every required count.
 ///
 /// # Panics
 ///
-/// At the first seed that fails, or where something was never reached.
-pub(crate) fn survey(chapter: Chapter, seeds: Range<u64>) {
-    if let Some(named) = named_seeds() {
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_scenarios(chapter: ScenarioKind, seeds: Range<u64>) {
+    if let Some(named) = seeds_from_environment() {
         let is_one = named.end - named.start == 1;
         for seed in named {
-            let report = run(chapter, seed);
+            let report = run_scenario(chapter, seed);
             if is_one {
                 eprintln!("seed {seed} of {chapter:?}: {report:?}");
             }
         }
         return;
     }
-    let failed_once = REGRESSIONS.iter().filter(|row| row.0 == chapter).map(|row| row.1);
-    let tallies = failed_once.chain(seeds).map(|seed| run(chapter, seed).tally);
-    let tally = tallies.fold(Tally::default(), Tally::plus);
-    for name in ALWAYS.iter().chain(chapter.reaches()) {
-        assert!(tally.count(name) > 0, "{chapter:?} has never reached {name}:\n{tally}");
+    let failed_once = REGRESSION_SEEDS.iter().filter(|row| row.0 == chapter).map(|row| row.1);
+    let tallies = failed_once.chain(seeds).map(|seed| run_scenario(chapter, seed).totals);
+    let totals = tallies.fold(Totals::default(), Totals::plus);
+    for name in ALWAYS_REQUIRED.iter().chain(chapter.required_counts()) {
+        assert!(totals.count(name) > 0, "no seed of {chapter:?} counted any {name}:\n{totals}");
     }
 }
 
-/// What the runs of the mesh must reach, all of them together.
-const MESH_REACHES: [&str; 7] = [
-    "letters",
-    "letters_refused",
-    "lanes_full",
-    "letters_postponed",
-    "letters_undeliverable",
-    "letters_overtaken",
+/// Counts that the runs of the mesh must reach together.
+const MESH_REQUIRED_COUNTS: [&str; 7] = [
+    "shard_messages",
+    "inboxes_full",
+    "channels_full",
+    "shard_messages_queued",
+    "shard_messages_undeliverable",
+    "shard_messages_reordered",
     "shards_woken",
 ];
 
-/// What is run over many seeds.
-pub(crate) struct Survey {
-    /// What the runs are of, behind "seed 7".
-    pub(crate) about: &'static str,
-    /// What picks the test that runs them.
-    pub(crate) test: &'static str,
-    /// Seeds that found something once.
-    pub(crate) failed: &'static [u64],
-    /// What the runs must reach together.
-    pub(crate) reaches: &'static [&'static str],
+/// A test over many seeds.
+pub(crate) struct SeedRun {
+    /// Subject of the runs, printed after "seed 7".
+    pub(crate) subject: &'static str,
+    /// Filter that selects the test.
+    pub(crate) test_filter: &'static str,
+    /// Seeds that once failed; always run.
+    pub(crate) regression_seeds: &'static [u64],
+    /// Counts that the runs must reach together.
+    pub(crate) required_counts: &'static [&'static str],
 }
 
-impl Survey {
+impl SeedRun {
     /// Runs every seed, or those that the environment names.
     ///
     /// # Panics
     ///
-    /// At the first seed that fails, or where something was never reached.
-    pub(crate) fn run(&self, seeds: Range<u64>, run: impl Fn(u64) -> Result<Tally, String>) {
-        let Self { about, test, failed, reaches } = *self;
-        let named = named_seeds();
+    /// At the first seed that fails, or if a required count stays zero.
+    pub(crate) fn run(&self, seeds: Range<u64>, run: impl Fn(u64) -> Result<Totals, String>) {
+        let Self {
+            subject: about,
+            test_filter: test,
+            regression_seeds: failed,
+            required_counts: reaches,
+        } = *self;
+        let named = seeds_from_environment();
         let is_survey = named.is_none();
         let failed_once = failed.iter().copied().filter(|_| is_survey);
-        let mut tally = Tally::default();
+        let mut totals = Totals::default();
         for seed in failed_once.chain(named.unwrap_or(seeds)) {
             let replay = format!(
                 "seed {seed} {about} failed; \
-                 again: CORELANE_SEED={seed} cargo test --test sim {test}"
+                 repeat it with: CORELANE_SEED={seed} cargo test --test sim {test}"
             );
-            tally = tally.plus(replayable(&replay, || run(seed)));
+            totals = totals.plus(run_with_replay_hint(&replay, || run(seed)));
         }
         for name in reaches.iter().filter(|_| is_survey) {
-            assert!(tally.count(name) > 0, "no seed {about} has reached {name}:\n{tally}");
+            assert!(totals.count(name) > 0, "no seed {about} counted any {name}:\n{totals}");
         }
     }
 }
 
-/// Runs something; where it fails, in whatever way, it is said how to run it again.
-fn replayable<T>(replay: &str, run: impl FnOnce() -> Result<T, String>) -> T {
+/// Runs `run`; prints the command that repeats it if it fails or panics.
+fn run_with_replay_hint<T>(replay: &str, run: impl FnOnce() -> Result<T, String>) -> T {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(report)) => report,
         Ok(Err(reason)) => panic!("{replay}\n{reason}"),
@@ -116,83 +119,88 @@ fn replayable<T>(replay: &str, run: impl FnOnce() -> Result<T, String>) -> T {
 ///
 /// # Panics
 ///
-/// At the first seed that fails, or where something was never reached.
-pub(crate) fn survey_mesh(seeds: Range<u64>) {
-    let survey = Survey {
-        about: "of the mesh",
-        test: "letters_between",
-        failed: &[],
-        reaches: &MESH_REACHES,
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_mesh(seeds: Range<u64>) {
+    let survey = SeedRun {
+        subject: "of the mesh",
+        test_filter: "mesh_messages",
+        regression_seeds: &[],
+        required_counts: &MESH_REQUIRED_COUNTS,
     };
-    survey.run(seeds, courier::run);
+    survey.run(seeds, crate::mesh_simulation::simulation::run);
 }
 
-/// Seeds of gatherings that found something once.
-const GATHERINGS_FAILED: [u64; 1] = [
-    // Two streams of one connection listened to a task whose frame filled what may wait for it: the
-    // first was told again and again, the second never.
+/// Seeds of feature simulations that once failed.
+const FEATURE_REGRESSION_SEEDS: [u64; 1] = [
+    // Two streams of one connection subscribed to a task whose notification filled the outgoing
+    // buffer: the first stream received it repeatedly, the second never.
     610,
 ];
 
-/// What the runs of clients that are asked, keep tasks and listen must reach together.
-const GATHERINGS_REACH: [&str; 23] = [
-    "answers",
-    "asked",
-    "crowded",
-    "editions",
-    "editions_held_up",
-    "frames",
-    "letters_forgone",
-    "notices",
-    "pauses",
-    "replies",
-    "rounds",
-    "silenced",
-    "starved",
-    "states_brought_again",
-    "states_late",
-    "states_refused",
-    "states_taken",
-    "streams",
-    "tasks_begun",
-    "tasks_ended",
+/// Counts that the feature simulations must reach together.
+const FEATURE_REQUIRED_COUNTS: [&str; 23] = [
+    "responses",
+    "client_requests",
+    "in_flight_limit_errors",
+    "catalog_updates",
+    "catalog_updates_delayed",
+    "stream_notifications",
+    "shard_messages_skipped",
+    "session_notifications",
+    "read_pauses",
+    "client_responses",
+    "input_required_results",
+    "cancelled_calls_dropped",
+    "receive_buffer_waits",
+    "states_sent_again",
+    "states_expired",
+    "states_refused_as_used",
+    "states_accepted",
+    "streams_opened",
+    "tasks_created",
+    "tasks_finished",
     "tasks_expired",
-    "tasks_visited",
-    "vanished",
+    "tasks_accessed_elsewhere",
+    "clients_vanished",
 ];
 
-/// Runs every seed of clients that are asked, keep tasks and listen, or those that the environment
-/// names.
+/// Runs every seed of the feature simulation (client requests, tasks, subscriptions), or those that
+/// the environment names.
 ///
 /// # Panics
 ///
-/// At the first seed that fails, or where something was never reached.
-pub(crate) fn survey_gatherings(seeds: Range<u64>) {
-    let survey = Survey {
-        about: "of the gatherings",
-        test: "vanish_in_the_middle",
-        failed: &GATHERINGS_FAILED,
-        reaches: &GATHERINGS_REACH,
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_feature_simulations(seeds: Range<u64>) {
+    let survey = SeedRun {
+        subject: "of the feature simulation",
+        test_filter: "vanished_clients",
+        regression_seeds: &FEATURE_REGRESSION_SEEDS,
+        required_counts: &FEATURE_REQUIRED_COUNTS,
     };
-    survey.run(seeds, |seed| gathering::tally(&Plan::draw(seed)));
+    survey.run(seeds, |seed| {
+        crate::feature_simulation::simulation::run_for_totals(&FeaturePlan::draw(seed))
+    });
 }
 
-fn run(chapter: Chapter, seed: u64) -> Report {
+fn run_scenario(chapter: ScenarioKind, seed: u64) -> Report {
     let replay = format!(
-        "seed {seed} of {chapter:?} failed; again: CORELANE_SEED={seed} cargo test --test sim {}",
-        chapter.word()
+        "seed {seed} of {chapter:?} failed; \
+         repeat it with: CORELANE_SEED={seed} cargo test --test sim {}",
+        chapter.test_filter()
     );
     let scenario = Scenario::draw(chapter, seed);
-    replayable(&replay, || {
-        stage::run(&scenario).map_err(|reason| format!("{reason}\n{:?}", scenario.faults))
+    run_with_replay_hint(&replay, || {
+        crate::line_simulation::simulation::run(&scenario)
+            .map_err(|reason| format!("{reason}\n{:?}", scenario.faults))
     })
 }
 
-/// The seeds that the environment asks for: one, or a range as `100..5000`.
-#[expect(clippy::disallowed_methods, reason = "a test that is run again by hand")]
-pub(crate) fn named_seeds() -> Option<Range<u64>> {
+/// Returns the seeds that `CORELANE_SEED` names: one, or a range such as `100..5000`.
+#[expect(clippy::disallowed_methods, reason = "a failing seed is repeated by hand")]
+pub(crate) fn seeds_from_environment() -> Option<Range<u64>> {
     let named = std::env::var("CORELANE_SEED").ok()?;
-    let number = |text: &str| text.parse().expect("CORELANE_SEED is a number, or two as in 1..9");
+    let number =
+        |text: &str| text.parse().expect("CORELANE_SEED: a number or a range such as 1..9");
     Some(match named.split_once("..") {
         Some((first, end)) => number(first)..number(end),
         None => number(&named)..number(&named) + 1,

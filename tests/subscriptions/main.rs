@@ -1,22 +1,22 @@
-//! Subscriptions and changes at run time, over real sockets.
+//! Subscriptions and catalog changes at run time, over real sockets.
 //!
-//! A whole server on a free port of the loopback, clients over plain blocking sockets. Nothing
-//! sleeps: where a test must know that the server has come so far, it asks another question on the
-//! same connection and waits for the answer. Every notification and every result of a stream is
-//! judged by the schema of its revision.
+//! Each test starts a server on a free loopback port; clients use blocking sockets. Tests do not
+//! sleep: where a test must wait for the server, it sends another request on the same connection
+//! and waits for the response. Every notification and every result of a subscription is checked
+//! against the schema of its revision.
 
-#[expect(dead_code, reason = "the tests of bad input ask for more")]
+#[expect(dead_code, reason = "only the tests of malformed input use all of it")]
 #[path = "../support/client.rs"]
 mod client;
-#[path = "../support/judge.rs"]
-mod judge;
-#[expect(dead_code, reason = "these tests run over one ring")]
+#[expect(dead_code, reason = "these tests run over one ring only")]
 #[path = "../support/loopback.rs"]
 mod loopback;
-mod stage;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;
+mod test_server;
 
-mod bounds;
-mod changes;
-mod sessions;
-mod slow;
+mod catalog_changes;
+mod legacy_sessions;
+mod limits;
+mod slow_subscribers;
 mod streams;

@@ -1,18 +1,18 @@
-//! Streams of modern clients: begun, told, cancelled, ended.
+//! Subscription streams of modern clients: acknowledgement, delivery, cancellation and end.
 
 use serde_json::{Value, json};
 
 use crate::client::{MODERN, call, cancelled, modern};
-use crate::stage::{
-    Stage, TOOLS, UPDATED, expect_silence, fits, hear, listed, listen, open_stream, plain,
-    stream_of,
+use crate::test_server::{
+    RESOURCE_UPDATED, TOOLS_CHANGED, TestServer, check_message, expect_no_message,
+    expect_notification, list_tools, listen, open_subscription, plain_tool, subscription_id,
 };
 
 #[test]
-fn a_stream_is_acknowledged_with_what_it_will_hear_of() {
-    let stage = Stage::open(1, |_| {});
-    let mut client = stage.connect();
-    let granted = open_stream(
+fn subscription_acknowledgement_contains_the_accepted_filter() {
+    let server = TestServer::start(1, |_| {});
+    let mut client = server.connect();
+    let granted = open_subscription(
         &mut client,
         1,
         json!({
@@ -23,82 +23,82 @@ fn a_stream_is_acknowledged_with_what_it_will_hear_of() {
             "fromTheFuture": {"anything": 7},
         }),
     );
-    // There are no prompts here; what is not there yet may come.
+    // The server has no prompts; an unknown resource may be added later.
     let uris = ["test://one", "test://absent"];
     assert_eq!(granted, json!({"toolsListChanged": true, "resourceSubscriptions": uris}));
-    assert_eq!(open_stream(&mut client, 2, json!({})), json!({}));
+    assert_eq!(open_subscription(&mut client, 2, json!({})), json!({}));
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn every_stream_hears_what_it_asked_for_under_its_own_id() {
-    let stage = Stage::open(1, |_| {});
-    let mut client = stage.connect();
+fn notifications_carry_their_subscription_id() {
+    let server = TestServer::start(1, |_| {});
+    let mut client = server.connect();
     let ids = [json!(7), json!("7"), json!(-1), json!(u64::MAX), json!("a \"b\" \u{1F980}")];
     for id in &ids {
-        open_stream(&mut client, id.clone(), json!({"toolsListChanged": true}));
+        open_subscription(&mut client, id.clone(), json!({"toolsListChanged": true}));
     }
-    open_stream(&mut client, "other", json!({"resourceSubscriptions": ["test://one"]}));
-    stage.handle().change(|catalog| catalog.tool(plain("more"))).unwrap();
-    let mut heard: Vec<Value> = ids
+    open_subscription(&mut client, "other", json!({"resourceSubscriptions": ["test://one"]}));
+    server.handle().update_catalog(|catalog| catalog.tool(plain_tool("more"))).unwrap();
+    let mut received: Vec<Value> = ids
         .iter()
         .map(|_| {
-            let said = client.answer();
-            fits(MODERN, &said, None);
-            assert_eq!(said["method"], TOOLS);
-            stream_of(&said).clone()
+            let message = client.receive();
+            check_message(MODERN, &message, None);
+            assert_eq!(message["method"], TOOLS_CHANGED);
+            subscription_id(&message).clone()
         })
         .collect();
     let sorted = |ids: &mut Vec<Value>| ids.sort_by_key(ToString::to_string);
-    let mut asked = ids.to_vec();
-    sorted(&mut asked);
-    sorted(&mut heard);
-    assert_eq!(heard, asked);
-    stage.handle().updated("test://two");
-    stage.handle().updated("test://one");
-    let said = hear(&mut client, UPDATED, "other");
-    assert_eq!(said["params"]["uri"], "test://one");
-    expect_silence(&mut client);
+    let mut expected = ids.to_vec();
+    sorted(&mut expected);
+    sorted(&mut received);
+    assert_eq!(received, expected);
+    server.handle().notify_resource_updated("test://two");
+    server.handle().notify_resource_updated("test://one");
+    let message = expect_notification(&mut client, RESOURCE_UPDATED, "other");
+    assert_eq!(message["params"]["uri"], "test://one");
+    expect_no_message(&mut client);
     drop(client);
-    let counters = stage.close();
-    assert_eq!(counters.subscriptions.publications_encoded, 2, "{counters}");
-    assert_eq!(counters.subscriptions.frames_published, 6, "{counters}");
+    let counters = server.close();
+    assert_eq!(counters.subscriptions.notifications_encoded, 2, "{counters}");
+    assert_eq!(counters.subscriptions.notifications_sent, 6, "{counters}");
 }
 
 #[test]
-fn a_cancelled_stream_ends_without_a_word_and_its_id_is_free() {
-    let stage = Stage::open(1, |_| {});
-    let mut client = stage.connect();
-    open_stream(&mut client, 1, json!({"toolsListChanged": true}));
-    open_stream(&mut client, 2, json!({"resourceSubscriptions": ["test://one"]}));
-    // Unknown ones are passed over: nobody listens as that, or not any more.
+fn cancelled_subscription_ends_silently_and_frees_its_id() {
+    let server = TestServer::start(1, |_| {});
+    let mut client = server.connect();
+    open_subscription(&mut client, 1, json!({"toolsListChanged": true}));
+    open_subscription(&mut client, 2, json!({"resourceSubscriptions": ["test://one"]}));
+    // Ids of no stream are ignored.
     for id in [json!("1"), json!(99), json!(1), json!(1)] {
         client.send(cancelled(id));
     }
-    expect_silence(&mut client);
-    stage.handle().change(|catalog| catalog.tool(plain("more"))).unwrap();
-    stage.handle().updated("test://one");
-    hear(&mut client, UPDATED, 2);
-    open_stream(&mut client, 1, json!({"resourceSubscriptions": ["test://one"]}));
+    expect_no_message(&mut client);
+    server.handle().update_catalog(|catalog| catalog.tool(plain_tool("more"))).unwrap();
+    server.handle().notify_resource_updated("test://one");
+    expect_notification(&mut client, RESOURCE_UPDATED, 2);
+    open_subscription(&mut client, 1, json!({"resourceSubscriptions": ["test://one"]}));
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn a_drain_ends_every_stream_with_its_result_and_waits_for_none() {
-    let stage = Stage::open(1, |_| {});
-    let mut client = stage.connect();
+fn drain_ends_subscriptions_with_result() {
+    let server = TestServer::start(1, |_| {});
+    let mut client = server.connect();
     for id in [json!("one"), json!(2)] {
-        open_stream(&mut client, id, json!({"toolsListChanged": true}));
+        open_subscription(&mut client, id, json!({"toolsListChanged": true}));
     }
-    let reader = std::thread::spawn(move || client.rest());
-    let counters = stage.close();
+    let reader = std::thread::spawn(move || client.receive_rest());
+    let counters = server.close();
     let mut ended = reader.join().unwrap();
     ended.sort_by_key(|message| message["id"].to_string());
     assert_eq!(ended.len(), 2, "{ended:?}");
     for (message, id) in ended.iter().zip([json!("one"), json!(2)]) {
-        fits(MODERN, message, Some("subscriptions/listen"));
+        check_message(MODERN, message, Some("subscriptions/listen"));
         assert_eq!(message["id"], id);
         assert_eq!(message["result"]["resultType"], "complete");
         let meta = &message["result"]["_meta"];
@@ -109,104 +109,104 @@ fn a_drain_ends_every_stream_with_its_result_and_waits_for_none() {
 }
 
 #[test]
-fn a_connection_that_goes_takes_its_streams_along() {
-    let stage = Stage::open(1, |_| {});
+fn disconnect_ends_subscriptions() {
+    let server = TestServer::start(1, |_| {});
     for ends_in_order in [true, false] {
-        let mut client = stage.connect();
-        open_stream(&mut client, 1, json!({"toolsListChanged": true}));
+        let mut client = server.connect();
+        open_subscription(&mut client, 1, json!({"toolsListChanged": true}));
         if ends_in_order {
-            client.finish();
+            client.shutdown_write();
             client.expect_end();
         } else {
             client.reset();
         }
     }
-    // Whatever is said to a connection that is gone harms nobody.
-    let mut client = stage.connect();
-    open_stream(&mut client, 1, json!({"toolsListChanged": true}));
-    stage.handle().change(|catalog| catalog.tool(plain("more"))).unwrap();
-    hear(&mut client, TOOLS, 1);
+    // Messages to a closed connection have no effect on others.
+    let mut client = server.connect();
+    open_subscription(&mut client, 1, json!({"toolsListChanged": true}));
+    server.handle().update_catalog(|catalog| catalog.tool(plain_tool("more"))).unwrap();
+    expect_notification(&mut client, TOOLS_CHANGED, 1);
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn what_is_told_is_offered_already_on_every_shard_once_and_in_order() {
+fn list_change_is_visible_everywhere_when_notified() {
     const CHANGES: usize = 10;
-    let stage = Stage::open(2, |_| {});
-    // The kernel deals connections out to both shards.
-    let mut clients: Vec<_> = (0..16).map(|_| stage.connect()).collect();
+    let server = TestServer::start(2, |_| {});
+    // The kernel distributes the connections over both shards.
+    let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
     for client in &mut clients {
-        open_stream(client, "s", json!({"toolsListChanged": true}));
+        open_subscription(client, "s", json!({"toolsListChanged": true}));
     }
     for change in 0..CHANGES {
         let name = format!("more-{change}");
-        stage.handle().change(|catalog| catalog.tool(plain(name.clone()))).unwrap();
+        server.handle().update_catalog(|catalog| catalog.tool(plain_tool(name.clone()))).unwrap();
         for client in &mut clients {
-            hear(client, TOOLS, "s");
-            assert_eq!(listed(client).last(), Some(&name));
+            expect_notification(client, TOOLS_CHANGED, "s");
+            assert_eq!(list_tools(client).last(), Some(&name));
         }
     }
     for client in &mut clients {
-        expect_silence(client);
+        expect_no_message(client);
     }
     drop(clients);
-    let counters = stage.close();
+    let counters = server.close();
     let streams = &counters.subscriptions;
-    assert_eq!(streams.frames_published, 16 * CHANGES as u64, "{counters}");
-    assert!(streams.publications_encoded <= 2 * CHANGES as u64, "{counters}");
+    assert_eq!(streams.notifications_sent, 16 * CHANGES as u64, "{counters}");
+    assert!(streams.notifications_encoded <= 2 * CHANGES as u64, "{counters}");
 }
 
 #[test]
-fn a_stream_is_neither_a_request_that_waits_nor_one_that_takes_too_long() {
-    let stage = Stage::open(1, |options| {
+fn subscription_has_no_request_timeout() {
+    let server = TestServer::start(1, |options| {
         options.limits.requests_in_flight_max = 1;
-        options.limits.request_max = std::time::Duration::from_millis(20);
+        options.limits.request_timeout = std::time::Duration::from_millis(20);
     });
-    let mut client = stage.connect();
+    let mut client = server.connect();
     for id in 0..3 {
-        open_stream(&mut client, id, json!({"resourceSubscriptions": ["test://one"]}));
+        open_subscription(&mut client, id, json!({"resourceSubscriptions": ["test://one"]}));
     }
-    // Longer than any request may take.
-    let answer = client.ask(modern(call("late", "until-cancelled", json!({}))));
-    assert_eq!(answer["error"]["code"], -32603, "{answer}");
-    expect_silence(&mut client);
-    stage.handle().updated("test://one");
-    let mut heard: Vec<i64> = (0..3)
-        .map(|_| stream_of(&client.answer()).as_i64().expect("an id that is a number"))
+    // Takes longer than `request_timeout`.
+    let response = client.exchange(modern(call("late", "until-cancelled", json!({}))));
+    assert_eq!(response["error"]["code"], -32603, "{response}");
+    expect_no_message(&mut client);
+    server.handle().notify_resource_updated("test://one");
+    let mut received: Vec<i64> = (0..3)
+        .map(|_| subscription_id(&client.receive()).as_i64().expect("id is not a number"))
         .collect();
-    heard.sort_unstable();
-    assert_eq!(heard, [0, 1, 2]);
+    received.sort_unstable();
+    assert_eq!(received, [0, 1, 2]);
     drop(client);
-    stage.close();
+    server.close();
 }
 
 #[test]
-fn whoever_listens_is_not_silent() {
-    let stage = Stage::open(1, |options| {
-        options.tcp.idle_max = std::time::Duration::from_millis(50);
+fn subscription_prevents_idle_timeout() {
+    let server = TestServer::start(1, |options| {
+        options.tcp.idle_timeout = std::time::Duration::from_millis(50);
     });
-    let mut listener = stage.connect();
-    open_stream(&mut listener, 1, json!({"resourceSubscriptions": ["test://one"]}));
-    let mut idle = stage.session("2025-11-25");
+    let mut listener = server.connect();
+    open_subscription(&mut listener, 1, json!({"resourceSubscriptions": ["test://one"]}));
+    let mut idle = server.connect_legacy("2025-11-25");
     idle.expect_end();
-    stage.handle().updated("test://one");
-    hear(&mut listener, UPDATED, 1);
-    // It was the last of its streams: from now on it is as any other.
+    server.handle().notify_resource_updated("test://one");
+    expect_notification(&mut listener, RESOURCE_UPDATED, 1);
+    // Without subscriptions the idle timeout applies.
     listener.send(cancelled(1));
     listener.expect_end();
-    assert_eq!(stage.close().connections.closed_idle, 2);
+    assert_eq!(server.close().connections.closed_idle_timeout, 2);
 }
 
 #[test]
-fn the_id_of_a_stream_is_taken_while_it_listens() {
-    let stage = Stage::open(1, |_| {});
-    let mut client = stage.connect();
-    open_stream(&mut client, "s", json!({}));
+fn subscription_id_is_in_use_until_it_ends() {
+    let server = TestServer::start(1, |_| {});
+    let mut client = server.connect();
+    open_subscription(&mut client, "s", json!({}));
     for second in [listen("s", json!({})), modern(call("s", "touch", json!({"name": "x"})))] {
-        let answer = client.ask(second);
-        assert_eq!(answer["error"]["code"], -32600, "{answer}");
+        let response = client.exchange(second);
+        assert_eq!(response["error"]["code"], -32600, "{response}");
     }
     drop(client);
-    stage.close();
+    server.close();
 }

@@ -1,8 +1,8 @@
-//! Requests damaged by chance: cut short, a bit turned, a byte lost, a piece of another put in.
+//! Random damage to a request: truncation, bit flips, lost bytes, inserted fragments.
 
 use corelane::base::random::Random;
 
-/// Damages a request up to three times; `pieces` mean something to its reader.
+/// Damages `request` up to three times. `pieces` are fragments that its parser recognizes.
 pub(crate) fn damage(random: &mut Random, request: &mut Vec<u8>, pieces: &[&[u8]]) {
     for _ in 0..=random.below(3) {
         let at = random.below(request.len());

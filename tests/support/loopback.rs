@@ -1,17 +1,15 @@
-//! A whole server for one test: on a free port of the loopback, with rings so small that many of
-//! them fit on a machine.
+//! A server on a free port of 127.0.0.1, with rings so small that many fit on a machine.
 //!
-//! What it keeps true: no shard panics, and every connection that was let in is over when the
-//! server is. What it offers, and who speaks to it, is the business of the stage that owns it. Use
-//! it with `#[path = "../support/loopback.rs"] mod loopback;`.
+//! Checks when it ends: no shard panicked, and every accepted connection was closed. Include it
+//! with `#[path = "../support/loopback.rs"] mod loopback;`.
 
 use std::net::SocketAddr;
 
 use corelane::Catalog;
 use corelane::engine::ring::RingOptions;
-use corelane::observe::counters::Counters;
 use corelane::server::options::RingBackend;
 use corelane::server::{Handle, Options, Running, Server};
+use corelane::telemetry::counters::Counters;
 
 /// A running server.
 pub(crate) struct Loopback {
@@ -20,38 +18,36 @@ pub(crate) struct Loopback {
 }
 
 impl Loopback {
-    /// Starts a server.
     pub(crate) fn start(catalog: Catalog, options: Options) -> Self {
-        let running = Server::new(catalog).options(options).start().expect("a server that starts");
+        let running = Server::new(catalog).options(options).start().expect("server starts");
         let (_, address) = running.addresses()[0];
         Self { running, address }
     }
 
-    /// Where it listens.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What changes it while it runs.
+    /// Returns the handle that changes the server while it runs.
     pub(crate) fn handle(&self) -> Handle {
         self.running.handle()
     }
 
-    /// Waits for the end of a server that drains.
+    /// Waits until a draining server has stopped and returns its counters.
     pub(crate) fn join(self) -> Counters {
-        let counters = self.running.join().expect("no shard panics, whatever it was sent");
+        let counters = self.running.join().expect("no shard panics");
         assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
         counters
     }
 
-    /// Drains and waits for the end.
+    /// Drains the server, waits until it has stopped and returns its counters.
     pub(crate) fn close(self) -> Counters {
         self.handle().drain();
         self.join()
     }
 }
 
-/// Default bounds, one shard, a free port and small rings.
+/// Default options but for one shard, a free port and small rings.
 pub(crate) fn options() -> Options {
     let mut options = Options::default();
     options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -68,11 +64,11 @@ pub(crate) fn options() -> Options {
     options
 }
 
-/// Runs a test once over each ring, with `options` but for that.
+/// Runs `test` once with each ring backend, otherwise with `options`.
 pub(crate) fn over_each_ring(options: impl Fn() -> Options, test: impl Fn(Options)) {
     for ring in [RingBackend::Uring, RingBackend::Poll] {
-        // Shown where the test fails.
-        eprintln!("over {ring:?}");
+        // Shown for a failed test.
+        eprintln!("ring {ring:?}");
         let mut options = options();
         options.engine.ring = ring;
         test(options);

@@ -1,24 +1,23 @@
-//! Tasks of both generations over real sockets: calls that are answered with a name and keep their
-//! result until somebody asks for it.
+//! Tasks of both protocol generations over real sockets.
 //!
-//! How each test is made: a whole server on a free port of the loopback, peers that hold every
-//! message against the schema of its revision, and tools that wait for the test, never for a time.
-//! Read timeouts are the bound after which a test fails.
+//! Each test starts a server on a free loopback port. Its clients check every message against the
+//! schema of its revision, and its tools wait for the test, never for a time. Read timeouts bound
+//! the tests.
 
-#[expect(dead_code, reason = "the tests of bad input ask for more")]
+#[expect(dead_code, reason = "only the tests of malformed input use all of it")]
 #[path = "../support/client.rs"]
 mod client;
-#[path = "../support/judge.rs"]
-mod judge;
 #[path = "../support/loopback.rs"]
 mod loopback;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;
 
-mod before;
-mod core;
-mod extension;
-mod generations;
-mod hop;
-mod lifetimes;
-mod peer;
-mod questions;
-mod stage;
+mod core_tasks;
+mod cross_shard;
+mod extension_tasks;
+mod input_before_task;
+mod task_client;
+mod task_elicitation;
+mod task_generations;
+mod task_lifetime;
+mod test_server;

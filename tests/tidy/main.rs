@@ -1,17 +1,19 @@
-//! The house rules as tests over the text of the repository.
+//! The project's rules as tests over the text of the repository.
 //!
 //! Each rule is a function from text to findings, with tests beside it that show it firing. The
-//! tests on this page run every rule over every file and name the file, the line, what is wrong
-//! and what to do instead. Nothing here compiles or runs the code that it reads: comments and
-//! strings are blanked and the rest is looked at as words.
+//! tests in this file run every rule over every file; a finding names the file, the line, what is
+//! wrong and what to do instead. The code that is read is not compiled: comments and strings are
+//! blanked and the rest is split into tokens.
 
 #![expect(
     clippy::case_sensitive_file_extension_comparisons,
-    reason = "the names of our own files are in lower case"
+    reason = "file names of the repository are in lower case"
 )]
 
+mod cycles;
 mod layers;
 mod names;
+mod phrases;
 mod plain;
 mod purity;
 mod reach;
@@ -19,6 +21,7 @@ mod repository;
 mod siblings;
 mod sizes;
 mod source;
+mod types;
 mod words;
 
 use std::fmt;
@@ -53,27 +56,36 @@ fn expect_none(mut findings: Vec<Finding>) {
     assert!(lines.is_empty(), "{} broken rules:\n{}", lines.len(), lines.join("\n"));
 }
 
+/// Types that pass a limit of [`types`], each with its reason.
+const LARGE_TYPES: &[types::Exception] = &[];
+
 #[test]
-fn every_room_uses_only_the_rooms_below_it() {
+fn module_uses_only_allowed_modules() {
     let repository = Repository::read();
     expect_none(repository.rust().flat_map(layers::check).collect());
 }
 
 #[test]
-fn every_room_stands_in_the_layer_table() {
+fn every_module_has_a_layer() {
     let repository = Repository::read();
-    expect_none(layers::check_rooms(&repository.modules()));
+    expect_none(layers::check_modules(&repository.modules()));
 }
 
 #[test]
-fn children_use_only_siblings_listed_before_them() {
+fn children_use_only_earlier_siblings() {
     let repository = Repository::read();
     let modules = repository.modules();
     expect_none(repository.rust().flat_map(|file| siblings::check(file, &modules)).collect());
 }
 
 #[test]
-fn files_functions_and_folders_stay_small() {
+fn modules_have_no_cycles() {
+    let repository = Repository::read();
+    expect_none(cycles::check(&repository.rust().collect::<Vec<_>>()));
+}
+
+#[test]
+fn files_functions_and_folders_are_small() {
     let repository = Repository::read();
     let mut findings: Vec<Finding> = repository.rust().flat_map(sizes::check).collect();
     findings.extend(sizes::check_folders(repository.paths()));
@@ -81,13 +93,20 @@ fn files_functions_and_folders_stay_small() {
 }
 
 #[test]
-fn every_file_opens_with_what_it_is() {
+fn types_are_small_and_in_one_place() {
+    let repository = Repository::read();
+    assert!(LARGE_TYPES.iter().all(|exception| exception.reason.contains(' ')));
+    expect_none(types::check(&repository.rust().collect::<Vec<_>>(), LARGE_TYPES));
+}
+
+#[test]
+fn every_file_has_a_header() {
     let repository = Repository::read();
     expect_none(repository.rust().filter_map(plain::check_header).collect());
 }
 
 #[test]
-fn text_is_plain_and_fits_the_page() {
+fn text_is_plain() {
     let repository = Repository::read();
     expect_none(repository.texts().flat_map(|(path, text)| plain::check(path, text)).collect());
 }
@@ -99,7 +118,7 @@ fn no_file_is_large() {
 }
 
 #[test]
-fn no_banned_word_is_used() {
+fn no_banned_code_is_used() {
     let repository = Repository::read();
     let modules = repository.modules();
     let mut findings: Vec<Finding> =
@@ -109,7 +128,7 @@ fn no_banned_word_is_used() {
 }
 
 #[test]
-fn names_are_spelled_out() {
+fn names_use_standard_words() {
     let repository = Repository::read();
     let mut findings: Vec<Finding> = repository.rust().flat_map(names::check).collect();
     findings.extend(names::check_paths(repository.paths()));
@@ -117,7 +136,13 @@ fn names_are_spelled_out() {
 }
 
 #[test]
-fn danger_has_an_address_and_pure_rooms_are_pure() {
+fn prose_uses_standard_words() {
+    let repository = Repository::read();
+    expect_none(repository.texts().flat_map(|(path, text)| phrases::check(path, text)).collect());
+}
+
+#[test]
+fn unsafe_code_and_side_effects_are_confined() {
     let repository = Repository::read();
     let modules = repository.modules();
     let mut findings: Vec<Finding> = repository.rust().flat_map(purity::check_unsafe).collect();
@@ -127,14 +152,14 @@ fn danger_has_an_address_and_pure_rooms_are_pure() {
 }
 
 #[test]
-fn every_source_file_is_reached_from_a_crate_root() {
+fn every_source_file_is_reachable() {
     let repository = Repository::read();
     let rust: Vec<_> = repository.rust().collect();
     expect_none(reach::check_dead(&rust));
 }
 
 #[test]
-fn every_link_of_a_document_leads_somewhere() {
+fn every_document_link_resolves() {
     let repository = Repository::read();
     expect_none(
         repository

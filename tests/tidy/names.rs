@@ -1,13 +1,13 @@
-//! Names carry the domain: spelled out, no drawers for odds and ends, tests named as sentences.
+//! Identifiers: standard words, no drawers for odds and ends, short test names.
 //!
-//! Looked at are the names that our code gives (after `fn`, `struct`, `mod`, `let`, …) and the
-//! names of files; names that other crates gave are theirs.
+//! Checked are the names that our code gives (after `fn`, `struct`, `mod`, `let`, …, fields and
+//! variants included) and the names of files. Names that other crates gave are theirs.
 
 use crate::Finding;
 use crate::source::Source;
 
-/// Words that say nothing, or say it short, with what to write.
-const BANNED: [(&str, &str); 18] = [
+/// Words that say nothing, with what to write instead.
+const EMPTY: [(&str, &str); 8] = [
     ("util", "what it does"),
     ("utils", "what it does"),
     ("helper", "what it does"),
@@ -15,27 +15,89 @@ const BANNED: [(&str, &str); 18] = [
     ("manager", "what it is: a slab, a table, a pool, …"),
     ("common", "what is common in it"),
     ("misc", "what it does"),
-    ("msg", "message"),
-    ("req", "request"),
-    ("resp", "response"),
-    ("cfg", "config or options"),
-    ("ctx", "what it carries"),
-    ("conn", "connection"),
-    ("addr", "address"),
-    ("tmp", "what it holds"),
-    ("idx", "index"),
-    ("cnt", "count"),
-    ("num", "count or number"),
+    ("stuff", "what it holds"),
 ];
+
+/// Words of a private vocabulary, with the standard term.
+const PRIVATE: [(&str, &str); 60] = [
+    ("asker", "requester"),
+    ("berth", "thread handle"),
+    ("census", "gauges"),
+    ("circular", "broadcast"),
+    ("commons", "shared model"),
+    ("cork", "buffer_output"),
+    ("courier", "sender"),
+    ("crew", "thread group"),
+    ("deed", "action"),
+    ("dialogue", "client requests"),
+    ("door", "listener"),
+    ("doubts", "warnings"),
+    ("errand", "action"),
+    ("evening", "simulation"),
+    ("farewell", "close frame"),
+    ("gathering", "simulation"),
+    ("hear", "receive"),
+    ("hears", "receives"),
+    ("heard", "received"),
+    ("inlet", "shard input"),
+    ("inquiry", "task input"),
+    ("ladder", "checks"),
+    ("lane", "channel or connection"),
+    ("lease", "receive buffer, or a timeout by its name"),
+    ("letter", "message"),
+    ("letters", "messages"),
+    ("mailbox", "inbox"),
+    ("mirrored", "consistent"),
+    ("moment", "instant"),
+    ("nursery", "process pool"),
+    ("outlet", "reply_to"),
+    ("owed", "outstanding"),
+    ("parting", "closing"),
+    ("party", "peer"),
+    ("passage", "message context"),
+    ("patience", "timeouts"),
+    ("pose", "request"),
+    ("posed", "requested"),
+    ("redeem", "decrypt"),
+    ("remedy", "hint"),
+    ("repay", "complete"),
+    ("road", "dispatcher, request path"),
+    ("rouse", "wake"),
+    ("rung", "check"),
+    ("said", "outcome"),
+    ("seal", "encrypt"),
+    ("sealer", "cipher"),
+    ("shelf", "registry"),
+    ("shortages", "exhaustion"),
+    ("spoken", "written"),
+    ("stash", "pending_input"),
+    ("strain", "backpressure"),
+    ("street", "network"),
+    ("tally", "counter"),
+    ("tell", "send, notify, log"),
+    ("tells", "sends"),
+    ("tenure", "guard"),
+    ("told", "sent, notified"),
+    ("utterance", "output"),
+    ("whom", "target"),
+];
+
+/// Words of a test's name, at least and at most.
+const TEST_WORDS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// Keywords after which our code gives a name.
 const GIVES: [&str; 10] =
     ["fn", "struct", "enum", "trait", "mod", "const", "static", "type", "let", "union"];
 
-/// Finds names that say nothing and tests that are not sentences.
+/// Finds banned words in names, getters with `get_`, and test names that are too short or too long.
 pub(crate) fn check(file: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for index in 0..file.tokens.len() {
+        if matches!(file.word(index), "struct" | "enum" | "union") {
+            for (name, line) in file.members(index) {
+                findings.extend(refuse(name).map(|found| Finding::new(&file.path, line, found)));
+            }
+        }
         if !GIVES.contains(&file.word(index)) {
             continue;
         }
@@ -48,15 +110,21 @@ pub(crate) fn check(file: &Source) -> Vec<Finding> {
         if file.word(index) != "fn" {
             continue;
         }
-        let is_getter = name.starts_with("get_") && name != "get_mut";
+        let is_getter =
+            name.starts_with("get_") && name != "get_mut" && !name.starts_with("get_prompt");
         if is_getter && !file.in_test(index) && !is_given(file, index) {
             let message = format!("`{name}`: a getter is named after what it gives");
             findings.push(Finding::new(&file.path, line, message));
         }
         let is_test = index >= 4 && file.reads(index - 4, &["#", "[", "test", "]"]);
         // In a macro the name is still to come.
-        if is_test && name != "$" && (name.starts_with("test_") || name.split('_').count() < 3) {
-            let message = format!("test `{name}`: name it as a sentence about behaviour");
+        let words = name.split('_').filter(|word| !word.is_empty()).count();
+        if is_test && name != "$" && (name.starts_with("test_") || !TEST_WORDS.contains(&words)) {
+            let message = format!(
+                "test `{name}` has {words} words: write subject_condition_result in {} to {}",
+                TEST_WORDS.start(),
+                TEST_WORDS.end()
+            );
             findings.push(Finding::new(&file.path, line, message));
         }
     }
@@ -88,8 +156,8 @@ pub(crate) fn check_paths(paths: &[String]) -> Vec<Finding> {
 
 fn refuse(name: &str) -> Option<String> {
     words(name).iter().find_map(|word| {
-        let (_, instead) = BANNED.iter().find(|(banned, _)| banned == word)?;
-        Some(format!("name `{name}`: `{word}` says too little; write {instead}"))
+        let (_, instead) = EMPTY.iter().chain(&PRIVATE).find(|(banned, _)| banned == word)?;
+        Some(format!("name `{name}`: not `{word}`; write {instead}"))
     })
 }
 
@@ -119,37 +187,44 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_found_in_either_case() {
+    fn banned_word_is_found_in_either_case() {
         assert_eq!(findings("struct SessionManager;").len(), 1);
         assert_eq!(findings("mod utils;").len(), 1);
-        assert_eq!(findings("fn parse_req() {}").len(), 1);
-        assert_eq!(findings("fn a() { let mut tmp = 1; }").len(), 1);
-        assert_eq!(findings("const ADDR_MAX: u8 = 1;").len(), 1);
+        assert_eq!(findings("fn parse_letter() {}").len(), 1);
+        assert_eq!(findings("fn a() { let mut party = 1; }").len(), 1);
+        assert_eq!(findings("const LEASE_MAX: u8 = 1;").len(), 1);
     }
 
     #[test]
-    fn longer_words_and_names_of_others_are_not_found() {
-        assert!(findings("fn required_address() { sockaddr.addr; request.req }").is_empty());
+    fn field_and_variant_are_checked() {
+        assert_eq!(findings("struct A { road: u8, pub(crate) lane: u8 }").len(), 2);
+        assert_eq!(findings("enum A { Letter(u8), Ok { patience: u8 } }").len(), 2);
+    }
+
+    #[test]
+    fn longer_words_and_foreign_names_pass() {
+        assert!(findings("fn ctx_of(addr: u8, conn: u8) { newsletter.letters; }").is_empty());
         assert!(findings("struct Commonwealth; fn get() {}").is_empty());
     }
 
     #[test]
-    fn a_getter_with_its_verb_is_found() {
+    fn getter_with_get_prefix_is_found() {
         assert_eq!(findings("fn get_length() {}").len(), 1);
         assert_eq!(findings("impl A for B {} impl B { fn get_length() {} }").len(), 1);
         assert!(findings("impl A for B { fn get_length() {} }").is_empty());
     }
 
     #[test]
-    fn a_test_that_is_no_sentence_is_found() {
-        assert_eq!(findings("#[test]\nfn test_slab_works_well() {}").len(), 1);
-        assert_eq!(findings("#[test]\nfn round_trip() {}").len(), 1);
-        assert!(findings("#[test]\nfn a_dead_key_names_nothing() {}").is_empty());
+    fn name_length_of_test_is_checked() {
+        assert_eq!(findings("#[test]\nfn test_slab_works() {}").len(), 1);
+        assert_eq!(findings("#[test]\nfn trip() {}").len(), 1);
+        assert_eq!(findings("#[test]\nfn a_b_c_d_e_f_g_h_i() {}").len(), 1);
+        assert!(findings("#[test]\nfn dead_key_finds_nothing() {}").is_empty());
     }
 
     #[test]
-    fn a_file_named_after_a_drawer_is_found() {
-        let paths = ["src/base/utils.rs".to_owned(), "src/helper/mod.rs".to_owned()];
+    fn file_with_banned_name_is_found() {
+        let paths = ["src/base/utils.rs".to_owned(), "src/server/letter/mod.rs".to_owned()];
         assert_eq!(check_paths(&paths).len(), 2);
         assert!(check_paths(&["src/base/slab.rs".to_owned()]).is_empty());
     }

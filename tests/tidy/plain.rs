@@ -1,4 +1,4 @@
-//! How text looks on the page: headers, columns, spaces, ends of lines, weight.
+//! Layout of text files: headers, columns, white space, line ends, size.
 
 use crate::Finding;
 use crate::source::Source;
@@ -8,13 +8,12 @@ const COLUMNS_MAX: usize = 100;
 /// Bytes of one file of the repository, at most.
 const FILE_BYTES_MAX: u64 = 512 * 1024;
 
-/// Finds a Rust file that does not say first what it is.
+/// Finds a Rust file that does not begin with a doc comment.
 pub(crate) fn check_header(file: &Source) -> Option<Finding> {
     let first = file.text.lines().find(|line| !line.starts_with("#!/")).unwrap_or("");
-    let says = first.strip_prefix("//! ").is_some_and(|header| header.contains(' '));
-    (!says).then(|| {
-        let message = "open the file with `//!` and a sentence: what it is, what it keeps true, \
-                       what it does not do";
+    let has_text = first.strip_prefix("//! ").is_some_and(|header| header.contains(' '));
+    (!has_text).then(|| {
+        let message = "begin the file with `//!` and a sentence: what it holds";
         Finding::new(&file.path, 1, message)
     })
 }
@@ -53,7 +52,7 @@ fn is_drawing(line: &str) -> bool {
     ["//! |", "/// |"].iter().any(|row| line.trim_start().starts_with(row)) || line.contains('─')
 }
 
-/// Finds files that do not belong into a repository of text.
+/// Finds files above the size limit.
 pub(crate) fn check_weights<'a>(files: impl Iterator<Item = (&'a str, u64)>) -> Vec<Finding> {
     files
         .filter(|&(_, bytes)| bytes > FILE_BYTES_MAX)
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_a_header_is_found() {
+    fn file_without_header_is_found() {
         let header = |text| check_header(&Source::new("src/x.rs", text)).is_some();
         assert!(header("use std::io;\n"));
         assert!(header("//! Slab\n"));
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn trailing_space_tabs_and_foreign_line_ends_are_found_with_their_lines() {
+    fn bad_white_space_is_found_with_its_line() {
         let lines = |text| check("src/x.rs", text).into_iter().map(|found| found.line);
         assert!(lines("a\nb \nc\n").eq([2]));
         assert!(lines("a\r\n").eq([1]));
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_line_of_code_is_found_and_one_of_prose_is_not() {
+    fn wide_line_is_found_in_code_only() {
         let wide = format!("{}\n", "ü".repeat(COLUMNS_MAX + 1));
         assert_eq!(check("src/x.rs", &wide).len(), 1);
         assert!(check("README.md", &wide).is_empty());
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heavy_file_is_found() {
+    fn large_file_is_found() {
         let files = [("a", FILE_BYTES_MAX), ("b", FILE_BYTES_MAX + 1)];
         assert_eq!(check_weights(files.into_iter()).len(), 1);
     }

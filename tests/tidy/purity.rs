@@ -1,8 +1,7 @@
-//! Danger has an address, and the pure rooms stay pure.
+//! Where `unsafe` code may stand, and what the pure modules must not use.
 //!
-//! `unsafe` stands in three rooms of the engine (and where a counting allocator measures). The
-//! pure rooms know no clock, socket, thread, atomic, lock or log; their futures are boxed inside
-//! a pending reply, which only the service room makes.
+//! `unsafe` is allowed in three modules of the engine and in the counting allocators of tests and
+//! benches. The pure modules use no clock, socket, thread, atomic, lock or log.
 
 use crate::Finding;
 use crate::repository::Modules;
@@ -19,16 +18,16 @@ const UNSAFE: [&str; 7] = [
     "benches/",
 ];
 
-/// Rooms without side effects.
+/// Modules without side effects.
 const PURE: [&str; 5] = ["base", "protocol", "transport", "guard", "service"];
 
-/// What a pure room does not name, as words of code, with the reason.
+/// What a pure module does not name, as tokens, with the reason.
 const IMPURE: [(&[&str], &str); 17] = [
-    (&["std", "::", "thread"], "it knows no thread"),
-    (&["std", "::", "fs"], "it knows no file"),
-    (&["std", "::", "env"], "it knows no environment"),
-    (&["std", "::", "process"], "it knows no process"),
-    (&["std", "::", "os"], "it knows no descriptor"),
+    (&["std", "::", "thread"], "it starts no thread"),
+    (&["std", "::", "fs"], "it opens no file"),
+    (&["std", "::", "env"], "it reads no environment"),
+    (&["std", "::", "process"], "it starts no process"),
+    (&["std", "::", "os"], "it uses no descriptor"),
     (&["time", "::", "Instant"], "time is an argument"),
     (&["time", "::", "SystemTime"], "time is an argument"),
     (&["sync", "::", "atomic"], "it shares nothing"),
@@ -38,12 +37,12 @@ const IMPURE: [(&[&str], &str); 17] = [
     (&["TcpStream"], "it knows no socket"),
     (&["TcpListener"], "it knows no socket"),
     (&["UdpSocket"], "it knows no socket"),
-    (&["ToSocketAddrs"], "it asks no resolver"),
-    (&["tracing", "::"], "it counts, others tell"),
+    (&["ToSocketAddrs"], "it resolves no name"),
+    (&["tracing", "::"], "it counts; drivers log"),
     (&["async", "fn"], "it never awaits"),
 ];
 
-/// Finds `unsafe` outside its address.
+/// Finds `unsafe` outside the allowed folders.
 pub(crate) fn check_unsafe(file: &Source) -> Vec<Finding> {
     if UNSAFE.iter().any(|free| file.path.starts_with(free)) {
         return Vec::new();
@@ -57,9 +56,9 @@ pub(crate) fn check_unsafe(file: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Finds what a pure room must not know, outside its tests.
+/// Finds what a pure module must not use, outside its tests.
 pub(crate) fn check_pure(file: &Source, modules: &Modules) -> Vec<Finding> {
-    let Some(room) = PURE.iter().find(|room| file.path.starts_with(&format!("src/{room}/"))) else {
+    let Some(pure) = PURE.iter().find(|name| file.path.starts_with(&format!("src/{name}/"))) else {
         return Vec::new();
     };
     if modules.is_for_tests(&file.path) {
@@ -68,20 +67,20 @@ pub(crate) fn check_pure(file: &Source, modules: &Modules) -> Vec<Finding> {
     let mut findings = Vec::new();
     for index in (0..file.tokens.len()).filter(|&index| !file.in_test(index)) {
         for (words, reason) in IMPURE.iter().filter(|(words, _)| file.reads(index, words)) {
-            let message = format!("`{}` in the pure room `{room}`: {reason}", words.concat());
+            let message = format!("`{}` in the pure module `{pure}`: {reason}", words.concat());
             findings.push(Finding::new(&file.path, file.tokens[index].line, message));
         }
     }
     findings
 }
 
-/// Finds a pure room that does not forbid unsafe code.
+/// Finds a pure module that does not forbid unsafe code.
 pub(crate) fn check_forbid(file: &Source) -> Option<Finding> {
-    let is_head = PURE.iter().any(|room| file.path == format!("src/{room}/mod.rs"));
+    let is_head = PURE.iter().any(|name| file.path == format!("src/{name}/mod.rs"));
     let words = ["#", "!", "[", "forbid", "(", "unsafe_code"];
     let forbids = (0..file.tokens.len()).any(|index| file.reads(index, &words));
     (is_head && !forbids).then(|| {
-        let message = "begin the pure room with `#![forbid(unsafe_code)]`";
+        let message = "begin the pure module with `#![forbid(unsafe_code)]`";
         Finding::new(&file.path, 1, message)
     })
 }
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsafe_outside_its_address_is_found() {
+    fn unsafe_outside_allowed_folders_is_found() {
         let count = |path| check_unsafe(&Source::new(path, "fn a() { unsafe { b() } }")).len();
         assert_eq!(count("src/server/x.rs"), 1);
         assert_eq!(count("src/engine/shard.rs"), 1);
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_impure_word_is_found_in_a_pure_room_only() {
+    fn impure_word_is_found_in_pure_module_only() {
         for (words, reason) in IMPURE {
             let text = words.join(" ");
             let found = check_pure(&Source::new("src/guard/x.rs", &text), &Modules::default());
@@ -112,15 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_a_pure_room_may_start_threads() {
+    fn tests_of_pure_module_may_start_threads() {
         let text = "#[cfg(test)]\nmod tests { use std::thread; }";
         assert!(check_pure(&Source::new("src/base/x.rs", text), &Modules::default()).is_empty());
     }
 
     #[test]
-    fn a_pure_room_that_does_not_forbid_unsafe_code_is_found() {
+    fn pure_module_without_forbid_is_found() {
         let found = |path, text| check_forbid(&Source::new(path, text)).is_some();
-        assert!(found("src/base/mod.rs", "//! Head of the room.\n"));
+        assert!(found("src/base/mod.rs", "//! Head of the module.\n"));
         assert!(!found("src/base/mod.rs", "#![forbid(unsafe_code)]\n"));
         assert!(!found("src/engine/mod.rs", ""));
         assert!(!found("src/base/slab.rs", ""));

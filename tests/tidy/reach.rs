@@ -1,4 +1,4 @@
-//! Nothing lies about: every Rust file is a module of some crate, every link leads somewhere.
+//! Every Rust file is a module of some crate, and every link of a document resolves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +93,7 @@ fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// Finds links of a document that lead nowhere, and a document without exactly one title.
+/// Finds links of a document that do not resolve, and documents without exactly one title.
 pub(crate) fn check_document(path: &str, text: &str, has: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
@@ -123,11 +123,7 @@ pub(crate) fn check_document(path: &str, text: &str, has: &dyn Fn(&str) -> bool)
             continue;
         }
         if !target.is_empty() && !has(&normal(&format!("{folder}/{target}"))) {
-            findings.push(Finding::new(
-                path,
-                line,
-                format!("link to `{target}`: nothing is there"),
-            ));
+            findings.push(Finding::new(path, line, format!("link to `{target}`: no such file")));
         }
         if target.is_empty() && !anchors.iter().any(|anchor| anchor == place) {
             findings.push(Finding::new(path, line, format!("link to `#{place}`: no such heading")));
@@ -167,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_module_line_names_is_dead() {
+    fn file_without_mod_line_is_dead() {
         let found = dead(&[
             ("src/lib.rs", "mod base;"),
             ("src/base/mod.rs", "pub mod slab;"),
@@ -179,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_benches_examples_and_members_have_roots_of_their_own() {
+    fn tests_benches_and_members_are_crate_roots() {
         let found = dead(&[
             ("tests/alloc.rs", ""),
             ("tests/tidy/main.rs", "mod words;"),
@@ -196,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_attribute_and_an_inline_module_are_followed() {
+    fn path_attribute_and_inline_module_are_followed() {
         let found = dead(&[
             ("tests/judge.rs", "#[path = \"support/judge.rs\"]\nmod judge;"),
             ("tests/support/judge.rs", ""),
@@ -207,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_is_found_with_its_line() {
+    fn broken_link_is_found_with_its_line() {
         let text = "# Title\n\n[a](src/lib.rs) [b](gone.md) [c](#here) `[d](no.md)`\n\n## Here\n";
         let found = check_document("README.md", text, &|path| path == "src/lib.rs");
         assert_eq!(found.len(), 1);
@@ -219,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_one_title() {
+    fn document_has_one_title() {
         let found = |text| check_document("a.md", text, &|_| true).len();
         assert_eq!(found("no title\n"), 1);
         assert_eq!(found("# One\n# Two\n"), 1);

@@ -1,7 +1,6 @@
 //! The files of the repository, read once for each test.
 //!
-//! It leaves out what is built or installed (`target`, `node_modules`, …) and what git keeps for
-//! itself, so that it sees a clean clone.
+//! Build output and installed packages (`target`, `node_modules`, …) and `.git` are left out.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::source::Source;
 
-/// Folders that hold nothing of ours.
+/// Folders that are not read.
 const LEFT_OUT: [&str; 7] =
     ["target", ".git", "node_modules", "__pycache__", ".venv", "corpus", "artifacts"];
 
-/// Endings of files that are text and ours to keep plain.
+/// File name extensions of text files.
 const TEXTS: [&str; 16] = [
     "rs", "md", "toml", "sh", "py", "mjs", "ts", "js", "css", "html", "yml", "yaml", "conf",
     "service", "txt", "json",
@@ -74,7 +73,7 @@ impl Repository {
         self.rust.iter()
     }
 
-    /// Every text of ours with its path.
+    /// Every text file: path and text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_knows_its_module() {
+    fn file_path_gives_its_module() {
         let names = |path| module_of(path).map(|names| names.join("::"));
         assert_eq!(names("src/engine/ring/mod.rs").as_deref(), Some("engine::ring"));
         assert_eq!(names("src/base/slab.rs").as_deref(), Some("base::slab"));
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_under_a_test_attribute_is_for_tests_with_all_below_it() {
+    fn module_under_test_attribute_is_for_tests() {
         let parent = Source::new("src/base/mod.rs", "mod slab;\n#[cfg(test)]\nmod trials;");
         let modules = Modules::read([&parent].into_iter());
         assert!(modules.is_for_tests("src/base/trials.rs"));
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_walk_finds_this_file_and_nothing_that_was_built() {
+    fn walk_skips_build_output() {
         let repository = Repository::read();
         assert!(repository.paths().iter().any(|path| path == "tests/tidy/repository.rs"));
         assert!(!repository.paths().iter().any(|path| path.starts_with("target/")));

@@ -1,7 +1,6 @@
-//! Inside a room: a child uses only siblings that stand before it in their parent's `mod` lines.
+//! A child module uses only siblings that its parent's `mod` lines list before it.
 //!
-//! The order of those lines is the layer order of the room, so that a reader who goes through them
-//! from the top meets nothing unknown, and no two files know each other. Inline tests are free.
+//! So the `mod` lines are a layer order, and no two siblings use each other. Inline tests are free.
 
 use crate::Finding;
 use crate::repository::{Modules, module_of};
@@ -38,7 +37,7 @@ fn begins_path(file: &Source, index: usize) -> bool {
 }
 
 /// The absolute path that `path` means inside `module`.
-fn resolve(module: &[String], inline: &[&str], path: &[&str]) -> Option<Vec<String>> {
+pub(crate) fn resolve(module: &[String], inline: &[&str], path: &[&str]) -> Option<Vec<String>> {
     let mut here: Vec<String> = module.to_vec();
     here.extend(inline.iter().map(|&name| name.to_owned()));
     let supers = path.iter().take_while(|&&name| name == "super").count();
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_of_a_later_sibling_is_found() {
+    fn use_of_later_sibling_is_found() {
         let found = findings("src/engine/clock.rs", "\nuse crate::engine::shard::Shard;");
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("src/engine/clock.rs:2: `clock` uses `shard`"), "{found:?}");
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_siblings_parents_and_children_are_free() {
+    fn earlier_siblings_parents_and_children_pass() {
         assert!(
             findings("src/engine/shard.rs", "use crate::engine::{clock, ring::Ring};").is_empty()
         );
@@ -103,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn inline_modules_shift_what_super_means() {
+    fn inline_module_shifts_super() {
         let text = "mod part { use super::shard; }";
         assert!(findings("src/engine/clock.rs", text).is_empty());
     }
 
     #[test]
-    fn inline_tests_may_use_every_sibling() {
+    fn inline_tests_may_use_later_siblings() {
         let text = "#[cfg(test)]\nmod tests { use crate::engine::shard; }";
         assert!(findings("src/engine/clock.rs", text).is_empty());
     }

@@ -1,7 +1,6 @@
-//! Small rooms: files, functions and folders stay within what one can hold in mind.
+//! Sizes of files, functions and folders.
 //!
-//! A file counts its production lines, those outside inline tests; a file of tests counts all. The
-//! limits are hard ends; the aim is 120 to 300 lines a file.
+//! A file of `src` or `loadtest` counts its lines outside inline tests; a file of tests counts all.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +70,7 @@ pub(crate) fn check_folders(paths: &[String]) -> Vec<Finding> {
         .filter(|&(_, count)| count > FOLDER_FILES_MAX)
         .map(|(folder, count)| {
             let message =
-                format!("{count} files; make a room of some of them ({FOLDER_FILES_MAX})");
+                format!("{count} files; move some into a folder (limit {FOLDER_FILES_MAX})");
             Finding::new(folder, 1, message)
         })
         .collect()
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_file_is_found_and_its_inline_tests_do_not_count() {
+    fn long_file_is_found_without_its_inline_tests() {
         let body = "// line\n".repeat(FILE_LINES_MAX);
         assert!(check(&Source::new("src/x.rs", &body)).is_empty());
         assert_eq!(check(&Source::new("src/x.rs", &format!("{body}// more\n"))).len(), 1);
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_function_is_found_at_its_first_line() {
+    fn long_function_is_found_at_first_line() {
         let body = "    a();\n".repeat(FUNCTION_LINES_MAX - 2);
         let fits = format!("\nfn fits(a: [u8; 4]) {{\n{body}}}\n");
         assert!(check(&Source::new("src/x.rs", &fits)).is_empty());
@@ -103,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn types_and_declarations_of_functions_are_no_bodies() {
+    fn function_types_and_declarations_have_no_body() {
         let text = "type A = fn(u8) -> u8;\ntrait B { fn c(&self); }\nstruct D {}\n";
         assert!(check(&Source::new("src/x.rs", text)).is_empty());
     }
 
     #[test]
-    fn a_crowded_folder_is_found() {
-        let paths: Vec<String> = (0..13).map(|n| format!("src/room/file_{n}.rs")).collect();
+    fn crowded_folder_is_found() {
+        let paths: Vec<String> = (0..13).map(|n| format!("src/module/file_{n}.rs")).collect();
         assert_eq!(check_folders(&paths).len(), 1);
         assert!(check_folders(&paths[1..]).is_empty());
     }

@@ -1,7 +1,7 @@
-//! A Rust file as words: comments and the insides of strings blanked, the rest cut into tokens.
+//! A Rust file as tokens: comments and the contents of strings are blanked.
 //!
-//! It keeps lines: every token knows the line it stands on. It is no parser: it knows strings,
-//! comments, braces and attributes, and that is enough for rules about words.
+//! Every token has its line. This is not a parser: strings, comments, braces and attributes are
+//! recognized, which is enough for rules about words.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use std::ops::Range;
 pub(crate) struct Source {
     /// Its path in the repository, with forward slashes.
     pub(crate) path: String,
-    /// Its text as it stands.
+    /// Its text.
     pub(crate) text: String,
-    /// Its words.
+    /// Its tokens.
     pub(crate) tokens: Vec<Token>,
     /// Which tokens belong to items under `#[cfg(test)]` or `#[test]`.
     test_spans: Vec<Range<usize>>,
@@ -32,12 +32,12 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), tokens, test_spans }
     }
 
-    /// The word at `index`, or nothing at the end.
+    /// The token at `index`, or an empty string past the end.
     pub(crate) fn word(&self, index: usize) -> &str {
         self.tokens.get(index).map_or("", |token| token.text.as_str())
     }
 
-    /// Whether the words from `index` on are `words`.
+    /// Whether the tokens from `index` on are `words`.
     pub(crate) fn reads(&self, index: usize, words: &[&str]) -> bool {
         words.iter().enumerate().all(|(offset, word)| self.word(index + offset) == *word)
     }
@@ -47,7 +47,7 @@ impl Source {
         self.test_spans.iter().any(|span| span.contains(&index))
     }
 
-    /// Lines of the file that do not belong to tests.
+    /// Number of lines outside tests.
     pub(crate) fn production_lines(&self) -> usize {
         let all = self.text.lines().count();
         let tests: usize = self
@@ -58,7 +58,7 @@ impl Source {
         all - tests
     }
 
-    /// The modules of this file that other files hold: name, token index, path attribute.
+    /// The modules that this file declares (`mod name;`): token index and name.
     pub(crate) fn declared_modules(&self) -> impl Iterator<Item = (usize, &str)> {
         (0..self.tokens.len())
             .filter(|&index| self.word(index) == "mod" && self.word(index + 2) == ";")
@@ -87,7 +87,7 @@ impl Source {
         open.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// All paths that begin at `index`, a group `{a, b::c}` spread out.
+    /// All paths that begin at `index`, with groups (`{a, b::c}`) expanded.
     pub(crate) fn paths_at(&self, index: usize) -> Vec<Vec<&str>> {
         let mut found = Vec::new();
         self.spread(index, &mut Vec::new(), &mut found);
@@ -125,6 +125,62 @@ impl Source {
         found.push(prefix.clone());
         prefix.truncate(length);
         index
+    }
+
+    /// Fields of the struct, or variants (and their fields) of the enum, whose keyword stands at
+    /// `index`: names with their lines.
+    pub(crate) fn members(&self, index: usize) -> Vec<(&str, usize)> {
+        let Some(open) = self.body(index) else { return Vec::new() };
+        let mut found = Vec::new();
+        self.members_between(open + 1, self.closing(open), &mut found);
+        found
+    }
+
+    /// The opening brace of the item whose keyword stands at `index`.
+    pub(crate) fn body(&self, index: usize) -> Option<usize> {
+        let mut at = index + 1;
+        loop {
+            match self.word(at) {
+                "" | ";" => return None,
+                "(" | "[" => at = self.closing(at) + 1,
+                "{" => return Some(at),
+                _ => at += 1,
+            }
+        }
+    }
+
+    fn members_between<'a>(&'a self, mut at: usize, end: usize, found: &mut Vec<(&'a str, usize)>) {
+        while at < end {
+            match self.word(at) {
+                "#" => at = self.closing(at + 1) + 1,
+                "pub" if self.word(at + 1) == "(" => at = self.closing(at + 1) + 1,
+                "pub" => at += 1,
+                _ => {
+                    found.push((self.word(at), self.tokens[at].line));
+                    if self.word(at + 1) == "{" {
+                        self.members_between(at + 2, self.closing(at + 1), found);
+                    }
+                    at = self.after_comma(at, end);
+                }
+            }
+        }
+    }
+
+    /// The index after the next comma that stands outside brackets, `end` at most.
+    fn after_comma(&self, mut at: usize, end: usize) -> usize {
+        let mut angles = 0_usize;
+        while at < end {
+            match self.word(at) {
+                "," if angles == 0 => return at + 1,
+                "(" | "[" | "{" => at = self.closing(at) + 1,
+                "<" => (angles, at) = (angles + 1, at + 1),
+                ">" if self.word(at - 1) != "-" => {
+                    (angles, at) = (angles.saturating_sub(1), at + 1);
+                }
+                _ => at += 1,
+            }
+        }
+        end
     }
 
     /// The index of the brace that closes the one at `open`.
@@ -217,7 +273,7 @@ fn tokenize(code: &str) -> Vec<Token> {
     tokens
 }
 
-/// The text with spaces for comments and for what stands inside quotes; lines stay lines.
+/// The text with comments and the contents of quotes replaced by spaces; line breaks remain.
 fn blank(text: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
@@ -280,10 +336,10 @@ fn quoted_end(characters: &[char], mut at: usize, quote: char) -> usize {
 
 /// The end of a string with a prefix (`r"…"`, `br#"…"#`, `b"…"`, `c"…"`, `b'…'`), or `at`.
 fn raw_end(characters: &[char], at: usize) -> usize {
-    let letters = characters[at..].iter().take_while(|c| matches!(c, 'r' | 'b' | 'c')).count();
-    let hashes = characters[at + letters..].iter().take_while(|&&c| c == '#').count();
-    let raw = characters[at..at + letters].contains(&'r');
-    let open = at + letters + hashes;
+    let prefix = characters[at..].iter().take_while(|c| matches!(c, 'r' | 'b' | 'c')).count();
+    let hashes = characters[at + prefix..].iter().take_while(|&&c| c == '#').count();
+    let raw = characters[at..at + prefix].contains(&'r');
+    let open = at + prefix + hashes;
     match characters.get(open) {
         Some('"') if raw => {
             let mut end = vec!['#'; hashes + 1];
@@ -292,7 +348,7 @@ fn raw_end(characters: &[char], at: usize) -> usize {
             (close + end.len()).min(characters.len())
         }
         Some('"') if hashes == 0 => quoted_end(characters, open + 1, '"'),
-        Some('\'') if hashes == 0 && letters == 1 && characters[at] == 'b' => {
+        Some('\'') if hashes == 0 && prefix == 1 && characters[at] == 'b' => {
             quoted_end(characters, open + 1, '\'')
         }
         _ => at,
@@ -308,13 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_strings_are_not_words() {
+    fn comments_and_strings_are_blanked() {
         assert_eq!(words("a /* b /* c */ d */ e // f\ng"), ["a", "e", "g"]);
         assert_eq!(words(r##"a("b \" c", r#"d " e"#, b'\'', 'x', b"y");"##).join(""), "a(,,,,);");
     }
 
     #[test]
-    fn a_lifetime_does_not_open_a_character() {
+    fn lifetime_opens_no_character_literal() {
         assert_eq!(
             words("fn a<'b>(c: &'b str) {}").join(" "),
             "fn a < ' b > ( c : & ' b str ) { }"
@@ -322,19 +378,19 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_name_is_no_raw_string() {
+    fn raw_identifier_is_not_a_raw_string() {
         assert_eq!(words("r#type bread"), ["r", "#", "type", "bread"]);
     }
 
     #[test]
-    fn tokens_keep_their_lines() {
+    fn tokens_have_their_lines() {
         let source = Source::new("src/x.rs", "/* one\ntwo */ three\nfour");
         assert_eq!(source.tokens[0].line, 2);
         assert_eq!(source.tokens[1].line, 3);
     }
 
     #[test]
-    fn items_under_a_test_attribute_are_tests() {
+    fn items_under_test_attribute_are_tests() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() {}\n}\nfn c() {}";
         let source = Source::new("src/x.rs", text);
         let at = |name| source.tokens.iter().position(|token| token.text == name).expect(name);
@@ -345,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_paths_is_spread_out() {
+    fn group_of_paths_is_expanded() {
         let source = Source::new("src/x.rs", "use crate::{base::{time, slab::Key}, engine};");
         assert_eq!(
             source.paths_at(1),
@@ -358,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn inline_modules_are_known_by_name() {
+    fn inline_modules_are_found_by_name() {
         let source = Source::new("src/x.rs", "mod a { mod b { x } y } z");
         let at = |name| source.tokens.iter().position(|token| token.text == name).expect(name);
         assert_eq!(source.inline_modules(at("x")), ["a", "b"]);

@@ -1,20 +1,20 @@
-//! Words that are not used, each with what to use instead.
+//! Code that is not used, each with what to use instead.
 //!
-//! Words of code are looked for in code only: not in comments, not in strings. Marks of unfinished
-//! work are looked for everywhere.
+//! Only code is searched, not comments and strings; marks of unfinished work are searched for in
+//! every text.
 
 use crate::Finding;
 use crate::repository::Modules;
 use crate::source::Source;
 
-/// Where a word is banned.
+/// Where a row applies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Where {
     /// In every Rust file.
     Everywhere,
-    /// In `src`, and in that of the load harness, outside tests.
+    /// In `src` and `loadtest/src`, outside tests.
     Production,
-    /// In `src`, tests included, and in the tests of the whole.
+    /// In `src`, tests included, and in `tests`.
     SourceAndTests,
 }
 
@@ -22,7 +22,7 @@ enum Where {
 struct Banned {
     words: &'static [&'static str],
     place: Where,
-    /// Files and folders in which it may stand all the same.
+    /// Files and folders that the row does not apply to.
     free: &'static [&'static str],
     instead: &'static str,
 }
@@ -50,7 +50,7 @@ const BANNED: &[Banned] = &[
         words: &["dbg", "!"],
         place: Where::Everywhere,
         free: &[],
-        instead: "an event of the room that tells",
+        instead: "an event of `telemetry`",
     },
     Banned {
         words: &["println", "!"],
@@ -68,19 +68,19 @@ const BANNED: &[Banned] = &[
         words: &["eprintln", "!"],
         place: Where::Production,
         free: &["src/main.rs", "src/cli/", "loadtest/src/main.rs", "loadtest/src/cli/"],
-        instead: "an event of the room that tells; only the command line writes its own lines",
+        instead: "an event of `telemetry`; only the command line writes to standard error",
     },
     Banned {
         words: &["Instant", "::", "now"],
         place: Where::SourceAndTests,
         free: &["src/engine/clock.rs"],
-        instead: "time is an argument: take a `Moment`, or read it in engine/clock.rs",
+        instead: "time is an argument: take an `Instant`, or read it in engine/clock.rs",
     },
     Banned {
         words: &["SystemTime", "::", "now"],
         place: Where::SourceAndTests,
         free: &["src/engine/clock.rs"],
-        instead: "time is an argument: take a `Moment`, or read it in engine/clock.rs",
+        instead: "time is an argument: take an `Instant`, or read it in engine/clock.rs",
     },
     Banned {
         words: &["thread", "::", "sleep"],
@@ -114,14 +114,14 @@ const BANNED: &[Banned] = &[
     },
 ];
 
-/// Marks of unfinished work, spelled so that this page does not carry them itself.
+/// Marks of unfinished work, spelled so that this file does not contain them.
 const MARKS: [&str; 3] = [concat!("FIX", "ME"), concat!("TO", "DO"), concat!("X", "XX")];
 
-/// Finds banned words of code.
+/// Finds banned code.
 pub(crate) fn check(file: &Source, modules: &Modules) -> Vec<Finding> {
-    // The modules of the harness are not read: there `tests.rs` says by its name what it is.
-    let is_harness = file.path.starts_with("loadtest/src/") && !file.path.ends_with("/tests.rs");
-    let is_production = is_harness || !modules.is_for_tests(&file.path);
+    // The modules of `loadtest` are not read: a file named `tests.rs` holds tests.
+    let is_loadtest = file.path.starts_with("loadtest/src/") && !file.path.ends_with("/tests.rs");
+    let is_production = is_loadtest || !modules.is_for_tests(&file.path);
     let mut findings = Vec::new();
     for banned in BANNED {
         if banned.free.iter().any(|free| file.path.starts_with(free)) {
@@ -169,18 +169,18 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_table_fires_and_names_its_remedy() {
+    fn every_row_is_found_with_its_replacement() {
         for banned in BANNED {
             let file = Source::new("src/x.rs", &format!("\n{}", banned.words.concat()));
             let found = check(&file, &Modules::default());
-            let remedies = found.iter().filter(|found| found.message.contains(banned.instead));
-            assert_eq!(remedies.count(), 1, "{:?}", banned.words);
+            let matching = found.iter().filter(|found| found.message.contains(banned.instead));
+            assert_eq!(matching.count(), 1, "{:?}", banned.words);
             assert!(found.iter().all(|found| found.line == 2), "{:?}", banned.words);
         }
     }
 
     #[test]
-    fn a_free_place_is_free() {
+    fn exempt_file_passes() {
         assert_eq!(findings("src/engine/clock.rs", "Instant::now()"), 0);
         assert_eq!(findings("src/engine/shard.rs", "Instant::now()"), 1);
         assert_eq!(findings("benches/floor/main.rs", "Instant::now()"), 0);
@@ -198,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn comments_strings_and_longer_names_do_not_fire() {
+    fn comments_strings_and_longer_names_pass() {
         assert_eq!(findings("src/x.rs", "// dbg!\n\"todo!\"; b.unwrap_or(c); eprint_dbg;"), 0);
     }
 
     #[test]
-    fn marks_of_unfinished_work_are_found_in_every_text() {
+    fn unfinished_work_is_found_in_every_text() {
         assert_eq!(check_marks("README.md", &format!("a\n{}: b", MARKS[0])).len(), 1);
         assert_eq!(check_marks("README.md", &format!("a{}b", MARKS[1])).len(), 0);
     }

@@ -1,51 +1,50 @@
-//! Transcripts: each feature in each revision that has it, word for word.
+//! Golden transcripts of each feature in each revision that has it.
 //!
-//! A transcript is what was said over one connection, `>` by the client and `<` by the server. The
-//! same play runs over TCP and over pipes and must read the same, byte for byte; every message of
-//! the server is judged by the schema of its revision; and the whole must be what stands in
-//! `golden/REVISION/FEATURE.txt`. What differs from run to run (sealed states, ids of tasks,
-//! moments) stands there as `<name 1>`.
+//! A transcript records the messages of one connection, `>` from the client and `<` from the
+//! server. Every message of the server is validated against the schema of its revision, the
+//! transcripts over TCP and stdio must be equal, and both must equal `golden/REVISION/FEATURE.txt`.
+//! Volatile values (`requestState`, task ids, times) are replaced by placeholders: `<state 1>`.
 //!
-//! To make the golden files anew: `TRANSCRIPTS=write cargo test --test transcripts`. Read the
-//! difference before it is committed: it is what clients will see.
+//! `TRANSCRIPTS=write cargo test --test transcripts` updates the golden files. Review the
+//! difference before committing it: it is what clients see.
 
-#[path = "../support/judge.rs"]
-mod judge;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;
 
-mod dialogue;
 mod features;
 mod golden;
 #[path = "../process/peer.rs"]
-#[expect(dead_code, reason = "shared with the tests of the process, which do more with a peer")]
+#[expect(dead_code, reason = "shared with tests/process, which uses more of it")]
 mod peer;
 #[path = "../process/process.rs"]
-#[expect(dead_code, reason = "shared with the tests of the process, which look at more of it")]
+#[expect(dead_code, reason = "shared with tests/process, which uses more of it")]
 mod process;
+mod transcript_client;
 mod volatile;
 
-use dialogue::Dialogue;
 use features::Feature;
 use process::{Process, SMALL_RINGS, Server};
+use transcript_client::TranscriptClient;
 
 /// Revisions with a handshake, oldest first.
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The revision in which every request stands alone.
+/// The revision without a handshake.
 const MODERN: &str = "2026-07-28";
 
 /// Every revision, oldest first.
 const ALL: [&str; 5] = [LEGACY[0], LEGACY[1], LEGACY[2], LEGACY[3], MODERN];
 
-/// Plays a feature over both transports and holds it against its golden file.
-fn hold(feature: &Feature) {
+/// Runs a feature over TCP and stdio and compares its transcripts with the golden file.
+fn check_transcript(feature: &Feature) {
     let mut differences = Vec::new();
     for &revision in feature.revisions {
         let over_tcp = over_tcp(feature, revision);
-        let over_pipes = over_pipes(feature, revision);
+        let over_pipes = over_stdio(feature, revision);
         if let Some(difference) = golden::difference(&over_tcp, &over_pipes) {
             panic!("{} {revision}: tcp and stdio differ: {difference}", feature.name);
         }
-        if let Err(difference) = golden::hold(feature.name, revision, &over_tcp) {
+        if let Err(difference) = golden::compare(feature.name, revision, &over_tcp) {
             differences.push(difference);
         }
     }
@@ -53,20 +52,20 @@ fn hold(feature: &Feature) {
 }
 
 fn over_tcp(feature: &Feature, revision: &'static str) -> String {
-    // A shard tells its number in the ids of what it asks, and over pipes there is one.
+    // The ids of client requests contain the shard number, and stdio has one shard.
     let server = Server::start(&[&["--shards", "1"], feature.arguments].concat());
-    let mut dialogue = Dialogue::new(server.connect(), revision);
-    (feature.play)(&mut dialogue);
-    dialogue.end()
+    let mut client = TranscriptClient::new(server.connect(), revision);
+    (feature.scenario)(&mut client);
+    client.finish()
 }
 
-fn over_pipes(feature: &Feature, revision: &'static str) -> String {
+fn over_stdio(feature: &Feature, revision: &'static str) -> String {
     let arguments = [&["stdio"], SMALL_RINGS.as_slice(), feature.arguments].concat();
     let mut process = Process::start(&arguments);
-    let mut dialogue = Dialogue::new(process.pipes(), revision);
-    (feature.play)(&mut dialogue);
-    let transcript = dialogue.end();
-    let ended = process.end();
+    let mut client = TranscriptClient::new(process.take_pipes(), revision);
+    (feature.scenario)(&mut client);
+    let transcript = client.finish();
+    let ended = process.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     transcript
 }

@@ -1,57 +1,61 @@
-//! What differs from run to run, and the names that stand for it.
+//! Replaces values that differ from run to run by placeholders.
 
 use serde_json::Value;
 
-/// Members whose values are drawn or read from a clock, and the name that stands for each.
+/// Members with random or time values, and the placeholder of each.
 const VOLATILE: [(&str, &str); 6] = [
     ("requestState", "state"),
     ("taskId", "task"),
     ("elicitationId", "elicitation"),
-    ("createdAt", "moment"),
-    ("lastUpdatedAt", "moment"),
-    ("lastModified", "moment"),
+    ("createdAt", "time"),
+    ("lastUpdatedAt", "time"),
+    ("lastModified", "time"),
 ];
 
-/// The values that were seen in one dialogue, in the order in which they came.
+/// Volatile values of one transcript in order of appearance.
 #[derive(Default)]
 pub(crate) struct Volatile {
-    seen: Vec<(String, String)>,
+    placeholders: Vec<(String, String)>,
 }
 
 impl Volatile {
-    /// Notes what is volatile in a message.
-    pub(crate) fn note(&mut self, message: &Value) {
+    /// Collects the volatile values of a message.
+    pub(crate) fn collect(&mut self, message: &Value) {
         match message {
             Value::Object(members) => {
                 for (key, value) in members {
                     let name = VOLATILE.iter().find(|(member, _)| member == key);
                     match (name, value) {
-                        (Some((_, name)), Value::String(text)) => self.remember(text, name),
-                        _ => self.note(value),
+                        (Some((_, name)), Value::String(text)) => self.add(text, name),
+                        _ => self.collect(value),
                     }
                 }
             }
-            Value::Array(items) => items.iter().for_each(|item| self.note(item)),
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
             _ => {}
         }
     }
 
-    /// Moments may be the same or not, so all of them have one name; other things are counted.
-    fn remember(&mut self, text: &str, name: &str) {
-        if self.seen.iter().any(|(seen, _)| seen == text) {
+    /// Times share one placeholder, because they may be equal or not; other values are numbered.
+    fn add(&mut self, text: &str, name: &str) {
+        if self.placeholders.iter().any(|(value, _)| value == text) {
             return;
         }
-        let number = 1 + self.seen.iter().filter(|(_, given)| given.starts_with(name)).count();
-        let given = if name == "moment" { name.to_owned() } else { format!("{name} {number}") };
-        self.seen.push((text.to_owned(), given));
+        let number = 1 + self
+            .placeholders
+            .iter()
+            .filter(|(_, placeholder)| placeholder.starts_with(name))
+            .count();
+        let placeholder = if name == "time" { name.to_owned() } else { format!("{name} {number}") };
+        self.placeholders.push((text.to_owned(), placeholder));
     }
 
-    /// The text with names in place of what is volatile.
-    pub(crate) fn name_in(&self, text: &str) -> String {
-        let mut named = text.to_owned();
-        for (value, name) in &self.seen {
-            named = named.replace(value.as_str(), &format!("<{name}>"));
+    /// Returns the text with placeholders.
+    pub(crate) fn replace_in(&self, text: &str) -> String {
+        let mut replaced = text.to_owned();
+        for (value, name) in &self.placeholders {
+            replaced = replaced.replace(value.as_str(), &format!("<{name}>"));
         }
-        named
+        replaced
     }
 }

@@ -1,45 +1,44 @@
-//! The framing of lines from the outside: whatever the bytes and however they are cut, the same
-//! lines come out. The model is three lines of code that no stream could use: split the whole text.
-//! Beside it: requests of HTTP/1.1, those that are taken, those that are refused, however cut.
+//! Codecs: NDJSON against a model that splits the whole text, HTTP/1.1 requests and responses,
+//! server-sent events and WebSocket. The result must not depend on how the input is split.
 
-#[path = "../alloc/counting.rs"]
-mod counting;
+#[path = "../alloc/alloc_counter.rs"]
+mod alloc_counter;
 
 #[path = "../support/damage.rs"]
 mod damage;
 
-mod cuts;
-mod refusals;
+mod malformed_requests;
 mod requests;
+mod splits;
 
 #[cfg(test)]
-mod answers;
+mod checks;
 #[cfg(test)]
-mod events;
+mod client_parser;
 #[cfg(test)]
-mod ladder;
+mod header_consistency;
 #[cfg(test)]
-mod mirror;
+mod responses;
+#[cfg(test)]
+mod sse;
 #[cfg(test)]
 mod websocket;
-#[cfg(test)]
-mod wire;
 
 use corelane::base::random::Random;
-use corelane::transport::ndjson::{Line, LineReader, PADDING};
+use corelane::transport::ndjson::{LineEvent, LineReader, PADDING};
 use proptest::prelude::*;
 
-/// What a reader said about a stream.
+/// A result of reading a stream of lines.
 #[derive(Debug, Eq, PartialEq)]
-enum Said {
+enum LineOutcome {
     Line(Vec<u8>),
     TooLarge,
 }
 
-/// Feeds `stream` in pieces of the given lengths, the last one again and again.
-fn read(stream: &[u8], lengths: &[usize], line_bytes_max: usize) -> Vec<Said> {
+/// Reads `stream` in pieces of the given lengths, then of 4096 bytes.
+fn read(stream: &[u8], lengths: &[usize], line_bytes_max: usize) -> Vec<LineOutcome> {
     let mut reader = LineReader::new();
-    let mut said = Vec::new();
+    let mut outcomes = Vec::new();
     let mut rest = stream;
     let mut lengths = lengths.iter().copied().chain(std::iter::repeat(4096));
     while !rest.is_empty() {
@@ -49,36 +48,39 @@ fn read(stream: &[u8], lengths: &[usize], line_bytes_max: usize) -> Vec<Said> {
         let mut from = 0;
         loop {
             match reader.next(arrival, &mut from, line_bytes_max, Vec::new) {
-                Line::Inside { start, end } => said.push(Said::Line(arrival[start..end].to_vec())),
-                Line::Assembled => {
+                LineEvent::InPlace { start, end } => {
+                    outcomes.push(LineOutcome::Line(arrival[start..end].to_vec()));
+                }
+                LineEvent::Assembled => {
                     let (line, length) = reader.take();
                     assert!(line.len() >= length + PADDING);
-                    said.push(Said::Line(line[..length].to_vec()));
+                    outcomes.push(LineOutcome::Line(line[..length].to_vec()));
                 }
-                Line::TooLarge => said.push(Said::TooLarge),
-                Line::NeedMore => break,
+                LineEvent::TooLarge => outcomes.push(LineOutcome::TooLarge),
+                LineEvent::NeedMore => break,
             }
         }
-        assert_eq!(from, length, "an arrival was not used up");
-        assert!(reader.held_bytes() <= line_bytes_max, "more was held than a line may have");
+        assert_eq!(from, length, "input was not consumed");
+        assert!(reader.held_bytes() <= line_bytes_max, "more is held than the limit");
     }
-    said.extend(reader.finish().map(|(line, length)| Said::Line(line[..length].to_vec())));
-    said
+    outcomes
+        .extend(reader.finish().map(|(line, length)| LineOutcome::Line(line[..length].to_vec())));
+    outcomes
 }
 
-/// The same by looking at the whole stream at once.
-fn model(stream: &[u8], line_bytes_max: usize) -> Vec<Said> {
+/// Returns the expected result by splitting the whole stream.
+fn model(stream: &[u8], line_bytes_max: usize) -> Vec<LineOutcome> {
     let lines = stream.split(|byte| matches!(byte, b'\n' | b'\r'));
     let lines = lines.filter(|line| !line.is_empty());
     lines
         .map(|line| match line.len() {
-            length if length > line_bytes_max => Said::TooLarge,
-            _ => Said::Line(line.to_vec()),
+            length if length > line_bytes_max => LineOutcome::TooLarge,
+            _ => LineOutcome::Line(line.to_vec()),
         })
         .collect()
 }
 
-/// Bytes in which terminators are common.
+/// Random bytes with frequent line terminators.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         4 => any::<u8>(),
@@ -90,7 +92,7 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_cut_of_any_stream_reads_the_same_lines(
+    fn ndjson_split_anywhere_reads_same_lines(
         stream in streams(),
         lengths in prop::collection::vec(1_usize..40, 0..60),
         line_bytes_max in 1_usize..50,
@@ -99,7 +101,7 @@ proptest! {
     }
 }
 
-/// One seeded stream, cut by the same seed.
+/// Checks one seeded stream against the model.
 fn fuzz(seed: u64) {
     let mut random = Random::seeded(seed);
     let line_bytes_max = 1 + random.below(200);
@@ -114,7 +116,7 @@ fn fuzz(seed: u64) {
 }
 
 #[test]
-fn seeded_streams_read_the_same_lines_as_the_model() {
+fn seeded_ndjson_streams_match_the_model() {
     for seed in 0..2_000 {
         fuzz(seed);
     }

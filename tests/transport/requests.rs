@@ -1,10 +1,10 @@
-//! Requests that are taken: what is read of a head, where a body stands, what is held meanwhile.
+//! Valid requests: parsed heads, body ranges, buffering.
 
-use crate::counting::allocations;
-use corelane::transport::http::fuzz::{self, Said};
-use corelane::transport::http::head::{BodyLength, ContentType, Field, Head, Verb};
-use corelane::transport::http::limits::Limits;
-use corelane::transport::http::reader::{Next, PADDING, RequestReader};
+use crate::alloc_counter::count_allocations;
+use corelane::transport::http::fuzz::{self, RequestOutcome};
+use corelane::transport::http::head::{BodyLength, ContentType, Field, Head, HttpMethod};
+use corelane::transport::http::limits::RequestLimits;
+use corelane::transport::http::reader::{PADDING, RequestEvent, RequestReader};
 
 const CALL: &str = concat!(
     "POST /mcp?a=b HTTP/1.1\r\n",
@@ -22,45 +22,45 @@ const CALL: &str = concat!(
     "{}",
 );
 
-/// Reads one head with the usual limits.
+/// Parses one head with the default limits.
 fn head(text: &str) -> Head {
-    let head = Head::parse(text.as_bytes(), &Limits::default());
-    head.expect("it is taken").expect("it is whole")
+    let head = Head::parse(text.as_bytes(), &RequestLimits::default());
+    head.expect("a valid head").expect("a complete head")
 }
 
-/// The bodies of all requests of a stream, however it is cut.
+/// Returns the bodies of all requests of a stream.
 fn bodies(stream: &str) -> Vec<String> {
-    let said = fuzz::stream(stream.as_bytes(), &[], &Limits::default());
-    let bodies = said.into_iter().map(|said| match said {
-        Said::Request(_, _, body) => String::from_utf8(body).expect("it is text"),
-        Said::Refused(refusal) => panic!("{refusal:?}"),
+    let outcomes = fuzz::check_stream(stream.as_bytes(), &[], &RequestLimits::default());
+    let bodies = outcomes.into_iter().map(|outcome| match outcome {
+        RequestOutcome::Request(_, _, body) => String::from_utf8(body).expect("text"),
+        RequestOutcome::Rejected(error) => panic!("{error:?}"),
     });
     bodies.collect()
 }
 
-/// A reader that has been given `arrival`, and its first word on it.
-fn feed(arrival: &str) -> (RequestReader, Next) {
+/// Creates a reader, passes `arrival` and returns its first event.
+fn read_first(arrival: &str) -> (RequestReader, RequestEvent) {
     let mut reader = RequestReader::new();
-    let next = go_on(&mut reader, arrival);
+    let next = read_next(&mut reader, arrival);
     (reader, next)
 }
 
-fn go_on(reader: &mut RequestReader, arrival: &str) -> Next {
+fn read_next(reader: &mut RequestReader, arrival: &str) -> RequestEvent {
     let mut from = 0;
-    let next = reader.next(arrival.as_bytes(), &mut from, &Limits::default(), Vec::new);
+    let next = reader.next(arrival.as_bytes(), &mut from, &RequestLimits::default(), Vec::new);
     assert_eq!(from, arrival.len());
     next
 }
 
 #[test]
-fn a_call_is_read_with_everything_that_mcp_asks_of_its_head() {
+fn call_head_is_parsed_with_mcp_fields() {
     let head = head(CALL);
     let field = |field| head.field(CALL.as_bytes(), field).map(String::from_utf8_lossy);
-    assert_eq!(head.verb, Verb::Post);
-    assert_eq!(head.target.of(CALL.as_bytes()), b"/mcp?a=b");
+    assert_eq!(head.method, HttpMethod::Post);
+    assert_eq!(head.target.slice(CALL.as_bytes()), b"/mcp?a=b");
     assert_eq!(head.path(CALL.as_bytes()), b"/mcp");
     assert_eq!((head.minor_version, head.body), (1, BodyLength::Length(2)));
-    assert_eq!((head.keeps_alive, head.expects_continue), (true, false));
+    assert_eq!((head.keep_alive, head.expects_continue), (true, false));
     assert_eq!(head.content_type, ContentType::Json);
     assert!(head.accept.is_present && head.accept.json && head.accept.event_stream);
     assert_eq!(field(Field::Host).as_deref(), Some("localhost:8080"));
@@ -73,15 +73,15 @@ fn a_call_is_read_with_everything_that_mcp_asks_of_its_head() {
 }
 
 #[test]
-fn mirrored_arguments_are_found_by_the_end_of_their_names() {
+fn param_headers_are_found_by_prefix() {
     let head = head(CALL);
-    assert!(head.has_params);
-    let params: Vec<_> = head.params(CALL.as_bytes()).collect();
+    assert!(head.has_param_headers);
+    let params: Vec<_> = head.param_headers(CALL.as_bytes()).collect();
     assert_eq!(params, [(&b"Region"[..], &b"us-west1"[..]), (b"Note", b"")]);
 }
 
 #[test]
-fn a_field_without_a_value_is_present_and_empty() {
+fn field_without_value_is_present_and_empty() {
     let text = "GET / HTTP/1.1\r\nHost:\r\nOrigin: \t\r\nLast-Event-ID:\r\n\r\n";
     let head = head(text);
     for field in [Field::Host, Field::Origin, Field::LastEventId] {
@@ -91,23 +91,23 @@ fn a_field_without_a_value_is_present_and_empty() {
 }
 
 #[test]
-fn methods_differ_by_their_case() {
-    let verb = |method| head(&format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n")).verb;
-    assert_eq!(verb("DELETE"), Verb::Delete);
-    assert_eq!(verb("GET"), Verb::Get);
-    assert_eq!(verb("HEAD"), Verb::Head);
-    assert_eq!(verb("OPTIONS"), Verb::Options);
-    assert_eq!(verb("POST"), Verb::Post);
-    assert_eq!(verb("post"), Verb::Other);
-    assert_eq!(verb("PATCH"), Verb::Other);
+fn http_methods_are_case_sensitive() {
+    let verb = |method| head(&format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n")).method;
+    assert_eq!(verb("DELETE"), HttpMethod::Delete);
+    assert_eq!(verb("GET"), HttpMethod::Get);
+    assert_eq!(verb("HEAD"), HttpMethod::Head);
+    assert_eq!(verb("OPTIONS"), HttpMethod::Options);
+    assert_eq!(verb("POST"), HttpMethod::Post);
+    assert_eq!(verb("post"), HttpMethod::Other);
+    assert_eq!(verb("PATCH"), HttpMethod::Other);
 }
 
 #[test]
-fn a_connection_is_kept_as_its_version_and_its_words_say() {
+fn keep_alive_depends_on_version_and_options() {
     // RFC 9112, section 9.3.
     let keeps = |version, connection| {
         let text = format!("GET / HTTP/1.{version}\r\nHost: a\r\nConnection: {connection}\r\n\r\n");
-        head(&text).keeps_alive
+        head(&text).keep_alive
     };
     assert!(keeps(1, "") && keeps(1, "upgrade, te") && keeps(1, "keep-alive"));
     assert!(!keeps(1, "close") && !keeps(1, "te , CLOSE") && !keeps(1, "close, keep-alive"));
@@ -115,18 +115,18 @@ fn a_connection_is_kept_as_its_version_and_its_words_say() {
 }
 
 #[test]
-fn a_target_in_absolute_form_is_a_path_and_a_host() {
+fn absolute_form_target_is_path_and_host() {
     // RFC 9112, section 3.2.2.
     let text = "GET http://A:80/mcp?b HTTP/1.1\r\nHost: a:80\r\n\r\n";
-    assert_eq!(head(text).target.of(text.as_bytes()), b"/mcp?b");
+    assert_eq!(head(text).target.slice(text.as_bytes()), b"/mcp?b");
     let text = "GET http://a:80 HTTP/1.0\r\n\r\n";
     let head = head(text);
-    assert_eq!(head.target.of(text.as_bytes()), b"/");
+    assert_eq!(head.target.slice(text.as_bytes()), b"/");
     assert_eq!(head.field(text.as_bytes(), Field::Host), Some(&b"a:80"[..]));
 }
 
 #[test]
-fn only_a_peer_of_1_1_waits_for_continue() {
+fn expect_continue_is_ignored_in_http_1_0() {
     // RFC 9110, section 10.1.1.
     let text = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\n";
     assert!(head(text).expects_continue);
@@ -134,7 +134,7 @@ fn only_a_peer_of_1_1_waits_for_continue() {
 }
 
 #[test]
-fn pipelined_requests_are_read_one_behind_the_other() {
+fn pipelined_requests_are_parsed_in_order() {
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let chunks =
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
@@ -143,7 +143,7 @@ fn pipelined_requests_are_read_one_behind_the_other() {
 }
 
 #[test]
-fn chunks_are_joined_and_what_stands_between_them_is_dropped() {
+fn chunks_are_joined_without_extensions_and_trailers() {
     // RFC 9112, sections 7.1.1 to 7.1.3.
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n";
     let body = concat!(
@@ -160,23 +160,23 @@ fn chunks_are_joined_and_what_stands_between_them_is_dropped() {
 }
 
 #[test]
-fn a_request_in_one_arrival_is_read_where_it_stands() {
-    let (reader, next) = feed(CALL);
-    let Next::Inside { start, body, .. } = next else { panic!("{next:?}") };
+fn request_in_one_read_is_parsed_in_place() {
+    let (reader, next) = read_first(CALL);
+    let RequestEvent::InPlace { start, body, .. } = next else { panic!("{next:?}") };
     assert_eq!((start, &CALL[body]), (0, "{}"));
     assert_eq!((reader.held_bytes(), reader.is_inside_request()), (0, false));
 }
 
 #[test]
-fn a_body_to_be_waited_for_is_announced_once_with_its_head() {
-    let (mut reader, next) = feed(&CALL[..CALL.len() - 2]);
-    assert_eq!(next, Next::Announced);
-    let (head, bytes) = reader.announced();
+fn pending_body_is_announced_once_with_head() {
+    let (mut reader, next) = read_first(&CALL[..CALL.len() - 2]);
+    assert_eq!(next, RequestEvent::HeadComplete);
+    let (head, bytes) = reader.pending_head();
     assert_eq!(head.field(bytes, Field::McpMethod), Some(&b"tools/call"[..]));
     assert!(reader.is_inside_request());
-    assert_eq!(go_on(&mut reader, ""), Next::NeedMore);
-    assert_eq!(go_on(&mut reader, "{"), Next::NeedMore);
-    assert_eq!(go_on(&mut reader, "}"), Next::Assembled);
+    assert_eq!(read_next(&mut reader, ""), RequestEvent::NeedMore);
+    assert_eq!(read_next(&mut reader, "{"), RequestEvent::NeedMore);
+    assert_eq!(read_next(&mut reader, "}"), RequestEvent::Assembled);
     let assembled = reader.take();
     assert_eq!(&assembled.bytes[assembled.body.clone()], b"{}");
     assert_eq!(assembled.bytes[assembled.body.end..], [0; PADDING]);
@@ -184,86 +184,86 @@ fn a_body_to_be_waited_for_is_announced_once_with_its_head() {
 }
 
 #[test]
-fn a_request_given_up_is_skipped_and_the_next_one_is_read() {
+fn discarded_request_is_skipped_next_is_parsed() {
     let chunks = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET";
     for (start, rest) in [(&CALL[..CALL.len() - 2], "{}"), (chunks, " /\r\n0\r\na: b\r\n\r\n")] {
-        let (mut reader, next) = feed(start);
-        assert_eq!(next, Next::Announced);
-        assert!(reader.give_up().len() >= start.find("\r\n\r\n").unwrap());
+        let (mut reader, next) = read_first(start);
+        assert_eq!(next, RequestEvent::HeadComplete);
+        assert!(reader.discard_request().len() >= start.find("\r\n\r\n").unwrap());
         assert_eq!((reader.held_bytes(), reader.is_inside_request()), (0, true));
         for byte in rest.split("").filter(|byte| !byte.is_empty()) {
-            assert_eq!(go_on(&mut reader, byte), Next::NeedMore);
+            assert_eq!(read_next(&mut reader, byte), RequestEvent::NeedMore);
         }
         assert!(!reader.is_inside_request());
-        assert!(matches!(go_on(&mut reader, CALL), Next::Inside { start: 0, .. }));
+        assert!(matches!(read_next(&mut reader, CALL), RequestEvent::InPlace { start: 0, .. }));
     }
 }
 
 #[test]
-fn a_request_that_is_kept_lives_in_the_memory_that_was_offered() {
+fn partial_request_uses_the_offered_buffer() {
     let mut reader = RequestReader::new();
     let offered = Vec::with_capacity(4096);
     let place = offered.as_ptr();
     let (first, second) = CALL.as_bytes().split_at(100);
-    let limits = Limits::default();
-    assert_eq!(reader.next(first, &mut 0, &limits, || offered), Next::NeedMore);
+    let limits = RequestLimits::default();
+    assert_eq!(reader.next(first, &mut 0, &limits, || offered), RequestEvent::NeedMore);
     assert_eq!(reader.held_bytes(), 100);
-    let next = reader.next(second, &mut 0, &limits, || panic!("it has memory"));
-    assert_eq!(next, Next::Assembled);
+    let next = reader.next(second, &mut 0, &limits, || panic!("a buffer was offered already"));
+    assert_eq!(next, RequestEvent::Assembled);
     assert_eq!(reader.take().bytes.as_ptr(), place);
 }
 
 #[test]
-fn requests_take_no_memory_of_their_own_but_a_place_for_the_first_that_is_cut() {
-    let (stream, limits) = (CALL.repeat(16), Limits::default());
+fn requests_allocate_only_for_first_partial_one() {
+    let (stream, limits) = (CALL.repeat(16), RequestLimits::default());
     let mut pool = vec![Vec::with_capacity(4096)];
     let mut reader = RequestReader::new();
     for (length, expected) in [(stream.len(), 0), (500, 1), (70, 0), (1, 0)] {
-        let mut taken = 0;
-        let made = allocations(|| {
+        let mut count = 0;
+        let allocated = count_allocations(|| {
             for arrival in stream.as_bytes().chunks(length) {
                 let mut from = 0;
                 loop {
-                    let spare = || pool.pop().expect("one request is cut at a time");
+                    let spare = || pool.pop().expect("one partial request at a time");
                     match reader.next(arrival, &mut from, &limits, spare) {
-                        Next::Announced => {}
-                        Next::Assembled => {
+                        RequestEvent::HeadComplete => {}
+                        RequestEvent::Assembled => {
                             let mut bytes = reader.take().bytes;
                             bytes.clear();
                             pool.push(bytes);
-                            taken += 1;
+                            count += 1;
                         }
-                        Next::Inside { .. } => taken += 1,
-                        Next::NeedMore => break,
-                        Next::Refused(refusal) => panic!("{refusal:?}"),
+                        RequestEvent::InPlace { .. } => count += 1,
+                        RequestEvent::NeedMore => break,
+                        RequestEvent::Rejected(error) => panic!("{error:?}"),
                     }
                 }
             }
         });
-        assert_eq!((taken, made), (16, expected), "cut every {length}");
+        assert_eq!((count, allocated), (16, expected), "pieces of {length}");
     }
 }
 
 #[test]
-fn a_length_that_is_only_said_takes_little_memory() {
+fn announced_length_reserves_bounded_memory() {
     let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n";
-    let (mut reader, next) = feed(text);
-    assert_eq!(next, Next::Announced);
-    assert!(reader.give_up().capacity() < 100_000);
+    let (mut reader, next) = read_first(text);
+    assert_eq!(next, RequestEvent::HeadComplete);
+    assert!(reader.discard_request().capacity() < 100_000);
 }
 
 #[test]
-fn an_idle_reader_is_small() {
+fn idle_request_reader_is_at_most_16_bytes() {
     assert!(size_of::<RequestReader>() <= 16, "{}", size_of::<RequestReader>());
 }
 
 #[test]
-fn nothing_is_read_behind_a_refusal() {
-    let (mut reader, next) = feed("\r\n");
-    assert_eq!(next, Next::NeedMore);
+fn rejected_reader_reads_nothing_more() {
+    let (mut reader, next) = read_first("\r\n");
+    assert_eq!(next, RequestEvent::NeedMore);
     let mut from = 0;
-    let next = reader.next(b"?\r\n", &mut from, &Limits::default(), Vec::new);
-    assert!(matches!(next, Next::Refused(_)));
-    assert_eq!(go_on(&mut reader, CALL), Next::NeedMore);
+    let next = reader.next(b"?\r\n", &mut from, &RequestLimits::default(), Vec::new);
+    assert!(matches!(next, RequestEvent::Rejected(_)));
+    assert_eq!(read_next(&mut reader, CALL), RequestEvent::NeedMore);
     assert_eq!((reader.held_bytes(), reader.is_inside_request()), (0, false));
 }

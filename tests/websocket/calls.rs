@@ -1,91 +1,99 @@
-//! Calls: both eras, many at once, in batches and in lines, cancelled.
+//! Calls in both eras: concurrent, in batches, several in a frame, and cancelled.
 
 use serde_json::{Value, json};
 
 use crate::messages::{
-    BATCHED, LEGACY, WITH_SESSIONS, bare, call, cancelled, echo, expect_error, modern, request,
-    text,
+    BATCHED, LEGACY, SESSION_REVISIONS, call, cancelled, echo, expect_error, modern, request,
+    request_without_params, text,
 };
-use crate::peer::{FINAL, Peer, TEXT, handshake, text_frame};
-use crate::stage::{Stage, on_one_shard_and_two, options, over_each_ring};
+use crate::test_peer::{FIN, TEXT, TestPeer, text_frame, upgrade_request};
+use crate::test_server::{TestServer, on_one_shard_and_two, options, over_each_ring};
 
 #[test]
-fn a_client_of_each_revision_with_a_handshake_is_served() {
+fn every_handshake_revision_is_served() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        for revision in WITH_SESSIONS.into_iter().chain(["2024-11-05"]) {
-            let mut peer = Peer::begin(stage.address(), revision);
-            let tools = peer.ask(&bare(1, "tools/list"));
-            let tools = tools["result"]["tools"].as_array().expect("tools");
+        let server = TestServer::start(options);
+        for revision in SESSION_REVISIONS.into_iter().chain(["2024-11-05"]) {
+            let mut peer = TestPeer::initialize(server.address(), revision);
+            let tools = peer.exchange(&request_without_params(1, "tools/list"));
+            let tools = tools["result"]["tools"].as_array().expect("no tools");
             assert!(tools.iter().any(|tool| tool["name"] == "echo"));
-            assert_eq!(text(&peer.ask(&echo(2, "hi"))), "hi");
-            assert_eq!(peer.ask(&bare("three", "ping"))["result"], json!({}));
-            expect_error(&peer.ask(&bare(4, "nothing/here")), -32601, Some(json!(4)));
+            assert_eq!(text(&peer.exchange(&echo(2, "hi"))), "hi");
+            assert_eq!(
+                peer.exchange(&request_without_params("three", "ping"))["result"],
+                json!({})
+            );
+            expect_error(
+                &peer.exchange(&request_without_params(4, "nothing/here")),
+                -32601,
+                Some(json!(4)),
+            );
             peer.close(1000);
         }
-        let counters = stage.close();
+        let counters = server.close();
         let websockets = counters.websockets;
         assert_eq!((websockets.upgraded, websockets.closed_by_peer), (4, 4), "{counters}");
-        // The notifications of the handshakes get no answer.
+        // The `initialized` notifications get no response.
         assert_eq!((websockets.messages_in, websockets.messages_out), (24, 20), "{counters}");
         assert!(websockets.bytes_in > 0 && websockets.bytes_out > websockets.bytes_in);
     });
 }
 
 #[test]
-fn a_client_without_a_handshake_is_served_and_both_kinds_share_a_connection() {
+fn modern_and_legacy_requests_share_a_connection() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let mut peer = Peer::open(stage.address());
-        let discovered = peer.ask(&modern(request(1, "server/discover", json!({}))));
+        let server = TestServer::start(options);
+        let mut peer = TestPeer::connect(server.address());
+        let discovered = peer.exchange(&modern(request(1, "server/discover", json!({}))));
         assert!(discovered["result"]["supportedVersions"].is_array(), "{discovered}");
-        assert_eq!(text(&peer.ask(&modern(echo(2, "modern")))), "modern");
-        expect_error(&peer.ask(&echo(3, "neither")), -32600, Some(json!(3)));
+        assert_eq!(text(&peer.exchange(&modern(echo(2, "modern")))), "modern");
+        expect_error(&peer.exchange(&echo(3, "neither")), -32600, Some(json!(3)));
         peer.close(1000);
-        let mut peer = Peer::begin(stage.address(), LEGACY);
-        assert_eq!(text(&peer.ask(&echo(1, "legacy"))), "legacy");
-        let mut peer = peer.speaking(crate::messages::MODERN);
-        assert_eq!(text(&peer.ask(&modern(echo(2, "modern")))), "modern");
+        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        assert_eq!(text(&peer.exchange(&echo(1, "legacy"))), "legacy");
+        let mut peer = peer.with_revision(crate::messages::MODERN);
+        assert_eq!(text(&peer.exchange(&modern(echo(2, "modern")))), "modern");
         drop(peer);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn a_call_that_takes_long_holds_no_other_back() {
+fn slow_call_does_not_delay_others() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let mut peer = Peer::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let mut peer = TestPeer::initialize(server.address(), LEGACY);
         for id in 1..=4 {
-            peer.say(&call(id, "hold", json!({})));
-            assert_eq!(stage.told(), "begun");
+            peer.send_message(&call(id, "hold", json!({})));
+            assert_eq!(server.next_signal(), "begun");
         }
-        assert_eq!(text(&peer.ask(&echo(5, "meanwhile"))), "meanwhile");
-        stage.open_gate();
+        assert_eq!(text(&peer.exchange(&echo(5, "meanwhile"))), "meanwhile");
+        server.open_gate();
         let mut ids: Vec<u64> = (0..4)
             .map(|_| {
-                let answer = peer.heard();
-                assert_eq!(text(&answer), "held");
-                answer["id"].as_u64().expect("a number")
+                let response = peer.read_message();
+                assert_eq!(text(&response), "held");
+                response["id"].as_u64().expect("id is not a number")
             })
             .collect();
         ids.sort_unstable();
         assert_eq!(ids, [1, 2, 3, 4]);
         peer.close(1000);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn what_is_in_flight_on_many_connections_comes_to_its_own() {
+fn concurrent_responses_reach_their_own_connection() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let mut peers: Vec<Peer> = (0..16).map(|_| Peer::begin(stage.address(), LEGACY)).collect();
+        let server = TestServer::start(options);
+        let mut peers: Vec<TestPeer> =
+            (0..16).map(|_| TestPeer::initialize(server.address(), LEGACY)).collect();
         for (number, peer) in peers.iter_mut().enumerate() {
             let calls = (0..32).map(|id| echo(id, &format!("{number}-{id}")));
             let frames: Vec<u8> = calls
                 .flat_map(|call| {
-                    peer.expect_answer_to(&call);
+                    peer.register_request(&call);
                     text_frame(call)
                 })
                 .collect();
@@ -93,57 +101,58 @@ fn what_is_in_flight_on_many_connections_comes_to_its_own() {
         }
         for (number, peer) in peers.iter_mut().enumerate() {
             for id in 0..32 {
-                let answer = peer.heard();
+                let response = peer.read_message();
                 assert_eq!(
-                    (answer["id"].as_u64(), text(&answer)),
+                    (response["id"].as_u64(), text(&response)),
                     (Some(id), &*format!("{number}-{id}"))
                 );
             }
         }
         drop(peers);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn a_cancelled_call_gets_no_answer_and_its_handler_hears_of_it() {
+fn cancelled_call_gets_no_response() {
     on_one_shard_and_two(|options| {
-        let stage = Stage::open(options);
-        let mut peer = Peer::begin(stage.address(), LEGACY);
-        peer.say(&call("it", "until-cancelled", json!({})));
-        assert_eq!(stage.told(), "begun");
-        peer.say(&cancelled("it"));
-        assert_eq!(stage.told(), "cancelled");
-        assert_eq!(text(&peer.ask(&echo(2, "next"))), "next");
+        let server = TestServer::start(options);
+        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        peer.send_message(&call("it", "until-cancelled", json!({})));
+        assert_eq!(server.next_signal(), "begun");
+        peer.send_message(&cancelled("it"));
+        assert_eq!(server.next_signal(), "cancelled");
+        assert_eq!(text(&peer.exchange(&echo(2, "next"))), "next");
         peer.close(1000);
-        let counters = stage.close();
+        let counters = server.close();
         assert_eq!(counters.requests.cancelled, 1, "{counters}");
     });
 }
 
 #[test]
-fn a_batch_is_answered_in_one_message_where_the_revision_has_batches() {
+fn batch_is_answered_in_one_message() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut peer = Peer::begin(stage.address(), BATCHED);
-        let batch = json!([echo(1, "one"), bare(2, "ping"), echo(3, "three")]);
-        let answers = peer.ask(&batch);
-        let ids: Vec<_> = answers.as_array().expect("answers").iter().map(|it| &it["id"]).collect();
+        let server = TestServer::start(options);
+        let mut peer = TestPeer::initialize(server.address(), BATCHED);
+        let batch = json!([echo(1, "one"), request_without_params(2, "ping"), echo(3, "three")]);
+        let responses = peer.exchange(&batch);
+        let ids: Vec<_> =
+            responses.as_array().expect("no batch").iter().map(|it| &it["id"]).collect();
         assert_eq!(ids, [1, 2, 3]);
         peer.close(1000);
-        let mut peer = Peer::begin(stage.address(), LEGACY);
-        peer.say(&batch);
-        assert_eq!(peer.heard()["error"]["code"], -32600);
+        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        peer.send_message(&batch);
+        assert_eq!(peer.read_message()["error"]["code"], -32600);
         peer.close(1000);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn several_messages_in_one_frame_are_told_apart_by_newlines() {
+fn messages_in_one_frame_are_separated_by_newlines() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut peer = Peer::begin(stage.address(), LEGACY);
+        let server = TestServer::start(options);
+        let mut peer = TestPeer::initialize(server.address(), LEGACY);
         let calls: Vec<Value> = (0..5).map(|id| echo(id, &format!("line {id}\n"))).collect();
         let lines: Vec<String> = calls.iter().map(Value::to_string).collect();
         for text_of_frame in [
@@ -151,80 +160,81 @@ fn several_messages_in_one_frame_are_told_apart_by_newlines() {
             lines.join("\n") + "\n",
             format!("\n\r\n{}\r\n\n", lines.join("\r\n")),
         ] {
-            peer.expect_answers_to(&calls);
+            peer.register_requests(&calls);
             peer.send_bytes(&text_frame(text_of_frame));
             for id in 0..5 {
-                // Each answer is a message of its own.
-                assert_eq!(text(&peer.heard()), format!("line {id}\n"));
+                // Each response is its own message.
+                assert_eq!(text(&peer.read_message()), format!("line {id}\n"));
             }
         }
         peer.close(1000);
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn frames_that_come_with_the_handshake_are_read_behind_it() {
+fn frames_sent_with_upgrade_request_are_read() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
+        let server = TestServer::start(options);
         let calls: Vec<Value> = (0..3).map(|id| modern(echo(id, "early"))).collect();
         let bytes: Vec<u8> = calls.iter().flat_map(text_frame).collect();
-        let whole = [handshake().bytes(), bytes].concat();
-        // Wherever the handshake is cut off, too.
+        let whole = [upgrade_request().bytes(), bytes].concat();
+        // The upgrade request itself may be split, too.
         for cut in (0..whole.len()).step_by(37) {
-            let stream = std::net::TcpStream::connect(stage.address()).expect("a connection");
-            stream.set_nodelay(true).expect("an option of TCP");
+            let stream = std::net::TcpStream::connect(server.address()).expect("connect");
+            stream.set_nodelay(true).expect("set TCP_NODELAY");
             let mut writer = &stream;
-            std::io::Write::write_all(&mut writer, &whole[..cut]).expect("a server that reads");
-            let (_, mut peer) = Peer::upgrade(stream.try_clone().expect("a socket"), &whole[cut..]);
+            std::io::Write::write_all(&mut writer, &whole[..cut]).expect("write to server");
+            let stream = stream.try_clone().expect("clone socket");
+            let (_, mut peer) = TestPeer::upgrade(stream, &whole[cut..]);
             for call in &calls {
-                peer.expect_answer_to(call);
-                assert_eq!(text(&peer.heard()), "early");
+                peer.register_request(call);
+                assert_eq!(text(&peer.read_message()), "early");
             }
             peer.close(1000);
         }
-        stage.close();
+        server.close();
     });
 }
 
 #[test]
-fn a_connection_that_asked_by_http_before_may_be_upgraded() {
+fn connection_used_for_http_can_be_upgraded() {
     over_each_ring(|options| {
-        let stage = Stage::open(options);
-        let mut client = stage.connect();
+        let server = TestServer::start(options);
+        let mut client = server.connect();
         client.expect_alive();
         client.send(&crate::request::Request::modern(&modern(call(1, "hold", json!({})))));
-        assert_eq!(stage.told(), "begun");
-        // The upgrade waits behind the answer that is owed, with a message behind it.
+        assert_eq!(server.next_signal(), "begun");
+        // The upgrade waits for the pending response; a message follows the upgrade.
         let early = text_frame(modern(echo(2, "behind")));
-        client.send_bytes(&[handshake().bytes(), early].concat());
-        stage.open_gate();
-        assert_eq!(text(&client.answer().message()), "held");
-        let rest = client.socket().try_clone().expect("a socket");
-        let head = client.head();
+        client.send_bytes(&[upgrade_request().bytes(), early].concat());
+        server.open_gate();
+        assert_eq!(text(&client.read_response().message()), "held");
+        let rest = client.socket().try_clone().expect("clone socket");
+        let head = client.read_head();
         assert_eq!(head.status, 101, "{head:?}");
         drop(rest);
         drop(client);
-        let counters = stage.close();
+        let counters = server.close();
         assert_eq!(counters.websockets.upgraded, 1, "{counters}");
     });
 }
 
 #[test]
-fn calls_beyond_those_that_may_be_in_flight_are_refused_and_the_others_answered() {
+fn calls_beyond_in_flight_limit_are_refused() {
     let mut options = options();
     options.limits.requests_in_flight_max = 2;
-    let stage = Stage::open(options);
-    let mut peer = Peer::begin(stage.address(), LEGACY);
+    let server = TestServer::start(options);
+    let mut peer = TestPeer::initialize(server.address(), LEGACY);
     for id in 1..=2 {
-        peer.say(&call(id, "hold", json!({})));
-        assert_eq!(stage.told(), "begun");
+        peer.send_message(&call(id, "hold", json!({})));
+        assert_eq!(server.next_signal(), "begun");
     }
-    expect_error(&peer.ask(&call(3, "hold", json!({}))), -32603, Some(json!(3)));
-    stage.open_gate();
-    assert_eq!(text(&peer.heard()), "held");
-    assert_eq!(text(&peer.heard()), "held");
-    peer.send(FINAL | TEXT, b"\n");
+    expect_error(&peer.exchange(&call(3, "hold", json!({}))), -32603, Some(json!(3)));
+    server.open_gate();
+    assert_eq!(text(&peer.read_message()), "held");
+    assert_eq!(text(&peer.read_message()), "held");
+    peer.send(FIN | TEXT, b"\n");
     peer.close(1000);
-    stage.close();
+    server.close();
 }

@@ -1,42 +1,40 @@
-//! The whole server over WebSocket, over real sockets: one file a behaviour, named as sentences.
+//! The WebSocket server over real sockets.
 //!
-//! Policy: **a panic is our bug, never bad input.** Whatever a peer sends, or does not send, it
-//! gets an error of JSON-RPC on a connection that is kept, or a close frame with the code that the
-//! transport contract wants (seed 001, section 4); everybody else is served as if nothing had
-//! happened; and when it is over, nothing of it is left behind.
+//! A peer's input must never cause a panic. Invalid input gets a JSON-RPC error on a connection
+//! that stays open, or a close frame with the code of RFC 6455, section 7.4.1; other clients are
+//! not affected; and no state is left when the server has stopped.
 //!
-//! How each test is made: a server on a free port of the loopback, as in `tests/http`, and clients
-//! over plain blocking sockets. Their frames are written by hand, so that they can be wrong; those
-//! of the server are read by tungstenite, and every message is held against the schema of its
-//! revision. Nothing sleeps: read timeouts are the bound after which a test fails, and what waits
-//! for time has milliseconds of it by configuration. What depends on how bytes and connections move
-//! runs over both rings, what shares anything also on two shards.
+//! Each test starts a server on a free loopback port, as in `tests/http`. Its clients use blocking
+//! sockets and encode frames themselves, so that frames can be invalid; frames of the server are
+//! decoded by tungstenite, and every message is checked against the schema of its revision. Tests
+//! do not sleep: read timeouts bound them, and tests of timeouts configure some milliseconds. Tests
+//! that depend on I/O run over both rings, tests of shared state also on two shards.
 
+mod backpressure;
 mod calls;
-mod closing;
-mod deflating;
+mod close_handshake;
+mod compression;
 mod drains;
-mod faults;
 mod fragments;
-mod peer;
-mod pressure;
-mod telling;
-mod texts;
+mod protocol_errors;
+mod server_messages;
+mod test_peer;
+mod text_messages;
+mod timeouts;
 mod upgrades;
-mod waiting;
 
-#[expect(dead_code, reason = "the tests of HTTP ask for more")]
-#[path = "../http/client.rs"]
-mod client;
-#[path = "../support/judge.rs"]
-mod judge;
+#[path = "../support/mcp_schema.rs"]
+mod mcp_schema;
 #[path = "../http/messages.rs"]
 mod messages;
-#[expect(dead_code, reason = "the tests of HTTP ask for more")]
+#[expect(dead_code, reason = "only the tests of HTTP use all of it")]
 #[path = "../http/request.rs"]
 mod request;
-#[expect(dead_code, reason = "the tests of HTTP ask for more")]
-#[path = "../http/stage.rs"]
-mod stage;
-#[path = "../http/wire.rs"]
-mod wire;
+#[path = "../http/response_parser.rs"]
+mod response_parser;
+#[expect(dead_code, reason = "only the tests of HTTP use all of it")]
+#[path = "../http/test_client.rs"]
+mod test_client;
+#[expect(dead_code, reason = "only the tests of HTTP use all of it")]
+#[path = "../http/test_server.rs"]
+mod test_server;

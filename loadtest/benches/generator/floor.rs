@@ -1,35 +1,35 @@
-//! The floor: the least that a server can do whose answers a client takes for right.
+//! The floor server: the cheapest server whose responses a client accepts.
 //!
-//! It finds where a request ends, copies the digits of its id into the one answer that there is,
-//! and looks at nothing else.
+//! It finds the end of a request, copies the digits of its id into a fixed response, and parses
+//! nothing else.
 
 use std::io;
 
 use corelane::engine::clock::Clock;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::uring::UringRing;
-use corelane_load::dialogue::call::ID_DIGITS;
+use corelane_load::mcp::request_template::ID_DIGITS;
 use memchr::memchr;
 use memchr::memmem::Finder;
 
-use crate::answering::{listen, piece_together, serve};
+use crate::ring_server::{listen, serve, split_messages};
 
-/// Where the id stands in a request and in an answer: both begin with the same members.
+/// Position of the id in a request and in a response: both begin with the same members.
 const ID_AT: usize = r#"{"jsonrpc":"2.0","id":"#.len();
 
-/// What every answer of the modern era says of its server, in the length of a real one.
-const SERVER: &str = concat!(
+/// Metadata of a modern response, as long as that of a real server.
+const METADATA: &str = concat!(
     r#""resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"floor","#,
     r#""title":"The floor","description":"The least that a server of the Model Context Protocol "#,
     r#"can do on a ring: one answer, whatever it is asked","version":"0.1.0"}}"#
 );
 
-/// Serves until the process is killed: posts, or lines.
+/// Serves HTTP or lines until the process is killed.
 pub(crate) fn run(is_http: bool, message: &str) -> io::Result<()> {
     let ring = UringRing::new(&RingOptions::default(), Clock::start())?;
     let body = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":1000000000,\"result\":{{\"content\":[{{\"type\":\"text\",\
-         \"text\":\"{message}\"}}],{SERVER}}}}}"
+         \"text\":\"{message}\"}}],{METADATA}}}}}"
     );
     if is_http {
         let head = format!(
@@ -37,7 +37,7 @@ pub(crate) fn run(is_http: bool, message: &str) -> io::Result<()> {
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        let answer = Answer { id_at: head.len() + ID_AT, text: format!("{head}{body}") };
+        let answer = FixedResponse { id_at: head.len() + ID_AT, text: format!("{head}{body}") };
         let (end, length) = (Finder::new("\r\n\r\n"), Finder::new("\r\nContent-Length: "));
         let post = |bytes: &[u8]| {
             let text_at = end.find(bytes)? + end.needle().len();
@@ -46,27 +46,28 @@ pub(crate) fn run(is_http: bool, message: &str) -> io::Result<()> {
             let length = digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'));
             Some((text_at, text_at + length))
         };
-        serve(ring, listen()?, answer.to(post))
+        serve(ring, listen()?, answer.into_service(post))
     } else {
-        let answer = Answer { id_at: ID_AT, text: format!("{body}\n") };
-        serve(ring, listen()?, answer.to(|bytes| Some((0, memchr(b'\n', bytes)? + 1))))
+        let answer = FixedResponse { id_at: ID_AT, text: format!("{body}\n") };
+        serve(ring, listen()?, answer.into_service(|bytes| Some((0, memchr(b'\n', bytes)? + 1))))
     }
 }
 
-/// The one answer.
-struct Answer {
+/// The fixed response.
+struct FixedResponse {
     text: String,
     id_at: usize,
 }
 
-impl Answer {
-    /// Answers requests, of which `measure` tells where the text and where the whole ends.
-    fn to(
+impl FixedResponse {
+    /// Returns a service that answers requests; `measure` returns the start and end of the JSON
+    /// text.
+    fn into_service(
         self,
         measure: impl Fn(&[u8]) -> Option<(usize, usize)>,
     ) -> impl FnMut(&[u8], &mut Vec<u8>, &mut Vec<u8>) {
         move |arrived, begun, out| {
-            piece_together(arrived, begun, |bytes| {
+            split_messages(arrived, begun, |bytes| {
                 let (text_at, end) = measure(bytes)?;
                 let id = bytes.get(text_at + ID_AT..end)?.get(..ID_DIGITS)?;
                 let start = out.len() + self.id_at;

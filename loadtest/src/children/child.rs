@@ -1,209 +1,218 @@
-//! One child: its start, its standard error, and the steps of its end.
+//! One child process: start, standard error, and termination.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::family::Family;
-use super::tail::Tail;
-use super::{ASKED_MAX, Errors, Program};
-use crate::measure::census::Census;
-use crate::measure::group::Group;
+use super::descendants::Descendants;
+use super::stderr_tail::StderrTail;
+use super::{EXIT_TIMEOUT, Program, StderrMode};
+use crate::metrics::process_group::ProcessGroup;
+use crate::metrics::process_tree::ProcessTree;
 
-/// What one read of a pipe takes at most.
+/// Size of one read from a pipe.
 const READ_BYTES: usize = 16 * 1024;
-/// Reads of a standard error whose other end has gone: what others may still hold open is not
-/// waited for.
-const LAST_READS_MAX: usize = 64;
+/// Reads from standard error after the child exited. A descendant may still hold the pipe open, so
+/// the end of the stream is not awaited.
+const FINAL_READS_MAX: usize = 64;
 
-/// How far the end of a child has been pressed.
+/// Escalation of the termination of a child.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Step {
+pub(super) enum TerminationStep {
     /// Its input was closed.
-    Asked,
-    /// It has got `SIGTERM`.
+    InputClosed,
+    /// It received `SIGTERM`.
     Terminated,
-    /// It has got `SIGKILL`.
+    /// It received `SIGKILL`.
     Killed,
 }
 
-/// The end of a child under way.
+/// Termination in progress.
 #[derive(Debug)]
-struct Parting {
-    since: Moment,
-    step: Step,
-    /// What it had started when it was first found alive; a child that has ended by itself has left
-    /// nothing behind that could be found.
-    family: Option<Family>,
-    /// Where it has ended itself.
+struct Termination {
+    since: Instant,
+    step: TerminationStep,
+    /// Descendants found while the child was alive. Those of a child that exits on its own can no
+    /// longer be found.
+    descendants: Option<Descendants>,
+    /// Exit status, once the child exited.
     status: Option<ExitStatus>,
 }
 
-/// A child.
 #[derive(Debug)]
 pub(super) struct Child {
-    pub(super) lane: u32,
+    pub(super) connection: u32,
     process: std::process::Child,
-    errors: Option<ChildStderr>,
-    tail: Tail,
-    /// A second name of its standard output: what it says while it ends is read and thrown away,
-    /// so that a last answer meets no broken pipe.
-    output: Option<ChildStdout>,
-    parting: Option<Parting>,
+    stderr: Option<ChildStderr>,
+    stderr_tail: StderrTail,
+    /// Duplicate of the standard output. It is drained during termination, so that a last response
+    /// does not fail with a broken pipe.
+    stdout: Option<ChildStdout>,
+    termination: Option<Termination>,
 }
 
-/// A child that has just been started.
-pub(super) struct Born {
+/// A started child with the pipes for its owner.
+pub(super) struct StartedChild {
     pub(super) child: Child,
-    pub(super) input: OwnedFd,
-    pub(super) output: OwnedFd,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
 }
 
 impl Child {
-    /// Starts a program; why it could not be where it could not.
-    pub(super) fn start(lane: u32, program: &Program) -> Result<Born, String> {
-        let name = program.words.first().map_or("", String::as_str);
+    /// Starts `program`, or returns the error with the name of the program.
+    pub(super) fn start(connection: u32, program: &Program) -> Result<StartedChild, String> {
+        let name = program.command.first().map_or("", String::as_str);
         let start = || {
-            let errors = match program.errors {
-                Errors::Keep => Stdio::piped(),
-                Errors::Inherit => Stdio::inherit(),
+            let errors = match program.stderr {
+                StderrMode::Capture => Stdio::piped(),
+                StderrMode::Inherit => Stdio::inherit(),
             };
             let mut command = Command::new(name);
-            command.args(program.words.iter().skip(1)).stderr(errors);
+            command.args(program.command.iter().skip(1)).stderr(errors);
             let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-            let missing = || io::Error::other("it has no standard streams");
+            let missing = || io::Error::other("no pipe for a standard stream");
             let input: OwnedFd = process.stdin.take().ok_or_else(missing)?.into();
             let output = process.stdout.take().ok_or_else(missing)?;
             let second = output.as_fd().try_clone_to_owned()?;
             let errors = process.stderr.take();
-            let (tail, output, parting) = (Tail::default(), Some(output), None);
-            let child = Self { lane, process, errors, tail, output, parting };
-            Ok(Born { child, input, output: second })
+            let (tail, output, parting) = (StderrTail::default(), Some(output), None);
+            let child = Self {
+                connection,
+                process,
+                stderr: errors,
+                stderr_tail: tail,
+                stdout: output,
+                termination: parting,
+            };
+            Ok(StartedChild { child, stdin: input, stdout: second })
         };
         start().map_err(|error: io::Error| format!("'{name}' cannot be started: {error}"))
     }
 
-    /// Its number among the processes, until it has ended.
     pub(super) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Its input was closed: from here on it has to end.
-    pub(super) fn part(&mut self, now: Moment) {
-        let parting = Parting { since: now, step: Step::Asked, family: None, status: None };
-        self.parting.get_or_insert(parting);
+    /// Begins the termination after the input was closed.
+    pub(super) fn begin_termination(&mut self, now: Instant) {
+        let parting = Termination {
+            since: now,
+            step: TerminationStep::InputClosed,
+            descendants: None,
+            status: None,
+        };
+        self.termination.get_or_insert(parting);
     }
 
-    /// Whether its end is under way.
-    pub(super) const fn is_parting(&self) -> bool {
-        self.parting.is_some()
+    pub(super) const fn is_terminating(&self) -> bool {
+        self.termination.is_some()
     }
 
-    /// Goes on with its end: how far it had to be pressed, once it is over. `census` is taken by
-    /// the first child of a round that needs one.
-    pub(super) fn advance(
+    /// Advances the termination. Returns the last step once the child is gone. `tree` is scanned at
+    /// most once for all children of one pass.
+    pub(super) fn advance_termination(
         &mut self,
-        now: Moment,
-        group: &Group,
-        census: &mut Option<Census>,
-    ) -> Option<Step> {
+        now: Instant,
+        group: &ProcessGroup,
+        tree: &mut Option<ProcessTree>,
+    ) -> Option<TerminationStep> {
         let pid = self.process.id();
-        let Parting { since, step, family, status } = self.parting.as_mut()?;
+        let Termination { since, step, descendants: family, status } = self.termination.as_mut()?;
         if status.is_none() && has_ended(pid) {
-            // Before it is waited for, while the system still knows what it has cost.
-            group.leave(pid);
+            // Before `wait`, while `/proc` still has its CPU time.
+            group.remove(pid);
             *status = self.process.wait().ok();
         }
-        if status.is_some() && !family.as_mut().is_some_and(Family::is_alive) {
+        if status.is_some() && !family.as_mut().is_some_and(Descendants::is_alive) {
             return Some(*step);
         }
-        let is_late = now >= since.after(ASKED_MAX);
+        let is_late = now >= since.after(EXIT_TIMEOUT);
         if family.is_none() || is_late {
-            let census = census.get_or_insert_with(Census::take);
-            family.get_or_insert_default().gather(census, pid);
+            let tree = tree.get_or_insert_with(ProcessTree::scan);
+            family.get_or_insert_default().add_from(tree, pid);
         }
         if !is_late {
             return None;
         }
         let (next, signal) = match step {
-            Step::Asked => (Step::Terminated, Signal::TERM),
-            Step::Terminated => (Step::Killed, Signal::KILL),
-            Step::Killed => {
-                // What not even that ends is given up: the kernel itself holds it.
-                group.leave(pid);
-                return Some(Step::Killed);
+            TerminationStep::InputClosed => (TerminationStep::Terminated, Signal::TERM),
+            TerminationStep::Terminated => (TerminationStep::Killed, Signal::KILL),
+            TerminationStep::Killed => {
+                // Not even SIGKILL ends it: it hangs in the kernel.
+                group.remove(pid);
+                return Some(TerminationStep::Killed);
             }
         };
         (*since, *step) = (now, next);
         if let Some(family) = family {
-            family.signal(signal);
+            family.send_signal(signal);
         }
         if status.is_none()
             && let Some(pid) = pid_of(pid)
         {
-            // It was not waited for, so the number is still its own.
+            // The child was not waited for, so its PID cannot have been reused.
             kill_process(pid, signal).unwrap_or(());
         }
         None
     }
 
-    /// How it ended and what it said last.
-    pub(super) fn last_words(&mut self) -> String {
-        for _ in 0..LAST_READS_MAX {
-            let Some(errors) = &self.errors else { break };
+    /// Returns how the child ended, with the last lines of its standard error.
+    pub(super) fn describe_exit(&mut self) -> String {
+        for _ in 0..FINAL_READS_MAX {
+            let Some(errors) = &self.stderr else { break };
             let mut fds = [PollFd::new(errors, PollFlags::IN)];
             if !poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
                 break;
             }
-            self.hear_errors();
+            self.read_stderr();
         }
-        let parting = self.parting.as_ref();
+        let parting = self.termination.as_ref();
         let ended = match parting.and_then(|parting| Some((parting.step, parting.status?))) {
-            Some((Step::Asked, status)) => format!("the program ended ({status})"),
+            Some((TerminationStep::InputClosed, status)) => format!("the program ended ({status})"),
             _ => "the program closed its standard output and did not end".into(),
         };
-        match self.words() {
-            Some(words) => format!("{ended}: {words}"),
+        match self.last_stderr() {
+            Some(lines) => format!("{ended}: {lines}"),
             None => ended,
         }
     }
 
-    /// What it said last on its standard error, where it said anything.
-    pub(super) fn words(&self) -> Option<String> {
-        self.tail.words()
+    /// Returns the last lines of its standard error, or `None` if it was empty.
+    pub(super) fn last_stderr(&self) -> Option<String> {
+        self.stderr_tail.last_lines()
     }
 
-    /// Its standard error, while that is open.
-    pub(super) fn errors(&self) -> Option<BorrowedFd<'_>> {
-        self.errors.as_ref().map(AsFd::as_fd)
+    /// Returns the read end of its standard error while it is open.
+    pub(super) fn stderr(&self) -> Option<BorrowedFd<'_>> {
+        self.stderr.as_ref().map(AsFd::as_fd)
     }
 
-    /// Its standard output, while it ends and that is open.
-    pub(super) fn farewell(&self) -> Option<BorrowedFd<'_>> {
-        self.output.as_ref().filter(|_| self.is_parting()).map(AsFd::as_fd)
+    /// Returns the standard output to drain during termination.
+    pub(super) fn terminating_stdout(&self) -> Option<BorrowedFd<'_>> {
+        self.stdout.as_ref().filter(|_| self.is_terminating()).map(AsFd::as_fd)
     }
 
-    /// Reads its standard error, which is ready.
-    pub(super) fn hear_errors(&mut self) {
-        let mut said = [0; READ_BYTES];
-        match self.errors.as_mut().map(|errors| errors.read(&mut said)) {
-            Some(Ok(length)) if length > 0 => self.tail.push(&said[..length]),
+    /// Reads from standard error, which must be ready.
+    pub(super) fn read_stderr(&mut self) {
+        let mut buf = [0; READ_BYTES];
+        match self.stderr.as_mut().map(|stderr| stderr.read(&mut buf)) {
+            Some(Ok(len)) if len > 0 => self.stderr_tail.push(&buf[..len]),
             Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => self.errors = None,
+            _ => self.stderr = None,
         }
     }
 
-    /// Reads what it says while it ends, which is ready.
-    pub(super) fn hear_farewell(&mut self) {
-        let mut said = [0; READ_BYTES];
-        match self.output.as_mut().map(|output| output.read(&mut said)) {
-            Some(Ok(length)) if length > 0 => {}
+    /// Reads and discards standard output, which must be ready.
+    pub(super) fn discard_stdout(&mut self) {
+        let mut buf = [0; READ_BYTES];
+        match self.stdout.as_mut().map(|stdout| stdout.read(&mut buf)) {
+            Some(Ok(len)) if len > 0 => {}
             Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => self.output = None,
+            _ => self.stdout = None,
         }
     }
 }
@@ -212,10 +221,10 @@ fn pid_of(number: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(number).ok()?)
 }
 
-/// Whether a child that was not waited for has ended.
+/// Returns whether a child that was not waited for has exited.
 fn has_ended(number: u32) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let Some(pid) = pid_of(number) else { return false };
-    // Where the system refuses to tell, the child is not ours any more.
+    // An error means that the process is not our child any more.
     waitid(WaitId::Pid(pid), options).map_or(true, |status| status.is_some())
 }

@@ -1,79 +1,79 @@
-//! Programs that are started for a run, and ended with it: servers on standard input and output.
+//! Programs started for a run and ended with it: stdio servers.
 //!
 //! ```text
-//!  worker ── Start, Stop ─▶ keeper's thread ─▶ children
-//!         ◀─ News, waker ──       │  reads their standard error, waits for their ends
-//!  worker ◀════ the other ends of their standard input and output, over its own ring
+//!  load thread ── start, stop ──▶ pool thread ─▶ child processes
+//!              ◀─ events, waker ─      │  reads their standard error, waits for their exit
+//!  load thread ◀═ pipes to their standard input and output, over its own ring
 //! ```
 //!
-//! What it keeps true: a child is started with pipes of its own, which no other child holds; its
-//! standard error is read, so that it never waits for it; when it is no longer wanted it is ended
-//! in the order of the specification (2026-07-28 and 2025-11-25, `basic/transports/stdio`): its
-//! input is closed, after [`ASKED_MAX`] it is asked by `SIGTERM`, after as long again it is killed,
-//! and so is what it has started itself. No child outlives its [`Keeper`].
+//! Invariants: a child has its own pipes, which no other child inherits. Its standard error is
+//! drained, so that writing to it never blocks. A child is stopped in the order of MCP 2026-07-28
+//! and 2025-11-25, basic/transports/stdio: its input is closed, after [`EXIT_TIMEOUT`] it receives
+//! `SIGTERM`, after another `EXIT_TIMEOUT` `SIGKILL`, and so do its descendants. No child outlives
+//! its [`ProcessPool`].
 //!
-//! What it does not do: end children when this process is killed itself. They see the end of their
-//! standard input then, because nobody else holds its other end, and they stand in the same process
-//! group: what a terminal or `timeout` sends to this program reaches them, too.
+//! Children are not stopped if this process is killed. They then read the end of their standard
+//! input and are in the same process group, so signals of a terminal or `timeout` reach them too.
 
-mod family;
-mod tail;
+mod descendants;
+mod stderr_tail;
 
 mod child;
-mod keeper;
+mod pool;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-pub use self::keeper::Keeper;
+pub use self::pool::ProcessPool;
 
-/// How long a child may take to end after its input was closed, and again after `SIGTERM`.
-pub const ASKED_MAX: Duration = Duration::from_secs(2);
+/// Time a child has to exit after its input is closed, and again after `SIGTERM`.
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A program and how it is started.
+/// Command line and standard error handling of a program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Program {
-    /// Its file, looked for as a shell looks for it, and its arguments.
-    pub words: Vec<String>,
-    /// Where its standard error goes.
-    pub errors: Errors,
+    /// Program, looked up in `PATH`, and its arguments.
+    pub command: Vec<String>,
+    /// Destination of its standard error.
+    pub stderr: StderrMode,
 }
 
-/// Where the standard error of a child goes.
+/// Destination of the standard error of a child.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Errors {
-    /// It is read, and its last lines are told when the child fails.
+pub enum StderrMode {
+    /// Read by this process; the last lines are part of the error if the child fails.
     #[default]
-    Keep,
-    /// To the standard error of this program.
+    #[serde(rename = "keep")]
+    Capture,
+    /// Standard error of this process.
     Inherit,
 }
 
-/// What has become of a child. `lane` is the number under which it was asked for.
+/// Event of a child.
 #[derive(Debug)]
-pub enum News {
-    /// It runs.
+pub enum ChildEvent {
+    /// The child is running.
     Started {
-        /// Its number.
-        lane: u32,
-        /// Where its standard input is written.
-        input: OwnedFd,
-        /// Where its standard output is read.
-        output: OwnedFd,
+        /// Number that was passed to [`ProcessPool::start`].
+        connection: u32,
+        /// Write end of its standard input.
+        stdin: OwnedFd,
+        /// Read end of its standard output.
+        stdout: OwnedFd,
     },
-    /// It could not be started, and why.
+    /// The child could not be started.
     Failed {
-        /// Its number.
-        lane: u32,
-        /// Why, with the name of the program.
-        why: String,
+        /// Number that was passed to [`ProcessPool::start`].
+        connection: u32,
+        /// Error, with the name of the program.
+        message: String,
     },
-    /// It has ended after it was to be stopped.
-    Ended {
-        /// Its number.
-        lane: u32,
-        /// Its status and what it said last.
-        why: String,
+    /// The child exited after [`ProcessPool::stop`].
+    Exited {
+        /// Number that was passed to [`ProcessPool::start`].
+        connection: u32,
+        /// Exit status and last lines of standard error.
+        message: String,
     },
 }

@@ -1,78 +1,78 @@
-//! `corelane-load capacity`: what a target needs, from results at several sizes.
+//! `corelane-load capacity`: requirements of a target load, from results at several sizes.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use corelane_load::forecast::need::{Need, Wanted};
-use corelane_load::forecast::{Measured, SizeOf, Survey};
+use corelane_load::forecast::requirement::{CapacityTarget, Requirement};
+use corelane_load::forecast::{CapacityModel, MeasuredPoint, SizeUnit};
 use corelane_load::plan::Plan;
 use corelane_load::report::capacity;
 use corelane_load::result::{Manifest, RunResult};
-use corelane_load::search::Answer;
+use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 use corelane_load::target::Era;
 use serde::Serialize;
 
-use super::results::Kept;
-use super::{Failure, keep};
+use super::results::StoredResult;
+use super::{CliError, write_json};
 
-/// Status 0: the survey was made; 2: there was nothing to make it of.
+/// Exit status 0: the requirements were computed; 2: the results do not suffice.
 #[derive(Args, Debug)]
 pub(super) struct CapacityArguments {
-    /// Results of sweep, or of run, at different sizes; SIZE=FILE says the size.
+    /// Results of sweep or run at different sizes; SIZE=FILE sets the size.
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<String>,
-    /// What sizes count: cores, connections or workers. Where a file stands without a size, cores
-    /// are those of its machine, and workers the threads of the load.
-    #[arg(long, value_name = "WHAT", value_parser = size_of, default_value = "cores")]
-    size_of: SizeOf,
-    /// Requests a second that are to be served.
+    /// Unit of sizes: cores, connections or threads. Without SIZE=, cores are those of the machine,
+    /// threads the load threads.
+    #[arg(long, value_name = "WHAT", value_parser = parse_size_unit, default_value = "cores")]
+    size_of: SizeUnit,
+    /// Target rate in requests a second.
     #[arg(long, value_name = "N", requires = "target_connections")]
     target_rate: Option<f64>,
-    /// Connections that are to be open at the same time.
+    /// Target number of open connections.
     #[arg(long, value_name = "N", requires = "target_rate")]
     target_connections: Option<u64>,
-    /// The part of everything that is to stay free.
-    #[arg(long, value_name = "PART", default_value_t = 0.3)]
+    /// Share of all resources kept free.
+    #[arg(long, value_name = "RATIO", default_value_t = 0.3)]
     headroom: f64,
-    /// Cores that a machine has.
+    /// Cores of a machine.
     #[arg(long, value_name = "N")]
     cores_per_machine: Option<u64>,
-    /// Memory that a machine has, in GiB.
+    /// Memory of a machine in GiB.
     #[arg(long, value_name = "GIB")]
     memory_per_machine: Option<f64>,
-    /// Take sweeps too that the generator limited, or whose rate was not confirmed.
+    /// Accept sweeps limited by the load generator or without a confirmed rate.
     #[arg(long)]
     even_invalid: bool,
-    /// Where all of it goes, as JSON.
+    /// Write the computation as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// What is kept of it.
+/// The JSON output.
 #[derive(Serialize)]
-struct Reckoned<'a> {
-    survey: &'a Survey,
+struct CapacityFile<'a> {
+    model: &'a CapacityModel,
     threshold: &'a str,
-    wanted: Option<Wanted>,
-    need: Option<&'a Need>,
-    unknown: Option<String>,
+    target: Option<CapacityTarget>,
+    requirement: Option<&'a Requirement>,
+    error: Option<String>,
 }
 
-/// A point, with what is asked of all of them together.
-struct Found {
-    measured: Measured,
+/// A point with properties that have to match between points.
+struct Point {
+    measured: MeasuredPoint,
     threshold: String,
     has_sessions: bool,
-    /// Of a run at one rate there may be others at the same size, of which the best counts.
+    /// Whether it is a run at one rate, of which only the best at each size counts.
     is_run: bool,
 }
 
-/// Runs the command; its status.
-pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, Failure> {
-    let wanted = arguments.wanted()?;
+/// Runs the command and returns its exit status.
+pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, CliError> {
+    let target = arguments.target()?;
     let mut found = Vec::new();
     for result in &arguments.results {
         found.push(read(result, arguments)?);
@@ -81,39 +81,40 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, Failur
     thresholds.dedup();
     if let [one, other, ..] = thresholds[..] {
         return Err(format!(
-            "the results keep different thresholds ({one} / {other}): measure all with the same"
+            "the results have different thresholds ({one} / {other}): measure all with the same"
         )
         .into());
     }
     let threshold = thresholds.concat();
     let has_sessions = found.iter().all(|it| it.has_sessions);
-    let survey = Survey::of(arguments.size_of, best(found));
-    let need = wanted.map(|wanted| (wanted, Need::of(&survey, &wanted)));
-    let mut text = capacity::survey(&survey, &threshold, has_sessions);
-    if let Some((wanted, need)) = &need {
-        text += &capacity::need(&survey, wanted, need);
+    let model = CapacityModel::fit_points(arguments.size_of, best_runs(found));
+    let requirement = target.map(|target| (target, Requirement::of(&model, &target)));
+    let mut text = capacity::model(&model, &threshold, has_sessions);
+    if let Some((target, requirement)) = &requirement {
+        text += &capacity::requirement(&model, target, requirement);
     }
     std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.json {
-        let unknown = need.as_ref().and_then(|(_, need)| need.as_ref().err());
-        let reckoned = Reckoned {
-            survey: &survey,
+        let error = requirement.as_ref().and_then(|(_, requirement)| requirement.as_ref().err());
+        let reckoned = CapacityFile {
+            model: &model,
             threshold: &threshold,
-            wanted,
-            need: need.as_ref().and_then(|(_, need)| need.as_ref().ok()),
-            unknown: unknown.map(ToString::to_string),
+            target,
+            requirement: requirement
+                .as_ref()
+                .and_then(|(_, requirement)| requirement.as_ref().ok()),
+            error: error.map(ToString::to_string),
         };
-        keep(path, &reckoned)?;
+        write_json(path, &reckoned)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Of the runs at one size the one with the highest rate: the others show less than it bears. A
-/// sweep has looked for its rate, so all sweeps count.
-fn best(found: Vec<Found>) -> Vec<Measured> {
-    let mut points: Vec<(bool, Measured)> = Vec::new();
-    for Found { measured, is_run, .. } in found {
-        let same = |(was_run, it): &&mut (bool, Measured)| {
+/// Returns all sweeps, and of the runs at each size the one with the highest rate.
+fn best_runs(found: Vec<Point>) -> Vec<MeasuredPoint> {
+    let mut points: Vec<(bool, MeasuredPoint)> = Vec::new();
+    for Point { measured, is_run, .. } in found {
+        let same = |(was_run, it): &&mut (bool, MeasuredPoint)| {
             *was_run && is_run && it.size.total_cmp(&measured.size).is_eq()
         };
         match points.iter_mut().find(same) {
@@ -126,23 +127,25 @@ fn best(found: Vec<Found>) -> Vec<Measured> {
 }
 
 /// Reads `FILE` or `SIZE=FILE`.
-fn read(argument: &str, arguments: &CapacityArguments) -> Result<Found, Failure> {
+fn read(argument: &str, arguments: &CapacityArguments) -> Result<Point, CliError> {
     let &CapacityArguments { size_of, even_invalid, .. } = arguments;
     let sized = argument.split_once('=').and_then(|(size, path)| {
         Some((size.parse::<f64>().ok().filter(|size| size.is_finite() && *size > 0.0)?, path))
     });
     let path = sized.map_or(argument, |(_, path)| path);
-    let (mut measured, plan, manifest, is_run) = match Kept::read(Path::new(path))? {
-        Kept::Run(result) => (of_run(path, &result)?, result.plan, result.manifest, true),
-        Kept::Sweep(result) => {
-            (of_sweep(path, &result, even_invalid)?, result.plan, result.manifest, false)
+    let (mut measured, plan, manifest, is_run) = match StoredResult::read(Path::new(path))? {
+        StoredResult::Run(result) => {
+            (run_point(path, &result)?, result.plan, result.manifest, true)
+        }
+        StoredResult::Sweep(result) => {
+            (sweep_point(path, &result, even_invalid)?, result.plan, result.manifest, false)
         }
     };
-    // What of a point is to be known beside its numbers stands behind its name.
+    // A remark about the point follows its name.
     measured.name = format!("{path}{}", measured.name);
     measured.connections = plan.connections as u64;
     measured.size = sized.map_or_else(|| size(&plan, &manifest, size_of), |(size, _)| size);
-    Ok(Found {
+    Ok(Point {
         measured,
         threshold: threshold(&plan),
         has_sessions: plan.era == Era::Legacy,
@@ -151,94 +154,102 @@ fn read(argument: &str, arguments: &CapacityArguments) -> Result<Found, Failure>
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes of machines and of plans")]
-fn size(plan: &Plan, manifest: &Manifest, size_of: SizeOf) -> f64 {
+fn size(plan: &Plan, manifest: &Manifest, size_of: SizeUnit) -> f64 {
     match size_of {
-        SizeOf::Cores => manifest.cores as f64,
-        SizeOf::Connections => plan.connections as f64,
-        SizeOf::Workers => f64::from(manifest.workers),
+        SizeUnit::Cores => manifest.cores as f64,
+        SizeUnit::Connections => plan.connections as f64,
+        SizeUnit::Threads => f64::from(manifest.threads),
     }
 }
 
-/// The latency that the rates keep, in words.
+/// Returns the latency thresholds as text.
 fn threshold(plan: &Plan) -> String {
     let bounds = &plan.thresholds;
     let named = [("p50", bounds.p50), ("p99", bounds.p99), ("p99.9", bounds.p999)];
     let named = named.into_iter().filter_map(|(name, bound)| Some(format!("{name} ≤ {}", bound?)));
     let all: Vec<String> = named.collect();
-    if all.is_empty() { "no threshold of latency".into() } else { all.join(", ") }
+    if all.is_empty() { "no latency threshold".into() } else { all.join(", ") }
 }
 
-/// A run that passed says what it bore.
-fn of_run(path: &str, result: &RunResult) -> Result<Measured, Failure> {
+/// Returns the point of a run that passed.
+fn run_point(path: &str, result: &RunResult) -> Result<MeasuredPoint, CliError> {
     let verdict = &result.verdict;
     if !verdict.has_passed() {
-        let why = [&verdict.invalid[..], &verdict.beyond, &verdict.missed].concat().join("; ");
-        return Err(format!("{path} has not passed, so its rate says nothing: {why}").into());
+        let why = [&verdict.invalid[..], &verdict.saturated, &verdict.missed_thresholds]
+            .concat()
+            .join("; ");
+        return Err(format!("{path} has not passed: {why}").into());
     }
-    Ok(Measured {
+    Ok(MeasuredPoint {
         rate: result.totals.rate,
         cores_used: result.server.map(|cost| cost.cores),
         resident_bytes: result.server.map(|cost| cost.resident_bytes_max).filter(|it| *it > 0),
-        ..Measured::default()
+        ..MeasuredPoint::default()
     })
 }
 
-/// A sweep says what it found, and what the runs at its parts cost.
-fn of_sweep(path: &str, result: &SweepResult, even_invalid: bool) -> Result<Measured, Failure> {
+/// Returns the point of a sweep: its rate, and CPU and memory of its runs.
+fn sweep_point(
+    path: &str,
+    result: &SweepResult,
+    even_invalid: bool,
+) -> Result<MeasuredPoint, CliError> {
     let search = &result.search;
-    let rate = search.answer.rate().ok_or_else(|| {
-        format!("{path} has found no rate: a server that bears none has no capacity")
-    })?;
-    let is_confirmed = matches!(search.answer, Answer::Found { .. });
-    let limit = search.limit().filter(|probe| !probe.trial.is_valid);
+    let rate = search
+        .answer
+        .rate()
+        .ok_or_else(|| format!("{path} found no rate that the server sustains"))?;
+    let is_confirmed = matches!(search.answer, SearchOutcome::Found { .. });
+    let limit = search.limiting_probe().filter(|probe| !probe.trial.is_valid);
     let doubt = match (is_confirmed, limit) {
-        (_, Some(probe)) => {
-            Some(format!("its limit was the generator's: {}", probe.trial.against.join("; ")))
-        }
-        (false, None) => Some("its rate was not confirmed".into()),
+        (_, Some(probe)) => Some(format!(
+            "the load generator was the limit: {}",
+            probe.trial.failed_checks.join("; ")
+        )),
+        (false, None) => Some("the rate was not confirmed".into()),
         (true, None) => None,
     };
     if let (Some(doubt), false) = (&doubt, even_invalid) {
         return Err(format!(
-            "{path} counts for little, {doubt}; measure again, or write \
-                            --even-invalid"
+            "{path} is only a lower bound, {doubt}; measure again, or add --even-invalid"
         )
         .into());
     }
-    let is_ceiling = matches!(search.answer, Answer::Found { is_ceiling: true, .. });
+    let is_ceiling = matches!(search.answer, SearchOutcome::Found { is_ceiling: true, .. });
     let is_least = is_ceiling || doubt.is_some();
-    // What an answer costs at the highest part is closest to what it costs at the whole.
+    // CPU per response at the highest fraction is closest to that at the full rate.
     let steps = result.steps.iter().rev();
-    let mut costs = steps.filter_map(|step| step.spread(|run| Some(run.server?.cpu_us_per_answer)));
+    let mut costs =
+        steps.filter_map(|step| step.spread(|run| Some(run.server?.cpu_us_per_response)));
     let runs = result.steps.iter().flat_map(|step| &step.runs);
     let resident = runs.filter_map(|run| Some(run.server?.resident_bytes_max)).max();
-    Ok(Measured {
+    Ok(MeasuredPoint {
         name: if is_least { " (at least)".into() } else { String::new() },
         rate,
         cores_used: costs.next().map(|cost| cost.median * rate / 1e6),
         resident_bytes: resident.filter(|bytes| *bytes > 0),
-        ..Measured::default()
+        ..MeasuredPoint::default()
     })
 }
 
 impl CapacityArguments {
-    fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+    fn target(&self) -> Result<Option<CapacityTarget>, CliError> {
         let (Some(rate), Some(connections)) = (self.target_rate, self.target_connections) else {
             return Ok(None);
         };
         if !(rate > 0.0 && rate.is_finite()) || connections == 0 {
-            return Err("a target has a rate above 0 and at least one connection".into());
+            return Err("a target needs a rate above 0 and at least one connection".into());
         }
         if !(0.0..1.0).contains(&self.headroom) {
             let headroom = self.headroom;
-            return Err(format!("headroom = {headroom}: write a part below 1, such as 0.3").into());
+            return Err(format!("headroom = {headroom}: write a ratio below 1, such as 0.3").into());
         }
         let bytes = self.memory_per_machine.map(|gibibytes| gibibytes * f64::from(1 << 30));
         let is_machine = self.cores_per_machine != Some(0);
         if !is_machine || bytes.is_some_and(|bytes| !(bytes > 0.0 && bytes.is_finite())) {
-            return Err("a machine has at least one core, and memory above 0".into());
+            return Err("a machine needs at least one core, and memory above 0".into());
         }
-        Ok(Some(Wanted {
+        Ok(Some(CapacityTarget {
             rate,
             connections,
             headroom: self.headroom,
@@ -253,11 +264,11 @@ impl CapacityArguments {
     }
 }
 
-fn size_of(text: &str) -> Result<SizeOf, String> {
+fn parse_size_unit(text: &str) -> Result<SizeUnit, String> {
     match text {
-        "cores" => Ok(SizeOf::Cores),
-        "connections" => Ok(SizeOf::Connections),
-        "workers" => Ok(SizeOf::Workers),
-        _ => Err("sizes are cores, connections or workers".into()),
+        "cores" => Ok(SizeUnit::Cores),
+        "connections" => Ok(SizeUnit::Connections),
+        "threads" => Ok(SizeUnit::Threads),
+        _ => Err("sizes are cores, connections or threads".into()),
     }
 }

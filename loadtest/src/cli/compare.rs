@@ -1,90 +1,90 @@
-//! `corelane-load compare`: how results differ, and whether that is more than chance.
+//! `corelane-load compare`: differences between results, with significance tests.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use corelane_load::comparison::likeness::Likeness;
-use corelane_load::comparison::{Bounds, Comparison, judge};
+use corelane_load::comparison::comparability::Comparability;
+use corelane_load::comparison::{Comparison, ComparisonOptions, evaluate};
 use corelane_load::report::compare::table;
 use corelane_load::result::RunResult;
 use serde::Serialize;
 
 use super::results::read_run;
-use super::{Failure, MISSED, complain, keep};
+use super::{CliError, EXIT_THRESHOLD_MISSED, print_stderr, write_json};
 
-/// Status 0: nothing is significantly worse; 1: something is, by more than the tolerance; 2:
-/// nothing was compared.
+/// Exit status 0: nothing is significantly worse; 1: something is, by more than the tolerance; 2:
+/// nothing could be compared.
 #[derive(Args, Debug)]
 pub(super) struct CompareArguments {
-    /// Results of run, each of one file; the first is what the others are compared with.
+    /// Results of run; each is compared with the first.
     #[arg(value_name = "RESULT", required_unless_present = "base", conflicts_with = "base")]
     results: Vec<PathBuf>,
-    /// Results of several runs that the others are compared with.
+    /// Results of several runs, as the base.
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "new")]
     base: Vec<PathBuf>,
-    /// Results of several runs to compare.
+    /// Results of several runs to compare with the base.
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "base")]
     new: Vec<PathBuf>,
-    /// How much worse a figure may get.
-    #[arg(long, value_name = "PART", default_value_t = Bounds::default().tolerance)]
+    /// Acceptable relative worsening of a figure.
+    #[arg(long, value_name = "RATIO", default_value_t = ComparisonOptions::default().tolerance)]
     tolerance: f64,
-    /// How probable one false alarm among all figures may be.
-    #[arg(long, value_name = "PART", default_value_t = Bounds::default().level)]
+    /// Significance level: probability of any false alarm among all figures.
+    #[arg(long, value_name = "RATIO", default_value_t = ComparisonOptions::default().level)]
     level: f64,
-    /// Compare runs that do not count too.
+    /// Compare invalid runs, too.
     #[arg(long)]
     even_invalid: bool,
-    /// Compare results of different machines or plans too.
+    /// Compare results of different machines or plans, too.
     #[arg(long)]
     even_different: bool,
-    /// Where all of it goes, as JSON.
+    /// Write the comparison as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// A side: its files and what they hold.
+/// The results of one side.
 struct Side {
     name: String,
     results: Vec<RunResult>,
 }
 
-/// What is kept of a comparison.
+/// The JSON output.
 #[derive(Serialize)]
-struct Kept<'a> {
-    bounds: Bounds,
-    likeness: &'a Likeness,
-    /// The names of the two sides with their comparison.
+struct ComparisonFile<'a> {
+    options: ComparisonOptions,
+    comparability: &'a Comparability,
+    /// The names of both sides with their comparison.
     compared: Vec<(&'a (String, String), &'a Comparison)>,
 }
 
-/// Runs the command; its status.
-pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
-    let bounds = arguments.bounds()?;
+/// Runs the command and returns its exit status.
+pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError> {
+    let bounds = arguments.options()?;
     let (base, others) = arguments.sides()?;
-    let likeness = likeness(&base, &others);
-    if !likeness.apart.is_empty() && !arguments.even_different {
+    let likeness = comparability(&base, &others);
+    if !likeness.differences.is_empty() && !arguments.even_different {
         return Err(format!(
-            "these results cannot be compared, they differ in {}: measure both alike, or write \
+            "the results are not comparable, they differ in {}: measure both alike, or add \
              --even-different",
-            likeness.apart.join(", ")
+            likeness.differences.join(", ")
         )
         .into());
     }
     let compare = |other: &Side| Comparison::between(&base.results, &other.results);
     let mut comparisons: Vec<Comparison> = others.iter().map(compare).collect();
-    judge(&mut comparisons, bounds);
-    if !comparisons.iter().any(Comparison::is_fruitful) {
+    evaluate(&mut comparisons, bounds);
+    if !comparisons.iter().any(Comparison::has_enough_samples) {
         return Err(
-            "nothing could be compared: it takes four whole seconds of one run a side, or \
-                    four runs a side (--base, --new)"
+            "nothing could be compared: it takes four complete seconds of one run a side, or four \
+             runs a side (--base, --new)"
                 .into(),
         );
     }
-    for (word, all) in [("differs", &likeness.apart), ("note", &likeness.notes)] {
+    for (word, all) in [("differs", &likeness.differences), ("note", &likeness.notes)] {
         for text in all {
-            complain(&format!("{word}: {text}"));
+            print_stderr(&format!("{word}: {text}"));
         }
     }
     let names: Vec<(String, String)> =
@@ -92,36 +92,36 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     std::io::stdout().write_all(table(&names, &comparisons, bounds).as_bytes())?;
     if let Some(path) = &arguments.json {
         let compared = names.iter().zip(&comparisons).collect();
-        keep(path, &Kept { bounds, likeness: &likeness, compared })?;
+        write_json(path, &ComparisonFile { options: bounds, comparability: &likeness, compared })?;
     }
     let is_worse = comparisons.iter().any(Comparison::is_worse);
-    Ok(if is_worse { ExitCode::from(MISSED) } else { ExitCode::SUCCESS })
+    Ok(if is_worse { ExitCode::from(EXIT_THRESHOLD_MISSED) } else { ExitCode::SUCCESS })
 }
 
-/// How any of the results differ from the first.
-fn likeness(base: &Side, others: &[Side]) -> Likeness {
-    let mut likeness = Likeness::default();
+/// Returns how results differ from the first.
+fn comparability(base: &Side, others: &[Side]) -> Comparability {
+    let mut likeness = Comparability::default();
     let Some((first, rest)) = base.results.split_first() else { return likeness };
     for other in rest.iter().chain(others.iter().flat_map(|side| &side.results)) {
-        likeness.add(Likeness::of(first, other));
+        likeness.add(Comparability::of(first, other));
     }
     likeness
 }
 
 impl CompareArguments {
-    fn bounds(&self) -> Result<Bounds, Failure> {
+    fn options(&self) -> Result<ComparisonOptions, CliError> {
         let Self { tolerance, level, .. } = *self;
         if !(tolerance >= 0.0 && tolerance.is_finite()) {
-            return Err(format!("tolerance = {tolerance}: write a part, such as 0.03").into());
+            return Err(format!("tolerance = {tolerance}: write a ratio, such as 0.03").into());
         }
         if !(level > 0.0 && level < 1.0) {
             return Err(format!("level = {level}: write a probability, such as 0.05").into());
         }
-        Ok(Bounds { tolerance, level })
+        Ok(ComparisonOptions { tolerance, level })
     }
 
-    /// What is compared with what.
-    fn sides(&self) -> Result<(Side, Vec<Side>), Failure> {
+    /// Returns the base and the sides compared with it.
+    fn sides(&self) -> Result<(Side, Vec<Side>), CliError> {
         if !self.base.is_empty() {
             return Ok((self.side(&self.base)?, vec![self.side(&self.new)?]));
         }
@@ -130,22 +130,22 @@ impl CompareArguments {
             sides.push(self.side(std::slice::from_ref(path))?);
         }
         if sides.len() < 2 {
-            return Err("there is nothing to compare it with: name two results or more".into());
+            return Err("there is only one result: name two or more".into());
         }
         let base = sides.remove(0);
         Ok((base, sides))
     }
 
-    fn side(&self, paths: &[PathBuf]) -> Result<Side, Failure> {
+    fn side(&self, paths: &[PathBuf]) -> Result<Side, CliError> {
         let mut results = Vec::new();
         for path in paths {
             let result = read_run(path)?;
             if !result.verdict.is_valid() && !self.even_invalid {
                 let verdict = &result.verdict;
-                let why = [&verdict.invalid[..], &verdict.beyond].concat().join("; ");
+                let why = [&verdict.invalid[..], &verdict.saturated].concat().join("; ");
                 let shown = path.display();
                 return Err(format!(
-                    "{shown} does not count: {why}; measure it again, or write --even-invalid"
+                    "{shown} is invalid: {why}; measure again, or add --even-invalid"
                 )
                 .into());
             }

@@ -1,55 +1,55 @@
-//! Flags that say who the server is and who we are: TLS, tokens, fields of HTTP.
+//! Flags of TLS, bearer tokens and HTTP header fields.
 //!
-//! What it keeps true: no secret is in an error or in debug output. So what may be one is read as
-//! it is and looked at later: clap would repeat a value that it does not accept.
+//! Secrets appear neither in errors nor in debug output. They are parsed after clap, since clap
+//! repeats invalid values in its errors.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use corelane::config::environment;
-use corelane_load::dialogue::{Field, Secret};
-use corelane_load::plan::{Plan, Wrong};
+use corelane_load::mcp::{HttpField, Secret};
+use corelane_load::plan::{Plan, PlanError};
 
-/// The variable that holds a bearer token, where no flag does.
+/// Environment variable with a bearer token, used without the flag.
 const BEARER_VARIABLE: &str = "CORELANE_LOAD_BEARER";
 
-/// Who the server is, and who we are.
+/// Flags of authentication and TLS.
 #[derive(Args, Debug)]
 pub(super) struct CredentialArguments {
-    /// A field of HTTP, such as "X-Team: a".
+    /// HTTP header field to add, such as "X-Team: a".
     #[arg(long, value_name = "FIELD")]
     header: Vec<Secret>,
-    /// The token of every request, shown as "Authorization: Bearer …". Other users of this machine
-    /// can see arguments: --bearer-file or the variable `CORELANE_LOAD_BEARER` keep it from them.
+    /// Bearer token of every request. Arguments are visible to other users of this machine: prefer
+    /// --bearer-file or the variable `CORELANE_LOAD_BEARER`.
     #[arg(long, value_name = "TOKEN", conflicts_with = "bearer_file")]
     bearer: Option<Secret>,
-    /// A file that holds the token.
+    /// File with the bearer token.
     #[arg(long, value_name = "FILE")]
     bearer_file: Option<PathBuf>,
-    /// The issuers that are trusted over TLS, in PEM, instead of those of this machine.
+    /// Trusted CA certificates (PEM), instead of those of this machine.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Accept any certificate: whoever stands in between can read everything, and results say so.
+    /// Accept any certificate; results say so.
     #[arg(long)]
     insecure: bool,
-    /// The name that the server's certificate has to be for, instead of the host.
+    /// Name expected in the server's certificate, instead of the host.
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
-    /// The client's certificate, in PEM.
+    /// Client certificate chain (PEM).
     #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
-    /// The key of the client's certificate, in PEM.
+    /// Private key of the client certificate (PEM).
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
 
 impl CredentialArguments {
-    /// Has `plan` say what the flags say. A token of a flag goes before that of the environment,
-    /// and that before the one that the plan names.
-    pub(super) fn apply(&self, plan: &mut Plan) -> Result<(), Wrong> {
+    /// Applies the flags to `plan`. The token of a flag takes precedence over the environment, and
+    /// that over the plan.
+    pub(super) fn apply(&self, plan: &mut Plan) -> Result<(), PlanError> {
         for text in &self.header {
-            let field = Field::parse(text.reveal());
-            plan.fields.push(field.map_err(|why| Wrong(format!("--header: {why}")))?);
+            let field = HttpField::parse(text.reveal());
+            plan.headers.push(field.map_err(|why| PlanError(format!("--header: {why}")))?);
         }
         if let Some(path) = &self.bearer_file {
             plan.bearer_file = Some(path.clone());
@@ -64,14 +64,14 @@ impl CredentialArguments {
         if is_some || *insecure || server_name.is_some() {
             let tls = plan.tls.get_or_insert_default();
             tls.insecure |= insecure;
-            let put = |place: &mut Option<PathBuf>, path: &Option<PathBuf>| {
+            let set = |option: &mut Option<PathBuf>, path: &Option<PathBuf>| {
                 if path.is_some() {
-                    place.clone_from(path);
+                    option.clone_from(path);
                 }
             };
-            put(&mut tls.ca, ca);
-            put(&mut tls.cert, cert);
-            put(&mut tls.key, key);
+            set(&mut tls.ca, ca);
+            set(&mut tls.cert, cert);
+            set(&mut tls.key, key);
             if server_name.is_some() {
                 tls.server_name.clone_from(server_name);
             }
@@ -80,12 +80,13 @@ impl CredentialArguments {
     }
 }
 
-fn bearer_of_environment() -> Result<Option<Secret>, Wrong> {
+fn bearer_of_environment() -> Result<Option<Secret>, PlanError> {
     let mut variables = environment::variables().into_iter();
     let Some((_, token)) = variables.find(|(name, _)| name == BEARER_VARIABLE) else {
         return Ok(None);
     };
     let token = token.into_string();
-    let token = token.map_err(|_| Wrong(format!("{BEARER_VARIABLE} holds no text: unset it")))?;
+    let token =
+        token.map_err(|_| PlanError(format!("{BEARER_VARIABLE} is not UTF-8: unset it")))?;
     Ok(Some(Secret::from(token)))
 }

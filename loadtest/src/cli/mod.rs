@@ -1,10 +1,9 @@
-//! The commands: `run`, `search` and `sweep` drive a server; `report`, `compare` and `capacity`
-//! read what came of that; `check` looks at this machine.
+//! Commands: `run`, `search` and `sweep` perform load tests; `report`, `compare` and `capacity`
+//! evaluate their results; `check` inspects this machine.
 //!
-//! What it keeps true: a result goes to standard output, everything else to standard error; what
-//! goes wrong is told in one line that says what and what to do; the status tells scripts what
-//! happened: 0 passed, 1 a threshold was missed, 2 nothing was measured, 3 the run does not count,
-//! because its plan could not be kept.
+//! Results go to standard output, everything else to standard error; an error is one line with its
+//! cause and a correction. Exit status: 0 passed, 1 a threshold was missed, 2 no result, 3 the run
+//! is invalid.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -14,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use corelane_load::generator::Fruitless;
+use corelane_load::generator::RunError;
 use corelane_load::plan::Plan;
 use serde::Serialize;
 
@@ -29,27 +28,27 @@ mod compare;
 mod report;
 mod results;
 mod run;
+mod run_output;
 mod search;
 mod server;
 mod signals;
 mod sweep;
-mod telling;
 
-/// A threshold was missed.
-const MISSED: u8 = 1;
-/// Nothing was measured.
-const FRUITLESS: u8 = 2;
-/// The plan could not be kept, so the run does not count.
-const INVALID: u8 = 3;
+/// Exit status: a threshold was missed.
+const EXIT_THRESHOLD_MISSED: u8 = 1;
+/// Exit status: there is no result.
+const EXIT_NO_RESULT: u8 = 2;
+/// Exit status: the run is invalid.
+const EXIT_INVALID: u8 = 3;
 
-/// Why a command came to nothing, in one line.
-type Failure = Box<dyn std::error::Error>;
+/// An error whose text is a single line.
+type CliError = Box<dyn std::error::Error>;
 
-/// Runs the command that `arguments` name; the first of them is the program.
+/// Runs the command named by `arguments`; the first argument is the program.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments.command,
-        Err(error) => return understood(&error),
+        Err(error) => return print_usage_error(&error),
     };
     let ended = match command {
         Command::Run(arguments) => run::run(&arguments),
@@ -63,39 +62,39 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match ended {
         Ok(status) => status,
         Err(error) => {
-            complain(&format!("corelane-load: {error}"));
-            ExitCode::from(FRUITLESS)
+            print_stderr(&format!("corelane-load: {error}"));
+            ExitCode::from(EXIT_NO_RESULT)
         }
     }
 }
 
-/// Shows the help that was asked for, or says what was not understood.
-fn understood(error: &clap::Error) -> ExitCode {
+/// Prints the help, or an error of the arguments in one line.
+fn print_usage_error(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             error.print().ok();
         }
-        _ => complain(&format!("corelane-load: {}", arguments::one_line(error))),
+        _ => print_stderr(&format!("corelane-load: {}", arguments::one_line(error))),
     }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FRUITLESS))
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_NO_RESULT))
 }
 
-/// Writes a line about a run. A standard error that is closed is no reason to panic.
-fn complain(line: &impl Display) {
+/// Writes a line to standard error. A closed standard error is ignored.
+fn print_stderr(line: &impl Display) {
     writeln!(io::stderr(), "{line}").ok();
 }
 
-/// Writes a result into a file, as JSON.
-fn keep(path: &Path, result: &impl Serialize) -> Result<(), Failure> {
+/// Writes a result to a JSON file.
+fn write_json(path: &Path, result: &impl Serialize) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(result)?;
     std::fs::write(path, text + "\n")
-        .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     Ok(())
 }
 
-/// Names the server in what is said about it.
-fn about(plan: &Plan, fruitless: &Fruitless) -> Failure {
+/// Returns an error that names the target.
+fn error_with_target(plan: &Plan, fruitless: &RunError) -> CliError {
     format!("{}: {fruitless}", plan.target).into()
 }

@@ -1,4 +1,4 @@
-//! `corelane-load report`: shows a result that was kept, in every form that it has.
+//! `corelane-load report`: shows or converts a stored result.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,45 +6,43 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use corelane_load::report::csv::Seconds;
+use corelane_load::report::csv::CsvWriter;
 use corelane_load::report::{html, sweep, table};
 use corelane_load::result::RunResult;
 
-use super::Failure;
-use super::results::Kept;
-use super::telling::{unwritable, write};
+use super::CliError;
+use super::results::StoredResult;
+use super::run_output::{write, write_error};
 
-/// Which result, and what is to be made of it.
+/// Arguments of `report`.
 #[derive(Args, Debug)]
 pub(super) struct ReportArguments {
-    /// A result, as --json of a run or of a sweep has kept it.
+    /// Result, as written by --json of run or sweep.
     result: PathBuf,
-    /// Where a page with plots goes: one file that needs no network.
+    /// Write a self-contained HTML report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Where a row a second goes, as CSV; of a run only.
+    /// Write one CSV row a second; only for a run.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }
 
-/// Runs the command. A result that was read and shown is a success, whatever it says.
-pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
+/// Runs the command. The exit status does not depend on the verdict of the result.
+pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> {
     let ReportArguments { result: path, html: page, csv } = arguments;
-    let text = match Kept::read(path)? {
-        Kept::Run(result) => {
+    let text = match StoredResult::read(path)? {
+        StoredResult::Run(result) => {
             page.iter().try_for_each(|page| write(page, &html::run_page(&result)))?;
             if let Some(rows) = csv {
-                write_seconds(rows, &result).map_err(|error| unwritable(rows, &error))?;
+                write_seconds(rows, &result).map_err(|error| write_error(rows, &error))?;
             }
             table::table(&result)
         }
-        Kept::Sweep(_) if csv.is_some() => {
+        StoredResult::Sweep(_) if csv.is_some() => {
             let shown = path.display();
-            return Err(
-                format!("{shown} is of a sweep, which keeps no seconds: leave --csv out").into()
-            );
+            return Err(format!("{shown} is a sweep, which has no seconds: remove --csv").into());
         }
-        Kept::Sweep(result) => {
+        StoredResult::Sweep(result) => {
             page.iter().try_for_each(|page| write(page, &html::sweep_page(&result)))?;
             sweep::table(&result)
         }
@@ -54,6 +52,6 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
 }
 
 fn write_seconds(path: &Path, result: &RunResult) -> std::io::Result<()> {
-    let mut table = Seconds::begin(File::create(path)?)?;
-    result.seconds.iter().try_for_each(|second| table.add(second))
+    let mut table = CsvWriter::new(File::create(path)?)?;
+    result.seconds.iter().try_for_each(|second| table.write_second(second))
 }

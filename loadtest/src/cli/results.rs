@@ -1,4 +1,4 @@
-//! Results that were kept in files.
+//! Stored results.
 
 use std::path::Path;
 
@@ -7,25 +7,26 @@ use corelane_load::sweep::SweepResult;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Failure;
+use super::CliError;
 
-/// What a file holds.
+/// A stored result.
 #[derive(Debug)]
-pub(super) enum Kept {
-    /// What came of `run`.
+pub(super) enum StoredResult {
+    /// Result of `run`.
     Run(Box<RunResult>),
-    /// What came of `sweep`.
+    /// Result of `sweep`.
     Sweep(Box<SweepResult>),
 }
 
-impl Kept {
-    /// Reads a file.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+impl StoredResult {
+    /// Reads a JSON file.
+    pub(super) fn read(path: &Path) -> Result<Self, CliError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| {
-            format!("{shown} cannot be read: {error}; name a file that --json has written")
+            format!("cannot read {shown}: {error}; name a file written by --json")
         })?;
-        let value: Value = serde_json::from_str(&text).map_err(|error| no_result(path, &error))?;
+        let value: Value =
+            serde_json::from_str(&text).map_err(|error| invalid_result(path, &error))?;
         // Only a sweep has steps.
         if value.get("steps").is_some() {
             parse(value, path).map(Self::Sweep)
@@ -36,24 +37,24 @@ impl Kept {
 }
 
 /// Reads the result of a run.
-pub(super) fn read_run(path: &Path) -> Result<RunResult, Failure> {
-    match Kept::read(path)? {
-        Kept::Run(result) => Ok(*result),
-        Kept::Sweep(_) => {
+pub(super) fn read_run(path: &Path) -> Result<RunResult, CliError> {
+    match StoredResult::read(path)? {
+        StoredResult::Run(result) => Ok(*result),
+        StoredResult::Sweep(_) => {
             let shown = path.display();
-            Err(format!("{shown} is of a sweep: name one of a run (corelane-load run --json)")
+            Err(format!("{shown} is a sweep: name the result of a run (corelane-load run --json)")
                 .into())
         }
     }
 }
 
-fn parse<T: DeserializeOwned>(value: Value, path: &Path) -> Result<T, Failure> {
-    serde_json::from_value(value).map_err(|error| no_result(path, &error))
+fn parse<T: DeserializeOwned>(value: Value, path: &Path) -> Result<T, CliError> {
+    serde_json::from_value(value).map_err(|error| invalid_result(path, &error))
 }
 
-fn no_result(path: &Path, error: &serde_json::Error) -> Failure {
+fn invalid_result(path: &Path, error: &serde_json::Error) -> CliError {
     format!(
-        "{} is no result: {error}; name a file that run or sweep has written with --json",
+        "{} is not a result: {error}; name a file that run or sweep wrote with --json",
         path.display()
     )
     .into()

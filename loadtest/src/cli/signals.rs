@@ -1,9 +1,7 @@
-//! What becomes of a server that was started when a signal ends this program.
+//! Terminates a started server when a signal terminates this program.
 //!
-//! What it keeps true: the server is asked to end first, and then the program ends by the signal as
-//! it would have; a server that has ended by then is left alone, whatever has its number now.
-//!
-//! What it does not do: wait for the server, or do anything where the program is killed.
+//! The server receives SIGTERM, then the signal has its default effect. This program does not wait
+//! for the server. SIGKILL cannot be handled.
 
 use std::io;
 use std::process::Child;
@@ -19,23 +17,24 @@ use {
     std::thread,
 };
 
-/// Signals that would end this program, held back until there is somebody to tell of them.
+/// Termination signals, caught until a server is started.
 #[cfg(target_os = "linux")]
-pub(super) struct Endings(Signals);
+pub(super) struct TerminationSignals(Signals);
 
 #[cfg(target_os = "linux")]
-impl Endings {
-    /// Holds them back from now on, but for those that the program was started not to hear: by
-    /// `nohup`, or by a shell in its background.
-    pub(super) fn hold() -> io::Result<Self> {
-        let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
-        let is_heard = |signal: &i32| ignored & 1 << (signal - 1) == 0;
-        Signals::new([SIGHUP, SIGINT, SIGTERM].into_iter().filter(is_heard)).map(Self)
+impl TerminationSignals {
+    /// Catches the termination signals, except those that were ignored at start (`nohup`, or a
+    /// shell in the background).
+    pub(super) fn catch() -> io::Result<Self> {
+        let ignored =
+            ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+        let is_default = |signal: &i32| ignored & 1 << (signal - 1) == 0;
+        Signals::new([SIGHUP, SIGINT, SIGTERM].into_iter().filter(is_default)).map(Self)
     }
 
-    /// Has `server` asked to end when one of them ends the program, as long as that lasts.
-    pub(super) fn pass_on(mut self, server: &Child) -> io::Result<()> {
-        // Held by a descriptor and not by a number, which may be another's after it has ended.
+    /// Sends SIGTERM to `server` when a caught signal arrives, then applies the signal's default.
+    pub(super) fn forward_to(mut self, server: &Child) -> io::Result<()> {
+        // A pidfd, since a process id may be reused.
         let server = pidfd_open(Pid::from_child(server), PidfdFlags::empty())?;
         let watch = move || {
             for signal in self.0.forever() {
@@ -47,25 +46,25 @@ impl Endings {
     }
 }
 
-/// The signals that a process ignores, the first in the lowest bit (proc(5), `SigIgn`).
+/// Returns the mask of ignored signals, the first in the lowest bit (proc(5), `SigIgn`).
 #[cfg(target_os = "linux")]
-fn ignored(status: &str) -> u64 {
+fn ignored_signals(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-/// Elsewhere a process can be held by its number only, so that a server is left to itself.
+/// Without pidfds signals are not handled.
 #[cfg(not(target_os = "linux"))]
 pub(super) struct Endings;
 
 #[cfg(not(target_os = "linux"))]
-impl Endings {
-    /// Holds nothing back.
+impl TerminationSignals {
+    /// Catches nothing.
     pub(super) const fn hold() -> io::Result<Self> {
         Ok(Self)
     }
 
-    /// Tells nobody.
+    /// Does nothing.
     pub(super) const fn pass_on(self, _server: &Child) -> io::Result<()> {
         Ok(())
     }

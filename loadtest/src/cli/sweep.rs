@@ -1,4 +1,4 @@
-//! `corelane-load sweep`: looks for the highest rate, and runs at parts of it.
+//! `corelane-load sweep`: finds the highest rate, and measures at fractions of it.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -7,25 +7,25 @@ use corelane_load::plan::{PhasePlan, Plan, SweepPlan};
 use corelane_load::probe::{self, Trial, trial_plan};
 use corelane_load::report::{html, search, sweep as report};
 use corelane_load::result::{Manifest, RunResult};
-use corelane_load::search::Bounds;
-use corelane_load::sweep::{SweepResult, steps};
+use corelane_load::search::SearchOptions;
+use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::arguments::SweepArguments;
+use super::run_output::{check_writable, write};
 use super::search::run_once;
-use super::server::Server;
-use super::telling::{check_writable, write};
-use super::{Failure, INVALID, MISSED, complain, keep};
+use super::server::ServerProcess;
+use super::{CliError, EXIT_INVALID, EXIT_THRESHOLD_MISSED, print_stderr, write_json};
 
-/// Runs the command; its status.
-pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
+/// Runs the command and returns its exit status.
+pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
     let sweep = plan.sweep.clone().unwrap_or_default();
     sweep.check()?;
-    Bounds::from(&sweep).check()?;
+    SearchOptions::from(&sweep).check()?;
     let kept = [&arguments.json, &arguments.html];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
     let mut server = arguments.load.server(&plan)?;
-    let result = carry_out(arguments, &plan, &sweep, &mut server)?;
+    let result = run_sweep(arguments, &plan, &sweep, &mut server)?;
     drop(server);
     let text = if arguments.markdown {
         report::markdown(&result, &arguments.source())
@@ -34,7 +34,7 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     };
     std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.json {
-        keep(path, &result)?;
+        write_json(path, &result)?;
     }
     if let Some(path) = &arguments.html {
         write(path, &html::sweep_page(&result))?;
@@ -42,38 +42,42 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     Ok(status(&result))
 }
 
-/// The search and, where it finds a rate, the runs at its parts.
-fn carry_out(
+/// Performs the search and, if it finds a rate, the runs at its fractions.
+fn run_sweep(
     arguments: &SweepArguments,
     plan: &Plan,
     sweep: &SweepPlan,
-    server: &mut Server,
-) -> Result<SweepResult, Failure> {
+    server: &mut ServerProcess,
+) -> Result<SweepResult, CliError> {
     let load = &arguments.load;
     let mut manifest = Manifest::default();
-    let mut run = |plan: Plan| -> Result<RunResult, Failure> {
+    let mut run = |plan: Plan| -> Result<RunResult, CliError> {
         server.check()?;
         let result = run_once(plan, load, server.process())?;
         manifest = result.manifest.clone();
         Ok(result)
     };
-    let say = |line: String| {
+    let report_line = |line: String| {
         if !load.quiet {
-            complain(&line);
+            print_stderr(&line);
         }
     };
     let found = probe::search(
-        Bounds::from(sweep),
-        |rate| run(trial_plan(plan, rate, sweep.search_span)).map(|result| Trial::of(&result)),
-        |probe| say(search::line(probe)),
+        SearchOptions::from(sweep),
+        |rate| {
+            run(trial_plan(plan, rate, sweep.search_duration))
+                .map(|result| Trial::from_result(&result))
+        },
+        |probe| report_line(search::format_run(probe)),
     )?;
-    let at = |rate| Plan { phases: vec![PhasePlan::constant(rate, sweep.span)], ..plan.clone() };
+    let at =
+        |rate| Plan { phases: vec![PhasePlan::constant(rate, sweep.duration)], ..plan.clone() };
     let steps = match found.answer.rate() {
-        Some(rate) => steps(
+        Some(rate) => run_steps(
             sweep,
             rate,
             |rate| run(at(rate)),
-            |round, part, result| say(report::line(round, part, result)),
+            |round, part, result| report_line(report::format_run(round, part, result)),
         )?,
         None => Vec::new(),
     };
@@ -84,6 +88,6 @@ fn status(result: &SweepResult) -> ExitCode {
     if result.has_passed() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(if result.is_spoiled() { INVALID } else { MISSED })
+        ExitCode::from(if result.is_invalid() { EXIT_INVALID } else { EXIT_THRESHOLD_MISSED })
     }
 }

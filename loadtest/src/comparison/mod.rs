@@ -1,99 +1,98 @@
-//! Whether results differ: figure by figure, with the probability that it is chance.
+//! Comparison of results, figure by figure, with significance tests.
 //!
-//! With several runs a side the runs are the witnesses. With one run a side its seconds are: they
-//! depend on one another, since a slow spell of the machine slows several in a row, so the p-values
-//! come out too small and the intervals too narrow. Such a comparison is a hint and not a verdict.
+//! With several runs a side each run is a sample; with one run a side each second is. Seconds of
+//! one run depend on one another, so that p-values come out too small and intervals too narrow:
+//! such a comparison is only a hint.
 //!
-//! What it keeps true: all figures together have one level of significance, by Holm's correction; a
-//! difference is called worse only where it is told from chance and larger than the tolerance.
-//!
-//! What it does not do: compare what is not alike. [`likeness`] says whether two results are.
+//! All figures together have one significance level (Holm's correction). A difference counts as
+//! worse only if it is significant and larger than the tolerance. [`comparability`] checks whether
+//! two results may be compared at all.
 
-pub mod likeness;
+pub mod comparability;
 
 use serde::Serialize;
 
 use crate::result::{RunResult, SecondResult};
-use crate::significance::{Difference, corrected, p_value_min};
+use crate::significance::{Difference, holm_corrected, p_value_min};
 
-/// What counts as a difference.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Bounds {
-    /// How much worse a figure may get: 0.03 is three parts in a hundred.
+pub struct ComparisonOptions {
+    /// Largest relative worsening that is acceptable, such as 0.03.
     pub tolerance: f64,
-    /// How probable one false alarm among all figures may be.
+    /// Significance level: the probability of any false positive among all figures.
     pub level: f64,
 }
 
-impl Default for Bounds {
-    /// Three parts in a hundred, at a level of 0.05.
+impl Default for ComparisonOptions {
+    /// Tolerance 0.03, level 0.05.
     fn default() -> Self {
         Self { tolerance: 0.03, level: 0.05 }
     }
 }
 
-/// What the figures are samples of.
+/// What the samples are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Witness {
-    /// Whole runs.
+pub enum SampleKind {
+    /// Runs.
     Run,
-    /// The seconds of one run a side.
+    /// Seconds of one run a side.
     Second,
 }
 
-/// What is said of a figure.
+/// The outcome of comparing a figure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judgement {
-    /// Better by more than the tolerance, and not by chance.
+pub enum ComparisonOutcome {
+    /// Significantly better, by more than the tolerance.
     Better,
-    /// Different, and not by chance, but within the tolerance.
-    Within,
-    /// Not told from chance.
-    Undecided,
-    /// Not measured on both sides, or too few values.
-    Unknown,
-    /// Worse by more than the tolerance, and not by chance.
+    /// Significantly different, within the tolerance.
+    WithinTolerance,
+    /// Not significantly different.
+    NotSignificant,
+    /// Not measured on both sides, or too few samples.
+    NotCompared,
+    /// Significantly worse, by more than the tolerance.
     Worse,
 }
 
-/// One figure on both sides.
+/// The comparison of one figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What is compared.
+    /// Name of the figure.
     pub figure: &'static str,
-    /// Its unit.
+    /// Unit of the figure.
     pub unit: &'static str,
-    /// The median of the first side; none where it was not measured.
+    /// Median of the base, or `None` if it was not measured.
     pub base: Option<f64>,
-    /// The median of the second side.
+    /// Median of the new side.
     pub new: Option<f64>,
-    /// How they differ; none where there are too few values.
+    /// The difference, or `None` if there are too few samples.
     pub difference: Option<Difference>,
-    /// The p-value of the difference, corrected for all figures.
+    /// P-value, corrected for the number of figures.
     pub p_value_corrected: Option<f64>,
-    /// What comes of it.
-    pub judgement: Judgement,
-    /// Whether a larger value is a better one.
-    pub is_more_better: bool,
+    /// The outcome.
+    pub outcome: ComparisonOutcome,
+    /// Whether higher values are better.
+    pub is_higher_better: bool,
 }
 
-/// Two sides, figure by figure.
+/// The comparison of two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What the figures are samples of.
-    pub witness: Witness,
-    /// How many there are of the first side.
+    /// What the samples are.
+    pub sample_kind: SampleKind,
+    /// Number of samples of the base.
     pub base_count: usize,
-    /// How many there are of the second side.
+    /// Number of samples of the new side.
     pub new_count: usize,
-    /// The figures.
+    /// The compared figures.
     pub rows: Vec<Row>,
 }
 
-/// A figure, and where it is found.
-struct Question {
+/// A figure and how to read it from a run or a second.
+struct ComparedFigure {
     figure: &'static str,
     unit: &'static str,
     is_more_better: bool,
@@ -101,43 +100,43 @@ struct Question {
     of_second: fn(&SecondResult) -> Option<f64>,
 }
 
-const QUESTIONS: [Question; 6] = [
-    Question {
+const COMPARED_FIGURES: [ComparedFigure; 6] = [
+    ComparedFigure {
         figure: "rate",
-        unit: "answers/s",
+        unit: "responses/s",
         is_more_better: true,
-        of_run: |run| Some(run.totals.rate.max(ANSWERS_MIN)),
-        of_second: |second| Some(float(second.answered).max(ANSWERS_MIN)),
+        of_run: |run| Some(run.totals.rate.max(RATE_MIN)),
+        of_second: |second| Some(float(second.answered).max(RATE_MIN)),
     },
-    Question {
+    ComparedFigure {
         figure: "p50",
         unit: "us",
         is_more_better: false,
         of_run: |run| positive(run.response.p50_us),
         of_second: |second| positive(second.p50_us),
     },
-    Question {
+    ComparedFigure {
         figure: "p99",
         unit: "us",
         is_more_better: false,
         of_run: |run| positive(run.response.p99_us),
         of_second: |second| positive(second.p99_us),
     },
-    Question {
+    ComparedFigure {
         figure: "p99.9",
         unit: "us",
         is_more_better: false,
         of_run: |run| positive(run.response.p999_us),
         of_second: |second| positive(second.p999_us),
     },
-    Question {
+    ComparedFigure {
         figure: "server CPU",
-        unit: "us an answer",
+        unit: "us per response",
         is_more_better: false,
-        of_run: |run| positive(run.server?.cpu_us_per_answer),
+        of_run: |run| positive(run.server?.cpu_us_per_response),
         of_second: |second| positive(second.server_cores? * 1e6 / float(second.answered)),
     },
-    Question {
+    ComparedFigure {
         figure: "server RSS",
         unit: "MiB",
         is_more_better: false,
@@ -146,9 +145,8 @@ const QUESTIONS: [Question; 6] = [
     },
 ];
 
-/// What a second without an answer counts as: ratios of rates need something to divide by, and
-/// ranks only need it to be less than one.
-const ANSWERS_MIN: f64 = 0.5;
+/// Rate of a second without responses: ratios need a positive value, ranks only one below 1.
+const RATE_MIN: f64 = 0.5;
 
 #[expect(clippy::cast_precision_loss, reason = "counts and bytes for people")]
 const fn float(count: u64) -> f64 {
@@ -164,28 +162,28 @@ fn mebibytes(bytes: u64) -> Option<f64> {
 }
 
 impl Comparison {
-    /// The figures of two sides, each of one result or more. They are not judged yet: that takes
-    /// all comparisons that are made together.
+    /// Compares two sides, each of one result or more. [`evaluate`] sets the outcomes afterwards,
+    /// since the correction needs all comparisons.
     pub fn between(base: &[RunResult], new: &[RunResult]) -> Self {
-        let witness = match (base, new) {
-            ([_], [_]) => Witness::Second,
-            _ => Witness::Run,
+        let sample_kind = match (base, new) {
+            ([_], [_]) => SampleKind::Second,
+            _ => SampleKind::Run,
         };
-        let values = |side: &[RunResult], question: &Question| -> Vec<f64> {
-            match (witness, side) {
-                (Witness::Second, [run]) => {
+        let values = |side: &[RunResult], question: &ComparedFigure| -> Vec<f64> {
+            match (sample_kind, side) {
+                (SampleKind::Second, [run]) => {
                     measured_seconds(run).iter().filter_map(question.of_second).collect()
                 }
                 _ => side.iter().filter_map(question.of_run).collect(),
             }
         };
-        let count = |side: &[RunResult]| match (witness, side) {
-            (Witness::Second, [run]) => measured_seconds(run).len(),
+        let count = |side: &[RunResult]| match (sample_kind, side) {
+            (SampleKind::Second, [run]) => measured_seconds(run).len(),
             _ => side.len(),
         };
-        let row = |question: &Question| {
+        let row = |question: &ComparedFigure| {
             let (one, other) = (values(base, question), values(new, question));
-            let Question { figure, unit, is_more_better, .. } = *question;
+            let ComparedFigure { figure, unit, is_more_better, .. } = *question;
             Row {
                 figure,
                 unit,
@@ -193,69 +191,70 @@ impl Comparison {
                 base: median(one),
                 new: median(other),
                 p_value_corrected: None,
-                judgement: Judgement::Unknown,
-                is_more_better,
+                outcome: ComparisonOutcome::NotCompared,
+                is_higher_better: is_more_better,
             }
         };
         Self {
-            witness,
+            sample_kind,
             base_count: count(base),
             new_count: count(new),
-            rows: QUESTIONS.iter().map(row).collect(),
+            rows: COMPARED_FIGURES.iter().map(row).collect(),
         }
     }
 
-    /// Whether any figure could be compared.
-    pub fn is_fruitful(&self) -> bool {
+    /// Returns whether any figure had enough samples.
+    pub fn has_enough_samples(&self) -> bool {
         self.rows.iter().any(|row| row.difference.is_some())
     }
 
-    /// Whether any figure is worse.
+    /// Returns whether any figure is worse.
     pub fn is_worse(&self) -> bool {
-        self.rows.iter().any(|row| row.judgement == Judgement::Worse)
+        self.rows.iter().any(|row| row.outcome == ComparisonOutcome::Worse)
     }
 
-    /// Whether a difference could be told from chance at all: with few runs not even the clearest
-    /// one can, once it is one of so many questions.
-    pub fn can_tell(&self, level: f64, questions: usize) -> bool {
+    /// Returns whether any difference could be significant at all with this number of samples and
+    /// tests.
+    pub fn can_be_significant(&self, level: f64, questions: usize) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "a few questions")]
         let questions = questions as f64;
         p_value_min(self.base_count, self.new_count) * questions < level
     }
 }
 
-/// How many questions these comparisons ask together.
-pub fn questions(comparisons: &[Comparison]) -> usize {
+/// Returns the number of significance tests in these comparisons.
+pub fn test_count(comparisons: &[Comparison]) -> usize {
     let rows = comparisons.iter().flat_map(|comparison| &comparison.rows);
     rows.filter(|row| row.difference.is_some()).count()
 }
 
-/// Judges all figures of comparisons that are made together.
-pub fn judge(comparisons: &mut [Comparison], bounds: Bounds) {
+/// Sets the outcomes of all figures of comparisons that are made together.
+pub fn evaluate(comparisons: &mut [Comparison], bounds: ComparisonOptions) {
     let rows = || comparisons.iter().flat_map(|comparison| &comparison.rows);
     let p_values: Vec<f64> =
         rows().filter_map(|row| row.difference).map(|difference| difference.p_value).collect();
-    let mut corrected = corrected(&p_values).into_iter();
+    let mut corrected = holm_corrected(&p_values).into_iter();
     for row in comparisons.iter_mut().flat_map(|comparison| &mut comparison.rows) {
         let Some(difference) = row.difference else { continue };
         let Some(p_value) = corrected.next() else { return };
         row.p_value_corrected = Some(p_value);
-        let worsening = if row.is_more_better { 1.0 / difference.ratio } else { difference.ratio };
-        row.judgement = if p_value >= bounds.level {
-            Judgement::Undecided
+        let worsening =
+            if row.is_higher_better { 1.0 / difference.ratio } else { difference.ratio };
+        row.outcome = if p_value >= bounds.level {
+            ComparisonOutcome::NotSignificant
         } else if worsening > 1.0 + bounds.tolerance {
-            Judgement::Worse
+            ComparisonOutcome::Worse
         } else if 1.0 / worsening > 1.0 + bounds.tolerance {
-            Judgement::Better
+            ComparisonOutcome::Better
         } else {
-            Judgement::Within
+            ComparisonOutcome::WithinTolerance
         };
     }
 }
 
 impl Row {
-    /// The difference in the unit of the figure, with the interval that belongs to it: the ratios
-    /// applied to the median of the first side.
+    /// Returns the difference and its confidence interval in the unit of the figure: the ratios
+    /// applied to the median of the base.
     pub fn absolute(&self) -> Option<(f64, f64, f64)> {
         let Difference { ratio, ratio_low, ratio_high, .. } = self.difference?;
         let base = self.base?;
@@ -263,17 +262,17 @@ impl Row {
     }
 }
 
-/// The seconds of a run that were measured whole: none of the warm-up, none of the end.
+/// Returns the complete seconds of a run after the warm-up.
 fn measured_seconds(run: &RunResult) -> &[SecondResult] {
-    let warm_up = run.plan.warm_up.duration().as_secs_f64();
+    let warm_up = run.plan.warm_up.get().as_secs_f64();
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "seconds of a run, not negative; saturating"
     )]
     let whole = |seconds: f64| seconds as usize;
-    // What is written as 3 s may have been added up to a hair less.
-    let last = whole((warm_up + run.totals.span_s + 1e-6).floor()).min(run.seconds.len());
+    // The sum of phase durations may be slightly below a whole number.
+    let last = whole((warm_up + run.totals.duration_s + 1e-6).floor()).min(run.seconds.len());
     let first = whole(warm_up.ceil()).min(last);
     &run.seconds[first..last]
 }
@@ -294,8 +293,8 @@ mod tests {
 
     use super::*;
 
-    /// A result with seconds around these figures: a second of warm-up, then `seconds`, then one
-    /// in which the last answers came.
+    /// Returns a result with one second of warm-up, `seconds` around these figures, and one second
+    /// with the last responses.
     pub(super) fn result(rate: u64, p99_us: f64, seconds: u64) -> RunResult {
         let second = |number: u64| {
             json!({
@@ -310,16 +309,17 @@ mod tests {
             "count": 10, "mean_us": 10.0, "p50_us": 10.0, "p90_us": 20.0, "p99_us": p99_us,
             "p999_us": p99_us * 2.0, "p9999_us": p99_us * 3.0, "max_us": 1e3,
         });
-        let cost = json!({ "cpu_us_per_answer": 5.0, "cores": 0.5, "resident_bytes_max": 1 << 20 });
+        let cost =
+            json!({ "cpu_us_per_response": 5.0, "cores": 0.5, "resident_bytes_max": 1 << 20 });
         serde_json::from_value(json!({
-            "verdict": { "invalid": [], "missed": [] },
+            "verdict": { "invalid": [], "missed_thresholds": [] },
             "plan": {
                 "target": "tcp://127.0.0.1:1", "warm_up": "1s",
-                "phase": [{ "rate": rate, "span": format!("{seconds}s") }],
+                "phase": [{ "rate": rate, "duration": format!("{seconds}s") }],
             },
             "manifest": crate::result::Manifest { kernel: "6.18".into(), ..Default::default() },
             "totals": crate::result::Totals {
-                span_s: float(seconds), rate: float(rate), ..Default::default()
+                duration_s: float(seconds), rate: float(rate), ..Default::default()
             },
             "response": percentiles, "service": percentiles, "lag": percentiles,
             "generator": cost, "server": cost,
@@ -328,78 +328,78 @@ mod tests {
         .unwrap()
     }
 
-    fn judged(base: &[RunResult], new: &[RunResult]) -> Comparison {
+    fn evaluated(base: &[RunResult], new: &[RunResult]) -> Comparison {
         let mut all = [Comparison::between(base, new)];
-        judge(&mut all, Bounds::default());
+        evaluate(&mut all, ComparisonOptions::default());
         let [comparison] = all;
         comparison
     }
 
-    fn judgement(comparison: &Comparison, figure: &str) -> Judgement {
-        comparison.rows.iter().find(|row| row.figure == figure).unwrap().judgement
+    fn outcome_of(comparison: &Comparison, figure: &str) -> ComparisonOutcome {
+        comparison.rows.iter().find(|row| row.figure == figure).unwrap().outcome
     }
 
     #[test]
-    fn the_seconds_of_one_run_are_those_that_were_measured_whole() {
-        let comparison = judged(&[result(1_000, 100.0, 10)], &[result(1_000, 100.0, 12)]);
-        assert_eq!(comparison.witness, Witness::Second);
+    fn single_runs_compare_complete_measured_seconds() {
+        let comparison = evaluated(&[result(1_000, 100.0, 10)], &[result(1_000, 100.0, 12)]);
+        assert_eq!(comparison.sample_kind, SampleKind::Second);
         assert_eq!((comparison.base_count, comparison.new_count), (10, 12));
-        assert!(comparison.is_fruitful() && !comparison.is_worse(), "{comparison:?}");
+        assert!(comparison.has_enough_samples() && !comparison.is_worse(), "{comparison:?}");
     }
 
     #[test]
-    fn a_tail_that_has_doubled_is_worse_and_one_that_has_halved_better() {
+    fn doubled_tail_is_worse_and_halved_better() {
         let (short, long) = (result(1_000, 100.0, 20), result(1_000, 200.0, 20));
-        let worse = judged(std::slice::from_ref(&short), std::slice::from_ref(&long));
-        assert_eq!(judgement(&worse, "p99"), Judgement::Worse);
-        assert_eq!(judgement(&worse, "p50"), Judgement::Undecided);
+        let worse = evaluated(std::slice::from_ref(&short), std::slice::from_ref(&long));
+        assert_eq!(outcome_of(&worse, "p99"), ComparisonOutcome::Worse);
+        assert_eq!(outcome_of(&worse, "p50"), ComparisonOutcome::NotSignificant);
         assert!(worse.is_worse());
-        let better = judged(&[long], &[short]);
-        assert_eq!(judgement(&better, "p99"), Judgement::Better);
+        let better = evaluated(&[long], &[short]);
+        assert_eq!(outcome_of(&better, "p99"), ComparisonOutcome::Better);
         assert!(!better.is_worse());
     }
 
     #[test]
-    fn fewer_answers_are_worse_and_more_are_better() {
+    fn lower_rate_is_worse_and_higher_better() {
         let (few, many) = (result(500, 100.0, 20), result(1_000, 100.0, 20));
-        let worse = judged(std::slice::from_ref(&many), std::slice::from_ref(&few));
-        assert_eq!(judgement(&worse, "rate"), Judgement::Worse);
-        assert_eq!(judgement(&judged(&[few], &[many]), "rate"), Judgement::Better);
+        let worse = evaluated(std::slice::from_ref(&many), std::slice::from_ref(&few));
+        assert_eq!(outcome_of(&worse, "rate"), ComparisonOutcome::Worse);
+        assert_eq!(outcome_of(&evaluated(&[few], &[many]), "rate"), ComparisonOutcome::Better);
     }
 
     #[test]
-    fn a_difference_below_the_tolerance_is_within_it() {
+    fn difference_below_tolerance_is_within() {
         let base: Vec<_> = (0..8).map(|step| result(100_000 + step, 100.0, 4)).collect();
         let new: Vec<_> = (0..8).map(|step| result(99_000 + step, 100.0, 4)).collect();
-        let comparison = judged(&base, &new);
-        assert_eq!(comparison.witness, Witness::Run);
-        assert_eq!(judgement(&comparison, "rate"), Judgement::Within);
+        let comparison = evaluated(&base, &new);
+        assert_eq!(comparison.sample_kind, SampleKind::Run);
+        assert_eq!(outcome_of(&comparison, "rate"), ComparisonOutcome::WithinTolerance);
     }
 
     #[test]
-    fn few_runs_say_nothing_and_it_is_known() {
+    fn too_few_runs_are_not_significant() {
         let runs = |count| vec![result(1_000, 100.0, 4); count];
-        let comparison = judged(&runs(3), &runs(3));
-        assert!(!comparison.is_fruitful());
-        assert_eq!(judgement(&comparison, "rate"), Judgement::Unknown);
-        assert!(!judged(&runs(4), &runs(4)).can_tell(0.05, 6));
-        assert!(judged(&runs(5), &runs(5)).can_tell(0.05, 6));
+        let comparison = evaluated(&runs(3), &runs(3));
+        assert!(!comparison.has_enough_samples());
+        assert_eq!(outcome_of(&comparison, "rate"), ComparisonOutcome::NotCompared);
+        assert!(!evaluated(&runs(4), &runs(4)).can_be_significant(0.05, 6));
+        assert!(evaluated(&runs(5), &runs(5)).can_be_significant(0.05, 6));
     }
 
     #[test]
-    fn a_second_without_an_answer_is_the_worst_of_its_run() {
+    fn seconds_without_response_make_rate_worse() {
         let mut stalled = result(1_000, 100.0, 10);
         for second in &mut stalled.seconds[1..] {
             second.answered = 0;
         }
-        let comparison = judged(&[result(1_000, 100.0, 10)], &[stalled]);
-        assert_eq!(judgement(&comparison, "rate"), Judgement::Worse);
-        assert_eq!(judgement(&comparison, "server CPU"), Judgement::Unknown);
+        let comparison = evaluated(&[result(1_000, 100.0, 10)], &[stalled]);
+        assert_eq!(outcome_of(&comparison, "rate"), ComparisonOutcome::Worse);
+        assert_eq!(outcome_of(&comparison, "server CPU"), ComparisonOutcome::NotCompared);
     }
 
     #[test]
-    fn an_absolute_difference_is_that_of_the_ratio() {
-        let worse = judged(&[result(1_000, 100.0, 20)], &[result(1_000, 200.0, 20)]);
+    fn absolute_difference_applies_ratio_to_median() {
+        let worse = evaluated(&[result(1_000, 100.0, 20)], &[result(1_000, 200.0, 20)]);
         let row = worse.rows.iter().find(|row| row.figure == "p99.9").unwrap();
         let (difference, low, high) = row.absolute().unwrap();
         assert!((difference - 200.0).abs() < 1e-6 && low <= difference && difference <= high);

@@ -1,49 +1,48 @@
-//! The load itself: workers that send what is due and hear what comes back.
+//! The load generator: threads that send requests when they are due and receive responses.
 //!
-//! A worker is a thread with a ring of its own, or with several where one cannot hold all that it
-//! has, and a share of the connections and of the schedule.
-//! Nothing is shared between workers while they run; each hands a [`Period`] to the collector about
-//! once a second.
+//! A load thread has one ring (several if one cannot hold all its connections) and a share of the
+//! connections and of the schedule. Load threads share no state while they run; each sends a
+//! [`Period`] to the collector about once per second.
 //!
 //! ```text
-//!  schedule ─▶ due ─▶ lanes with room ─▶ ring ─▶ server
-//!                                                  │
-//!  collector ◀─ period ◀─ tally ◀─ books ◀─ ring ◀─┘
+//!  schedule ─▶ due requests ─▶ available connections ─▶ ring ─▶ server
+//!                                                                 │
+//!  collector ◀── period ◀── period recorder ◀── request log ◀── ring
 //! ```
 //!
-//! What it keeps true: a request waits for a lane with its intended moment, however long; what the
-//! generator itself was late with is measured apart ([`Period::lag`]); every request that was due
-//! is sent, or counted as unsent; a connection that was due to be replaced counts from that moment;
-//! the memory of a run does not grow with its length but for a hundred bytes a second.
+//! Invariants: a request keeps its intended send time while it waits for a connection. Lateness of
+//! the generator itself is measured separately ([`Period::lag`]). Every due request is sent or
+//! counted as unsent. A planned reconnect counts from its due time. Memory does not grow with the
+//! length of a run, except for about a hundred bytes per second.
 
-pub mod job;
-mod reading;
+pub mod run_config;
+mod slow_reader;
 
-mod lane;
+mod connection;
 pub mod period;
 
-mod pacing;
+mod connect_rate;
 
-mod worker;
+mod load_thread;
 
-mod churning;
-mod connecting;
-mod listening;
-mod sealing;
-mod sending;
-mod slowing;
-mod spawning;
+mod churn;
+mod lifecycle;
+mod processes;
+mod send;
+mod slow_readers;
+mod subscribers;
+mod tls;
 
-mod rings;
-mod sight;
+mod ring_set;
+mod second_summary;
 
 pub mod seconds;
 
-mod staffing;
+mod thread_plan;
 
-pub mod crew;
+pub mod thread_pool;
 
-pub use self::crew::{Finding, Fruitless, run};
-pub use self::job::{Connecting, Drive, Job, Limits, Listen};
 pub use self::period::Period;
+pub use self::run_config::{ConnectConfig, LoadMode, RunConfig, RunLimits, SubscribeConfig};
 pub use self::seconds::Second;
+pub use self::thread_pool::{Measurements, RunError, run};

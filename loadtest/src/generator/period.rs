@@ -1,52 +1,51 @@
-//! What one worker has seen in about a second.
+//! Measurements of one load thread over about one second.
 
 use std::time::Duration;
 
-use corelane::base::time::Moment;
+use corelane::base::time::Instant;
 use hdrhistogram::Histogram;
 
-use crate::dialogue::Concluded;
-use crate::measure::fanout::Listened;
-use crate::measure::latency::{Latencies, Times, histogram};
-use crate::measure::openings::Openings;
-use crate::measure::outcome::{Outcomes, SlowOutcomes};
+use crate::mcp::CompletedRequest;
+use crate::metrics::connects::ConnectMetrics;
+use crate::metrics::fanout::FanoutMetrics;
+use crate::metrics::latency::{Latencies, RequestTimes, histogram};
+use crate::metrics::outcome::{Outcomes, SlowReaderOutcomes};
 
-/// What happened in a part of a run. Takes about 800 KiB, whatever is recorded, and what its
-/// openings take.
+/// Measurements of a part of a run. Takes about 800 KiB, independent of the number of requests,
+/// plus the histograms of connect times.
 #[derive(Clone, Debug)]
 pub struct Period {
-    /// Of the requests that were answered well.
+    /// Latencies of successful requests.
     pub latencies: Latencies,
-    /// What became of requests.
+    /// Results of requests.
     pub outcomes: Outcomes,
-    /// How late the generator itself was: from the moment at which a request was due to the moment
-    /// at which it was looked at, in nanoseconds. A wait for a connection with room is none of it.
+    /// Lateness of the generator in nanoseconds: from the time a request was due to the time the
+    /// generator processed it. Excludes waiting for an available connection.
     pub lag: Histogram<u64>,
     /// Requests that were due.
     pub due: u64,
     /// Requests that were sent.
     pub sent: u64,
-    /// How long the generator was awake for nothing but the next request that was due.
+    /// Time the generator spun while waiting for the next due request.
     pub spun: Duration,
-    /// Connections that were open at its end.
+    /// Connections open at the end of the period.
     pub open: u64,
-    /// Connections that ended without our doing.
+    /// Connections that ended unexpectedly.
     pub lost: u64,
-    /// Connections that opened; those from before the first request are in the first second.
-    pub openings: Openings,
-    /// What became of the connections that read slowly.
-    pub slow: SlowOutcomes,
-    /// Why the last connection that did not open, or ended without our doing, did so, or what
-    /// broke the encryption of one.
-    pub refused: Option<String>,
-    /// When it ended, counted from the beginning of the run, warm-up included.
+    /// Connect times; connects before the first request count to the first second.
+    pub connects: ConnectMetrics,
+    /// Results of the slow readers.
+    pub slow_readers: SlowReaderOutcomes,
+    /// Last error of a connection that did not open or ended unexpectedly.
+    pub last_error: Option<String>,
+    /// End of the period, from the beginning of the run, warm-up included.
     pub until: Duration,
-    /// What those that listen have heard.
-    pub listened: Listened,
+    /// Delivery of notifications to subscribers.
+    pub fanout: FanoutMetrics,
 }
 
 impl Period {
-    /// Nothing yet.
+    /// Creates an empty period.
     pub fn new() -> Self {
         Self {
             latencies: Latencies::new(),
@@ -57,27 +56,27 @@ impl Period {
             spun: Duration::ZERO,
             open: 0,
             lost: 0,
-            openings: Openings::new(),
-            slow: SlowOutcomes::default(),
-            refused: None,
+            connects: ConnectMetrics::new(),
+            slow_readers: SlowReaderOutcomes::default(),
+            last_error: None,
             until: Duration::ZERO,
-            listened: Listened::default(),
+            fanout: FanoutMetrics::default(),
         }
     }
 
-    /// Takes in what another worker has seen in the same time.
+    /// Adds another load thread's measurements of the same time.
     pub fn add(&mut self, other: &Self) {
         self.open += other.open;
-        self.append(other);
+        self.merge(other);
     }
 
-    /// Takes in what came after. The connections that are open are those of the later one.
-    pub fn follow(&mut self, later: &Self) {
+    /// Adds the measurements of a later period. `open` is taken from the later one.
+    pub fn append_later(&mut self, later: &Self) {
         self.open = later.open;
-        self.append(later);
+        self.merge(later);
     }
 
-    fn append(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
         self.outcomes.add(&other.outcomes);
         if self.lag.add(&other.lag).is_err() {
@@ -88,56 +87,56 @@ impl Period {
         self.spun += other.spun;
         self.lost += other.lost;
         self.until = self.until.max(other.until);
-        self.openings.add(&other.openings);
-        self.slow.add(&other.slow);
-        self.listened.add(&other.listened);
-        if other.refused.is_some() {
-            self.refused.clone_from(&other.refused);
+        self.connects.add(&other.connects);
+        self.slow_readers.add(&other.slow_readers);
+        self.fanout.add(&other.fanout);
+        if other.last_error.is_some() {
+            self.last_error.clone_from(&other.last_error);
         }
     }
 
-    /// Forgets all, and keeps the memory.
+    /// Resets all measurements without freeing memory.
     pub fn clear(&mut self) {
         self.latencies.clear();
         self.lag.reset();
         self.outcomes = Outcomes::default();
         (self.due, self.sent, self.open, self.lost) = (0, 0, 0, 0);
         self.spun = Duration::ZERO;
-        self.openings.clear();
-        self.slow = SlowOutcomes::default();
-        self.refused = None;
+        self.connects.clear();
+        self.slow_readers = SlowReaderOutcomes::default();
+        self.last_error = None;
         self.until = Duration::ZERO;
-        self.listened.clear();
+        self.fanout.clear();
     }
 }
 
-/// The period under way.
+/// Recorder of the current period.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct PeriodRecorder {
     pub(super) period: Box<Period>,
-    /// Requests that were meant to leave before this are not measured.
-    pub(super) measured_from: Moment,
-    /// The kind of request that publishes, which is counted apart.
-    pub(super) publishing: Option<u16>,
+    /// Requests with an earlier intended send time are not measured.
+    pub(super) measured_from: Instant,
+    /// Index of the publish request, which is counted separately.
+    pub(super) publish_call: Option<u16>,
 }
 
-impl Tally {
-    /// A request is over.
+impl PeriodRecorder {
+    /// Records a completed request.
     #[inline]
-    pub(super) fn conclude(&mut self, concluded: Concluded, answered: Moment) {
-        let Concluded { call, intended, sent, failure } = concluded;
+    pub(super) fn record_completed(&mut self, concluded: CompletedRequest, answered: Instant) {
+        let CompletedRequest { call, intended, sent, failure } = concluded;
         if intended < self.measured_from {
             return;
         }
-        if self.publishing == Some(call) {
-            return self.period.listened.published(failure);
+        if self.publish_call == Some(call) {
+            return self.period.fanout.record_publish(failure);
         }
         match failure {
             None => {
                 self.period.outcomes.answered += 1;
-                self.period.latencies.record(Times { intended, sent, answered });
+                self.period.latencies.record(RequestTimes { intended, sent, answered });
             }
-            Some(failure) => self.period.outcomes.fail(failure),
+            Some(failure) => self.period.outcomes.record_failure(failure),
         }
     }
 }

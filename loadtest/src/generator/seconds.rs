@@ -1,38 +1,38 @@
-//! The seconds of a run, put together from what the workers tell.
+//! Assembles the seconds of a run from the reports of the load threads.
 //!
-//! What it keeps true: a second is whole when every worker has told its part; then it is added to
-//! the total and kept as a handful of figures. What was measured in full is kept for as many
-//! seconds as workers are apart, and no longer, so that a run may last for days.
+//! Invariants: a second is complete when every load thread has reported it. It is then added to the
+//! total and reduced to a few figures. Full measurements exist only for the seconds by which load
+//! threads are apart, so memory does not limit the length of a run.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::period::Period;
-use super::sight::Sight;
-use crate::measure::process::Sample;
-use crate::measure::second::SecondResult;
+use super::second_summary::SecondSummarizer;
+use crate::metrics::process::Sample;
+use crate::metrics::second::SecondResult;
 
-/// A second of a run, of all workers together.
+/// One second of a run, over all load threads.
 #[derive(Clone, Debug)]
 pub struct Second {
-    /// What happened in it.
+    /// Measurements of the second.
     pub period: Period,
-    /// The server's process at its end, where it is watched.
+    /// Sample of the server process at its end, if it is observed.
     pub server: Option<Sample>,
-    /// The generator's own process at its end, where the system tells.
+    /// Sample of the generator process at its end, if the system provides it.
     pub generator: Option<Sample>,
-    /// What it comes to, beside the second before.
-    pub figures: SecondResult,
+    /// Summary of the second.
+    pub summary: SecondResult,
 }
 
 impl Second {
-    /// One in which nothing happened.
+    /// Creates an empty second.
     pub fn new() -> Self {
         Self {
             period: Period::new(),
             server: None,
             generator: None,
-            figures: SecondResult::default(),
+            summary: SecondResult::default(),
         }
     }
 }
@@ -43,84 +43,85 @@ impl Default for Second {
     }
 }
 
-/// The seconds of a run.
+/// Collector of the seconds of a run.
 #[derive(Debug)]
-pub(super) struct Seconds {
-    workers: usize,
-    /// What went by in the seconds that are whole.
+pub(super) struct SecondCollector {
+    threads: usize,
+    /// Sum of the complete seconds.
     pub(super) total: Period,
-    /// The total as it was when slow readers began, where there are any who begin later.
-    pub(super) before: Option<Box<Period>>,
-    before_length: usize,
-    pub(super) kept: Vec<SecondResult>,
-    /// The most resident memory that the server was seen with.
+    /// The total at the time slow readers began, if they began after the warm-up.
+    pub(super) before_slow_readers: Option<Box<Period>>,
+    before_seconds: usize,
+    pub(super) seconds: Vec<SecondResult>,
+    /// Highest resident memory of the server, in bytes.
     pub(super) resident_bytes_max: u64,
-    /// Seconds that are not whole, each with how many workers have told it, from the first on.
-    begun: VecDeque<(usize, Second)>,
-    sight: Sight,
+    /// Incomplete seconds from the first on, each with its number of reports.
+    incomplete: VecDeque<(usize, Second)>,
+    summarizer: SecondSummarizer,
     spare: Vec<Second>,
 }
 
-impl Seconds {
-    /// None yet, of so many workers, with so much warm-up. What went by before `before` is kept
-    /// apart.
-    pub(super) fn new(workers: usize, warm_up: Duration, before: Option<Duration>) -> Self {
-        let before_length =
+impl SecondCollector {
+    /// Creates a collector for so many load threads. Measurements up to `before` are also kept
+    /// separately.
+    pub(super) fn new(threads: usize, warm_up: Duration, before: Option<Duration>) -> Self {
+        let before_seconds =
             before.map_or(0, |before| usize::try_from(before.as_secs()).unwrap_or(usize::MAX));
         Self {
-            workers,
+            threads,
             total: Period::new(),
-            before: None,
-            before_length,
-            kept: Vec::new(),
+            before_slow_readers: None,
+            before_seconds,
+            seconds: Vec::new(),
             resident_bytes_max: 0,
-            begun: VecDeque::new(),
-            sight: Sight::new(warm_up),
+            incomplete: VecDeque::new(),
+            summarizer: SecondSummarizer::new(warm_up),
             spare: Vec::new(),
         }
     }
 
-    /// Takes in what a worker tells of a second. `sample` looks at the server and at the generator;
-    /// `tell` hears of each second that is whole by it, with its number.
+    /// Adds a load thread's report of a second. `sample` samples the server and the generator;
+    /// `on_second` is called for each second that this completes, with its number.
     pub(super) fn add(
         &mut self,
         (number, period): (usize, &Period),
         sample: impl Fn() -> [Option<Sample>; 2],
-        tell: &mut impl FnMut(usize, &Second),
+        on_second: &mut impl FnMut(usize, &Second),
     ) {
-        // Each worker tells its seconds in their order, so that no whole one is told of again.
-        let Some(place) = number.checked_sub(self.kept.len()) else { return };
-        while self.begun.len() <= place {
-            self.begun.push_back((0, self.spare.pop().unwrap_or_default()));
+        // Each load thread reports in order, so a complete second gets no further report.
+        let Some(place) = number.checked_sub(self.seconds.len()) else { return };
+        while self.incomplete.len() <= place {
+            self.incomplete.push_back((0, self.spare.pop().unwrap_or_default()));
         }
-        let (told, second) = &mut self.begun[place];
+        let (reports, second) = &mut self.incomplete[place];
         second.period.add(period);
-        *told += 1;
-        if *told == self.workers {
+        *reports += 1;
+        if *reports == self.threads {
             [second.server, second.generator] = sample();
         }
-        while self.begun.front().is_some_and(|(told, _)| *told >= self.workers) {
-            self.keep_first(tell);
+        while self.incomplete.front().is_some_and(|(reports, _)| *reports >= self.threads) {
+            self.complete_first(on_second);
         }
     }
 
-    /// Takes what is left when all workers have ended, whole or not.
-    pub(super) fn finish(&mut self, tell: &mut impl FnMut(usize, &Second)) {
-        while !self.begun.is_empty() {
-            self.keep_first(tell);
+    /// Completes the remaining seconds after all load threads have ended.
+    pub(super) fn finish(&mut self, on_second: &mut impl FnMut(usize, &Second)) {
+        while !self.incomplete.is_empty() {
+            self.complete_first(on_second);
         }
     }
 
-    fn keep_first(&mut self, tell: &mut impl FnMut(usize, &Second)) {
-        let Some((_, mut second)) = self.begun.pop_front() else { return };
-        second.figures = self.sight.see(&second.period, [second.server, second.generator]);
-        tell(self.kept.len(), &second);
-        self.total.follow(&second.period);
+    fn complete_first(&mut self, on_second: &mut impl FnMut(usize, &Second)) {
+        let Some((_, mut second)) = self.incomplete.pop_front() else { return };
+        second.summary =
+            self.summarizer.summarize(&second.period, [second.server, second.generator]);
+        on_second(self.seconds.len(), &second);
+        self.total.append_later(&second.period);
         let resident_bytes = second.server.map(|sample| sample.resident_bytes);
         self.resident_bytes_max = self.resident_bytes_max.max(resident_bytes.unwrap_or_default());
-        self.kept.push(std::mem::take(&mut second.figures));
-        if self.kept.len() == self.before_length {
-            self.before = Some(Box::new(self.total.clone()));
+        self.seconds.push(std::mem::take(&mut second.summary));
+        if self.seconds.len() == self.before_seconds {
+            self.before_slow_readers = Some(Box::new(self.total.clone()));
         }
         second.period.clear();
         (second.server, second.generator) = (None, None);
@@ -139,43 +140,44 @@ mod tests {
         period
     }
 
-    /// What is told of these seconds, each of a worker.
-    fn told(seconds: &mut Seconds, parts: &[(usize, u64)]) -> Vec<(usize, u64)> {
-        let mut told = Vec::new();
-        let mut tell =
-            |number, second: &Second| told.push((number, second.period.outcomes.answered));
-        for (number, answered) in parts {
-            seconds.add((*number, &period(*answered, 1)), || [None, None], &mut tell);
+    /// Adds reports, each with its second and responses; returns the seconds that completed.
+    fn completed(seconds: &mut SecondCollector, reports: &[(usize, u64)]) -> Vec<(usize, u64)> {
+        let mut completed = Vec::new();
+        let mut on_second =
+            |number, second: &Second| completed.push((number, second.period.outcomes.answered));
+        for (number, answered) in reports {
+            seconds.add((*number, &period(*answered, 1)), || [None, None], &mut on_second);
         }
-        told
+        completed
     }
 
     #[test]
-    fn a_second_is_told_when_every_worker_has_told_its_part() {
-        let mut seconds = Seconds::new(2, Duration::ZERO, None);
-        assert!(told(&mut seconds, &[(0, 1), (1, 10)]).is_empty());
-        assert_eq!(told(&mut seconds, &[(0, 2), (1, 20), (2, 5)]), [(0, 3), (1, 30)]);
+    fn second_completes_when_all_threads_reported() {
+        let mut seconds = SecondCollector::new(2, Duration::ZERO, None);
+        assert!(completed(&mut seconds, &[(0, 1), (1, 10)]).is_empty());
+        assert_eq!(completed(&mut seconds, &[(0, 2), (1, 20), (2, 5)]), [(0, 3), (1, 30)]);
         let mut rest = Vec::new();
         seconds.finish(&mut |number, _| rest.push(number));
-        assert_eq!(rest, [2], "one worker was ready before the other");
-        let kept: Vec<u64> = seconds.kept.iter().map(|second| second.answered).collect();
+        assert_eq!(rest, [2], "one thread reported one second more");
+        let kept: Vec<u64> = seconds.seconds.iter().map(|second| second.answered).collect();
         assert_eq!((kept, seconds.total.outcomes.answered), (vec![3, 30, 5], 38));
-        assert_eq!(seconds.kept[0].open, 2);
+        assert_eq!(seconds.seconds[0].open, 2);
     }
 
     #[test]
-    fn what_was_measured_in_full_is_used_again_second_by_second() {
-        let mut seconds = Seconds::new(1, Duration::ZERO, None);
+    fn second_buffers_are_reused() {
+        let mut seconds = SecondCollector::new(1, Duration::ZERO, None);
         let parts: Vec<(usize, u64)> = (0..100).map(|number| (number, 1)).collect();
-        assert_eq!(told(&mut seconds, &parts).len(), 100);
-        assert_eq!((seconds.spare.len(), seconds.begun.len()), (1, 0));
+        assert_eq!(completed(&mut seconds, &parts).len(), 100);
+        assert_eq!((seconds.spare.len(), seconds.incomplete.len()), (1, 0));
         assert_eq!(seconds.total.outcomes.answered, 100);
     }
 
     #[test]
-    fn what_went_by_before_a_moment_is_kept_apart() {
-        let mut seconds = Seconds::new(1, Duration::ZERO, Some(Duration::from_millis(2_500)));
-        told(&mut seconds, &[(0, 1), (1, 2), (2, 4)]);
-        assert_eq!(seconds.before.unwrap().outcomes.answered, 3);
+    fn seconds_before_slow_readers_are_separate() {
+        let mut seconds =
+            SecondCollector::new(1, Duration::ZERO, Some(Duration::from_millis(2_500)));
+        completed(&mut seconds, &[(0, 1), (1, 2), (2, 4)]);
+        assert_eq!(seconds.before_slow_readers.unwrap().outcomes.answered, 3);
     }
 }

@@ -1,43 +1,43 @@
-//! One kind of request of a plan.
+//! The `[[call]]` section of a plan: one kind of request.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Wrong;
-use crate::dialogue::{Call, Speech};
+use super::PlanError;
+use crate::mcp::{RequestSettings, RequestTemplate};
 
-/// Bytes that the tool `echo` is asked to say back where nothing else is said.
-pub const BYTES: usize = 32;
+/// Default length in bytes of the message of the tool `echo`.
+pub const DEFAULT_ECHO_BYTES: usize = 32;
 
-/// One kind of request: a call of a tool, or any method.
+/// One kind of request: a tool call or any other method.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallPlan {
-    /// The tool to call.
+    /// Name of the tool to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Its arguments.
+    /// Arguments of the tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
-    /// For the tool `echo` without arguments: the length of its message, which a right answer says
-    /// back. Default 32.
+    /// Length in bytes of the message sent to the tool `echo`, if `arguments` is absent. Default
+    /// 32. The response has to contain the same message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
-    /// The method, where it is no call of a tool.
+    /// The method, if the request is not a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Its params.
+    /// Params of `method`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
-    /// The text that the first content of a right answer has; without it every result that is no
-    /// error is right.
+    /// Expected text of the first content block of the response. If absent, every result that is
+    /// not an error counts as correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
-    /// The server is asked to tell how far it has come, so that it answers by a stream of events
-    /// over HTTP. Default no.
+    /// Sends a progress token, so that the server responds over HTTP with an event stream. Default
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
-    /// How often it is sent, compared with the others. Default 1.
+    /// Relative frequency of this call among all calls. Default 1.
     #[serde(default = "weight")]
     pub weight: u32,
 }
@@ -47,7 +47,7 @@ const fn weight() -> u32 {
 }
 
 impl CallPlan {
-    /// A call of a tool without arguments.
+    /// Returns a plan that calls `name` without arguments.
     pub fn tool(name: impl Into<String>) -> Self {
         Self {
             tool: Some(name.into()),
@@ -61,15 +61,18 @@ impl CallPlan {
         }
     }
 
-    /// The request.
-    pub(super) fn call(&self, speech: &Speech) -> Result<Call, Wrong> {
+    /// Builds the request. Fails if the call names both or neither of a tool and a method.
+    pub(super) fn build(&self, speech: &RequestSettings) -> Result<RequestTemplate, PlanError> {
         let (method, params, expected) = match (&self.tool, &self.method) {
             (Some(tool), None) if tool == "echo" && self.arguments.is_none() => {
-                let (params, message) = Call::echo_params(self.bytes.unwrap_or(BYTES));
+                let (params, message) =
+                    RequestTemplate::echo_params(self.bytes.unwrap_or(DEFAULT_ECHO_BYTES));
                 ("tools/call", params, Some(message))
             }
             (Some(_), None) if self.bytes.is_some() => {
-                return Err(Wrong::new("bytes is for the tool echo without arguments"));
+                return Err(PlanError::new(
+                    "bytes applies only to the tool echo without arguments",
+                ));
             }
             (Some(tool), None) => {
                 let arguments = self.arguments.clone().unwrap_or_default();
@@ -77,9 +80,10 @@ impl CallPlan {
                 ("tools/call", params.as_object().cloned(), self.expect.clone())
             }
             (None, Some(method)) => (method.as_str(), self.params.clone(), self.expect.clone()),
-            _ => return Err(Wrong::new("a call names either a tool or a method")),
+            _ => return Err(PlanError::new("a call needs exactly one of tool and method")),
         };
-        let params = if self.progress { Some(Call::with_progress(params)) } else { params };
-        Ok(Call::new(speech, (method, params), expected))
+        let params =
+            if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
+        Ok(RequestTemplate::new(speech, (method, params), expected))
     }
 }

@@ -1,108 +1,112 @@
-//! Connections that come and go while a run goes on.
+//! The `[churn]` section of a plan: connections that are closed and reopened during a run.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Wrong;
-use super::span::Span;
-use crate::generator::job::Churn;
-use crate::schedule::Storm;
+use super::PlanError;
+use super::human_duration::HumanDuration;
+use crate::generator::run_config::ChurnConfig;
+use crate::schedule::ReconnectStorm;
 
-/// Connections a second of which nobody closes and opens more.
+/// Highest accepted number of replaced connections a second.
 const RATE_MAX: f64 = 1e6;
 
-/// What becomes of connections during a run: `[churn]`. A connection that is replaced takes no
-/// more requests, its answers in flight are waited for, and then it goes and comes back.
+/// The `[churn]` section. A connection that is being replaced gets no new requests; its requests in
+/// flight are awaited, then it is closed and opened again.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChurnPlan {
-    /// Connections a second that are closed and opened again, the oldest first, from the beginning
-    /// of the run to its end. Default 0.
+    /// Connections replaced a second, the oldest first, during the whole run. Default 0.
     pub rate: f64,
-    /// How they go. Default delete.
-    pub sessions: Sessions,
-    /// Many at once.
+    /// How sessions end when their connection is replaced. Default `delete`.
+    pub sessions: SessionEnd,
+    /// Replacement of many connections at once. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storm: Option<StormPlan>,
 }
 
-/// How a connection goes.
+/// How a session ends when its connection is replaced.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Sessions {
-    /// As one should: a session of HTTP is deleted, a WebSocket closed by a close frame, a
-    /// connection of lines by its end.
+pub enum SessionEnd {
+    /// Cleanly: an HTTP session is deleted, a WebSocket closed with a close frame, a line-based
+    /// connection closed.
     #[default]
     Delete,
-    /// Without a word, so that the server has to find out. A session of HTTP stays.
+    /// The connection is dropped without closing the session. An HTTP session stays open.
     Leave,
 }
 
-/// Connections that are closed and opened again at once: `[churn.storm]`.
+/// The `[churn.storm]` section: connections that are closed and reopened at once.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StormPlan {
-    /// When, from the end of the warm-up.
-    pub at: Span,
-    /// How long after it the next comes. Default: it is the only one.
+    /// Time of the first storm, counted from the end of the warm-up.
+    pub at: HumanDuration,
+    /// Interval between storms. Default: a single storm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub every: Option<Span>,
-    /// How many connections. Default: all of them.
+    pub every: Option<HumanDuration>,
+    /// Number of connections replaced. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<usize>,
 }
 
 impl ChurnPlan {
-    /// What the workers are to do with so many connections, in a run of this warm-up and so long a
-    /// time that is measured.
-    pub(super) fn churn(
+    /// Builds the churn of a run with this many connections, this warm-up and this measured time.
+    pub(super) fn build(
         &self,
         connections: usize,
         (warm_up, span): (Duration, Duration),
-    ) -> Result<Churn, Wrong> {
+    ) -> Result<ChurnConfig, PlanError> {
         let Self { rate, sessions, storm } = *self;
         if !(0.0..=RATE_MAX).contains(&rate) {
-            return Err(Wrong(format!(
-                "[churn] rate = {rate}: connections a second are from 0 to {RATE_MAX}"
+            return Err(PlanError(format!(
+                "[churn] rate = {rate}: a rate is from 0 to {RATE_MAX} connections a second"
             )));
         }
         if rate == 0.0 && storm.is_none() {
-            return Err(Wrong::new(
-                "[churn] replaces no connection: write rate = 100, or a [churn.storm]",
+            return Err(PlanError::new(
+                "[churn] replaces no connection: write rate = 100, or add a [churn.storm]",
             ));
         }
-        let storm = storm.map(|storm| storm.check(connections, span)).transpose()?;
-        Ok(Churn {
+        let storm = storm.map(|storm| storm.build(connections, span)).transpose()?;
+        Ok(ChurnConfig {
             rate,
-            storm: storm.map(|storm| Storm { at: storm.at + warm_up, ..storm }),
-            leaves_sessions: sessions == Sessions::Leave,
+            storm: storm.map(|storm| ReconnectStorm { at: storm.at + warm_up, ..storm }),
+            leaves_sessions: sessions == SessionEnd::Leave,
         })
     }
 }
 
 impl StormPlan {
-    fn check(self, connections: usize, span: Duration) -> Result<Storm, Wrong> {
-        let Self { at, every, connections: several } = self;
-        if at.duration() >= span {
-            let span = Span::from(span);
-            return Err(Wrong(format!(
-                "[churn.storm] at = \"{at}\" is not within the run: it is measured for {span}"
+    fn build(self, connections: usize, span: Duration) -> Result<ReconnectStorm, PlanError> {
+        let Self { at, every, connections: count } = self;
+        if at.get() >= span {
+            let span = HumanDuration::from(span);
+            return Err(PlanError(format!(
+                "[churn.storm] at = \"{at}\" is after the end of the run, which is measured for \
+                 {span}"
             )));
         }
-        if every.is_some_and(|every| every.duration().is_zero()) {
-            return Err(Wrong::new(
-                "[churn.storm] every = \"0s\" never ends: write every = \"5s\"",
+        if every.is_some_and(|every| every.get().is_zero()) {
+            return Err(PlanError::new(
+                "[churn.storm] every = \"0s\": the interval has to be positive, such as every = \
+                 \"5s\"",
             ));
         }
-        let several = several.unwrap_or(connections);
-        if several == 0 || several > connections {
-            return Err(Wrong(format!(
-                "[churn.storm] connections = {several}: write a number from 1 to {connections}, \
-                 the connections of the run"
+        let count = count.unwrap_or(connections);
+        if count == 0 || count > connections {
+            return Err(PlanError(format!(
+                "[churn.storm] connections = {count}: write a number from 1 to {connections}, the \
+                 number of connections of the run"
             )));
         }
-        Ok(Storm { at: at.duration(), every: every.map(Span::duration), connections: several })
+        Ok(ReconnectStorm {
+            at: at.get(),
+            interval: every.map(HumanDuration::get),
+            connections: count,
+        })
     }
 }
 
@@ -112,25 +116,25 @@ mod tests {
 
     const TIMES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 
-    fn churn(text: &str) -> Result<Churn, String> {
+    fn churn(text: &str) -> Result<ChurnConfig, String> {
         let plan: ChurnPlan = toml::from_str(text).map_err(|error| error.to_string())?;
-        plan.churn(64, TIMES).map_err(|wrong| wrong.to_string())
+        plan.build(64, TIMES).map_err(|wrong| wrong.to_string())
     }
 
     #[test]
-    fn a_storm_is_of_all_connections_and_counts_from_the_end_of_the_warm_up() {
+    fn storm_replaces_all_connections_after_warm_up() {
         let churn = churn("[storm]\nat = \"3s\"\n").unwrap();
-        let storm = Storm { at: Duration::from_secs(5), every: None, connections: 64 };
+        let storm = ReconnectStorm { at: Duration::from_secs(5), interval: None, connections: 64 };
         assert_eq!((churn.storm, churn.leaves_sessions), (Some(storm), false));
     }
 
     #[test]
-    fn sessions_may_be_left() {
+    fn sessions_leave_keeps_sessions_open() {
         assert!(churn("rate = 10\nsessions = \"leave\"\n").unwrap().leaves_sessions);
     }
 
     #[test]
-    fn what_makes_no_sense_says_what_to_write() {
+    fn invalid_churn_plan_error_names_valid_value() {
         for (text, part) in [
             ("", "rate = 100"),
             ("rate = -1", "from 0 to"),
@@ -140,8 +144,8 @@ mod tests {
             ("[storm]\nat = \"1s\"\nconnections = 65\n", "from 1 to 64"),
             ("rate = 1\nsessions = \"keep\"\n", "delete"),
         ] {
-            let wrong = churn(text).unwrap_err();
-            assert!(wrong.contains(part), "{wrong}");
+            let error = churn(text).unwrap_err();
+            assert!(error.contains(part), "{error}");
         }
     }
 }

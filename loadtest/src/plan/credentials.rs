@@ -1,52 +1,56 @@
-//! The fields of HTTP that a plan has requests carry, the bearer token among them.
+//! HTTP header fields of a plan, including the bearer token.
 //!
-//! A token comes from a file that a plan names, or from whoever runs it; it never stands in a plan,
-//! so a plan can be shown to anyone, and so can its result.
+//! The token comes from a file named in the plan, or from a flag or environment variable. It is
+//! never part of a plan or a result, so both can be shared.
 
-use super::{Plan, Wrong};
-use crate::dialogue::Field;
+use super::{Plan, PlanError};
+use crate::mcp::HttpField;
 use crate::target::{Target, Transport};
 
 impl Plan {
-    /// The fields of every request to this target.
-    pub(super) fn speech_fields(&self, target: &Target) -> Result<Vec<Field>, Wrong> {
-        let Some(bearer) = self.bearer()? else { return Ok(self.fields.clone()) };
+    /// Returns the header fields of every request to `target`.
+    pub(super) fn request_headers(&self, target: &Target) -> Result<Vec<HttpField>, PlanError> {
+        let Some(bearer) = self.bearer()? else { return Ok(self.headers.clone()) };
         if !matches!(target.transport(), Transport::Http | Transport::WebSocket) {
-            return Err(Wrong(format!(
-                "a bearer token goes in a field of HTTP, and {target} has none: leave out \
-                 --bearer, --bearer-file, bearer_file and CORELANE_LOAD_BEARER"
+            return Err(PlanError(format!(
+                "{target} has no HTTP header fields to carry a bearer token: remove --bearer, \
+                 --bearer-file, bearer_file and CORELANE_LOAD_BEARER"
             )));
         }
-        let is_same = |field: &Field| field.name().eq_ignore_ascii_case(bearer.name());
-        if self.fields.iter().any(is_same) {
-            return Err(Wrong::new(
-                "there is a bearer token and a field Authorization: leave one of them out",
+        let is_same = |field: &HttpField| field.name().eq_ignore_ascii_case(bearer.name());
+        if self.headers.iter().any(is_same) {
+            return Err(PlanError::new(
+                "both a bearer token and a header Authorization are set: leave one of them out",
             ));
         }
-        Ok(self.fields.iter().cloned().chain([bearer]).collect())
+        Ok(self.headers.iter().cloned().chain([bearer]).collect())
     }
 
-    /// The field with the token, where there is one.
-    fn bearer(&self) -> Result<Option<Field>, Wrong> {
+    /// Returns the `Authorization` field, if a token is configured.
+    fn bearer(&self) -> Result<Option<HttpField>, PlanError> {
         if let Some(token) = &self.bearer {
-            return Field::bearer(token.reveal()).map(Some).map_err(|why| Wrong(why.to_string()));
+            return HttpField::bearer(token.reveal())
+                .map(Some)
+                .map_err(|why| PlanError(why.to_string()));
         }
         let Some(path) = &self.bearer_file else { return Ok(None) };
         let shown = path.display();
         let token = std::fs::read_to_string(path).map_err(|error| {
-            Wrong(format!("{shown} cannot be read: {error}; name a file that holds the token"))
+            PlanError(format!("cannot read {shown}: {error}; name a file that holds the token"))
         })?;
-        Field::bearer(token.trim_ascii()).map(Some).map_err(|why| Wrong(format!("{shown}: {why}")))
+        HttpField::bearer(token.trim_ascii())
+            .map(Some)
+            .map_err(|why| PlanError(format!("{shown}: {why}")))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialogue::Secret;
+    use crate::mcp::Secret;
 
-    fn fields(plan: &Plan) -> Result<Vec<Field>, String> {
-        plan.speech_fields(&plan.target.parse().unwrap()).map_err(|error| error.to_string())
+    fn fields(plan: &Plan) -> Result<Vec<HttpField>, String> {
+        plan.request_headers(&plan.target.parse().unwrap()).map_err(|error| error.to_string())
     }
 
     fn plan(target: &str) -> Plan {
@@ -54,10 +58,10 @@ mod tests {
     }
 
     #[test]
-    fn a_token_goes_with_every_request_over_http_and_nowhere_else() {
+    fn bearer_token_is_sent_over_http_only() {
         for target in ["http://localhost", "https://localhost", "ws://localhost", "wss://x"] {
             let fields = fields(&plan(target)).unwrap();
-            assert_eq!(fields, [Field::bearer("s3cr3t").unwrap()]);
+            assert_eq!(fields, [HttpField::bearer("s3cr3t").unwrap()]);
         }
         for target in ["tcp://localhost:1", "tls://localhost:1", "stdio:x"] {
             let why = fields(&plan(target)).unwrap_err();
@@ -66,27 +70,27 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_neither_shown_nor_written() {
+    fn bearer_token_is_hidden_in_debug_and_toml() {
         let plan = plan("http://localhost");
         let shown = format!("{plan:?}{}", toml::to_string(&plan).unwrap());
         assert!(!shown.contains("s3cr3t"), "{shown}");
     }
 
     #[test]
-    fn two_credentials_are_one_too_many() {
+    fn token_and_authorization_header_together_are_rejected() {
         let mut plan = plan("http://localhost");
-        plan.fields.push(Field::parse("authorization: Basic eDp5").unwrap());
+        plan.headers.push(HttpField::parse("authorization: Basic eDp5").unwrap());
         let why = fields(&plan).unwrap_err();
         assert!(why.contains("leave one") && !why.contains("eDp5"), "{why}");
     }
 
     #[test]
-    fn what_is_no_token_is_told_without_it() {
-        let odd = Some(Secret::from("s3cr3t\r\nX: y".to_owned()));
-        let why = fields(&Plan { bearer: odd, ..plan("http://x") }).unwrap_err();
+    fn invalid_token_error_hides_the_token() {
+        let invalid = Some(Secret::from("s3cr3t\r\nX: y".to_owned()));
+        let why = fields(&Plan { bearer: invalid, ..plan("http://x") }).unwrap_err();
         assert!(why.lines().count() == 1 && !why.contains("s3cr3t"), "{why}");
         let file = Some("/nowhere.token".into());
         let why = fields(&Plan { bearer_file: file, ..Plan::new("http://x") }).unwrap_err();
-        assert!(why.contains("/nowhere.token cannot be read"), "{why}");
+        assert!(why.contains("cannot read /nowhere.token"), "{why}");
     }
 }

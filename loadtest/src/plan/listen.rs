@@ -1,4 +1,4 @@
-//! A fan-out: many streams listen, something is published, and all of them are to hear of it.
+//! The `[listen]` section of a plan: fan-out of notifications to many subscribed streams.
 //!
 //! ```toml
 //! [listen]
@@ -8,59 +8,59 @@
 //! publish = { tool = "test_trigger_tool_change" }
 //! ```
 //!
-//! The streams have connections of their own beside those of the plan, and so has whoever
-//! publishes. Requests go on meanwhile: what the fan-out does to them shows in their latencies.
+//! The streams and the publisher have connections of their own, besides those of the plan. Requests
+//! continue meanwhile, so their latencies show the effect of the fan-out.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::Wrong;
+use super::PlanError;
 use super::call::CallPlan;
-use super::span::Span;
-use crate::dialogue::{Speech, Subject, Subscription};
-use crate::generator::Listen;
+use super::human_duration::HumanDuration;
+use crate::generator::SubscribeConfig;
+use crate::mcp::{RequestSettings, Subscription, SubscriptionFilter};
 use crate::target::{Era, Transport};
 
-/// Streams that listen, and what they are told of.
+/// The `[listen]` section.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenPlan {
-    /// How many. Cost: about 850 bytes each over HTTP, 300 over lines.
+    /// Number of streams. Each takes about 850 bytes over HTTP, 300 over line-based transports.
     pub streams: usize,
-    /// What they listen to: `"tools"`, `"prompts"` or `"resources"` for the list of these, or the
-    /// URIs of resources. Default tools.
+    /// What the streams subscribe to: `"tools"`, `"prompts"` or `"resources"` for changes of that
+    /// list, or a list of resource URIs. Default tools.
     #[serde(default)]
-    pub to: ListenedPlan,
-    /// Streams of each connection, over TCP, WebSocket or pipes in the modern era. Default 1.
+    pub to: SubscriptionPlan,
+    /// Streams on each connection, for TCP, WebSocket or pipes in the modern era. Default 1.
     #[serde(default = "one")]
     pub per_connection: usize,
-    /// The request that changes what they listen to; its weight means nothing. Default: what
-    /// changes the lists of tools and prompts of a server that the official conformance suite can
-    /// test, the tools `test_trigger_tool_change` and `test_trigger_prompt_change`.
+    /// The request that causes the notification; its weight is ignored. Default for tools and
+    /// prompts: the tools `test_trigger_tool_change` and `test_trigger_prompt_change`, which every
+    /// server for the official conformance suite has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<CallPlan>,
-    /// From one publication to the next; the first is at the beginning of the warm-up. What is not
-    /// heard within this, or within `answer_max`, is missed. Default 1 s.
+    /// Interval between publications; the first is at the beginning of the warm-up. A notification
+    /// that arrives later than this, or than `response_timeout`, is missed. Default 1 s.
     #[serde(default = "every")]
-    pub every: Span,
+    pub every: HumanDuration,
 }
 
-/// What is listened to.
+/// What streams subscribe to.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged, expecting = "\"tools\", \"prompts\", \"resources\", or URIs in brackets")]
-pub enum ListenedPlan {
-    /// A list.
-    List(ListPlan),
-    /// The resources with these URIs.
+pub enum SubscriptionPlan {
+    /// Changes of a list.
+    List(ListKind),
+    /// Updates of the resources with these URIs.
     Uris(Vec<String>),
 }
 
-/// A list that may change.
+/// A list whose changes are notified.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ListPlan {
+pub enum ListKind {
     /// The list of tools.
     Tools,
     /// The list of prompts.
@@ -73,24 +73,25 @@ const fn one() -> usize {
     1
 }
 
-const fn every() -> Span {
-    Span::seconds(1)
+const fn every() -> HumanDuration {
+    HumanDuration::from_secs(1)
 }
 
-impl Default for ListenedPlan {
+impl Default for SubscriptionPlan {
     fn default() -> Self {
-        Self::List(ListPlan::Tools)
+        Self::List(ListKind::Tools)
     }
 }
 
 impl ListenPlan {
-    /// So many streams, one a connection, that listen to the list of tools.
+    /// Returns a plan of this many streams, one on each connection, subscribed to the list of
+    /// tools.
     pub fn new(streams: usize) -> Self {
-        let to = ListenedPlan::default();
+        let to = SubscriptionPlan::default();
         Self { streams, to, per_connection: one(), publish: None, every: every() }
     }
 
-    /// Connections beside those that requests go over: those of the streams, and one to publish on.
+    /// Returns the number of connections of the streams, plus one for the publisher.
     pub const fn connections(&self) -> usize {
         match self.per_connection {
             0 => 1,
@@ -98,85 +99,85 @@ impl ListenPlan {
         }
     }
 
-    /// What the workers are to do. The run lasts `span`, of which `warm_up` is not measured.
-    pub(super) fn listen(
+    /// Builds the fan-out of a run that lasts `span`, of which `warm_up` is not measured.
+    pub(super) fn build(
         &self,
-        speech: &Speech,
+        speech: &RequestSettings,
         (warm_up, span): (Duration, Duration),
-    ) -> Result<Listen, Wrong> {
+    ) -> Result<SubscribeConfig, PlanError> {
         self.check(speech)?;
-        let every = self.every.duration();
-        let measured = every.checked_mul(count(warm_up, every));
+        let every = self.every.get();
+        let measured = every.checked_mul(publication_count(warm_up, every));
         if measured.is_none_or(|first| first >= span) {
-            return Err(Wrong(format!(
-                "listen: every = \"{}\": nothing would be published while the run is measured; \
-                 write a shorter span",
+            return Err(PlanError(format!(
+                "[listen] every = \"{}\": nothing would be published while the run is measured; \
+                 write a shorter interval",
                 self.every
             )));
         }
         let subject = match &self.to {
-            ListenedPlan::List(ListPlan::Tools) => Subject::Tools,
-            ListenedPlan::List(ListPlan::Prompts) => Subject::Prompts,
-            ListenedPlan::List(ListPlan::Resources) => Subject::Resources,
-            ListenedPlan::Uris(uris) => Subject::Uris(uris.clone()),
+            SubscriptionPlan::List(ListKind::Tools) => SubscriptionFilter::Tools,
+            SubscriptionPlan::List(ListKind::Prompts) => SubscriptionFilter::Prompts,
+            SubscriptionPlan::List(ListKind::Resources) => SubscriptionFilter::Resources,
+            SubscriptionPlan::Uris(uris) => SubscriptionFilter::Uris(uris.clone()),
         };
-        Ok(Listen {
+        Ok(SubscribeConfig {
             subscription: Subscription::new(speech, subject, self.per_connection),
             streams: self.streams,
-            publish: self.publish()?.call(speech)?,
-            every,
+            publish_request: self.publish()?.build(speech)?,
+            interval: every,
         })
     }
 
-    fn check(&self, speech: &Speech) -> Result<(), Wrong> {
+    fn check(&self, speech: &RequestSettings) -> Result<(), PlanError> {
         let Self { streams, per_connection, .. } = *self;
         if streams == 0 || per_connection == 0 {
-            return Err(Wrong::new(
-                "listen: nobody would listen; write streams and per_connection of 1 or more, or \
-                 leave [listen] out",
+            return Err(PlanError::new(
+                "[listen] has no stream: write streams and per_connection of 1 or more, or remove \
+                 [listen]",
             ));
         }
         let has_several = speech.transport != Transport::Http && speech.era == Era::Modern;
         if per_connection > 1 && !has_several {
-            return Err(Wrong(format!(
-                "listen: per_connection = {per_connection}: over HTTP, and in the legacy era, a \
+            return Err(PlanError(format!(
+                "[listen] per_connection = {per_connection}: over HTTP, and in the legacy era, a \
                  connection is one stream; leave it out"
             )));
         }
         if !streams.is_multiple_of(per_connection) {
-            return Err(Wrong(format!(
-                "listen: streams = {streams} are not connections of {per_connection} streams; \
-                 write a multiple of per_connection"
+            return Err(PlanError(format!(
+                "[listen] streams = {streams} is not a multiple of per_connection = \
+                 {per_connection}"
             )));
         }
-        if self.every.duration().is_zero() {
-            return Err(Wrong::new("listen: every = \"0s\": write a span such as \"1s\""));
+        if self.every.get().is_zero() {
+            return Err(PlanError::new("[listen] every = \"0s\": write a duration such as \"1s\""));
         }
-        if matches!(&self.to, ListenedPlan::Uris(uris) if uris.is_empty()) {
-            return Err(Wrong::new("listen: to = []: name the URI of a resource"));
+        if matches!(&self.to, SubscriptionPlan::Uris(uris) if uris.is_empty()) {
+            return Err(PlanError::new("[listen] to = []: name the URI of a resource"));
         }
         Ok(())
     }
 
-    fn publish(&self) -> Result<CallPlan, Wrong> {
+    fn publish(&self) -> Result<CallPlan, PlanError> {
         match (&self.publish, &self.to) {
             (Some(publish), _) => Ok(publish.clone()),
-            (None, ListenedPlan::List(ListPlan::Tools)) => {
+            (None, SubscriptionPlan::List(ListKind::Tools)) => {
                 Ok(CallPlan::tool("test_trigger_tool_change"))
             }
-            (None, ListenedPlan::List(ListPlan::Prompts)) => {
+            (None, SubscriptionPlan::List(ListKind::Prompts)) => {
                 Ok(CallPlan::tool("test_trigger_prompt_change"))
             }
-            (None, to) => Err(Wrong(format!(
-                "listen: to = {}: say what changes that: publish = {{ tool = \"NAME\" }}",
+            (None, to) => Err(PlanError(format!(
+                "[listen] to = {}: name a tool that changes it: publish = {{ tool = \"NAME\" }}",
                 json!(to)
             ))),
         }
     }
 }
 
-/// How many publications there are before this much of a run is over.
-fn count(span: Duration, every: Duration) -> u32 {
+/// Returns the number of publications within the first `span` of a run.
+fn publication_count(span: Duration, every: Duration) -> u32 {
     u32::try_from(span.as_nanos().div_ceil(every.as_nanos().max(1))).unwrap_or(u32::MAX)
 }
 
@@ -187,30 +188,30 @@ mod tests {
 
     fn plan(target: &str, listen: &str) -> Plan {
         let text = format!(
-            "target = \"{target}\"\n[[phase]]\nrate = 10\nspan = \"3s\"\n[listen]\n{listen}\n"
+            "target = \"{target}\"\n[[phase]]\nrate = 10\nduration = \"3s\"\n[listen]\n{listen}\n"
         );
         toml::from_str(&text).unwrap()
     }
 
     fn wrong(target: &str, listen: &str) -> String {
-        plan(target, listen).job().unwrap_err().to_string()
+        plan(target, listen).run_config().unwrap_err().to_string()
     }
 
     const TCP: &str = "tcp://127.0.0.1:1";
 
     #[test]
-    fn a_brief_section_listens_to_tools_and_changes_them() {
+    fn listen_defaults_publish_tool_changes() {
         let plan = plan(TCP, "streams = 6");
-        let listen = plan.job().unwrap().listen.unwrap();
-        assert_eq!((listen.streams, listen.every), (6, Duration::from_secs(1)));
+        let listen = plan.run_config().unwrap().subscribers.unwrap();
+        assert_eq!((listen.streams, listen.interval), (6, Duration::from_secs(1)));
         let mut publish = Vec::new();
-        listen.publish.write(&mut publish, 1_000_000_000, None);
+        listen.publish_request.write(&mut publish, 1_000_000_000, None);
         assert!(String::from_utf8(publish).unwrap().contains("test_trigger_tool_change"));
         assert_eq!(plan.listen.unwrap().connections(), 7);
     }
 
     #[test]
-    fn a_section_survives_being_written_and_read() {
+    fn listen_section_round_trips_through_toml() {
         let whole = "streams = 4\nto = [\"test://a\"]\nper_connection = 2\nevery = \"2s\"\n\
             publish = { tool = \"touch\" }";
         for listen in ["streams = 4", "streams = 4\nto = \"resources\"", whole] {
@@ -221,8 +222,8 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_in_a_line() {
-        assert!(wrong(TCP, "streams = 0").contains("nobody would listen"));
+    fn invalid_listen_plan_error_names_valid_value() {
+        assert!(wrong(TCP, "streams = 0").contains("has no stream"));
         assert!(wrong(TCP, "streams = 5\nper_connection = 2").contains("a multiple"));
         assert!(wrong("http://127.0.0.1", "streams = 4\nper_connection = 2").contains("over HTTP"));
         assert!(wrong(TCP, "streams = 1\nevery = \"0s\"").contains("\"1s\""));

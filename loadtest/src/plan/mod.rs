@@ -1,4 +1,4 @@
-//! What a run is to do, as a person writes it: in a file, or by flags.
+//! Plans: the configuration of a run, from a TOML file or from flags.
 //!
 //! ```toml
 //! target = "http://127.0.0.1:8080"
@@ -8,7 +8,7 @@
 //!
 //! [[phase]]
 //! rate = 10000
-//! span = "10s"
+//! duration = "10s"
 //!
 //! [[call]]
 //! tool = "echo"
@@ -23,16 +23,16 @@
 //! errors = 0.001
 //! ```
 //!
-//! What it keeps true: a plan that has a [`Job`] makes sense; one that does not says in one line
-//! what is wrong and what to write instead.
+//! [`Plan::run_config`] validates a plan; its error states in one line what is wrong and what to
+//! write instead.
 
 pub mod call;
 pub mod churn;
+pub mod human_duration;
 pub mod listen;
 pub mod phase;
-pub mod readers;
-pub mod sources;
-pub mod span;
+pub mod slow_readers;
+pub mod source_ranges;
 pub mod stdio;
 pub mod sweep;
 pub mod thresholds;
@@ -48,121 +48,120 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::call::CallPlan;
-pub use self::churn::{ChurnPlan, Sessions, StormPlan};
+pub use self::churn::{ChurnPlan, SessionEnd, StormPlan};
 pub use self::connect::ConnectPlan;
+pub use self::human_duration::HumanDuration;
 pub use self::listen::ListenPlan;
 pub use self::phase::PhasePlan;
-pub use self::readers::ReadersPlan;
-pub use self::sources::Sources;
-pub use self::span::Span;
+pub use self::slow_readers::SlowReadersPlan;
+pub use self::source_ranges::SourceRange;
 pub use self::stdio::StdioPlan;
 pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
-use crate::dialogue::{Call, Field, Secret, Speech};
-use crate::generator::{Drive, Job, Limits};
-use crate::schedule::{Pace, Profile, Segment};
+use crate::generator::{LoadMode, RunConfig, RunLimits};
+use crate::mcp::{HttpField, RequestSettings, RequestTemplate, Secret};
+use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::target::{Era, Target};
 
-/// Requests a second behind which the sends of one machine are not worth planning.
+/// Highest accepted request rate a second.
 pub const RATE_MAX: f64 = 1e8;
 
-/// What is wrong with a plan.
+/// A reason why a plan is invalid, with a correction.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
-pub struct Wrong(pub String);
+pub struct PlanError(pub String);
 
-impl Wrong {
+impl PlanError {
     pub(super) fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 }
 
-/// A run.
+/// A plan: everything that configures a run, a search or a sweep.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Which server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH`, the
-    /// same with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`.
+    /// The server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH`, the same
+    /// with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`.
     pub target: String,
-    /// How requests say which protocol they speak. Default modern.
+    /// The protocol era of requests. Default modern.
     #[serde(default)]
     pub era: Era,
-    /// Connections; over stdio each of them is a process of its own. Default 64, and 1 over stdio.
+    /// Number of connections; over stdio each is a process. Default 64, over stdio 1.
     #[serde(default = "connections")]
     pub connections: usize,
-    /// Requests in flight on each connection. Default 1.
-    #[serde(default = "one")]
+    /// Maximum requests in flight on each connection. Default 1.
+    #[serde(default = "depth")]
     pub depth: usize,
-    /// What of the beginning is not measured. Default 2 s.
+    /// Warm-up time, excluded from the results. Default 2 s.
     #[serde(default = "warm_up")]
-    pub warm_up: Span,
-    /// Requests leave when the one before is answered, not when they are due. Rates mean nothing
-    /// then. Default no.
+    pub warm_up: HumanDuration,
+    /// Closed loop: a request is sent when the previous one is answered, and rates are ignored.
+    /// Default false.
     #[serde(default)]
     pub closed: bool,
-    /// Requests are spread as those of many users who know nothing of each other. Default no.
+    /// Poisson arrivals instead of evenly spaced ones. Default false.
     #[serde(default)]
     pub poisson: bool,
-    /// Decides where chance does. Default 1.
+    /// Seed of all random choices. Default 1.
     #[serde(default = "seed")]
     pub seed: u64,
-    /// How long opening all connections may take. Default 30 s.
-    #[serde(default = "connect_max")]
-    pub connect_max: Span,
-    /// How long an answer may take. Default 10 s.
-    #[serde(default = "answer_max")]
-    pub answer_max: Span,
-    /// The last stretch before a request is due, which a worker spends awake so as not to be late;
-    /// zero where its cores are needed by others. Default 100 µs.
+    /// Timeout for opening all connections. Default 30 s.
+    #[serde(default = "connect_timeout")]
+    pub connect_timeout: HumanDuration,
+    /// Timeout of a response. Default 10 s.
+    #[serde(default = "response_timeout")]
+    pub response_timeout: HumanDuration,
+    /// How long before an intended send time a load thread stops sleeping and polls; zero if others
+    /// need its cores. Default 100 µs.
     #[serde(default = "spin_max")]
-    pub spin_max: Span,
-    /// How late the generator may be with one request in a hundred for the run to count. Default
-    /// 1 ms.
+    pub spin_max: HumanDuration,
+    /// Highest 99th percentile of the generator's lag for a run to be valid. Default 1 ms.
     #[serde(default = "lag_max")]
-    pub lag_max: Span,
-    /// How long what is still open is waited for after the last request was due; what is open then
-    /// has timed out. Default as long as an answer may take.
+    pub lag_max: HumanDuration,
+    /// How long responses are awaited after the last intended send time; requests still in flight
+    /// then count as timed out. Default: the response timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drain_max: Option<Span>,
-    /// Further fields of HTTP, each a name and a value. Default none. Those whose names tell of a
-    /// secret are written without their values.
+    pub drain_timeout: Option<HumanDuration>,
+    /// Additional HTTP header fields, each a name and a value. Default none. Values of fields whose
+    /// names suggest a secret are not written to results.
     #[serde(default)]
-    pub fields: Vec<Field>,
-    /// A file that holds the bearer token of every request. Default none.
+    pub headers: Vec<HttpField>,
+    /// File with the bearer token of every request. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_file: Option<PathBuf>,
-    /// The bearer token itself, which stands in no file: it goes before that of `bearer_file`.
+    /// The bearer token itself, never written; takes precedence over `bearer_file`.
     #[serde(skip)]
     pub bearer: Option<Secret>,
-    /// How an encrypted server is trusted. Default: as this machine trusts.
+    /// TLS settings. Default: trust the root certificates of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsPlan>,
-    /// The rates, one after the other; the warm-up comes before them, at the first rate.
+    /// The phases in their order; the warm-up precedes them, at the first rate.
     #[serde(default, rename = "phase")]
     pub phases: Vec<PhasePlan>,
     /// The kinds of requests. Default: the tool `echo` with 32 bytes.
     #[serde(default, rename = "call")]
     pub calls: Vec<CallPlan>,
-    /// Connections that come and go. Default: none.
+    /// Connections that are replaced during the run. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub churn: Option<ChurnPlan>,
-    /// Connections that read slowly. Default: none.
+    /// Connections that read slowly. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub readers: Option<ReadersPlan>,
-    /// Streams that listen, and what they are told of. Default none.
+    pub slow_readers: Option<SlowReadersPlan>,
+    /// Streams that receive notifications. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<ListenPlan>,
-    /// What has to hold for the run to pass.
+    /// Limits that the run has to keep to pass.
     #[serde(default)]
     pub thresholds: Thresholds,
-    /// How connections are opened. Default: as fast as the server accepts, 128 at a time.
+    /// How connections are opened. Default: unlimited rate, 128 at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<ConnectPlan>,
-    /// How programs are started, for a target that names one.
+    /// How processes are started, for a stdio target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdio: Option<StdioPlan>,
-    /// What `corelane-load sweep` does with it.
+    /// Settings of `corelane-load sweep`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPlan>,
 }
@@ -171,66 +170,65 @@ const fn connections() -> usize {
     64
 }
 
-/// Connections where nothing is said of them: a program serves one client, an address many.
-fn usual_connections(target: &str) -> usize {
-    if matches!(target.parse(), Ok(Target::Command(_))) { one() } else { connections() }
+/// Returns the default number of connections: a program serves one client, an address many.
+fn default_connections(target: &str) -> usize {
+    if matches!(target.parse(), Ok(Target::Command(_))) { 1 } else { connections() }
 }
 
-const fn one() -> usize {
+const fn depth() -> usize {
     1
 }
 
-const fn warm_up() -> Span {
-    Span::seconds(2)
+const fn warm_up() -> HumanDuration {
+    HumanDuration::from_secs(2)
 }
 
 const fn seed() -> u64 {
     1
 }
 
-const fn connect_max() -> Span {
-    Span::seconds(30)
+const fn connect_timeout() -> HumanDuration {
+    HumanDuration::from_secs(30)
 }
 
-const fn answer_max() -> Span {
-    Span::seconds(10)
+const fn response_timeout() -> HumanDuration {
+    HumanDuration::from_secs(10)
 }
 
-fn lag_max() -> Span {
+fn lag_max() -> HumanDuration {
     Duration::from_millis(1).into()
 }
 
-fn spin_max() -> Span {
-    Limits::default().spin_max.into()
+fn spin_max() -> HumanDuration {
+    RunLimits::default().spin_before.into()
 }
 
 impl Plan {
-    /// A plan of nothing but its server: everything else is as it is by default, and there is no
-    /// phase yet.
+    /// Returns a plan with default settings and no phase.
     pub fn new(target: impl Into<String>) -> Self {
         let target = target.into();
         Self {
-            connections: usual_connections(&target),
+            connections: default_connections(&target),
             target,
             era: Era::default(),
-            depth: one(),
+            depth: depth(),
             warm_up: warm_up(),
             closed: false,
             poisson: false,
             seed: seed(),
-            connect_max: connect_max(),
-            answer_max: answer_max(),
+            connect_timeout: connect_timeout(),
+            response_timeout: response_timeout(),
             spin_max: spin_max(),
             lag_max: lag_max(),
-            drain_max: None,
-            fields: Vec::new(),
+            drain_timeout: None,
+            headers: Vec::new(),
             bearer_file: None,
             bearer: None,
             tls: None,
             phases: Vec::new(),
             calls: Vec::new(),
             churn: None,
-            readers: None,
+            slow_readers: None,
             listen: None,
             thresholds: Thresholds::default(),
             connect: None,
@@ -239,80 +237,80 @@ impl Plan {
         }
     }
 
-    /// The plan that a file holds.
+    /// Reads a plan from a TOML file.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, or is no plan: with the line.
-    pub fn read(path: &Path) -> Result<Self, Wrong> {
+    /// If the file cannot be read or is not a plan; the message contains the line.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| {
-            Wrong(format!("{shown} cannot be read: {error}; name a TOML file that is there"))
+            PlanError(format!("cannot read {shown}: {error}; name an existing TOML file"))
         })?;
         let mut plan = toml::from_str::<Self>(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
             let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-            Wrong(format!("{shown} is no plan, line {line}: {why}"))
+            PlanError(format!("{shown}, line {line}: {why}"))
         })?;
-        // What the default is depends on the target, which no default of a member can see.
+        // The default depends on the target, which serde's defaults cannot see.
         let table = toml::from_str::<toml::Table>(&text).unwrap_or_default();
         if !table.contains_key("connections") {
-            plan.connections = usual_connections(&plan.target);
+            plan.connections = default_connections(&plan.target);
         }
         Ok(plan)
     }
 
-    /// All connections: those for requests, those that listen, and the one that publishes.
-    pub fn connections_all(&self) -> usize {
+    /// Returns the number of all connections: for requests, for streams, and for publishing.
+    pub fn total_connections(&self) -> usize {
         self.connections + self.listen.as_ref().map_or(0, ListenPlan::connections)
     }
 
-    /// The rates of the whole run, warm-up included.
-    pub fn profile(&self) -> Profile {
+    /// Returns the arrival rates of the whole run, warm-up included.
+    pub fn profile(&self) -> RateProfile {
         let phases = self.phases.iter().flat_map(PhasePlan::segments);
         let first = self.phases.first().map_or(0.0, |phase| phase.rate);
-        let warm_up = Segment::constant(first, self.warm_up.duration());
-        Profile::new([warm_up].into_iter().chain(phases))
+        let warm_up = Segment::constant(first, self.warm_up.get());
+        RateProfile::new([warm_up].into_iter().chain(phases))
     }
 
-    fn speech(&self, target: &Target, fields: Vec<Field>) -> Speech {
+    fn request_settings(&self, target: &Target, fields: Vec<HttpField>) -> RequestSettings {
         let (authority, path) = match target {
             Target::Address { authority, path, .. } => (authority.clone(), path.clone()),
             Target::Command(_) => (String::new(), String::new()),
         };
-        Speech { transport: target.transport(), era: self.era, authority, path, fields }
+        RequestSettings { transport: target.transport(), era: self.era, authority, path, fields }
     }
 
-    /// What the workers are to do.
+    /// Validates the plan and builds the configuration of a run.
     ///
     /// # Errors
     ///
-    /// Where the plan makes no sense, or names no server.
-    pub fn job(&self) -> Result<Job, Wrong> {
-        let target: Target = self.target.parse().map_err(|error| Wrong(format!("{error}")))?;
+    /// If the plan is invalid, or the target cannot be resolved.
+    pub fn run_config(&self) -> Result<RunConfig, PlanError> {
+        let target: Target = self.target.parse().map_err(|error| PlanError(format!("{error}")))?;
         self.check()?;
         let program = StdioPlan::program(self, &target)?;
-        let fields = self.speech_fields(&target)?;
-        let tls = tls::client(self.tls.as_ref(), &target)?;
-        let addresses = target.resolve().map_err(|error| Wrong(format!("{error}")))?;
+        let fields = self.request_headers(&target)?;
+        let tls = tls::build_tls_client(self.tls.as_ref(), &target)?;
+        let addresses = target.resolve().map_err(|error| PlanError(format!("{error}")))?;
         let opening = self.connect.clone().unwrap_or_default();
         let connect =
-            opening.connecting(self.connections_all(), &addresses, self.connect_max.duration())?;
-        let speech = self.speech(&target, fields);
+            opening.build(self.total_connections(), &addresses, self.connect_timeout.get())?;
+        let speech = self.request_settings(&target, fields);
         let mut calls = Vec::new();
         for call in &self.calls {
-            calls.push((call.call(&speech)?, call.weight));
+            calls.push((call.build(&speech)?, call.weight));
         }
         if calls.is_empty() {
-            calls.push((Call::echo(&speech, call::BYTES), 1));
+            calls.push((RequestTemplate::echo(&speech, call::DEFAULT_ECHO_BYTES), 1));
         }
         let profile = self.profile();
-        let warm_up = self.warm_up.duration();
+        let warm_up = self.warm_up.get();
         let times = (warm_up, profile.span().saturating_sub(warm_up));
-        let churn = self.churn.map(|churn| churn.churn(self.connections, times)).transpose()?;
-        let readers = self.readers.map(|plan| plan.readers(self.connections, &speech, times));
+        let churn = self.churn.map(|churn| churn.build(self.connections, times)).transpose()?;
+        let readers = self.slow_readers.map(|plan| plan.build(self.connections, &speech, times));
         let readers = readers.transpose()?.map(|(mut readers, call)| {
             if let Some(call) = call {
                 readers.call = u16::try_from(calls.len()).ok();
@@ -321,10 +319,9 @@ impl Plan {
             readers
         });
         let spans = (warm_up, profile.span());
-        let listen =
-            self.listen.as_ref().map(|listen| listen.listen(&speech, spans)).transpose()?;
-        Ok(Job {
-            speech,
+        let listen = self.listen.as_ref().map(|listen| listen.build(&speech, spans)).transpose()?;
+        Ok(RunConfig {
+            request_settings: speech,
             tls,
             addresses,
             connect,
@@ -332,67 +329,72 @@ impl Plan {
             calls,
             connections: self.connections,
             depth: self.depth,
-            drive: self.drive(profile),
+            mode: self.drive(profile),
             warm_up,
             seed: self.seed,
-            listen,
-            limits: Limits {
-                connect_max: self.connect_max.duration(),
-                connecting_max: opening.at_once,
-                answer_max: self.answer_max.duration(),
-                spin_max: self.spin_max.duration(),
-                drain_max: self.drain_max.map(Span::duration),
-                ..Limits::default()
+            subscribers: listen,
+            limits: RunLimits {
+                connect_timeout: self.connect_timeout.get(),
+                connecting_max: opening.concurrency,
+                response_timeout: self.response_timeout.get(),
+                spin_before: self.spin_max.get(),
+                drain_timeout: self.drain_timeout.map(HumanDuration::get),
+                ..RunLimits::default()
             },
             churn,
-            readers,
+            slow_readers: readers,
         })
     }
 
-    /// When requests leave.
-    fn drive(&self, profile: Profile) -> Drive {
+    /// Returns the load model: open loop, closed loop or idle connections.
+    fn drive(&self, profile: RateProfile) -> LoadMode {
         match (self.closed, profile.rate_max() > 0.0) {
-            (true, _) => Drive::Closed { span: profile.span() },
+            (true, _) => LoadMode::Closed { span: profile.span() },
             (false, true) => {
-                let pace = if self.poisson { Pace::Poisson } else { Pace::Constant };
-                Drive::Open { profile, pace }
+                let pace =
+                    if self.poisson { ArrivalPattern::Poisson } else { ArrivalPattern::Constant };
+                LoadMode::Open { profile, pattern: pace }
             }
-            (false, false) => Drive::Hold { span: profile.span() },
+            (false, false) => LoadMode::Hold { span: profile.span() },
         }
     }
 
-    fn check(&self) -> Result<(), Wrong> {
+    fn check(&self) -> Result<(), PlanError> {
         let is_rate = |rate: f64| rate.is_finite() && (0.0..=RATE_MAX).contains(&rate);
         if self.connections == 0 {
-            return Err(Wrong::new(
-                "connections = 0: nothing could be sent; at least one is needed",
+            return Err(PlanError::new(
+                "connections = 0: no request could be sent; write 1 or more",
             ));
         }
         if self.depth == 0 {
-            return Err(Wrong::new("depth = 0: no request could be in flight; write 1 or more"));
+            return Err(PlanError::new("depth = 0: no request could be sent; write 1 or more"));
         }
         if self.phases.is_empty() {
-            return Err(Wrong::new("there is no phase: say how long, and at which rate"));
+            return Err(PlanError::new(
+                "the plan has no [[phase]]: add one with rate and duration",
+            ));
         }
         for phase in &self.phases {
             if !is_rate(phase.rate) || !is_rate(phase.to_rate.unwrap_or(phase.rate)) {
                 let rate = phase.rate;
-                return Err(Wrong(format!(
-                    "rate = {rate}: a rate is from 0 to {RATE_MAX} a second"
+                return Err(PlanError(format!(
+                    "rate = {rate}: a rate is from 0 to {RATE_MAX} requests a second"
                 )));
             }
-            if phase.span.duration().is_zero() {
-                return Err(Wrong::new("a phase without time: write span = \"10s\""));
+            if phase.duration.get().is_zero() {
+                return Err(PlanError::new(
+                    "duration = \"0s\": write a positive duration such as 10s",
+                ));
             }
         }
         if !self.calls.is_empty() && self.calls.iter().all(|call| call.weight == 0) {
-            return Err(Wrong::new("every call has weight 0: nothing would be sent"));
+            return Err(PlanError::new("every call has weight 0: no request would be sent"));
         }
         if let Some(errors) = self.thresholds.errors
             && !(0.0..=1.0).contains(&errors)
         {
-            return Err(Wrong(format!(
-                "errors = {errors}: a part of all requests is from 0 to 1, such as 0.001"
+            return Err(PlanError(format!(
+                "errors = {errors}: the failure ratio is from 0 to 1, such as 0.001"
             )));
         }
         Ok(())
@@ -402,64 +404,65 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::children::Errors;
+    use crate::children::StderrMode;
 
     fn plan(text: &str) -> Result<Plan, String> {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    const BRIEF: &str = "target = \"tcp://127.0.0.1:1\"\n[[phase]]\nrate = 10\nspan = \"1s\"\n";
+    const BRIEF: &str = "target = \"tcp://127.0.0.1:1\"\n[[phase]]\nrate = 10\nduration = \"1s\"\n";
 
     #[test]
-    fn a_brief_plan_has_the_defaults() {
+    fn plan_without_options_has_defaults() {
         let plan = plan(BRIEF).unwrap();
         assert_eq!((plan.connections, plan.depth, plan.era), (64, 1, Era::Modern));
-        let job = plan.job().unwrap();
+        let job = plan.run_config().unwrap();
         assert_eq!(job.calls.len(), 1);
-        // Two seconds of warm-up and one that counts.
-        let Drive::Open { profile, pace } = job.drive else { panic!("{:?}", job.drive) };
+        // Two seconds of warm-up and one that is measured.
+        let LoadMode::Open { profile, pattern: pace } = job.mode else { panic!("{:?}", job.mode) };
         assert!((profile.requests() - 30.0).abs() < 1e-9);
-        assert_eq!(pace, Pace::Constant);
+        assert_eq!(pace, ArrivalPattern::Constant);
     }
 
     #[test]
-    fn a_program_is_started_once_where_nothing_else_is_said() {
+    fn stdio_target_defaults_to_one_connection() {
         assert_eq!(Plan::new("stdio:corelane stdio").connections, 1);
         assert_eq!(Plan::new("tcp://127.0.0.1:1").connections, 64);
         let text = BRIEF.replace("tcp://127.0.0.1:1", "stdio:corelane 'a b'");
-        let job = plan(&text).unwrap().job().unwrap();
+        let job = plan(&text).unwrap().run_config().unwrap();
         assert!(job.addresses.is_empty());
-        assert_eq!(job.program.unwrap().words, ["corelane", "a b"]);
+        assert_eq!(job.program.unwrap().command, ["corelane", "a b"]);
         let inherit =
-            plan(&format!("{text}[stdio]\nstderr = \"inherit\"\n")).unwrap().job().unwrap();
-        assert_eq!(inherit.program.unwrap().errors, Errors::Inherit);
+            plan(&format!("{text}[stdio]\nstderr = \"inherit\"\n")).unwrap().run_config().unwrap();
+        assert_eq!(inherit.program.unwrap().stderr, StderrMode::Inherit);
     }
 
     #[test]
-    fn a_plan_survives_being_written_and_read() {
+    fn plan_round_trips_through_toml() {
         let mut whole = plan(BRIEF).unwrap();
         whole.calls.push(CallPlan::tool("echo"));
-        whole
-            .phases
-            .push(PhasePlan { to_rate: Some(5.0), ..PhasePlan::constant(1.0, Span::seconds(3)) });
-        whole.thresholds.p99 = Some(Span::seconds(1));
+        whole.phases.push(PhasePlan {
+            to_rate: Some(5.0),
+            ..PhasePlan::constant(1.0, HumanDuration::from_secs(3))
+        });
+        whole.thresholds.p99 = Some(HumanDuration::from_secs(1));
         let sources = vec!["127.0.0.2-127.0.0.5".parse().unwrap(), "::1".parse().unwrap()];
-        whole.connect = Some(ConnectPlan { sources, rate: Some(5.0), at_once: 9 });
-        whole.drain_max = Some(Span::seconds(1));
+        whole.connect = Some(ConnectPlan { sources, rate: Some(5.0), concurrency: 9 });
+        whole.drain_timeout = Some(HumanDuration::from_secs(1));
         whole.sweep = Some(SweepPlan { rounds: 5, ..SweepPlan::default() });
         let written = toml::to_string(&whole).unwrap();
         assert_eq!(plan(&written).unwrap(), whole);
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_in_a_line() {
-        let wrong = |text: &str| plan(text).unwrap().job().unwrap_err().to_string();
-        assert!(wrong(&format!("connections = 0\n{BRIEF}")).contains("at least one"));
+    fn invalid_plan_error_names_valid_value() {
+        let wrong = |text: &str| plan(text).unwrap().run_config().unwrap_err().to_string();
+        assert!(wrong(&format!("connections = 0\n{BRIEF}")).contains("1 or more"));
         assert!(wrong(&format!("depth = 0\n{BRIEF}")).contains("depth"));
-        assert!(wrong("target = \"tcp://127.0.0.1:1\"").contains("no phase"));
+        assert!(wrong("target = \"tcp://127.0.0.1:1\"").contains("no [[phase]]"));
         assert!(wrong(&BRIEF.replace("10", "-1")).contains("rate = -1"));
-        assert!(wrong(&BRIEF.replace("\"1s", "\"0s")).contains("without time"));
-        assert!(wrong(&BRIEF.replace("tcp:", "tpc:")).contains("names no transport"));
+        assert!(wrong(&BRIEF.replace("\"1s", "\"0s")).contains("positive duration"));
+        assert!(wrong(&BRIEF.replace("tcp:", "tpc:")).contains("unknown scheme"));
         assert!(
             wrong(&format!("{BRIEF}[[call]]\nmethod = \"ping\"\nweight = 0\n")).contains("weight")
         );
@@ -468,14 +471,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_none_is_told_with_its_line() {
+    fn unknown_plan_key_error_names_known_keys() {
         let error = plan(&format!("conections = 3\n{BRIEF}")).unwrap_err();
         assert!(error.contains("conections") && error.contains("connections"), "{error}");
     }
 
     #[test]
-    fn a_plan_without_a_rate_holds_its_connections() {
-        let job = plan(&BRIEF.replace("10", "0")).unwrap().job().unwrap();
-        assert!(matches!(job.drive, Drive::Hold { .. }));
+    fn zero_rate_plan_holds_idle_connections() {
+        let job = plan(&BRIEF.replace("10", "0")).unwrap().run_config().unwrap();
+        assert!(matches!(job.mode, LoadMode::Hold { .. }));
     }
 }

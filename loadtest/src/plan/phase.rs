@@ -1,42 +1,42 @@
-//! A part of a run with a rate of its own, or with a change of rate.
+//! The `[[phase]]` section of a plan: a rate, constant or changing, for some time.
 
 use serde::{Deserialize, Serialize};
 
-use super::span::Span;
-use crate::schedule::{Profile, Segment};
+use super::human_duration::HumanDuration;
+use crate::schedule::{RateProfile, Segment};
 
-/// A part of a run.
+/// A phase of a run.
 ///
-/// With `rate` alone the rate is constant; with `to_rate` it changes evenly, or by `steps`. A spike
-/// is three phases.
+/// With `rate` alone the rate is constant; with `to_rate` it changes linearly, or in `steps`. A
+/// spike is written as three phases.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhasePlan {
-    /// Requests a second at its beginning.
+    /// Requests a second at the beginning of the phase.
     pub rate: f64,
-    /// Requests a second at its end, where that is another.
+    /// Requests a second at its end. Default `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_rate: Option<f64>,
-    /// In how many steps the rate changes; evenly without.
+    /// Number of equal steps in which the rate changes. Default: linearly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
-    /// How long it lasts.
-    pub span: Span,
+    /// How long the phase lasts.
+    pub duration: HumanDuration,
 }
 
 impl PhasePlan {
-    /// A phase of one rate.
-    pub const fn constant(rate: f64, span: Span) -> Self {
-        Self { rate, to_rate: None, steps: None, span }
+    /// Returns a phase with a constant rate.
+    pub const fn constant(rate: f64, duration: HumanDuration) -> Self {
+        Self { rate, to_rate: None, steps: None, duration }
     }
 
-    /// Its segments.
+    /// Returns the segments of the arrival schedule.
     pub fn segments(&self) -> Vec<Segment> {
-        let Self { rate, to_rate, steps, span } = *self;
+        let Self { rate, to_rate, steps, duration: span } = *self;
         let to_rate = to_rate.unwrap_or(rate);
         let profile = match steps {
-            Some(steps) => Profile::steps(rate, to_rate, steps, span.duration()),
-            None => Profile::ramp(rate, to_rate, span.duration()),
+            Some(steps) => RateProfile::steps(rate, to_rate, steps, span.get()),
+            None => RateProfile::ramp(rate, to_rate, span.get()),
         };
         profile.segments().to_vec()
     }

@@ -1,4 +1,4 @@
-//! How programs are started that are spoken to over their standard input and output.
+//! The `[stdio]` section of a plan: processes that serve MCP over standard input and output.
 //!
 //! ```toml
 //! target = "stdio:corelane stdio"
@@ -9,48 +9,48 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, Wrong};
-use crate::children::{Errors, Program};
+use super::{Plan, PlanError};
+use crate::children::{Program, StderrMode};
 use crate::target::Target;
 
-/// The section `[stdio]`.
+/// The `[stdio]` section.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StdioPlan {
-    /// Where standard error of the programs goes: `keep` reads it and tells its last lines when a
-    /// program fails, `inherit` passes it through. Default keep.
+    /// What happens to standard error of the processes: `keep` reads it and reports the last lines
+    /// when a process fails, `inherit` passes it through. Default keep.
     #[serde(default)]
-    pub stderr: Errors,
+    pub stderr: StderrMode,
 }
 
 impl StdioPlan {
-    /// The program of a target that names one.
+    /// Returns the program of a stdio target, or `None` for another target.
     ///
     /// # Errors
     ///
-    /// Where there is a section for a target that names none, or one that a program has no use for.
-    pub(super) fn program(plan: &Plan, target: &Target) -> Result<Option<Program>, Wrong> {
+    /// If the plan has `[stdio]` without a stdio target, or a section that stdio does not support.
+    pub(super) fn program(plan: &Plan, target: &Target) -> Result<Option<Program>, PlanError> {
         let Target::Command(words) = target else {
             return match plan.stdio {
                 None => Ok(None),
-                Some(_) => Err(Wrong::new(
-                    "[stdio] is for a program that the run starts: write target = \
-                     \"stdio:COMMAND\", or leave it out",
+                Some(_) => Err(PlanError::new(
+                    "[stdio] applies to a stdio target only: write target = \"stdio:COMMAND\", or \
+                     remove [stdio]",
                 )),
             };
         };
         if plan.connect.as_ref().is_some_and(|connect| !connect.sources.is_empty()) {
-            return Err(Wrong::new(
-                "sources = …: a program over stdio comes from no address; leave them out",
+            return Err(PlanError::new(
+                "sources = …: a stdio target has no source address; remove sources",
             ));
         }
         if plan.listen.is_some() {
-            return Err(Wrong::new(
-                "[listen] is for a server that many share: over stdio each connection is a program \
-                 of its own, which hears of nothing that another one publishes; leave it out",
+            return Err(PlanError::new(
+                "[listen] needs a server shared by all connections: over stdio each connection is \
+                 a process of its own, so changes are not shared; remove [listen]",
             ));
         }
         let errors = plan.stdio.unwrap_or_default().stderr;
-        Ok(Some(Program { words: words.clone(), errors }))
+        Ok(Some(Program { command: words.clone(), stderr: errors }))
     }
 }

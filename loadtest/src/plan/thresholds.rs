@@ -1,39 +1,39 @@
-//! What has to hold for a run to pass.
+//! The `[thresholds]` section of a plan: limits that a run has to keep to pass.
 
 use serde::{Deserialize, Serialize};
 
-use super::span::Span;
+use super::human_duration::HumanDuration;
 
-/// Bounds of a run, each of them only where it is set. Latencies are response times: from the
-/// moment at which a request was meant to be sent.
+/// Limits of a run; an absent one is not checked. Latencies are response times, counted from the
+/// intended send time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
-    /// The longest median.
+    /// Highest median.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub p50: Option<Span>,
-    /// The longest 99th percentile.
+    pub p50: Option<HumanDuration>,
+    /// Highest 99th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub p99: Option<Span>,
-    /// The longest 99.9th percentile.
+    pub p99: Option<HumanDuration>,
+    /// Highest 99.9th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub p999: Option<Span>,
-    /// The longest time until the last stream that listens has heard of a publication. A
-    /// publication that a stream has missed keeps no bound.
+    pub p999: Option<HumanDuration>,
+    /// Longest time until the last stream receives a notification. A missed notification violates
+    /// the threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last: Option<Span>,
-    /// The largest part of requests that may fail, from zero to one, and the largest part of what
-    /// streams that listen were to hear that they may miss.
+    pub last_delivery: Option<HumanDuration>,
+    /// Highest failure ratio of requests, from 0 to 1; also the highest ratio of missed
+    /// notifications.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<f64>,
-    /// The fewest answers a second.
+    /// Lowest rate of successful responses a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
 
 impl Thresholds {
-    /// The longest latency that any of them allows; none where none bounds a latency.
-    pub fn latency_max(&self) -> Option<Span> {
+    /// Returns the longest latency that a threshold allows, or `None` without a latency threshold.
+    pub fn latency_max(&self) -> Option<HumanDuration> {
         [self.p50, self.p99, self.p999].into_iter().flatten().max()
     }
 }

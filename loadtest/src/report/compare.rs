@@ -1,32 +1,38 @@
-//! A comparison as people read it.
+//! Text output of `corelane-load compare`.
 
-use super::sweep::short;
-use crate::comparison::{Bounds, Comparison, Judgement, Row, Witness, questions};
+use super::sweep::format_figure;
+use crate::comparison::{
+    Comparison, ComparisonOptions, ComparisonOutcome, Row, SampleKind, test_count,
+};
 
-/// The comparisons that were made together, each of a name of its first side and of its second.
-pub fn table(compared: &[(String, String)], comparisons: &[Comparison], bounds: Bounds) -> String {
+/// Formats comparisons, each with the names of its base and new side.
+pub fn table(
+    compared: &[(String, String)],
+    comparisons: &[Comparison],
+    bounds: ComparisonOptions,
+) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         out.push_str(text.trim_end());
         out.push('\n');
     };
-    let asked = questions(comparisons);
+    let asked = test_count(comparisons);
     for ((base, new), comparison) in compared.iter().zip(comparisons) {
         line(format!("base {base}"));
         line(format!("new  {new}"));
-        let Comparison { witness, base_count, new_count, .. } = comparison;
+        let Comparison { sample_kind: witness, base_count, new_count, .. } = comparison;
         line(match witness {
-            Witness::Second => format!(
+            SampleKind::Second => format!(
                 "of     {base_count} and {new_count} seconds of one run each. Seconds of one run \
-                 depend on one another: p is too small and the interval too narrow. Take several \
-                 runs a side, alternating (--base, --new), where it matters"
+                 depend on one another: p is too small and the interval too narrow. For a reliable \
+                 result compare several runs a side, alternating (--base, --new)"
             ),
-            Witness::Run => format!("of     {base_count} and {new_count} runs"),
+            SampleKind::Run => format!("of     {base_count} and {new_count} runs"),
         });
-        if !comparison.can_tell(bounds.level, asked) {
+        if !comparison.can_be_significant(bounds.level, asked) {
             line(format!(
-                "       so few cannot tell any difference from chance in {asked} questions at the \
-                 level of {}: take more",
+                "       too few samples: no difference can be significant at the level of {} in \
+                 {asked} tests",
                 bounds.level
             ));
         }
@@ -36,7 +42,7 @@ pub fn table(compared: &[(String, String)], comparisons: &[Comparison], bounds: 
             "medians", "base", "new", "difference", "95 %", "ratio", "95 %", "p (Holm)"
         ));
         for row in &comparison.rows {
-            line(show(row));
+            line(format_row(row));
         }
         line(String::new());
     }
@@ -48,8 +54,8 @@ pub fn table(compared: &[(String, String)], comparisons: &[Comparison], bounds: 
     out
 }
 
-fn show(row: &Row) -> String {
-    let known = |value: Option<f64>| value.map_or_else(|| "-".into(), short);
+fn format_row(row: &Row) -> String {
+    let known = |value: Option<f64>| value.map_or_else(|| "-".into(), format_figure);
     let name = format!("{} {}", row.figure, row.unit);
     let (base, new) = (known(row.base), known(row.new));
     let start = format!("{name:<26}{base:>12}{new:>12}");
@@ -63,23 +69,23 @@ fn show(row: &Row) -> String {
         "{start}{:>12}  {range:<22}{:>8.4}  {ratios:<18}{p_value:>9.4}  {}",
         signed(absolute),
         difference.ratio,
-        word(row.judgement)
+        outcome_text(row.outcome)
     )
 }
 
-const fn word(judgement: Judgement) -> &'static str {
+const fn outcome_text(judgement: ComparisonOutcome) -> &'static str {
     match judgement {
-        Judgement::Better => "better",
-        Judgement::Within => "differs within the tolerance",
-        Judgement::Undecided => "not told from chance",
-        Judgement::Unknown => "not compared",
-        Judgement::Worse => "WORSE",
+        ComparisonOutcome::Better => "better",
+        ComparisonOutcome::WithinTolerance => "differs within the tolerance",
+        ComparisonOutcome::NotSignificant => "not significant",
+        ComparisonOutcome::NotCompared => "not compared",
+        ComparisonOutcome::Worse => "WORSE",
     }
 }
 
 fn signed(value: f64) -> String {
     let sign = if value < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", short(value.abs()))
+    format!("{sign}{}", format_figure(value.abs()))
 }
 
 fn percent(part: f64) -> String {
@@ -91,7 +97,7 @@ mod tests {
     use super::*;
     use crate::significance::Difference;
 
-    fn row(judgement: Judgement) -> Row {
+    fn row(judgement: ComparisonOutcome) -> Row {
         let mut comparison = Comparison::between(&[], &[]);
         let row = comparison.rows.remove(1);
         Row {
@@ -104,21 +110,21 @@ mod tests {
                 p_value: 0.001,
             }),
             p_value_corrected: Some(0.006),
-            judgement,
+            outcome: judgement,
             ..row
         }
     }
 
-    fn shown(witness: Witness, judgement: Judgement) -> String {
+    fn shown(witness: SampleKind, judgement: ComparisonOutcome) -> String {
         let rows = vec![row(judgement), Comparison::between(&[], &[]).rows.remove(0)];
-        let comparison = Comparison { witness, base_count: 20, new_count: 20, rows };
+        let comparison = Comparison { sample_kind: witness, base_count: 20, new_count: 20, rows };
         let names = [("a.json".to_owned(), "b.json".to_owned())];
-        table(&names, &[comparison], Bounds::default())
+        table(&names, &[comparison], ComparisonOptions::default())
     }
 
     #[test]
-    fn a_figure_is_a_line_with_both_intervals_and_its_judgement() {
-        let text = shown(Witness::Run, Judgement::Worse);
+    fn comparison_row_has_intervals_and_outcome() {
+        let text = shown(SampleKind::Run, ComparisonOutcome::Worse);
         let line = text.lines().find(|line| line.starts_with("p50 us")).unwrap();
         for part in ["100", "110", "+10.0", "[+5.00, +15.0]", "1.1000", "[1.0500, 1.1500]", "0.006"]
         {
@@ -126,14 +132,14 @@ mod tests {
         }
         assert!(line.ends_with("WORSE"), "{line}");
         assert!(text.ends_with("WORSE, significantly and by more than 3 %\n"), "{text}");
-        assert!(text.contains("rate answers/s") && text.contains("not compared"), "{text}");
+        assert!(text.contains("rate responses/s") && text.contains("not compared"), "{text}");
     }
 
     #[test]
-    fn seconds_of_one_run_come_with_their_warning() {
-        let text = shown(Witness::Second, Judgement::Within);
+    fn comparison_of_seconds_prints_warning() {
+        let text = shown(SampleKind::Second, ComparisonOutcome::WithinTolerance);
         assert!(text.contains("depend on one another"), "{text}");
         assert!(text.contains("nothing is significantly worse by more than 3 %"), "{text}");
-        assert!(!shown(Witness::Run, Judgement::Within).contains("depend"));
+        assert!(!shown(SampleKind::Run, ComparisonOutcome::WithinTolerance).contains("depend"));
     }
 }

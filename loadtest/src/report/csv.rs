@@ -1,21 +1,20 @@
-//! The seconds of a run as a table for other programs: RFC 4180, a header and a row a second.
+//! CSV output of the seconds of a run (RFC 4180), with a header.
 //!
-//! What it keeps true: the columns are the same for every run; what is not known is empty, never
-//! zero; latencies are in microseconds, memory is in bytes, rates are a second of what was
-//! measured.
+//! All runs have the same columns; unknown values are empty. Latencies are in microseconds, memory
+//! in bytes, rates per measured second.
 
 use std::io::{self, Write};
 
 use ::csv::{Terminator, Writer, WriterBuilder};
 
-use crate::measure::outcome::Failure;
+use crate::metrics::outcome::Failure;
 use crate::result::SecondResult;
 
-/// The columns before those of failures.
-const BEFORE: [&str; 8] =
+/// The columns before those of failures by kind.
+const COLUMNS_BEFORE_FAILURES: [&str; 8] =
     ["time_s", "span_s", "due", "sent", "answered", "due_per_s", "sent_per_s", "answered_per_s"];
-/// The columns behind them.
-const BEHIND: [&str; 14] = [
+/// The columns after them.
+const COLUMNS_AFTER_FAILURES: [&str; 14] = [
     "response_p50_us",
     "response_p90_us",
     "response_p99_us",
@@ -32,31 +31,37 @@ const BEHIND: [&str; 14] = [
     "generator_resident_bytes",
 ];
 
-/// A table that grows by a row a second.
+/// A CSV writer with one row a second.
 #[derive(Debug)]
-pub struct Seconds<W: Write>(Writer<W>);
+pub struct CsvWriter<W: Write>(Writer<W>);
 
-impl<W: Write> Seconds<W> {
-    /// Begins the table with its header.
+impl<W: Write> CsvWriter<W> {
+    /// Writes the header.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
-    pub fn begin(out: W) -> io::Result<Self> {
+    /// I/O errors of `out`.
+    pub fn new(out: W) -> io::Result<Self> {
         let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out);
         let failures = Failure::ALL.map(|kind| format!("failed_{}", kind.name()));
         let failures = failures.iter().map(String::as_str);
-        writer.write_record(BEFORE.into_iter().chain(["failed"]).chain(failures).chain(BEHIND))?;
+        writer.write_record(
+            COLUMNS_BEFORE_FAILURES
+                .into_iter()
+                .chain(["failed"])
+                .chain(failures)
+                .chain(COLUMNS_AFTER_FAILURES),
+        )?;
         writer.flush()?;
         Ok(Self(writer))
     }
 
-    /// Adds a second. Whoever reads along has it at once.
+    /// Writes and flushes the row of a second.
     ///
     /// # Errors
     ///
-    /// Those of the output.
-    pub fn add(&mut self, second: &SecondResult) -> io::Result<()> {
+    /// I/O errors of the output.
+    pub fn write_second(&mut self, second: &SecondResult) -> io::Result<()> {
         let rate = |count| second.rate(count).map(|rate| format!("{rate:.1}")).unwrap_or_default();
         let counts = [second.due, second.sent, second.answered];
         let mut row = vec![format!("{:.3}", second.at_s), format!("{:.3}", second.span_s)];
@@ -67,8 +72,8 @@ impl<W: Write> Seconds<W> {
         row.extend(Failure::ALL.map(|kind| of_kind(kind).to_string()));
         let response = [second.p50_us, second.p90_us, second.p99_us, second.p999_us, second.max_us];
         let latencies = response.into_iter().chain([second.service_p99_us]);
-        row.extend(latencies.map(|us| shown(second.answered > 0, us)));
-        row.push(shown(second.due > 0, second.lag_p99_us));
+        row.extend(latencies.map(|us| format_latency(second.answered > 0, us)));
+        row.push(format_latency(second.due > 0, second.lag_p99_us));
         row.extend([second.open, second.opened, second.lost].map(|count| count.to_string()));
         for (cores, bytes) in [
             (second.server_cores, second.server_resident_bytes),
@@ -82,8 +87,8 @@ impl<W: Write> Seconds<W> {
     }
 }
 
-/// A latency, where there is one.
-fn shown(is_known: bool, us: f64) -> String {
+/// Formats a latency, or an empty cell if it is unknown.
+fn format_latency(is_known: bool, us: f64) -> String {
     if is_known { format!("{us:.1}") } else { String::new() }
 }
 
@@ -97,9 +102,9 @@ mod tests {
 
     fn table(seconds: &[SecondResult]) -> (String, StringRecord, Vec<StringRecord>) {
         let mut out = Vec::new();
-        let mut table = Seconds::begin(&mut out).unwrap();
+        let mut table = CsvWriter::new(&mut out).unwrap();
         for second in seconds {
-            table.add(second).unwrap();
+            table.write_second(second).unwrap();
         }
         drop(table);
         let text = String::from_utf8(out).unwrap();
@@ -110,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_a_row_with_a_value_under_each_name() {
+    fn csv_row_has_a_value_for_each_column() {
         let second = SecondResult {
             at_s: 3.0,
             span_s: 0.5,
@@ -143,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_without_requests_has_no_rates_and_no_latencies() {
+    fn second_without_requests_has_empty_figures() {
         let (_, header, rows) = table(&[SecondResult { at_s: 1.0, ..SecondResult::default() }]);
         for (name, value) in header.iter().zip(&rows[0]) {
             let is_figure = name.ends_with("_us") || name.ends_with("_per_s");

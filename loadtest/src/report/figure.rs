@@ -1,18 +1,18 @@
-//! Figures as people read them: three digits that mean something, and a unit.
+//! Formatting of figures with three significant digits and a unit.
 
-/// A length of time that is given in microseconds: `85.3 µs`, `1.20 ms`, `2.35 s`.
+/// Formats a duration in microseconds: `85.3 µs`, `1.20 ms`, `2.35 s`.
 pub fn duration(us: f64) -> String {
     let (value, unit) = scaled(us);
     format!("{} {unit}", digits(value))
 }
 
-/// The same without digits that are zero, for marks of an axis: `500 µs`, `1 ms`, `2.5 s`.
+/// Formats a duration without trailing zeros, for axis labels: `500 µs`, `1 ms`, `2.5 s`.
 pub fn round_duration(us: f64) -> String {
     let (value, unit) = scaled(us);
     format!("{} {unit}", without_zeros(&digits(value)))
 }
 
-/// A count with its thousands apart: `12,345`.
+/// Formats a count with thousands separators: `12,345`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -25,12 +25,12 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// So many a second, without the unit: whole above a hundred, with a few digits below.
+/// Formats a rate without its unit: whole above a hundred, with a few digits below.
 pub fn rate(rate: f64) -> String {
     if rate < 99.95 { without_zeros(&digits(rate)).to_owned() } else { count(whole(rate)) }
 }
 
-/// Memory: `12.3 MiB`.
+/// Formats bytes: `12.3 MiB`.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub fn bytes(bytes: u64) -> String {
     let (value, unit) = match bytes {
@@ -41,8 +41,8 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// A part of a whole: `0.25 %`. What is not nothing does not look like nothing.
-pub fn part(part: f64) -> String {
+/// Formats a ratio in percent: `0.25 %`. A positive ratio is never shown as zero.
+pub fn percent(part: f64) -> String {
     match part * 100.0 {
         0.0 => "0 %".into(),
         percent if percent < 0.001 => "< 0.001 %".into(),
@@ -51,8 +51,8 @@ pub fn part(part: f64) -> String {
     }
 }
 
-/// Seconds as a moment of a run: `45 s`, `2 min 30 s`, `1 h 5 min`.
-pub fn moment(seconds: f64) -> String {
+/// Formats seconds since the beginning of a run: `45 s`, `2 min 30 s`, `1 h 5 min`.
+pub fn elapsed(seconds: f64) -> String {
     let all = whole(seconds);
     let (hours, minutes, rest) = (all / 3_600, all / 60 % 60, all % 60);
     match (hours, minutes, rest) {
@@ -64,7 +64,7 @@ pub fn moment(seconds: f64) -> String {
     }
 }
 
-/// A value with three digits that mean something.
+/// Formats a value with three significant digits.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         size if size < 9.995 => format!("{value:.2}"),
@@ -73,7 +73,7 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// A number without the zeros behind its point.
+/// Removes trailing zeros after the decimal point.
 pub fn without_zeros(number: &str) -> &str {
     if number.contains('.') {
         return number.trim_end_matches('0').trim_end_matches('.');
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_has_three_digits_and_its_unit() {
+    fn duration_has_three_digits_and_unit() {
         let shown = [0.0, 0.25, 1.0, 9.996, 85.34, 999.4, 999.6, 1_234.0, 99_960.0, 2.5e6, 90e6];
         let shown = shown.map(duration);
         let read = ["0.00 µs", "250 ns", "1.00 µs", "10.0 µs", "85.3 µs", "999 µs", "1.00 ms"];
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_of_an_axis_has_no_digits_too_many() {
+    fn axis_label_has_no_trailing_zeros() {
         assert_eq!(
             [0.0, 500.0, 1e3, 2.5e6].map(round_duration),
             ["0 µs", "500 µs", "1 ms", "2.5 s"]
@@ -122,17 +122,17 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart() {
+    fn counts_and_rates_have_thousands_separators() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0.0, 2.5, 99.96, 12_345.6].map(rate), ["0", "2.5", "100", "12,346"]);
     }
 
     #[test]
-    fn memory_parts_and_moments_are_said_shortly() {
+    fn bytes_ratios_and_elapsed_times_are_short() {
         assert_eq!([0, 13_002_342, 5 << 30].map(bytes), ["0.00 KiB", "12.4 MiB", "5.00 GiB"]);
-        let parts = [0.0, 1e-7, 0.000_25, 0.5, 1.0].map(part);
+        let parts = [0.0, 1e-7, 0.000_25, 0.5, 1.0].map(percent);
         assert_eq!(parts, ["0 %", "< 0.001 %", "0.025 %", "50 %", "100 %"]);
-        let moments = [0.5, 45.0, 60.0, 150.0, 3_600.0, 3_900.0].map(moment);
+        let moments = [0.5, 45.0, 60.0, 150.0, 3_600.0, 3_900.0].map(elapsed);
         assert_eq!(moments, ["0.5 s", "45 s", "1 min", "2 min 30 s", "1 h", "1 h 5 min"]);
     }
 }

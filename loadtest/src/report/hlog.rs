@@ -1,9 +1,7 @@
-//! The latencies of a run as an interval log of `HdrHistogram`, for its own tools and
-//! `HistogramLogAnalyzer`.
+//! Interval log of `HdrHistogram` (.hlog), for its tools and `HistogramLogAnalyzer`.
 //!
-//! What it keeps true: two histograms a second, tagged `response` and `service`, in nanoseconds,
-//! V2 compressed; times are seconds from the beginning of the run. Seconds in which nothing was
-//! answered are left out.
+//! Each second has two histograms, tagged `response` and `service`, in nanoseconds, V2 compressed;
+//! timestamps are seconds since the beginning of the run. Empty histograms are omitted.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,26 +12,26 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::generator::Period;
 
-/// The version of the format, as `HistogramLogWriter` of the Java implementation says it.
+/// Version of the format, as written by `HistogramLogWriter` of the Java implementation.
 const FORMAT: &str = "[Histogram log format version 1.3]";
-/// What the columns are, in the words of that writer.
+/// Column names, as written by the same class.
 const LEGEND: &str =
     r#""StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram""#;
 
-/// A log that grows second by second.
+/// A writer of an interval log.
 pub struct IntervalLog<W> {
     out: W,
     serializer: V2DeflateSerializer,
-    from: Duration,
+    last_end: Duration,
 }
 
 impl<W: Write> IntervalLog<W> {
-    /// Begins the log of a run that began at this time.
+    /// Writes the header of a run that began at `began`.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
-    pub fn begin(mut out: W, began: SystemTime) -> io::Result<Self> {
+    /// I/O errors of `out`.
+    pub fn new(mut out: W, began: SystemTime) -> io::Result<Self> {
         let mut serializer = V2DeflateSerializer::new();
         IntervalLogWriterBuilder::new()
             .add_comment(concat!("[Logged by corelane-load ", env!("CARGO_PKG_VERSION"), "]"))
@@ -44,17 +42,17 @@ impl<W: Write> IntervalLog<W> {
             .begin_log_with(&mut out, &mut serializer)?;
         writeln!(out, "{LEGEND}")?;
         out.flush()?;
-        Ok(Self { out, serializer, from: Duration::ZERO })
+        Ok(Self { out, serializer, last_end: Duration::ZERO })
     }
 
-    /// Adds a second. Whoever reads along has it at once.
+    /// Writes and flushes the histograms of a second.
     ///
     /// # Errors
     ///
-    /// Those of the output.
-    pub fn add(&mut self, period: &Period) -> io::Result<()> {
-        let from = std::mem::replace(&mut self.from, period.until);
-        // The format has milliseconds, and whoever reads it divides by them.
+    /// I/O errors of the output.
+    pub fn write_second(&mut self, period: &Period) -> io::Result<()> {
+        let from = std::mem::replace(&mut self.last_end, period.until);
+        // The format has milliseconds, and readers divide by the length.
         let length = period.until.saturating_sub(from).max(Duration::from_millis(1));
         let mut log =
             IntervalLogWriterBuilder::new().begin_log_with(&mut self.out, &mut self.serializer)?;
@@ -72,7 +70,7 @@ impl<W: Write> IntervalLog<W> {
 
 impl<W: fmt::Debug> fmt::Debug for IntervalLog<W> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { out, from, .. } = self;
+        let Self { out, last_end: from, .. } = self;
         formatter
             .debug_struct("IntervalLog")
             .field("out", out)
@@ -85,31 +83,31 @@ impl<W: fmt::Debug> fmt::Debug for IntervalLog<W> {
 mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    use corelane::base::time::Moment;
+    use corelane::base::time::Instant;
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
-    use crate::measure::latency::Times;
+    use crate::metrics::latency::RequestTimes;
 
     fn second(until: u64, latencies_ms: &[u64]) -> Period {
         let mut period = Period { until: Duration::from_secs(until), ..Period::new() };
-        let at = Moment::from_milliseconds;
+        let at = Instant::from_milliseconds;
         for latency in latencies_ms {
-            let times = Times { intended: at(0), sent: at(1), answered: at(*latency) };
+            let times = RequestTimes { intended: at(0), sent: at(1), answered: at(*latency) };
             period.latencies.record(times);
         }
         period
     }
 
     #[test]
-    fn a_log_is_read_back_second_by_second_and_tag_by_tag() {
+    fn interval_log_reads_back_with_tags() {
         let mut out = Vec::new();
         let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
-        let mut log = IntervalLog::begin(&mut out, began).unwrap();
+        let mut log = IntervalLog::new(&mut out, began).unwrap();
         for period in [second(1, &[2, 3]), second(2, &[]), second(3, &[5])] {
-            log.add(&period).unwrap();
+            log.write_second(&period).unwrap();
         }
         drop(log);
         let text = String::from_utf8(out).unwrap();

@@ -1,23 +1,23 @@
-//! Results as people and other programs read them.
+//! Output formats of results: tables, HTML, CSV, histogram logs.
 
 pub mod capacity;
 pub mod check;
 pub mod compare;
 pub mod csv;
-pub mod curve;
 pub mod figure;
 pub mod hlog;
 pub mod html;
+pub mod model_plot;
 pub mod progress;
 pub mod search;
-pub mod spark;
+pub mod sparkline;
 pub mod sweep;
 pub mod table;
 
-mod scenes;
-mod word;
+mod run_status;
+mod scenario;
 
-/// Bytes in MiB.
+/// Converts bytes to MiB.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)

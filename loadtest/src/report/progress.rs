@@ -1,24 +1,22 @@
-//! What a run has come to so far: a line a second, or a block that is drawn anew each second.
+//! Progress of a run: one line a second, or a block that is redrawn each second.
 //!
-//! What it keeps true: no line of a block is wider than the terminal, so that as many lines are
-//! taken back as were written; without colours it says the same.
-//!
-//! What it does not do: write. Whoever has the terminal does, and knows how wide it is.
+//! No line of a block is wider than the terminal, so that the number of lines to redraw is known.
+//! This module only formats; the caller writes to the terminal.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::figure;
-use super::spark::spark;
+use super::sparkline::draw_sparkline;
 use crate::result::SecondResult;
 
-/// Seconds that a sparkline shows.
+/// Seconds shown by a sparkline.
 const SECONDS_SHOWN: usize = 60;
-/// Columns for the name of a value and the value, before its sparkline.
+/// Columns of the name and value before a sparkline.
 const BEFORE_SPARK: usize = 23;
 
-/// The line of a second.
-pub fn line(second: &SecondResult) -> String {
+/// Formats the line of a second.
+pub fn format_line(second: &SecondResult) -> String {
     let server = second
         .server_resident_bytes
         .map(|bytes| format!("  server {}", figure::bytes(bytes)))
@@ -27,7 +25,7 @@ pub fn line(second: &SecondResult) -> String {
     let rate = second.rate(second.answered).map_or_else(|| "–".into(), figure::rate);
     format!(
         "{:>8}  {rate:>10}/s  p50 {:>8}  p99 {:>8}  max {:>8}  failed {}  open {}{server}",
-        figure::moment(second.at_s),
+        figure::elapsed(second.at_s),
         duration(second.p50_us),
         duration(second.p99_us),
         duration(second.max_us),
@@ -36,28 +34,28 @@ pub fn line(second: &SecondResult) -> String {
     )
 }
 
-/// A block that is drawn anew each second.
+/// A block that is redrawn each second.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub struct ProgressBlock {
     target: String,
-    span_s: f64,
+    duration_s: f64,
     is_coloured: bool,
     rates: VecDeque<Option<f64>>,
     p99s: VecDeque<Option<f64>>,
     failed: u64,
-    /// The last second that was long enough to say anything.
+    /// The last second that was long enough for a rate.
     latest: SecondResult,
     lines: usize,
 }
 
-impl Block {
-    /// Nothing drawn yet of a run of so many seconds, warm-up included.
-    pub fn new(target: impl Into<String>, span_s: f64, is_coloured: bool) -> Self {
-        // What a terminal would take for an order is no part of a name.
+impl ProgressBlock {
+    /// Returns a block for a run of `span_s` seconds, including the warm-up.
+    pub fn new(target: impl Into<String>, duration_s: f64, is_coloured: bool) -> Self {
+        // Control characters could be terminal escape sequences.
         let target = target.into().replace(char::is_control, "�");
         Self {
             target,
-            span_s,
+            duration_s,
             is_coloured,
             rates: VecDeque::new(),
             p99s: VecDeque::new(),
@@ -67,12 +65,12 @@ impl Block {
         }
     }
 
-    /// The block after a second, for a terminal of so many columns: first what takes the one before
-    /// back, then its lines.
+    /// Formats the block after a second, for a terminal of this width: an escape sequence that
+    /// moves the cursor over the previous block, then the lines.
     pub fn draw(&mut self, second: &SecondResult, columns: usize) -> String {
         self.failed += second.failed;
         let rate = second.rate(second.answered);
-        // The short rest of a run says nothing new.
+        // The remainder after the last second is too short for a rate.
         if rate.is_some() || self.latest.span_s <= 0.0 {
             for (values, value) in [
                 (&mut self.rates, rate),
@@ -83,7 +81,7 @@ impl Block {
             }
             self.latest = second.clone();
         }
-        let lines = self.shown(second.at_s, columns.saturating_sub(1));
+        let lines = self.format_lines(second.at_s, columns.saturating_sub(1));
         let mut text = match self.lines {
             0 => String::new(),
             lines => format!("\x1b[{lines}A"),
@@ -91,14 +89,14 @@ impl Block {
         for line in &lines {
             text.push('\r');
             text.push_str(line);
-            // What is left of the line before.
+            // Erases the rest of the previous line.
             text.push_str("\x1b[K\n");
         }
         self.lines = lines.len();
         text
     }
 
-    fn shown(&mut self, at_s: f64, columns: usize) -> Vec<String> {
+    fn format_lines(&mut self, at_s: f64, columns: usize) -> Vec<String> {
         let second = &self.latest;
         let known = second.answered > 0;
         let duration = |us| if known { figure::duration(us) } else { "–".into() };
@@ -106,47 +104,47 @@ impl Block {
         let rate =
             rate.map_or_else(|| "warm-up".into(), |rate| format!("{}/s", figure::rate(rate)));
         let spark_columns = columns.saturating_sub(BEFORE_SPARK);
-        let rates = spark(self.rates.make_contiguous(), spark_columns);
-        let p99s = spark(self.p99s.make_contiguous(), spark_columns);
+        let rates = draw_sparkline(self.rates.make_contiguous(), spark_columns);
+        let p99s = draw_sparkline(self.p99s.make_contiguous(), spark_columns);
         let cost = second.server_resident_bytes.map(|bytes| {
             let cores = second.server_cores.map(figure::digits);
             let cores = cores.map(|cores| format!(", {cores} cores")).unwrap_or_default();
             format!(" · server {}{cores}", figure::bytes(bytes))
         });
-        let failed = if self.failed > 0 { Style::Alarm } else { Style::Plain };
-        let of = figure::moment(self.span_s);
+        let failed = if self.failed > 0 { TextStyle::Error } else { TextStyle::Plain };
+        let of = figure::elapsed(self.duration_s);
         [
             vec![
-                (Style::Strong, self.target.clone()),
-                (Style::Soft, format!(" · {} of {of}", figure::moment(at_s))),
+                (TextStyle::Bold, self.target.clone()),
+                (TextStyle::Dim, format!(" · {} of {of}", figure::elapsed(at_s))),
             ],
             vec![
-                (Style::Soft, format!("{:<7}", "rate")),
-                (Style::Strong, format!("{rate:>14}  ")),
-                (Style::Rate, rates),
+                (TextStyle::Dim, format!("{:<7}", "rate")),
+                (TextStyle::Bold, format!("{rate:>14}  ")),
+                (TextStyle::Rate, rates),
             ],
             vec![
-                (Style::Soft, format!("{:<7}", "p99")),
-                (Style::Strong, format!("{:>14}  ", duration(second.p99_us))),
-                (Style::Latency, p99s),
+                (TextStyle::Dim, format!("{:<7}", "p99")),
+                (TextStyle::Bold, format!("{:>14}  ", duration(second.p99_us))),
+                (TextStyle::Latency, p99s),
             ],
             vec![
-                (Style::Soft, "p50 ".into()),
-                (Style::Plain, duration(second.p50_us)),
-                (Style::Soft, " · max ".into()),
-                (Style::Plain, duration(second.max_us)),
+                (TextStyle::Dim, "p50 ".into()),
+                (TextStyle::Plain, duration(second.p50_us)),
+                (TextStyle::Dim, " · max ".into()),
+                (TextStyle::Plain, duration(second.max_us)),
                 (failed, format!(" · failed {}", figure::count(self.failed))),
-                (Style::Soft, " · open ".into()),
-                (Style::Plain, figure::count(second.open)),
-                (Style::Plain, cost.unwrap_or_default()),
+                (TextStyle::Dim, " · open ".into()),
+                (TextStyle::Plain, figure::count(second.open)),
+                (TextStyle::Plain, cost.unwrap_or_default()),
             ],
         ]
-        .map(|line| self.painted(line, columns))
+        .map(|line| self.format_line(line, columns))
         .to_vec()
     }
 
-    /// The parts of a line, cut at the edge of the terminal.
-    fn painted(&self, line: Vec<(Style, String)>, columns: usize) -> String {
+    /// Formats a line, truncated to the width of the terminal.
+    fn format_line(&self, line: Vec<(TextStyle, String)>, columns: usize) -> String {
         let (mut text, mut left) = (String::new(), columns);
         for (style, part) in line {
             let part: String = part.chars().take(left).collect();
@@ -163,27 +161,27 @@ impl Block {
     }
 }
 
-/// How a part of a line looks where colours are wanted.
+/// The style of a part of a line, if colours are enabled.
 #[derive(Clone, Copy, Debug)]
-enum Style {
+enum TextStyle {
     Plain,
-    Soft,
-    Strong,
+    Dim,
+    Bold,
     Rate,
     Latency,
-    Alarm,
+    Error,
 }
 
-impl Style {
-    /// What a terminal is told (ECMA-48, SGR): its own colours, which fit its background.
+impl TextStyle {
+    /// Returns the SGR parameters (ECMA-48), using colours of the terminal's theme.
     const fn code(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
-            Self::Soft => Some("2"),
-            Self::Strong => Some("1"),
+            Self::Dim => Some("2"),
+            Self::Bold => Some("1"),
             Self::Rate => Some("36"),
             Self::Latency => Some("33"),
-            Self::Alarm => Some("1;31"),
+            Self::Error => Some("1;31"),
         }
     }
 }
@@ -205,16 +203,16 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_rate_latencies_and_what_the_server_takes() {
-        let line = line(&second(12));
+    fn progress_line_shows_rate_latencies_and_memory() {
+        let line = format_line(&second(12));
         for part in ["12 s", "12,345/s", "p99   312 µs", "open 1,000", "server 12.4 MiB"] {
             assert!(line.contains(part), "{part} is not in {line}");
         }
     }
 
     #[test]
-    fn a_block_takes_back_as_many_lines_as_it_wrote() {
-        let mut block = Block::new("tcp://localhost:1", 20.0, false);
+    fn redrawn_block_moves_over_previous_lines() {
+        let mut block = ProgressBlock::new("tcp://localhost:1", 20.0, false);
         let first = block.draw(&second(1), 80);
         assert!(!first.contains("\x1b[4A") && first.lines().count() == 4, "{first:?}");
         let next = block.draw(&second(2), 80);
@@ -223,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_never_wider_than_its_terminal() {
+    fn block_is_never_wider_than_terminal() {
         for columns in [0, 1, 20, 40, 80, 200] {
-            let mut block = Block::new("tcp://a-very-long-name.example:1", 1e4, false);
+            let mut block = ProgressBlock::new("tcp://a-very-long-name.example:1", 1e4, false);
             let drawn = (1..100).map(|at| block.draw(&second(at), columns)).last();
             let text = drawn.unwrap_or_default().replace("\x1b[K", "").replace("\x1b[4A", "");
             let widths = text.lines().map(|line| line.trim_matches('\r').chars().count());
@@ -234,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_there_are_none_and_no_name_gives_orders() {
+    fn plain_block_has_no_escape_sequences() {
         let (mut plain, mut painted) =
-            (Block::new("a\x1b[2Jb", 1.0, false), Block::new("a", 1.0, true));
+            (ProgressBlock::new("a\x1b[2Jb", 1.0, false), ProgressBlock::new("a", 1.0, true));
         assert!(
             !plain.draw(&second(1), 80).contains('m')
                 || !plain.draw(&second(1), 80).contains("\x1b[1m")

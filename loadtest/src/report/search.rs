@@ -1,59 +1,58 @@
-//! A search as people read it: a line for each run, and the answer with what it is worth.
+//! Text output of a search: a line for each run, and the found rate.
 
-use super::word::Word;
+use super::run_status::RunStatus;
 use crate::plan::Plan;
-use crate::probe::{Found, Probe};
-use crate::search::Answer;
+use crate::probe::{Probe, SearchResult};
+use crate::search::SearchOutcome;
 
-/// The line of a run.
-pub fn line(probe: &Probe) -> String {
+/// Formats the line of a run.
+pub fn format_run(probe: &Probe) -> String {
     let Probe { number, rate, trial } = probe;
-    let verdict = Word::of(trial.is_valid, trial.has_passed()).text();
-    let colon = if trial.against.is_empty() { "" } else { ": " };
+    let verdict = RunStatus::new(trial.is_valid, trial.has_passed()).text();
+    let colon = if trial.failed_checks.is_empty() { "" } else { ": " };
     format!(
         "run {number:>3} {rate:>12.1}/s  {verdict:<7}  answered {:.1}/s  p99 {:.1} us  \
          failed {:.4}{colon}{}",
         trial.answered,
         trial.p99_us,
         trial.failure_ratio,
-        trial.against.join("; ")
+        trial.failed_checks.join("; ")
     )
 }
 
-/// The answer, with its line ends: what the server bears, how sure that is, and what kept it from
-/// being more.
-pub fn answer(plan: &Plan, found: &Found) -> String {
+/// Formats the outcome: the sustained rate, its confidence, and the limit.
+pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
     let Plan { target, era, connections, depth, .. } = plan;
     let is_insecure = plan.tls.as_ref().is_some_and(|tls| tls.insecure);
     let checked = if is_insecure { " · certificate NOT CHECKED (insecure)" } else { "" };
     format!(
         "{target} · {} · open loop · {connections} connections × {depth}{checked}\n\
-         bears      {}\n\
+         sustained  {}\n\
          confidence {}\n\
          limit      {}\n",
         era.name(),
-        bears(found),
+        sustained_rate(found),
         confidence(found),
         limit(found)
     )
 }
 
-/// What the server bears.
-pub(super) fn bears(found: &Found) -> String {
+/// Formats the sustained rate.
+pub(super) fn sustained_rate(found: &SearchResult) -> String {
     match found.answer {
-        Answer::Found { rate, passes, .. } => {
+        SearchOutcome::Found { rate, passes, .. } => {
             format!("{rate:.1}/s · {passes} runs in a row passed")
         }
-        Answer::Unconfirmed { rate, passes } => format!(
-            "{rate:.1}/s, unconfirmed · {passes} passed before the runs were used up: \
-             allow more (--runs-max)"
+        SearchOutcome::Unconfirmed { rate, passes } => format!(
+            "{rate:.1}/s, unconfirmed · {passes} passed before the maximum number of runs: allow \
+             more (--runs-max)"
         ),
-        Answer::TooSlow => "no rate that was tried".into(),
+        SearchOutcome::TooSlow => "no rate that was tried".into(),
     }
 }
 
-/// How sure that is.
-pub(super) fn confidence(found: &Found) -> String {
+/// Formats the confidence in the rate.
+pub(super) fn confidence(found: &SearchResult) -> String {
     let confidence = match found.answer.pass_probability_min() {
         probability if probability > 0.0 => format!(
             "95 %, that another run at this rate passes with a probability of at least \
@@ -61,24 +60,24 @@ pub(super) fn confidence(found: &Found) -> String {
         ),
         _ => "none".into(),
     };
-    // The statement is of runs that count: of the others nobody knows what they would have said.
+    // Only valid runs count.
     let spoiled = found.probes.iter().filter(|probe| !probe.trial.is_valid).count();
     match spoiled {
         0 => confidence,
-        _ => format!("{confidence}; of runs that count: the generator spoiled {spoiled} others"),
+        _ => format!("{confidence}; {spoiled} invalid runs were repeated"),
     }
 }
 
-/// What kept it from being more.
-pub(super) fn limit(found: &Found) -> String {
-    match (found.answer, found.limit()) {
-        (Answer::Found { is_ceiling: true, .. }, _) => {
-            "not reached: this is the highest rate that was allowed (--rate-max)".into()
+/// Formats the reason why the rate is not higher.
+pub(super) fn limit(found: &SearchResult) -> String {
+    match (found.answer, found.limiting_probe()) {
+        (SearchOutcome::Found { is_ceiling: true, .. }, _) => {
+            "not reached: the highest allowed rate passed (--rate-max)".into()
         }
         (_, Some(Probe { rate, trial, .. })) => {
-            // Such a limit is not the server's, or not its alone.
-            let invalid = if trial.is_valid { "" } else { ", a run that does not count" };
-            format!("{rate:.1}/s{invalid}: {}", trial.against.join("; "))
+            // An invalid run may not be limited by the server.
+            let invalid = if trial.is_valid { "" } else { ", an invalid run" };
+            format!("{rate:.1}/s{invalid}: {}", trial.failed_checks.join("; "))
         }
         (_, None) => "not reached".into(),
     }
@@ -91,49 +90,56 @@ mod tests {
 
     fn probe(rate: f64, against: &[&str]) -> Probe {
         let against = against.iter().map(ToString::to_string).collect();
-        Probe { number: 1, rate, trial: Trial { is_valid: true, against, ..Trial::default() } }
+        Probe {
+            number: 1,
+            rate,
+            trial: Trial { is_valid: true, failed_checks: against, ..Trial::default() },
+        }
     }
 
-    fn shown(answer: Answer, probes: Vec<Probe>) -> String {
-        super::answer(&Plan::new("tcp://localhost:1"), &Found { answer, probes })
+    fn shown(answer: SearchOutcome, probes: Vec<Probe>) -> String {
+        format_outcome(&Plan::new("tcp://localhost:1"), &SearchResult { answer, probes })
     }
 
     #[test]
-    fn a_run_is_one_line_with_what_speaks_against_it() {
-        assert!(line(&probe(10.0, &[])).contains("passed"));
-        let missed = line(&probe(10.0, &["p99 9 us", "errors 0.5"]));
+    fn search_line_shows_failure_reasons() {
+        assert!(format_run(&probe(10.0, &[])).contains("passed"));
+        let missed = format_run(&probe(10.0, &["p99 9 us", "errors 0.5"]));
         assert!(missed.contains("missed") && missed.ends_with(": p99 9 us; errors 0.5"));
         let mut spoiled = probe(10.0, &["late"]);
         spoiled.trial.is_valid = false;
-        assert!(line(&spoiled).contains("invalid") && line(&spoiled).lines().count() == 1);
+        assert!(
+            format_run(&spoiled).contains("invalid") && format_run(&spoiled).lines().count() == 1
+        );
     }
 
     #[test]
-    fn an_answer_says_how_sure_it_is_and_what_the_limit_was() {
+    fn outcome_shows_confidence_and_limit() {
         let probes = vec![probe(20.0, &[]), probe(40.0, &["p99 9 us"]), probe(80.0, &["later"])];
-        let found = Answer::Found { rate: 20.0, passes: 3, is_ceiling: false };
+        let found = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: false };
         let text = shown(found, probes);
-        assert!(text.contains("bears      20.0/s · 3 runs") && text.contains("at least 0.37"));
+        assert!(text.contains("sustained  20.0/s · 3 runs") && text.contains("at least 0.37"));
         assert!(text.contains("limit      40.0/s: p99 9 us\n"), "{text}");
     }
 
     #[test]
-    fn a_limit_that_the_generator_set_says_so() {
+    fn limit_by_generator_is_marked_invalid() {
         let mut spoiled = probe(40.0, &["late"]);
         spoiled.trial.is_valid = false;
-        let found = Answer::Found { rate: 20.0, passes: 3, is_ceiling: false };
+        let found = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: false };
         let text = shown(found, vec![probe(20.0, &[]), spoiled]);
-        assert!(text.ends_with("limit      40.0/s, a run that does not count: late\n"), "{text}");
-        assert!(text.contains("at least 0.37; of runs that count: the generator spoiled 1 others"));
+        assert!(text.ends_with("limit      40.0/s, an invalid run: late\n"), "{text}");
+        assert!(text.contains("at least 0.37; 1 invalid runs were repeated"));
     }
 
     #[test]
-    fn an_answer_that_is_worth_less_says_so() {
-        let text = shown(Answer::Unconfirmed { rate: 20.0, passes: 1 }, vec![probe(20.0, &[])]);
+    fn unconfirmed_and_too_slow_outcomes_are_marked() {
+        let text =
+            shown(SearchOutcome::Unconfirmed { rate: 20.0, passes: 1 }, vec![probe(20.0, &[])]);
         assert!(text.contains("unconfirmed") && text.contains("confidence none"), "{text}");
-        let text = shown(Answer::TooSlow, vec![probe(1.0, &["p99 9 us"])]);
+        let text = shown(SearchOutcome::TooSlow, vec![probe(1.0, &["p99 9 us"])]);
         assert!(text.contains("no rate") && text.contains("1.0/s: p99 9 us"), "{text}");
-        let ceiling = Answer::Found { rate: 20.0, passes: 3, is_ceiling: true };
+        let ceiling = SearchOutcome::Found { rate: 20.0, passes: 3, is_ceiling: true };
         assert!(shown(ceiling, vec![probe(20.0, &[])]).contains("--rate-max"));
     }
 }

@@ -1,15 +1,15 @@
-//! A sweep as people read it: a table on a terminal, and one for a README.
+//! Text and Markdown output of a sweep.
 
 use std::fmt::Write as _;
 
+use super::run_status::RunStatus;
 use super::search;
-use super::word::Word;
 use crate::result::RunResult;
-use crate::sweep::{FIGURES, Spread, Step, StepRun, SweepResult};
+use crate::sweep::{FIGURES, MedianRange, SweepResult, SweepRun, SweepStep};
 
-/// The line of a run at a part, when it is over.
-pub fn line(round: u32, part: f64, result: &RunResult) -> String {
-    let word = Word::of(result.verdict.is_valid(), result.verdict.has_passed()).text();
+/// Formats the line of a run at a fraction.
+pub fn format_run(round: u32, part: f64, result: &RunResult) -> String {
+    let word = RunStatus::new(result.verdict.is_valid(), result.verdict.has_passed()).text();
     format!(
         "round {round:>2} {:>5.1} %  {word:<7}  answered {:.1}/s  p50 {:.1} us  p99 {:.1} us  \
          failed {:.4}",
@@ -21,9 +21,9 @@ pub fn line(round: u32, part: f64, result: &RunResult) -> String {
     )
 }
 
-/// The answer of the search, and a row of medians for each part with a row of ranges below it.
+/// Formats the search, and for each fraction a row of medians and a row of ranges.
 pub fn table(result: &SweepResult) -> String {
-    let mut out = search::answer(&result.plan, &result.search);
+    let mut out = search::format_outcome(&result.plan, &result.search);
     if result.steps.is_empty() {
         return out;
     }
@@ -33,40 +33,39 @@ pub fn table(result: &SweepResult) -> String {
     };
     line(String::new());
     let names: String = FIGURES.iter().map(|figure| cell(figure.name)).collect();
-    line(format!("{:<7}{:>12}{names}  passed", "part", "due/s"));
+    line(format!("{:<8}{:>12}{names}  passed", "fraction", "due/s"));
     for step in &result.steps {
-        let cells = |shown: fn(&Spread) -> String| -> String {
+        let cells = |shown: fn(&MedianRange) -> String| -> String {
             let spreads = FIGURES.iter().map(|figure| step.spread(figure.of));
-            let shown = |spread: Option<Spread>| spread.as_ref().map(shown);
+            let shown = |spread: Option<MedianRange>| spread.as_ref().map(shown);
             spreads.map(|spread| cell(shown(spread).as_deref().unwrap_or("-"))).collect()
         };
         line(format!(
-            "{:<7}{:>12.1}{}  {} of {}",
-            percent(step.part),
+            "{:<8}{:>12.1}{}  {} of {}",
+            percent(step.fraction),
             step.rate,
-            cells(|spread| short(spread.median)),
+            cells(|spread| format_figure(spread.median)),
             step.passes(),
             step.runs.len()
         ));
-        let ranges = cells(|spread| format!("{}–{}", short(spread.low), short(spread.high)));
-        line(format!("{:<19}{ranges}", ""));
+        let ranges =
+            cells(|spread| format!("{}–{}", format_figure(spread.low), format_figure(spread.high)));
+        line(format!("{:<20}{ranges}", ""));
     }
     for step in &result.steps {
-        for (number, why) in step.against() {
-            line(format!("{:<7}run {number}: {why}", percent(step.part)));
+        for (number, why) in step.failure_reasons() {
+            line(format!("{:<8}run {number}: {why}", percent(step.fraction)));
         }
     }
-    line(
-        "CPU is that of one answer; medians of the runs of a part, their ranges below them".into(),
-    );
+    line("CPU is per response; medians of the runs of a fraction, their ranges below".into());
     out
 }
 
-/// A table for a README: a row for each part, medians with their ranges in brackets. `source` says
-/// where the sweep is described, such as the path of its plan.
+/// Formats a Markdown table with a row for each fraction, medians with ranges in brackets. `source`
+/// names the sweep, such as the path of its plan.
 pub fn markdown(result: &SweepResult, source: &str) -> String {
     let plan = &result.plan;
-    let mut out = String::from("| plan | connections | part of the highest rate | due/s |");
+    let mut out = String::from("| plan | connections | fraction of the highest rate | due/s |");
     for figure in &FIGURES {
         // Writing to a string does not fail.
         write!(out, " {} |", figure.name).unwrap_or(());
@@ -76,23 +75,23 @@ pub fn markdown(result: &SweepResult, source: &str) -> String {
     for step in &result.steps {
         let mark = if step.has_passed() { "" } else { " (missed)" };
         let connections = plan.connections;
-        let part = percent(step.part);
+        let part = percent(step.fraction);
         write!(out, "| {source} | {connections} | {part}{mark} | {:.0} |", step.rate).unwrap_or(());
         for figure in &FIGURES {
-            write!(out, " {} |", bracketed(step, figure.of)).unwrap_or(());
+            write!(out, " {} |", median_with_range(step, figure.of)).unwrap_or(());
         }
         out.push('\n');
     }
     out
 }
 
-/// A figure of a part, with its range where it has one.
-pub(super) fn bracketed(step: &Step, of: fn(&StepRun) -> Option<f64>) -> String {
+/// Formats the median of a figure with its range.
+pub(super) fn median_with_range(step: &SweepStep, of: fn(&SweepRun) -> Option<f64>) -> String {
     match step.spread(of) {
-        Some(Spread { median, low, high }) if low < high => {
-            format!("{} ({}–{})", short(median), short(low), short(high))
+        Some(MedianRange { median, low, high }) if low < high => {
+            format!("{} ({}–{})", format_figure(median), format_figure(low), format_figure(high))
         }
-        Some(Spread { median, .. }) => short(median),
+        Some(MedianRange { median, .. }) => format_figure(median),
         None => "–".into(),
     }
 }
@@ -101,14 +100,14 @@ fn cell(text: &str) -> String {
     format!("{text:>14}")
 }
 
-/// A part of the highest rate.
+/// Formats a fraction in percent.
 pub(super) fn percent(part: f64) -> String {
     let rounded = (part * 1_000.0).round() / 10.0;
     format!("{rounded} %")
 }
 
-/// A figure with three digits or more: whole from a hundred on.
-pub(super) fn short(value: f64) -> String {
+/// Formats a figure with three significant digits, whole from a hundred on.
+pub(super) fn format_figure(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
@@ -120,48 +119,52 @@ pub(super) fn short(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::probe::Found;
-    use crate::result::{Cost, Manifest, Percentiles, Totals, Verdict};
-    use crate::search::Answer;
+    use crate::probe::SearchResult;
+    use crate::result::{Manifest, Percentiles, ProcessCost, Totals, Verdict};
+    use crate::search::SearchOutcome;
 
-    fn run(p99_us: f64) -> StepRun {
-        StepRun {
+    fn run(p99_us: f64) -> SweepRun {
+        SweepRun {
             verdict: Verdict::default(),
             totals: Totals { rate: 500.0, ..Totals::default() },
             response: Percentiles { count: 9, p50_us: 10.0, p99_us, ..Percentiles::default() },
             service: Percentiles::default(),
             lag: Percentiles::default(),
-            generator: Cost { cpu_us_per_answer: 2.5, ..Cost::default() },
-            server: Some(Cost { resident_bytes_max: 3 << 20, ..Cost::default() }),
+            generator: ProcessCost { cpu_us_per_response: 2.5, ..ProcessCost::default() },
+            server: Some(ProcessCost { resident_bytes_max: 3 << 20, ..ProcessCost::default() }),
         }
     }
 
     fn sweep() -> SweepResult {
         let mut missed = run(123.4);
-        missed.verdict.missed.push("p99 123 us, 100us allowed".into());
+        missed.verdict.missed_thresholds.push("p99 123 us, limit 100us".into());
         SweepResult {
             plan: Plan::new("tcp://localhost:1"),
             manifest: Manifest::default(),
-            search: Found {
-                answer: Answer::Found { rate: 1_000.0, passes: 3, is_ceiling: false },
+            search: SearchResult {
+                answer: SearchOutcome::Found { rate: 1_000.0, passes: 3, is_ceiling: false },
                 probes: Vec::new(),
             },
-            steps: vec![Step { part: 0.5, rate: 500.0, runs: vec![run(50.0), run(60.0), missed] }],
+            steps: vec![SweepStep {
+                fraction: 0.5,
+                rate: 500.0,
+                runs: vec![run(50.0), run(60.0), missed],
+            }],
         }
     }
 
     #[test]
-    fn a_part_has_a_row_of_medians_and_one_of_ranges() {
+    fn table_has_rows_of_medians_and_ranges() {
         let text = table(&sweep());
-        assert!(text.contains("bears      1000.0/s"), "{text}");
+        assert!(text.contains("sustained  1000.0/s"), "{text}");
         let rows: Vec<_> = text.lines().skip_while(|line| !line.starts_with("50 %")).collect();
         assert!(rows[0].contains("60.0") && rows[0].ends_with("2 of 3"), "{text}");
         assert!(rows[1].contains("50.0–123"), "{text}");
-        assert!(rows[2].ends_with("run 3: p99 123 us, 100us allowed"), "{text}");
+        assert!(rows[2].ends_with("run 3: p99 123 us, limit 100us"), "{text}");
     }
 
     #[test]
-    fn a_readme_gets_a_row_a_part_with_as_many_cells_as_the_head() {
+    fn markdown_rows_match_the_header() {
         let text = markdown(&sweep(), "plans/x.toml");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3);
@@ -172,10 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_without_a_rate_shows_only_its_search() {
+    fn sweep_without_rate_shows_only_search() {
         let mut sweep = sweep();
-        sweep.search.answer = Answer::TooSlow;
+        sweep.search.answer = SearchOutcome::TooSlow;
         sweep.steps.clear();
-        assert!(table(&sweep).contains("no rate") && !table(&sweep).contains("part"));
+        assert!(table(&sweep).contains("no rate") && !table(&sweep).contains("fraction"));
     }
 }

@@ -1,17 +1,16 @@
-//! A result as a table on a terminal.
+//! Text output of a run.
 
 use std::fmt::Write as _;
 
-use super::{figure, scenes};
-use crate::measure::group::Programs;
-use crate::result::listen::Spread;
-use crate::result::{Cost, ListenResult, Percentiles, RunResult, Totals, Verdict};
+use super::{figure, scenario};
+use crate::metrics::process_group::ProgramCounts;
+use crate::result::listen::MinMedianMax;
+use crate::result::{ListenResult, Percentiles, ProcessCost, RunResult, Totals, Verdict};
 
-/// The part of the cores' time that a host has to keep for itself before a table tells of it: with
-/// less the 99th percentile is hardly touched.
-const STOLEN_MIN: f64 = 0.001;
+/// Smallest CPU steal ratio that is shown: with less, the 99th percentile is hardly affected.
+const STEAL_MIN: f64 = 0.001;
 
-/// The table of a result, with its line ends.
+/// Formats the result of a run.
 pub fn table(result: &RunResult) -> String {
     let mut out = String::new();
     let RunResult { plan, totals, verdict, manifest, .. } = result;
@@ -26,12 +25,12 @@ pub fn table(result: &RunResult) -> String {
         plan.era.name(),
         figure::count(plan.connections as u64),
         plan.depth,
-        totals.span_s
+        totals.duration_s
     ));
     if let Some(tls) = &result.manifest.tls {
         line(tls.clone());
     }
-    judged(verdict).for_each(&mut line);
+    verdict_lines(verdict).for_each(&mut line);
     line(format!(
         "requests {} due · {} sent · {} answered · {}/s",
         figure::count(totals.due),
@@ -39,7 +38,7 @@ pub fn table(result: &RunResult) -> String {
         figure::count(totals.answered),
         figure::rate(totals.rate)
     ));
-    if !totals.failures.is_empty() || totals.unasked > 0 {
+    if !totals.failures.is_empty() || totals.unsolicited > 0 {
         line(failed(totals));
     }
     if plan.connect.is_some() || !manifest.sources.is_empty() {
@@ -48,10 +47,10 @@ pub fn table(result: &RunResult) -> String {
     if totals.lost > 0 {
         line(format!("lost     {} connections", figure::count(totals.lost)));
     }
-    if let Some(why) = &totals.refused {
-        line(format!("refused  {why}"));
+    if let Some(why) = &totals.last_error {
+        line(format!("error    {why}"));
     }
-    for scene in scenes::lines(result) {
+    for scene in scenario::lines(result) {
         line(scene);
     }
     line(String::new());
@@ -59,12 +58,12 @@ pub fn table(result: &RunResult) -> String {
     line(row("response", &result.response));
     line(row("service", &result.service));
     line(row("lag", &result.lag));
-    for row in scenes::rows(result) {
+    for row in scenario::rows(result) {
         line(row);
     }
-    result.listen.iter().flat_map(listening).for_each(&mut line);
-    if let Some(ratio) = totals.stolen_ratio.filter(|ratio| *ratio >= STOLEN_MIN) {
-        line(format!("stolen   {} of the cores' time by the machine's host", figure::part(ratio)));
+    result.listen.iter().flat_map(delivery_lines).for_each(&mut line);
+    if let Some(ratio) = totals.steal_ratio.filter(|ratio| *ratio >= STEAL_MIN) {
+        line(format!("steal    {} of the CPU time by the hypervisor", figure::percent(ratio)));
     }
     line(String::new());
     line(cost("generator", &result.generator));
@@ -72,7 +71,7 @@ pub fn table(result: &RunResult) -> String {
         line(cost("server", server));
     }
     if let Some(programs) = result.programs {
-        line(ends(programs));
+        line(programs_line(programs));
     }
     out
 }
@@ -81,10 +80,10 @@ fn failed(totals: &Totals) -> String {
     let failures = totals.failures.iter();
     let failures = failures.map(|(kind, count)| format!(" · {kind} {}", figure::count(*count)));
     format!(
-        "failed   {} of all{} · unasked {}",
-        figure::part(totals.failure_ratio),
+        "failed   {} of all{} · unsolicited {}",
+        figure::percent(totals.failure_ratio),
         failures.collect::<String>(),
-        figure::count(totals.unasked)
+        figure::count(totals.unsolicited)
     )
 }
 
@@ -96,12 +95,12 @@ fn opened(totals: &Totals, sources: &[String]) -> String {
     format!(
         "opened   {} connections in {}{from}",
         figure::count(totals.opened),
-        figure::duration(totals.opening_s * 1e6)
+        figure::duration(totals.connect_s * 1e6)
     )
 }
 
-/// How programs that were started have ended.
-fn ends(Programs { started, terminated, killed }: Programs) -> String {
+/// Formats how the server processes ended.
+fn programs_line(ProgramCounts { started, terminated, killed }: ProgramCounts) -> String {
     let mut line = format!("programs  {started} started");
     for (count, how) in [(terminated, "terminated"), (killed, "killed")] {
         if count > 0 {
@@ -119,22 +118,22 @@ pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
     format!("{name:<8}{}", values.map(|value| format!("{value:>10}")).concat())
 }
 
-/// A line for each that speaks against the run.
-fn judged(verdict: &Verdict) -> impl Iterator<Item = String> {
-    let Verdict { invalid, beyond, missed } = verdict;
-    let all = [("INVALID ", invalid), ("BEYOND  ", beyond), ("MISSED  ", missed)];
+/// Formats a line for each reason why a run did not pass.
+fn verdict_lines(verdict: &Verdict) -> impl Iterator<Item = String> {
+    let Verdict { invalid, saturated: beyond, missed_thresholds: missed } = verdict;
+    let all = [("INVALID ", invalid), ("SATURATED", beyond), ("MISSED  ", missed)];
     all.into_iter().flat_map(|(word, whys)| whys.iter().map(move |why| format!("{word} {why}")))
 }
 
-/// Two lines: who heard of publications, and when.
-fn listening(listen: &ListenResult) -> [String; 2] {
-    let ListenResult { streams, opened, lost, delivered, missed, stray, .. } = listen;
+/// Formats the counts and times of the fan-out.
+fn delivery_lines(listen: &ListenResult) -> [String; 2] {
+    let ListenResult { streams, opened, lost, delivered, missed, unexpected: stray, .. } = listen;
     let publications = listen.publications.len();
     let [opened, streams, delivered, missed, stray] =
         [opened, streams, delivered, missed, stray].map(|count| figure::count(*count));
     let mut counts = format!(
         "listen   {opened} of {streams} streams · {publications} publications · {delivered} \
-         delivered · {missed} missed · {stray} stray"
+         delivered · {missed} missed · {stray} unexpected"
     );
     if *lost > 0 {
         write!(counts, " · {lost} lost").unwrap_or(());
@@ -143,25 +142,25 @@ fn listening(listen: &ListenResult) -> [String; 2] {
         write!(counts, " · publishing: {kind} {count}").unwrap_or(());
     }
     let times = [("first", listen.first), ("median", listen.median), ("last", listen.last)];
-    let times = times.map(|(name, Spread { min_us, median_us, max_us })| {
+    let times = times.map(|(name, MinMedianMax { min_us, median_us, max_us })| {
         let [min, median, max] = [min_us, median_us, max_us].map(figure::duration);
         format!("{name} {median} ({min} to {max})")
     });
-    [counts, format!("heard    {}", times.join(" · "))]
+    [counts, format!("delivery {}", times.join(" · "))]
 }
 
-fn cost(name: &str, cost: &Cost) -> String {
+fn cost(name: &str, cost: &ProcessCost) -> String {
     let memory = match cost.resident_bytes_max {
         0 => String::new(),
         bytes => format!(" · {} resident", figure::bytes(bytes)),
     };
-    let spun = match cost.spun_cores {
+    let spun = match cost.spin_cores {
         0.0 => String::new(),
-        cores => format!(" · {} cores awake for the next request", figure::digits(cores)),
+        cores => format!(" · {} cores polling", figure::digits(cores)),
     };
-    let per_answer = match cost.cpu_us_per_answer {
+    let per_answer = match cost.cpu_us_per_response {
         0.0 => String::new(),
-        us => format!("{} CPU an answer · ", figure::duration(us)),
+        us => format!("{} CPU per response · ", figure::duration(us)),
     };
     format!("{name:<10}{per_answer}{} cores{spun}{memory}", figure::digits(cost.cores))
 }
@@ -183,15 +182,15 @@ mod tests {
             },
             "service": Percentiles::default(),
             "lag": Percentiles::default(),
-            "generator": Cost::default(),
-            "server": Cost { resident_bytes_max: 13_002_342, ..Cost::default() },
+            "generator": ProcessCost::default(),
+            "server": ProcessCost { resident_bytes_max: 13_002_342, ..ProcessCost::default() },
             "seconds": [],
         }))
         .unwrap()
     }
 
     #[test]
-    fn values_stand_below_their_names_with_their_units() {
+    fn table_columns_are_aligned_with_units() {
         let text = table(&result());
         let lines: Vec<&str> = text.lines().collect();
         let place = lines.iter().position(|line| line.contains("p99.99")).unwrap();
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart() {
+    fn table_counts_have_thousands_separators() {
         let text = table(&result());
         assert!(text.contains("1,234,567 due") && text.contains("123,457/s"), "{text}");
     }

@@ -1,16 +1,15 @@
-//! A whole distribution of latencies as the points of a line.
+//! Latency distributions as the points of a percentile curve.
 //!
-//! What it keeps true: every nine of the percentiles (90, 99, 99.9, …) has the same number of
-//! points, down to the single longest latency; where neighbours say the same, only the ends of
-//! their stretch are kept.
+//! Invariants: each additional nine of the percentiles (90, 99, 99.9, …) has the same number of
+//! points, up to the maximum; of a run of equal neighbours only the two ends are kept.
 
 use hdrhistogram::Histogram;
 
 /// Points for each nine: about a hundred for a million latencies.
 const POINTS_EACH_NINE: u32 = 16;
 
-/// The points of a histogram of nanoseconds: percentiles with their microseconds, ascending; none
-/// where nothing was recorded.
+/// Returns the points of a histogram of nanoseconds, as percentiles with their latency in
+/// microseconds, ascending; empty for an empty histogram.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     if histogram.is_empty() {
@@ -18,8 +17,9 @@ pub fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     }
     let nines = (histogram.len() as f64).log10();
     let steps = (0..).map(|step| f64::from(step) / f64::from(POINTS_EACH_NINE));
-    let percentiles = steps.take_while(|nine| *nine < nines).map(|nine| 100.0 - percent_left(nine));
-    // The shortest would be given as the least that it may have been, all others as the most.
+    let percentiles =
+        steps.take_while(|nine| *nine < nines).map(|nine| 100.0 - percent_above(nine));
+    // value_at_percentile returns the lower end of a bucket for the minimum, the upper for others.
     let most = |value| histogram.highest_equivalent(value) as f64 / 1e3;
     let at = |percentile| most(histogram.value_at_percentile(percentile));
     let mut points: Vec<(f64, f64)> = Vec::new();
@@ -35,15 +35,15 @@ pub fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The part of all latencies, in percent, that lies above so many nines.
-fn percent_left(nines: f64) -> f64 {
+/// Returns the share of latencies, in percent, above a percentile with this many nines.
+fn percent_above(nines: f64) -> f64 {
     100.0 * 10_f64.powf(-nines)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::latency::histogram;
+    use crate::metrics::latency::histogram;
 
     fn of(latencies_us: impl IntoIterator<Item = u64>) -> Vec<(f64, f64)> {
         let mut all = histogram();
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_points_ascend_from_the_shortest_to_the_longest() {
+    fn distribution_points_ascend_from_min_to_max() {
         let points = of(1..=100_000);
         assert!((40..=100).contains(&points.len()), "{}", points.len());
         assert!(points.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1));
@@ -64,15 +64,15 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_say_the_same_are_left_out() {
+    fn equal_neighbouring_points_are_merged() {
         assert_eq!(of(std::iter::repeat_n(5, 10_000)).len(), 2);
-        // Half of one kind and half of another: a step has the ends of both stretches.
+        // Two values: the step needs both ends of both runs.
         let steps = of((0..10_000).map(|number| if number < 5_000 { 1 } else { 100 }));
         assert_eq!(steps.len(), 4, "{steps:?}");
     }
 
     #[test]
-    fn nothing_has_no_points_and_one_latency_is_one_point() {
+    fn distribution_of_no_or_one_latency() {
         assert!(of([]).is_empty());
         let one = of([7]);
         assert_eq!(one.len(), 1);

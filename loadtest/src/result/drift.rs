@@ -1,32 +1,32 @@
-//! Whether a server at the end of a run is what it was at the beginning.
+//! Drift: latency and memory at the end of a run compared with its beginning.
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::second::SecondResult;
+use crate::metrics::second::SecondResult;
 
-/// Measured seconds below which tenths say nothing.
+/// Fewest measured seconds for which tenths are compared.
 const SECONDS_MIN: usize = 10;
 
-/// The first and the last tenth of what was measured.
+/// The first and the last tenth of the measured seconds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Drift {
     /// The first tenth.
     pub first: Tenth,
-    /// The last.
+    /// The last tenth.
     pub last: Tenth,
 }
 
-/// A tenth of a run: medians over its seconds, so that one bad second is no drift.
+/// Medians over the seconds of a tenth, so that a single outlier has no effect.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Tenth {
-    /// The 99th percentile of the response time, in microseconds; none without an answer.
+    /// The 99th percentile of the response time, in microseconds; `None` without a response.
     pub p99_us: Option<f64>,
-    /// Resident memory of the server, in bytes, where it was watched.
+    /// Resident memory of the server, in bytes, if its process was watched.
     pub server_resident_bytes: Option<u64>,
 }
 
 impl Drift {
-    /// The drift over the seconds that were measured; none where they are too few.
+    /// Returns the drift over the measured seconds, or `None` if there are fewer than ten.
     pub fn of(measured: &[SecondResult]) -> Option<Self> {
         if measured.len() < SECONDS_MIN {
             return None;
@@ -51,7 +51,7 @@ impl Tenth {
     }
 }
 
-/// The one in the middle, of an even number the upper of the two.
+/// Returns the median; of an even number of values the upper one.
 fn median<T: Copy + PartialOrd>(mut values: Vec<T>) -> Option<T> {
     values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
     values.get(values.len() / 2).copied()
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_grows_and_slows_down_drifts() {
+    fn drift_reports_growth_and_slowdown() {
         let seconds: Vec<SecondResult> =
             (0..100_u32).map(|at| second(f64::from(at), 1_000 + u64::from(at))).collect();
         let drift = Drift::of(&seconds).unwrap();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_second_is_no_drift() {
+    fn single_slow_second_is_no_drift() {
         let mut seconds = vec![second(10.0, 1); 30];
         seconds[28].p99_us = 1e6;
         let drift = Drift::of(&seconds).unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_without_an_answer_has_no_percentile() {
+    fn tenth_without_responses_has_no_percentile() {
         let seconds = vec![SecondResult::default(); 20];
         assert_eq!(Drift::of(&seconds), Some(Drift::default()));
     }

@@ -1,87 +1,87 @@
-//! What came of a fan-out: when streams heard of what was published.
+//! Results of a fan-out: when the streams received the published notifications.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::generator::Finding;
-use crate::measure::fanout::Publication;
-use crate::measure::outcome::Failure;
+use crate::generator::Measurements;
+use crate::metrics::fanout::Publication;
+use crate::metrics::outcome::Failure;
 use crate::plan::ListenPlan;
 
-/// What those that listen have heard. All times count from the moment for which a publication was
-/// planned, in microseconds.
+/// Results of the subscribed streams. Times are in microseconds and count from the intended time of
+/// the publication.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ListenResult {
-    /// Streams that were to listen.
+    /// Configured number of streams.
     pub streams: u64,
-    /// Streams that were open when the first request left.
+    /// Streams that were open when the first request was sent.
     pub opened: u64,
-    /// Streams that ended without our doing.
+    /// Streams that ended although the load generator did not close them.
     pub lost: u64,
-    /// How often a stream heard of a publication.
+    /// Notifications delivered, summed over streams.
     pub delivered: u64,
-    /// How often one did not in time, or was not there to hear.
+    /// Notifications that were late or not delivered, summed over streams.
     pub missed: u64,
-    /// Notifications that came twice, too late, or for nothing.
-    pub stray: u64,
-    /// Bytes that came over connections that listen.
+    /// Notifications that were duplicate, too late or unrelated to a publication.
+    pub unexpected: u64,
+    /// Bytes received on the connections of the streams.
     pub bytes: u64,
-    /// Requests to publish that failed, by how. What they were to publish counts as missed.
+    /// Failed publish requests by kind. Their notifications count as missed.
     pub failures: BTreeMap<String, u64>,
-    /// Until the first stream heard.
-    pub first: Spread,
-    /// Until the stream in the middle did.
-    pub median: Spread,
-    /// Until the last did.
-    pub last: Spread,
-    /// Publication by publication.
+    /// Time to the first stream.
+    pub first: MinMedianMax,
+    /// Time to the median stream.
+    pub median: MinMedianMax,
+    /// Time to the last stream.
+    pub last: MinMedianMax,
+    /// Results of each publication.
     pub publications: Vec<PublicationResult>,
 }
 
-/// One figure over all publications that anybody heard of, in microseconds.
+/// A figure over all publications that reached a stream, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Spread {
-    /// The least.
+pub struct MinMedianMax {
+    /// The minimum.
     pub min_us: f64,
-    /// The one in the middle.
+    /// The median.
     pub median_us: f64,
-    /// The greatest.
+    /// The maximum.
     pub max_us: f64,
 }
 
-/// How one publication reached the streams.
+/// Delivery of one publication.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct PublicationResult {
-    /// Until the first heard, in microseconds; none where none did, here and below.
+    /// Time to the first stream, in microseconds; `None` if no stream received it.
     pub first_us: Option<f64>,
-    /// Until the one in the middle did, of those that did.
+    /// Time to the median of the streams that received it.
     pub median_us: Option<f64>,
-    /// Until the last did, of those that did.
+    /// Time to the last stream that received it.
     pub last_us: Option<f64>,
-    /// Streams that heard.
-    pub heard: u64,
+    /// Streams that received it.
+    pub received: u64,
 }
 
 impl ListenResult {
-    pub(super) fn of(plan: &ListenPlan, finding: &Finding) -> Self {
+    pub(super) fn of(plan: &ListenPlan, finding: &Measurements) -> Self {
         let streams = plan.streams as u64;
         let publications: Vec<_> = finding.publications.iter().map(PublicationResult::of).collect();
-        let delivered = publications.iter().map(|publication| publication.heard).sum();
+        let delivered = publications.iter().map(|publication| publication.received).sum();
         let wanted = streams * publications.len() as u64;
-        let listened = &finding.total.listened;
-        let failed = |kind: Failure| (kind.name().into(), listened.publishing.failed(kind));
+        let listened = &finding.total.fanout;
+        let failed = |kind: Failure| (kind.name().into(), listened.publish_outcomes.failed(kind));
         let failures = Failure::ALL.into_iter().map(failed).filter(|(_, count)| *count > 0);
         let spread = |figure: fn(&PublicationResult) -> Option<f64>| {
-            Spread::of(publications.iter().filter_map(figure).collect())
+            MinMedianMax::of(publications.iter().filter_map(figure).collect())
         };
         Self {
             streams,
-            opened: finding.listening,
+            opened: finding.open_streams,
             lost: listened.lost,
             delivered,
             missed: wanted.saturating_sub(delivered),
-            stray: listened.stray,
+            unexpected: listened.stray,
             bytes: listened.bytes,
             failures: failures.collect(),
             first: spread(|publication| publication.first_us),
@@ -91,8 +91,7 @@ impl ListenResult {
         }
     }
 
-    /// The part of what was to be heard that was missed, from zero to one; one where nothing was
-    /// published at all.
+    /// Returns the ratio of missed notifications, from 0 to 1; 1 if nothing was published.
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
     pub fn missed_ratio(&self) -> f64 {
         match self.delivered + self.missed {
@@ -104,14 +103,14 @@ impl ListenResult {
 
 impl PublicationResult {
     fn of(publication: &Publication) -> Self {
-        let Publication { heard, first, median, last, .. } = *publication;
+        let Publication { received, first, median, last, .. } = *publication;
         let [first_us, median_us, last_us] =
             [first, median, last].map(|time| time.map(super::microseconds));
-        Self { first_us, median_us, last_us, heard }
+        Self { first_us, median_us, last_us, received }
     }
 }
 
-impl Spread {
+impl MinMedianMax {
     fn of(mut figures: Vec<f64>) -> Self {
         figures.sort_unstable_by(f64::total_cmp);
         let at = |place: usize| figures.get(place).copied().unwrap_or_default();

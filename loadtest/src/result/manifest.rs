@@ -1,45 +1,44 @@
-//! Where and with what a run was done: what two results have to share to be compared.
+//! Environment of a run, recorded so that results can be checked for comparability.
 
 use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialogue::Field;
-use crate::dialogue::field::HIDDEN;
-use crate::generator::Finding;
-use crate::plan::Sources;
+use crate::generator::Measurements;
+use crate::mcp::HttpField;
+use crate::mcp::http_field::REDACTED;
+use crate::plan::SourceRange;
 
-/// The machine and the generator.
+/// The machine, the command line and the load generator.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Manifest {
-    /// The version of this program.
+    /// Version of `corelane-load`.
     pub version: String,
-    /// How it was called, without secrets.
+    /// Command-line arguments, with secrets removed.
     pub arguments: Vec<String>,
-    /// When it ended, in seconds since the beginning of 1970 (UTC).
+    /// End of the run, in seconds since the Unix epoch.
     pub ended_unix_s: u64,
-    /// The release of the kernel.
+    /// Kernel release.
     pub kernel: String,
-    /// The processor.
+    /// CPU model.
     pub cpu: String,
-    /// Cores that this process may use.
+    /// CPU cores available to this process.
     pub cores: usize,
-    /// Settings of the kernel that bound connections, by their names.
+    /// Kernel settings that affect connections, by name.
     pub sysctls: Vec<(String, String)>,
-    /// The ring that drove the load, and what the kernel granted it.
+    /// I/O backend of the load generator, and its `io_uring` features.
     pub ring: String,
-    /// Threads that drove it.
-    pub workers: u32,
-    /// Local addresses that connections came from, as ranges; none where the kernel chose.
+    /// Load threads.
+    pub threads: u32,
+    /// Local address ranges of the connections; empty if the kernel chose.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// What TLS has agreed on, and whether certificates were checked, and against what; none where
-    /// the target is not encrypted.
+    /// TLS version and cipher suite, and how certificates were verified; `None` without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<String>,
 }
 
-/// Settings that figures depend on: how many connections there can be, and what carries them.
+/// Kernel settings that limit connections or affect their cost.
 const SYSCTLS: [&str; 7] = [
     "net/core/somaxconn",
     "net/ipv4/ip_local_port_range",
@@ -51,8 +50,8 @@ const SYSCTLS: [&str; 7] = [
 ];
 
 impl Manifest {
-    /// Of this machine, for what was just done.
-    pub fn of(finding: &Finding, unix_ms: u64) -> Self {
+    /// Records the environment of a run that ended at `unix_ms`.
+    pub fn of(finding: &Measurements, unix_ms: u64) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let sysctl = |name: &&str| {
             let value = read(&format!("/proc/sys/{name}"));
@@ -64,31 +63,33 @@ impl Manifest {
         let model = model.map_or("", |rest| rest.trim_start_matches(['\t', ' ', ':']));
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
-            arguments: shown(std::env::args_os().skip(1)),
+            arguments: hide_secrets(std::env::args_os().skip(1)),
             ended_unix_s: unix_ms / 1_000,
             kernel: read("/proc/sys/kernel/osrelease").trim().into(),
             cpu: model.into(),
             cores: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
             sysctls: SYSCTLS.iter().map(sysctl).collect(),
             ring: finding.ring.clone(),
-            workers: finding.workers,
-            sources: Sources::ranges(&finding.sources).iter().map(Sources::to_string).collect(),
+            threads: finding.threads,
+            sources: SourceRange::collapse(&finding.sources)
+                .iter()
+                .map(SourceRange::to_string)
+                .collect(),
             tls: finding.tls.clone(),
         }
     }
 }
 
-/// Arguments as they may be shown: without a token, and without the value of a field of HTTP that
-/// may hold one.
-fn shown(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
+/// Returns the arguments with bearer tokens and values of secret HTTP header fields replaced.
+fn hide_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     for argument in arguments {
         let argument = argument.to_string_lossy();
         let masked = match (shown.last().map(String::as_str), argument.split_once('=')) {
-            (Some("--bearer"), _) => HIDDEN.to_owned(),
-            (Some("--header"), _) => field(&argument),
-            (_, Some(("--bearer", _))) => format!("--bearer={HIDDEN}"),
-            (_, Some(("--header", text))) => format!("--header={}", field(text)),
+            (Some("--bearer"), _) => REDACTED.to_owned(),
+            (Some("--header"), _) => hide_header_secret(&argument),
+            (_, Some(("--bearer", _))) => format!("--bearer={REDACTED}"),
+            (_, Some(("--header", text))) => format!("--header={}", hide_header_secret(text)),
             _ => argument.into_owned(),
         };
         shown.push(masked);
@@ -96,9 +97,9 @@ fn shown(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     shown
 }
 
-/// A field of HTTP as it may be shown.
-fn field(text: &str) -> String {
-    Field::parse(text).map_or_else(|_| HIDDEN.to_owned(), |field| format!("{field:?}"))
+/// Returns an HTTP header field with a secret value replaced.
+fn hide_header_secret(text: &str) -> String {
+    HttpField::parse(text).map_or_else(|_| REDACTED.to_owned(), |field| format!("{field:?}"))
 }
 
 #[cfg(test)]
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_among_the_arguments() {
+    fn arguments_hide_tokens_and_secret_headers() {
         let arguments = [
             "run",
             "--bearer",
@@ -135,6 +136,6 @@ mod tests {
             "--bearer-file",
             "token.txt",
         ];
-        assert_eq!(shown(arguments.into_iter().map(OsString::from)), expected);
+        assert_eq!(hide_secrets(arguments.into_iter().map(OsString::from)), expected);
     }
 }

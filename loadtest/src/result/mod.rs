@@ -1,13 +1,12 @@
-//! What came of a run, as it is shown, kept in a file, and compared.
+//! Results of a run, as shown, stored as JSON and compared.
 //!
-//! What it keeps true: all latencies are in microseconds; what was measured during the warm-up is
-//! in no figure; a run that the generator itself spoiled says so before it says anything else.
+//! Invariants: latencies are in microseconds; requests of the warm-up are excluded.
 
+pub mod connections;
 pub mod distribution;
 pub mod drift;
 pub mod listen;
 pub mod manifest;
-pub mod openings;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -16,113 +15,110 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+pub use self::connections::{ConnectionsResult, SlowReadersResult};
 use self::distribution::distribution;
 pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
-pub use self::openings::{OpeningsResult, ReadersResult};
-pub use self::verdict::{Fault, Verdict};
-use crate::generator::Finding;
-use crate::measure::group::Programs;
-use crate::measure::outcome::{Failure, Outcomes};
-pub use crate::measure::second::SecondResult;
+pub use self::verdict::{InvalidCause, Verdict};
+use crate::generator::Measurements;
+use crate::metrics::outcome::{Failure, Outcomes};
+use crate::metrics::process_group::ProgramCounts;
+pub use crate::metrics::second::SecondResult;
 use crate::plan::Plan;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct RunResult {
-    /// Whether it counts, and whether it passed.
+    /// Whether the run is valid and kept its thresholds.
     pub verdict: Verdict,
-    /// What was to be done.
+    /// The plan of the run.
     pub plan: Plan,
-    /// Where and with what it was done.
+    /// The environment of the run.
     pub manifest: Manifest,
-    /// Counts of requests and connections.
+    /// Totals of requests and connections.
     pub totals: Totals,
-    /// From the intended send to the whole answer, of the requests that were answered well.
+    /// Response time: from the intended send time to the complete response, of successful requests.
     pub response: Percentiles,
-    /// From the real send to the whole answer.
+    /// Service time: from the actual send time to the complete response.
     pub service: Percentiles,
-    /// How late the generator was.
+    /// Lag of the load generator behind the intended send times.
     pub lag: Percentiles,
-    /// Response times: percentiles with their microseconds, from the shortest to the longest, as
-    /// many as it takes to draw them.
+    /// Points of the percentile curve of the response time: percentile and microseconds.
     #[serde(default)]
     pub response_distribution: Vec<(f64, f64)>,
-    /// Service times in the same way.
+    /// Points of the percentile curve of the service time.
     #[serde(default)]
     pub service_distribution: Vec<(f64, f64)>,
-    /// What those that listen have heard, where anybody did.
+    /// Results of the fan-out, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<ListenResult>,
-    /// What the generator cost.
-    pub generator: Cost,
-    /// What the server cost, where its process was watched.
-    pub server: Option<Cost>,
-    /// What became of the programs that were started, where connections are processes.
+    /// CPU and memory of the load generator.
+    pub generator: ProcessCost,
+    /// CPU and memory of the server, if its process was watched.
+    pub server: Option<ProcessCost>,
+    /// How the server processes ended, for a stdio target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub programs: Option<Programs>,
-    /// How connections opened.
+    pub programs: Option<ProgramCounts>,
+    /// Results of opening connections.
     #[serde(default)]
-    pub openings: OpeningsResult,
-    /// How slow readers were borne with, where there were any.
+    pub connections: ConnectionsResult,
+    /// Results of slow readers, if the plan has any.
     #[serde(default)]
-    pub readers: Option<ReadersResult>,
-    /// What the end of the run was compared with its beginning, where it was long enough.
+    pub slow_readers: Option<SlowReadersResult>,
+    /// End of the run compared with its beginning, if at least ten seconds were measured.
     #[serde(default)]
     pub drift: Option<Drift>,
-    /// Second by second.
+    /// Results of each second.
     pub seconds: Vec<SecondResult>,
 }
 
-/// Counts of a whole run.
+/// Totals of a run.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Totals {
-    /// How long was measured, in seconds.
-    pub span_s: f64,
-    /// Requests that were due.
+    /// Measured time in seconds.
+    pub duration_s: f64,
+    /// Requests with an intended send time within the measured time.
     pub due: u64,
-    /// Requests that were sent.
+    /// Requests sent.
     pub sent: u64,
-    /// Requests that were answered well.
+    /// Requests answered successfully.
     pub answered: u64,
-    /// Good answers a second.
+    /// Successful responses a second.
     pub rate: f64,
-    /// Requests that failed, by how.
+    /// Failed requests by kind.
     pub failures: BTreeMap<String, u64>,
-    /// The part of all requests that failed.
+    /// Failed requests divided by all requests.
     pub failure_ratio: f64,
-    /// Answers that nobody had asked for.
-    pub unasked: u64,
-    /// What the server told without being asked, in the warm-up too.
+    /// Responses without a matching request.
+    pub unsolicited: u64,
+    /// Notifications received, including the warm-up.
     #[serde(default)]
-    pub notices: u64,
-    /// Answers that came as streams of events, in the warm-up too.
+    pub notifications: u64,
+    /// Responses received as event streams, including the warm-up.
     #[serde(default)]
     pub streamed: u64,
-    /// Connections that were open when the first request left.
+    /// Connections that were open when the first request was sent.
     pub opened: u64,
-    /// How long opening them took, in seconds.
+    /// Time to open them, in seconds.
     #[serde(default)]
-    pub opening_s: f64,
-    /// Connections that ended without our doing.
+    pub connect_s: f64,
+    /// Connections that ended although the load generator did not close them.
     pub lost: u64,
-    /// Why the last connection that did not open, or ended without our doing, did so, or what
-    /// broke the encryption of one.
-    pub refused: Option<String>,
-    /// The part of the time of all cores that the machine's host kept from it, from zero to one;
-    /// none where the system did not tell. While it did, nobody on this machine ran: what took long
-    /// then was not the server's doing.
+    /// The last error of opening a connection, of a lost connection, or of TLS.
+    pub last_error: Option<String>,
+    /// CPU steal: the share of the time of all cores taken by the hypervisor, from 0 to 1; `None`
+    /// if the system does not report it.
     #[serde(default)]
-    pub stolen_ratio: Option<f64>,
+    pub steal_ratio: Option<f64>,
 }
 
-/// A distribution of latencies, in microseconds.
+/// Percentiles of a latency, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean_us: f64,
     /// The median.
     pub p50_us: f64,
@@ -134,27 +130,27 @@ pub struct Percentiles {
     pub p999_us: f64,
     /// The 99.99th percentile.
     pub p9999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
 }
 
-/// What a process cost.
+/// CPU and memory of a process.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Cost {
-    /// CPU time a good answer, in microseconds, without what it was awake for nothing.
-    pub cpu_us_per_answer: f64,
-    /// That CPU time as a part of one core.
+pub struct ProcessCost {
+    /// CPU time for each successful response, in microseconds, without busy polling.
+    pub cpu_us_per_response: f64,
+    /// The same CPU time as a number of cores.
     pub cores: f64,
-    /// How long the generator was awake for nothing but what was due next, as a part of one core.
+    /// Busy polling of the load generator before intended send times, as a number of cores.
     #[serde(default)]
-    pub spun_cores: f64,
-    /// The most resident memory that was seen, in bytes; zero where it was not looked at.
+    pub spin_cores: f64,
+    /// Highest resident memory seen, in bytes; zero if it was not measured.
     pub resident_bytes_max: u64,
 }
 
 impl Percentiles {
-    /// The percentiles of a histogram of nanoseconds.
-    pub fn of(histogram: &Histogram<u64>) -> Self {
+    /// Returns the percentiles of a histogram of nanoseconds.
+    pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
@@ -173,42 +169,42 @@ impl Percentiles {
 }
 
 impl RunResult {
-    /// What a finding comes to.
-    pub fn new(plan: Plan, manifest: Manifest, finding: &Finding) -> Self {
-        let span = plan.profile().span().saturating_sub(plan.warm_up.duration());
+    /// Evaluates the measurements of a run.
+    pub fn new(plan: Plan, manifest: Manifest, finding: &Measurements) -> Self {
+        let span = plan.profile().span().saturating_sub(plan.warm_up.get());
         let total = &finding.total;
         let totals = totals(finding, span);
-        let response = Percentiles::of(total.latencies.response());
-        let service = Percentiles::of(total.latencies.service());
-        let lag = Percentiles::of(&total.lag);
-        // CPU is counted from the first request on, so the warm-up takes its share of it.
+        let response = Percentiles::from_histogram(total.latencies.response());
+        let service = Percentiles::from_histogram(total.latencies.service());
+        let lag = Percentiles::from_histogram(&total.lag);
+        // CPU time counts from the first request, so the share of the warm-up is removed.
         let whole = plan.profile().span();
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
         let awake = total.spun.min(finding.cpu);
         let own = finding.seconds.iter().filter_map(|second| second.generator_resident_bytes);
-        let generator = Cost {
-            spun_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
+        let generator = ProcessCost {
+            spin_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
             resident_bytes_max: own.max().unwrap_or_default(),
             ..cost(finding.cpu.saturating_sub(awake))
         };
         let server = finding
             .server_cpu
             .map(cost)
-            .map(|cost| Cost { resident_bytes_max: finding.resident_bytes_max, ..cost });
-        let warm_up = usize::try_from(plan.warm_up.duration().as_secs()).unwrap_or(usize::MAX);
+            .map(|cost| ProcessCost { resident_bytes_max: finding.resident_bytes_max, ..cost });
+        let warm_up = usize::try_from(plan.warm_up.get().as_secs()).unwrap_or(usize::MAX);
         let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
-        // Behind them there may be seconds in which the last answers came.
+        // Later seconds contain only the last responses.
         let measured = finding.seconds.get(warm_up..warm_up.saturating_add(measured));
         let drift = measured.and_then(Drift::of);
-        let readers = plan.readers.map(|_| ReadersResult::of(finding));
-        let openings = OpeningsResult::of(&total.openings);
+        let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
+        let connections = ConnectionsResult::of(&total.connects);
         let mut verdict =
-            Verdict::of(&plan, &totals, (&response, &lag), (&generator, finding.workers));
-        verdict.miss(&plan, &openings);
+            Verdict::evaluate(&plan, &totals, (&response, &lag), (&generator, finding.threads));
+        verdict.check_reopened(&plan, &connections);
         let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
         if let Some(listen) = &listen {
-            verdict.weigh_listening(&plan.thresholds, listen);
+            verdict.check_deliveries(&plan.thresholds, listen);
         }
         Self {
             verdict,
@@ -223,8 +219,8 @@ impl RunResult {
             listen,
             generator,
             server,
-            openings,
-            readers,
+            connections,
+            slow_readers,
             drift,
             programs: finding.programs,
             seconds: finding.seconds.clone(),
@@ -232,38 +228,38 @@ impl RunResult {
     }
 }
 
-fn totals(finding: &Finding, span: Duration) -> Totals {
+fn totals(finding: &Measurements, span: Duration) -> Totals {
     let total = &finding.total;
     let outcomes = total.outcomes;
     let failures = Failure::ALL.into_iter().map(|kind| (kind, outcomes.failed(kind)));
     let failures = failures.filter(|(_, count)| *count > 0);
     Totals {
-        span_s: span.as_secs_f64(),
+        duration_s: span.as_secs_f64(),
         due: total.due,
         sent: total.sent,
         answered: outcomes.answered,
         rate: ratio(outcomes.answered, span),
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
-        unasked: outcomes.unasked,
-        notices: outcomes.notices,
+        unsolicited: outcomes.unsolicited,
+        notifications: outcomes.notifications,
         streamed: outcomes.streamed,
         opened: finding.opened,
-        opening_s: finding.opening.as_secs_f64(),
+        connect_s: finding.connect_time.as_secs_f64(),
         lost: total.lost,
-        refused: total.refused.clone(),
-        stolen_ratio: finding.stolen,
+        last_error: total.last_error.clone(),
+        steal_ratio: finding.steal_ratio,
     }
 }
 
-fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> Cost {
+fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> ProcessCost {
     let per_answer = match outcomes.answered {
         0 => 0.0,
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         answered => cpu.as_secs_f64() * 1e6 / answered as f64,
     };
     let cores = cpu.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE);
-    Cost { cpu_us_per_answer: per_answer, cores, ..Cost::default() }
+    ProcessCost { cpu_us_per_response: per_answer, cores, ..ProcessCost::default() }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

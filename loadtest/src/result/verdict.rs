@@ -1,92 +1,92 @@
-//! Whether a run counts, whose fault it is where it does not, and whether it passed.
+//! Verdict on a run: whether it is valid, and whether it kept its thresholds.
 //!
-//! What it keeps true: a generator that was late or out of CPU is blamed before the server is; the
-//! server is blamed for what could not be sent only where the generator was in time and had CPU to
-//! spare, so that only connections without room can be the reason.
+//! A late or CPU-bound load generator makes a run invalid. The server is considered saturated only
+//! if requests could not be sent although the generator was neither.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, ListenResult, OpeningsResult, Percentiles, Totals};
+use super::{ConnectionsResult, ListenResult, Percentiles, ProcessCost, Totals};
 use crate::plan::{Plan, Thresholds};
 
-/// The part of what was due that has to be sent for a run to count.
+/// Share of the due requests that has to be sent for a run to be valid.
 const SENT_MIN: f64 = 0.99;
-/// The part of its cores that the generator may use before what it measures is itself.
+/// CPU usage of the load threads from which the generator counts as CPU-bound.
 const CORES_MAX: f64 = 0.95;
 
-/// What a run is worth.
+/// The verdict on a run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Why the generator itself has spoiled the run; empty where it has not.
+    /// Reasons why the load generator invalidated the run; empty if it did not.
     pub invalid: Vec<String>,
-    /// Why the server has: so slow that what was due could not be sent on these connections. Such a
-    /// run is no measurement at its rate, but it says that this rate is beyond the server's limit.
+    /// Reasons why the server is saturated: due requests could not be sent because all connections
+    /// were busy. Such a run measures nothing at its rate, but shows that the rate is above
+    /// capacity.
     #[serde(default)]
-    pub beyond: Vec<String>,
-    /// Which thresholds it missed.
-    pub missed: Vec<String>,
+    pub saturated: Vec<String>,
+    /// Thresholds that were missed.
+    pub missed_thresholds: Vec<String>,
 }
 
-/// Whose fault it is that a run does not count.
+/// What made a run invalid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fault {
-    /// The generator was late, out of CPU, or could not open its connections.
+pub enum InvalidCause {
+    /// The load generator was late, CPU-bound, or could not open its connections.
     Generator,
-    /// The server left no connection with room for what was due.
+    /// The server was saturated.
     Server,
 }
 
 impl Verdict {
-    /// Whether the run counts: what was due was sent, and in time.
+    /// Returns whether the run is valid: due requests were sent, and in time.
     pub const fn is_valid(&self) -> bool {
-        self.fault().is_none()
+        self.invalid_cause().is_none()
     }
 
-    /// Whose fault it is that the run does not count; none where it does.
-    pub const fn fault(&self) -> Option<Fault> {
+    /// Returns what made the run invalid, or `None` if it is valid.
+    pub const fn invalid_cause(&self) -> Option<InvalidCause> {
         if !self.invalid.is_empty() {
-            Some(Fault::Generator)
-        } else if !self.beyond.is_empty() {
-            Some(Fault::Server)
+            Some(InvalidCause::Generator)
+        } else if !self.saturated.is_empty() {
+            Some(InvalidCause::Server)
         } else {
             None
         }
     }
 
-    /// Whether it counts and every threshold held.
+    /// Returns whether the run is valid and kept all thresholds.
     pub const fn has_passed(&self) -> bool {
-        self.is_valid() && self.missed.is_empty()
+        self.is_valid() && self.missed_thresholds.is_empty()
     }
 
-    /// Connections that did not come back are failures, though no request failed by them.
-    pub(super) fn miss(&mut self, plan: &Plan, openings: &OpeningsResult) {
-        let OpeningsResult { unopened, .. } = openings;
+    /// Adds a missed threshold for connections that were not reopened, if errors are limited.
+    pub(super) fn check_reopened(&mut self, plan: &Plan, openings: &ConnectionsResult) {
+        let ConnectionsResult { not_reopened: unopened, .. } = openings;
         if plan.thresholds.errors.is_some() && *unopened > 0 {
-            self.missed
-                .push(format!("{unopened} connections that were replaced did not come back"));
+            self.missed_thresholds
+                .push(format!("{unopened} replaced connections were not reopened"));
         }
     }
 
-    pub(super) fn of(
+    pub(super) fn evaluate(
         plan: &Plan,
         totals: &Totals,
         (response, lag): (&Percentiles, &Percentiles),
-        (generator, workers): (&Cost, u32),
+        (generator, workers): (&ProcessCost, u32),
     ) -> Self {
         let mut verdict = Self::default();
-        let is_late = lag.p99_us > plan.lag_max.duration().as_secs_f64() * 1e6;
+        let is_late = lag.p99_us > plan.lag_max.get().as_secs_f64() * 1e6;
         let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(workers);
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let sent = totals.sent as f64 / totals.due.max(1) as f64;
         if totals.due > 0 && sent < SENT_MIN {
-            let only = format!("only {:.1} % of what was due could be sent", sent * 100.0);
+            let only = format!("only {:.1} % of the due requests were sent", sent * 100.0);
             if is_late || is_busy {
-                verdict.invalid.push(format!("{only}, and the generator was late or busy itself"));
+                verdict.invalid.push(format!("{only}, and the load generator was late or busy"));
             } else {
-                verdict.beyond.push(format!(
-                    "{only}: the server was too slow. The generator was in time ({:.0} us late at \
-                     the 99th percentile, {:.2} of its {workers} cores in use), but no connection \
-                     had room{}: lower the rate, or allow more connections or depth",
+                verdict.saturated.push(format!(
+                    "{only}: the server is saturated. The load generator was in time (p99 lag \
+                     {:.0} us, {:.2} of {workers} cores used), but every connection was busy{}: \
+                     lower the rate, or allow more connections or depth",
                     lag.p99_us,
                     generator.cores,
                     if totals.lost > 0 {
@@ -105,59 +105,62 @@ impl Verdict {
         spoil(
             is_late,
             format!(
-                "the generator was {:.0} us late at the 99th percentile ({} allowed): give it more \
-                 workers, or cores that nobody else uses",
+                "the load generator was {:.0} us late at the 99th percentile (limit {}): use more \
+                 --threads, or dedicated --cores",
                 lag.p99_us, plan.lag_max
             ),
         );
         spoil(
             is_busy,
             format!(
-                "the generator used {:.2} cores of its {workers}: give it more workers",
+                "the load generator used {:.2} of {workers} cores: use more --threads",
                 generator.cores
             ),
         );
         spoil(
             totals.due == 0 && (plan.closed || plan.profile().rate_max() > 0.0),
-            "no request was due in what was measured: raise the rate, or measure for longer".into(),
+            "no request was due while the run was measured: raise the rate, or measure for longer"
+                .into(),
         );
         spoil(
-            totals.opened < plan.connections_all() as u64,
+            totals.opened < plan.total_connections() as u64,
             format!(
                 "only {} of {} connections opened{}",
                 totals.opened,
-                plan.connections_all(),
-                totals.refused.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
+                plan.total_connections(),
+                totals.last_error.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
             ),
         );
-        verdict.missed = misses(plan, totals, response);
+        verdict.missed_thresholds = missed_thresholds(plan, totals, response);
         verdict
     }
 
-    /// Weighs what those that listen have heard.
-    pub(super) fn weigh_listening(&mut self, bounds: &Thresholds, listen: &ListenResult) {
-        let ListenResult { missed, stray, last, .. } = listen;
+    /// Adds missed thresholds of the fan-out.
+    pub(super) fn check_deliveries(&mut self, bounds: &Thresholds, listen: &ListenResult) {
+        let ListenResult { missed, unexpected: stray, last, .. } = listen;
         let ratio = listen.missed_ratio();
-        if let Some(bound) = bounds.last {
+        if let Some(bound) = bounds.last_delivery {
             let us = last.max_us;
-            // Where somebody never heard, or nothing was published, there was no last.
+            // If a notification was missed or nothing was published, there is no last delivery.
             if ratio > 0.0 {
-                self.missed.push(format!("last: {missed} deliveries missed, {bound} allowed"));
-            } else if us > bound.duration().as_secs_f64() * 1e6 {
-                self.missed.push(format!("last {us:.0} us, {bound} allowed"));
+                self.missed_thresholds
+                    .push(format!("last_delivery: {missed} missed, limit {bound}"));
+            } else if us > bound.get().as_secs_f64() * 1e6 {
+                self.missed_thresholds.push(format!("last_delivery {us:.0} us, limit {bound}"));
             }
         }
         let Some(bound) = bounds.errors else { return };
         if ratio > bound {
-            self.missed.push(format!("deliveries {ratio:.4} missed, {bound} allowed"));
+            self.missed_thresholds.push(format!("missed deliveries {ratio:.4}, limit {bound}"));
         }
         if *stray > 0 {
-            self.missed.push(format!("{stray} notifications that came twice, late or for nothing"));
+            self.missed_thresholds
+                .push(format!("{stray} notifications were duplicate, late or unexpected"));
         }
     }
 }
 
-fn misses(plan: &Plan, totals: &Totals, response: &Percentiles) -> Vec<String> {
+fn missed_thresholds(plan: &Plan, totals: &Totals, response: &Percentiles) -> Vec<String> {
     let bounds = &plan.thresholds;
     let mut missed = Vec::new();
     for (name, bound, us) in [
@@ -166,23 +169,23 @@ fn misses(plan: &Plan, totals: &Totals, response: &Percentiles) -> Vec<String> {
         ("p99.9", bounds.p999, response.p999_us),
     ] {
         let Some(bound) = bound else { continue };
-        // Without a single answer no latency is short.
-        if us > bound.duration().as_secs_f64() * 1e6 || response.count == 0 {
-            missed.push(format!("{name} {us:.0} us, {bound} allowed"));
+        // Without a response there is no latency that could keep the limit.
+        if us > bound.get().as_secs_f64() * 1e6 || response.count == 0 {
+            missed.push(format!("{name} {us:.0} us, limit {bound}"));
         }
     }
     if let Some(bound) = bounds.errors
         && totals.failure_ratio > bound
     {
-        missed.push(format!("errors {:.4}, {bound} allowed", totals.failure_ratio));
+        missed.push(format!("errors {:.4}, limit {bound}", totals.failure_ratio));
     }
     if let Some(bound) = bounds.rate
         && totals.rate < bound
     {
-        missed.push(format!("{:.0} answers a second, {bound} wanted", totals.rate));
+        missed.push(format!("{:.0} responses a second, at least {bound} required", totals.rate));
     }
-    if bounds.errors.is_some() && totals.unasked > 0 {
-        missed.push(format!("{} answers that nobody had asked for", totals.unasked));
+    if bounds.errors.is_some() && totals.unsolicited > 0 {
+        missed.push(format!("{} responses without a matching request", totals.unsolicited));
     }
     missed
 }
@@ -192,8 +195,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::plan::Span;
-    use crate::result::listen::Spread;
+    use crate::plan::HumanDuration;
+    use crate::result::listen::MinMedianMax;
 
     fn verdict(
         change: impl FnOnce(&mut Plan, &mut Totals, &mut Percentiles, &mut Percentiles),
@@ -201,7 +204,7 @@ mod tests {
         verdict_at(0.5, change)
     }
 
-    /// The verdict on a run in which the generator's one worker used so much of its core.
+    /// Returns the verdict on a run whose single load thread used this much of its core.
     fn verdict_at(
         cores: f64,
         change: impl FnOnce(&mut Plan, &mut Totals, &mut Percentiles, &mut Percentiles),
@@ -212,48 +215,55 @@ mod tests {
         let mut response = Percentiles { count: 1_000, p99_us: 900.0, ..Percentiles::default() };
         let mut lag = Percentiles::default();
         change(&mut plan, &mut totals, &mut response, &mut lag);
-        let generator = Cost { cores, ..Cost::default() };
-        Verdict::of(&plan, &totals, (&response, &lag), (&generator, 1))
+        let generator = ProcessCost { cores, ..ProcessCost::default() };
+        Verdict::evaluate(&plan, &totals, (&response, &lag), (&generator, 1))
     }
 
     #[test]
-    fn a_run_that_kept_its_plan_counts() {
+    fn run_without_lag_has_passed() {
         assert!(verdict(|_, _, _, _| {}).has_passed());
     }
 
     #[test]
-    fn a_server_that_leaves_no_connection_with_room_is_to_blame() {
+    fn unsent_requests_without_lag_mean_server_saturated() {
         let verdict = verdict(|_, totals, _, _| totals.sent = 980);
         assert!(!verdict.is_valid() && verdict.invalid.is_empty());
-        assert_eq!(verdict.fault(), Some(Fault::Server));
-        assert!(verdict.beyond[0].contains("98.0 %") && verdict.beyond[0].contains("server"));
+        assert_eq!(verdict.invalid_cause(), Some(InvalidCause::Server));
+        assert!(verdict.saturated[0].contains("98.0 %") && verdict.saturated[0].contains("server"));
     }
 
     #[test]
-    fn a_generator_that_was_late_is_to_blame_for_what_it_did_not_send() {
+    fn unsent_requests_with_lag_blame_generator() {
         let verdict = verdict(|_, totals, _, lag| {
             totals.sent = 980;
             lag.p99_us = 1_500.0;
         });
-        assert_eq!((verdict.fault(), verdict.invalid.len()), (Some(Fault::Generator), 2));
-        assert!(verdict.beyond.is_empty() && verdict.invalid[0].contains("98.0 %"));
+        assert_eq!(
+            (verdict.invalid_cause(), verdict.invalid.len()),
+            (Some(InvalidCause::Generator), 2)
+        );
+        assert!(verdict.saturated.is_empty() && verdict.invalid[0].contains("98.0 %"));
     }
 
     #[test]
-    fn a_generator_without_cpu_to_spare_is_to_blame_for_what_it_did_not_send() {
+    fn unsent_requests_with_busy_generator_blame_generator() {
         let verdict = verdict_at(0.95, |_, totals, _, _| totals.sent = 980);
-        assert_eq!((verdict.fault(), verdict.invalid.len()), (Some(Fault::Generator), 2));
-        assert!(verdict.beyond.is_empty() && verdict.invalid[1].contains("more workers"));
+        assert_eq!(
+            (verdict.invalid_cause(), verdict.invalid.len()),
+            (Some(InvalidCause::Generator), 2)
+        );
+        assert!(verdict.saturated.is_empty() && verdict.invalid[1].contains("more --threads"));
     }
 
     #[test]
-    fn a_verdict_that_was_kept_without_blame_still_reads() {
-        let kept: Verdict = serde_json::from_str(r#"{"invalid":["late"],"missed":[]}"#).unwrap();
-        assert_eq!(kept.fault(), Some(Fault::Generator));
+    fn verdict_without_saturated_key_is_readable() {
+        let kept: Verdict =
+            serde_json::from_str(r#"{"invalid":["late"],"missed_thresholds":[]}"#).unwrap();
+        assert_eq!(kept.invalid_cause(), Some(InvalidCause::Generator));
     }
 
     #[test]
-    fn a_run_in_which_nothing_was_due_that_was_to_be_is_none() {
+    fn run_without_due_requests_is_invalid() {
         let verdict = |holds: bool| {
             verdict(|plan, totals, _, _| {
                 (totals.due, totals.sent, totals.answered) = (0, 0, 0);
@@ -261,88 +271,98 @@ mod tests {
             })
         };
         assert!(verdict(false).invalid[0].contains("no request"));
-        assert!(verdict(true).is_valid(), "connections that are held ask for nothing");
+        assert!(verdict(true).is_valid(), "idle connections send no requests");
     }
 
     #[test]
-    fn the_bound_of_lateness_is_the_plans() {
+    fn lag_limit_comes_from_the_plan() {
         let late = |lag_max| {
             verdict(|plan, _, _, lag| {
                 lag.p99_us = 1_500.0;
                 plan.lag_max = lag_max;
             })
         };
-        assert!(late(Span::from(Duration::from_millis(2))).is_valid());
-        assert!(late(Span::from(Duration::from_millis(1))).invalid[0].contains("1ms allowed"));
+        assert!(late(HumanDuration::from(Duration::from_millis(2))).is_valid());
+        assert!(
+            late(HumanDuration::from(Duration::from_millis(1))).invalid[0].contains("limit 1ms")
+        );
     }
 
     #[test]
-    fn a_generator_that_was_late_spoils_the_run() {
+    fn late_generator_invalidates_the_run() {
         assert!(!verdict(|_, _, _, lag| lag.p99_us = 1_500.0).is_valid());
     }
 
     #[test]
-    fn connections_that_did_not_open_spoil_the_run_with_their_reason() {
+    fn unopened_connections_invalidate_run_with_reason() {
         let verdict = verdict(|_, totals, _, _| {
             totals.opened = 60;
-            totals.refused = Some("full".into());
+            totals.last_error = Some("full".into());
         });
         assert!(verdict.invalid[0].contains("60 of 64") && verdict.invalid[0].contains("full"));
     }
 
     #[test]
-    fn thresholds_are_missed_one_by_one_and_the_run_still_counts() {
+    fn each_missed_threshold_is_listed() {
         let verdict = verdict(|plan, totals, _, _| {
-            plan.thresholds.p99 = Some(Span::from(Duration::from_micros(500)));
-            plan.thresholds.p50 = Some(Span::from(Duration::from_micros(500)));
+            plan.thresholds.p99 = Some(HumanDuration::from(Duration::from_micros(500)));
+            plan.thresholds.p50 = Some(HumanDuration::from(Duration::from_micros(500)));
             plan.thresholds.errors = Some(0.001);
             totals.failure_ratio = 0.01;
         });
         assert!(verdict.is_valid() && !verdict.has_passed());
-        assert_eq!(verdict.missed.len(), 2, "{:?}", verdict.missed);
+        assert_eq!(verdict.missed_thresholds.len(), 2, "{:?}", verdict.missed_thresholds);
     }
 
     #[test]
-    fn connections_that_did_not_come_back_miss_the_bound_of_errors() {
-        let openings = OpeningsResult { unopened: 3, ..OpeningsResult::default() };
+    fn connections_not_reopened_miss_errors_threshold() {
+        let openings = ConnectionsResult { not_reopened: 3, ..ConnectionsResult::default() };
         let mut plan = Plan::new("tcp://127.0.0.1:1");
         let mut verdict = Verdict::default();
-        verdict.miss(&plan, &openings);
-        assert!(verdict.has_passed(), "nobody had asked");
+        verdict.check_reopened(&plan, &openings);
+        assert!(verdict.has_passed(), "no threshold of errors is set");
         plan.thresholds.errors = Some(0.5);
-        verdict.miss(&plan, &openings);
-        assert!(verdict.missed[0].contains("3 connections"), "{:?}", verdict.missed);
+        verdict.check_reopened(&plan, &openings);
+        assert!(
+            verdict.missed_thresholds[0].contains("3 replaced connections"),
+            "{:?}",
+            verdict.missed_thresholds
+        );
     }
 
     #[test]
-    fn a_delivery_that_was_missed_keeps_no_bound() {
+    fn missed_delivery_violates_thresholds() {
         let verdict = |missed, stray, last_us| {
             let bounds = Thresholds {
-                last: Some(Span::seconds(1)),
+                last_delivery: Some(HumanDuration::from_secs(1)),
                 errors: Some(0.1),
                 ..Thresholds::default()
             };
-            let last = Spread { max_us: last_us, ..Spread::default() };
-            let listen =
-                ListenResult { delivered: 8, missed, stray, last, ..ListenResult::default() };
+            let last = MinMedianMax { max_us: last_us, ..MinMedianMax::default() };
+            let listen = ListenResult {
+                delivered: 8,
+                missed,
+                unexpected: stray,
+                last,
+                ..ListenResult::default()
+            };
             let mut verdict = Verdict::default();
-            verdict.weigh_listening(&bounds, &listen);
-            verdict.missed
+            verdict.check_deliveries(&bounds, &listen);
+            verdict.missed_thresholds
         };
         assert_eq!(verdict(0, 0, 1e6), [""; 0]);
-        assert_eq!(verdict(0, 0, 1_000_001.0), ["last 1000001 us, 1s allowed"]);
-        let missed =
-            ["last: 2 deliveries missed, 1s allowed", "deliveries 0.2000 missed, 0.1 allowed"];
+        assert_eq!(verdict(0, 0, 1_000_001.0), ["last_delivery 1000001 us, limit 1s"]);
+        let missed = ["last_delivery: 2 missed, limit 1s", "missed deliveries 0.2000, limit 0.1"];
         assert_eq!(verdict(2, 0, 5.0), missed);
         assert_eq!(verdict(0, 1, 5.0).len(), 1);
     }
 
     #[test]
-    fn a_run_without_an_answer_keeps_no_bound_of_latency() {
+    fn run_without_response_misses_latency_threshold() {
         let verdict = verdict(|plan, _, response, _| {
-            plan.thresholds.p99 = Some(Span::seconds(1));
+            plan.thresholds.p99 = Some(HumanDuration::from_secs(1));
             *response = Percentiles::default();
         });
-        assert_eq!(verdict.missed.len(), 1);
+        assert_eq!(verdict.missed_thresholds.len(), 1);
     }
 }

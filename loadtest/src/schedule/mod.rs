@@ -1,19 +1,18 @@
-//! When requests are to be sent, and connections replaced: the plan of an open loop.
+//! Open-loop schedule: when requests are sent and when connections are replaced.
 //!
-//! A [`Profile`] says how many requests a second are wanted at each moment of a run; [`Arrivals`]
-//! turns it into moments, one a request. Neither looks at what the server does: a server that
-//! stalls is asked all the same, and every request that had to wait for it counts from the moment
-//! at which it was meant to leave. [`Turnover`] does the same for connections that come and go.
+//! A [`RateProfile`] gives the request rate at each time of a run; [`Arrivals`] turns it into one
+//! intended send time for each request. Neither depends on the server: requests stay due while the
+//! server stalls, and their latency counts from the intended send time. [`ReconnectSchedule`] does
+//! the same for connections that are replaced.
 //!
-//! What it keeps true: the number of requests of a constant profile is its rate times its span, to
-//! the request; the same seed gives the same moments; the moments never go back.
-//!
-//! What it does not do: send, or read a clock.
+//! Invariants: the number of requests of a constant profile is exactly its rate times its duration;
+//! the same seed gives the same times; times never decrease. The module neither sends nor reads a
+//! clock.
 
 pub mod arrivals;
 pub mod profile;
-pub mod turnover;
+pub mod reconnects;
 
-pub use self::arrivals::{Arrivals, Pace, Share};
-pub use self::profile::{Profile, Segment};
-pub use self::turnover::{Occasion, Storm, Turnover};
+pub use self::arrivals::{ArrivalPattern, Arrivals, Share};
+pub use self::profile::{RateProfile, Segment};
+pub use self::reconnects::{ReconnectReason, ReconnectSchedule, ReconnectStorm};

@@ -1,4 +1,4 @@
-//! How many requests a second are wanted at each moment of a run.
+//! Request rate over the time of a run.
 //!
 //! ```text
 //!  rate │        ramp          step         spike
@@ -8,73 +8,73 @@
 //!       └───────────────────────────────────────────── time
 //! ```
 //!
-//! All of these are sequences of segments in which the rate changes evenly, so one piece of
-//! arithmetic serves them all: the requests wanted up to a moment are the area below the line.
+//! All of these are sequences of segments in which the rate changes linearly. The number of
+//! requests due by a time is the area below the line.
 
 use std::time::Duration;
 
-/// A part of a run in which the rate changes evenly from one value to another.
+/// A part of a run in which the rate changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// How long it lasts.
+    /// Duration.
     pub span: Duration,
-    /// Requests a second at its beginning.
+    /// Requests per second at the beginning.
     pub from_rate: f64,
-    /// Requests a second at its end.
+    /// Requests per second at the end.
     pub to_rate: f64,
 }
 
 impl Segment {
-    /// A segment of one rate, in requests a second.
+    /// Creates a segment of one rate, in requests per second.
     pub const fn constant(rate: f64, span: Duration) -> Self {
         Self { span, from_rate: rate, to_rate: rate }
     }
 
-    /// The requests that it wants.
+    /// Returns the number of requests due in the segment.
     pub fn requests(&self) -> f64 {
         f64::midpoint(self.from_rate, self.to_rate) * self.span.as_secs_f64()
     }
 
-    /// Seconds from its beginning until it has wanted this many requests; `requests` must not be
-    /// more than [`Segment::requests`].
+    /// Returns the seconds from the beginning of the segment until `requests` are due; `requests`
+    /// must be at most [`Segment::requests`].
     ///
-    /// Solves `from · t + slope · t² / 2 = requests` in the form that loses no digits where the
-    /// slope is small.
+    /// Solves `from · t + slope · t² / 2 = requests` in a form that is numerically stable for small
+    /// slopes.
     fn seconds_until(&self, requests: f64) -> f64 {
         let seconds = self.span.as_secs_f64();
         let slope = (self.to_rate - self.from_rate) / seconds;
         let root = (2.0 * slope).mul_add(requests, self.from_rate * self.from_rate).max(0.0).sqrt();
         let sum = self.from_rate + root;
-        // Where both are zero it is the first request that is asked for, and nothing has gone by.
+        // Both are zero only for the first request, at time 0.
         if sum > 0.0 { (2.0 * requests / sum).min(seconds) } else { 0.0 }
     }
 }
 
-/// The rates of a whole run.
+/// The request rate of a whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Profile {
+pub struct RateProfile {
     segments: Vec<Segment>,
 }
 
-impl Profile {
-    /// A run of these segments, one after the other. Those without time are left out: a rate may
-    /// jump, and needs no time for it.
+impl RateProfile {
+    /// Creates a profile from consecutive segments. Segments of zero duration are dropped: the rate
+    /// may jump.
     pub fn new(segments: impl IntoIterator<Item = Segment>) -> Self {
         let segments = segments.into_iter().filter(|segment| !segment.span.is_zero());
         Self { segments: segments.collect() }
     }
 
-    /// One rate throughout.
+    /// Creates a profile of one rate, in requests per second.
     pub fn constant(rate: f64, span: Duration) -> Self {
         Self::new([Segment::constant(rate, span)])
     }
 
-    /// An even change from one rate to another.
+    /// Creates a linear ramp between two rates, in requests per second.
     pub fn ramp(from_rate: f64, to_rate: f64, span: Duration) -> Self {
         Self::new([Segment { span, from_rate, to_rate }])
     }
 
-    /// `steps` rates from the first to the last, evenly apart, each for as long as the others.
+    /// Creates `steps` evenly spaced rates from the first to the last, each for the same time.
     pub fn steps(from_rate: f64, to_rate: f64, steps: u32, span: Duration) -> Self {
         let steps = steps.max(1);
         let width = (to_rate - from_rate) / f64::from(steps.saturating_sub(1).max(1));
@@ -85,7 +85,7 @@ impl Profile {
         }))
     }
 
-    /// A rate that for a time in the middle of the run is another: `before` at `rate`, `during` at
+    /// Creates a profile of `rate` with a spike of `peak_rate`: `before` at `rate`, `during` at
     /// `peak_rate`, `after` at `rate` again.
     pub fn spike(
         (rate, peak_rate): (f64, f64),
@@ -98,28 +98,28 @@ impl Profile {
         ])
     }
 
-    /// The segments, in their order.
+    /// Returns the segments in order.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// How long the run lasts.
+    /// Returns the duration of the run.
     pub fn span(&self) -> Duration {
         self.segments.iter().map(|segment| segment.span).sum()
     }
 
-    /// The requests that the whole run wants.
+    /// Returns the number of requests due in the whole run.
     pub fn requests(&self) -> f64 {
         self.segments.iter().map(Segment::requests).sum()
     }
 
-    /// The highest rate.
+    /// Returns the highest rate, in requests per second.
     pub fn rate_max(&self) -> f64 {
         let rates = self.segments.iter().flat_map(|it| [it.from_rate, it.to_rate]);
         rates.fold(0.0, f64::max)
     }
 
-    /// The rate that is wanted this long after the beginning; none behind the end.
+    /// Returns the rate at this time after the beginning, or `None` after the end.
     pub fn rate_at(&self, since: Duration) -> Option<f64> {
         let mut begun = Duration::ZERO;
         for segment in &self.segments {
@@ -136,35 +136,35 @@ impl Profile {
     }
 }
 
-/// Goes through a profile from request to request.
+/// Position in a profile, advanced from request to request.
 #[derive(Clone, Debug)]
-pub(super) struct Walk {
-    profile: Profile,
-    /// The segment in which the walk stands.
+pub(super) struct ProfileCursor {
+    profile: RateProfile,
+    /// Index of the current segment.
     index: usize,
     /// Seconds from the beginning of the run to the beginning of that segment.
-    begun: f64,
-    /// Requests wanted before that segment.
-    passed: f64,
+    segment_start: f64,
+    /// Requests due before that segment.
+    requests_before: f64,
 }
 
-impl Walk {
-    pub(super) const fn new(profile: Profile) -> Self {
-        Self { profile, index: 0, begun: 0.0, passed: 0.0 }
+impl ProfileCursor {
+    pub(super) const fn new(profile: RateProfile) -> Self {
+        Self { profile, index: 0, segment_start: 0.0, requests_before: 0.0 }
     }
 
-    /// Seconds from the beginning of the run until the run has wanted this many requests; none
-    /// where it never does. Ask with numbers that do not fall.
+    /// Returns the seconds from the beginning of the run until `requests` are due, or `None` if the
+    /// profile has fewer. `requests` must not decrease between calls.
     pub(super) fn seconds_until(&mut self, requests: f64) -> Option<f64> {
         loop {
             let segment = self.profile.segments.get(self.index)?;
             let wanted = segment.requests();
-            let inside = requests - self.passed;
+            let inside = requests - self.requests_before;
             if inside < wanted {
-                return Some(self.begun + segment.seconds_until(inside));
+                return Some(self.segment_start + segment.seconds_until(inside));
             }
-            self.passed += wanted;
-            self.begun += segment.span.as_secs_f64();
+            self.requests_before += wanted;
+            self.segment_start += segment.span.as_secs_f64();
             self.index += 1;
         }
     }
@@ -176,64 +176,64 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The moments at which a walk wants its first, second, third request.
-    fn moments(profile: Profile) -> Vec<f64> {
-        let mut walk = Walk::new(profile);
-        (0..).map_while(|count| walk.seconds_until(f64::from(count))).collect()
+    /// Returns the times of the first, second, third request and so on.
+    fn request_times(profile: RateProfile) -> Vec<f64> {
+        let mut cursor = ProfileCursor::new(profile);
+        (0..).map_while(|count| cursor.seconds_until(f64::from(count))).collect()
     }
 
     #[test]
-    fn a_constant_rate_wants_its_requests_evenly_apart() {
-        let moments = moments(Profile::constant(4.0, SECOND * 2));
-        assert_eq!(moments, [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75]);
+    fn constant_profile_spaces_requests_evenly() {
+        let times = request_times(RateProfile::constant(4.0, SECOND * 2));
+        assert_eq!(times, [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75]);
     }
 
     #[test]
-    fn a_ramp_wants_as_many_requests_as_the_area_below_it() {
-        let profile = Profile::ramp(0.0, 100.0, SECOND * 2);
-        let moments = moments(profile.clone());
+    fn ramp_profile_requests_equal_area_below() {
+        let profile = RateProfile::ramp(0.0, 100.0, SECOND * 2);
+        let times = request_times(profile.clone());
         assert!((profile.requests() - 100.0).abs() < 1e-9);
-        assert_eq!(moments.len(), 100);
-        // A quarter of the requests come in the first half of the time.
-        let early = moments.iter().filter(|moment| **moment < 1.0).count();
+        assert_eq!(times.len(), 100);
+        // A quarter of the requests is due in the first half of the time.
+        let early = times.iter().filter(|time| **time < 1.0).count();
         assert_eq!(early, 25);
     }
 
     #[test]
-    fn a_ramp_down_to_nothing_ends_where_it_should() {
-        let moments = moments(Profile::ramp(100.0, 0.0, SECOND * 2));
-        assert_eq!(moments.len(), 100);
-        assert!(moments.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(moments.iter().all(|moment| (0.0..2.0).contains(moment)));
+    fn ramp_down_to_zero_ends_in_time() {
+        let times = request_times(RateProfile::ramp(100.0, 0.0, SECOND * 2));
+        assert_eq!(times.len(), 100);
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(times.iter().all(|time| (0.0..2.0).contains(time)));
     }
 
     #[test]
-    fn steps_reach_the_last_rate_and_share_the_time() {
-        let profile = Profile::steps(10.0, 40.0, 4, SECOND * 4);
+    fn step_profile_reaches_last_rate() {
+        let profile = RateProfile::steps(10.0, 40.0, 4, SECOND * 4);
         let rates: Vec<f64> = profile.segments().iter().map(|segment| segment.from_rate).collect();
         assert_eq!(rates, [10.0, 20.0, 30.0, 40.0]);
         assert_eq!(profile.span(), SECOND * 4);
-        assert_eq!(moments(profile).len(), 100);
+        assert_eq!(request_times(profile).len(), 100);
     }
 
     #[test]
-    fn a_spike_is_wanted_in_its_time_only() {
-        let profile = Profile::spike((10.0, 1_000.0), (SECOND, SECOND, SECOND));
-        let moments = moments(profile.clone());
-        let during = moments.iter().filter(|moment| (1.0..2.0).contains(*moment)).count();
-        assert_eq!((during, moments.len()), (1_000, 1_020));
+    fn spike_profile_peaks_only_in_its_time() {
+        let profile = RateProfile::spike((10.0, 1_000.0), (SECOND, SECOND, SECOND));
+        let times = request_times(profile.clone());
+        let during = times.iter().filter(|time| (1.0..2.0).contains(*time)).count();
+        assert_eq!((during, times.len()), (1_000, 1_020));
         assert_eq!(profile.rate_at(SECOND * 3 / 2), Some(1_000.0));
         assert!((profile.rate_max() - 1_000.0).abs() < f64::EPSILON);
         assert_eq!(profile.rate_at(SECOND * 3), None);
     }
 
     #[test]
-    fn a_pause_of_no_rate_wants_nothing_and_is_passed() {
-        let profile = Profile::new([
+    fn zero_rate_segment_is_skipped() {
+        let profile = RateProfile::new([
             Segment::constant(2.0, SECOND),
             Segment::constant(0.0, SECOND),
             Segment::constant(2.0, SECOND),
         ]);
-        assert_eq!(moments(profile), [0.0, 0.5, 2.0, 2.5]);
+        assert_eq!(request_times(profile), [0.0, 0.5, 2.0, 2.5]);
     }
 }

@@ -1,143 +1,140 @@
-//! What a number of connections asks of a machine.
+//! Limits of a machine checked against a number of connections.
 //!
-//! Memory is counted for a machine that has both ends, as one has that drives itself over loopback;
-//! where they stand apart each needs less.
+//! Memory is computed for both ends on this machine, as with loopback; on two machines each needs
+//! less.
 
 use super::machine::Machine;
-use super::review::{Finding, Weight, Wish};
+use super::review::{PlannedLoad, Severity, TuningFinding};
 
-/// Descriptors of a process beside its connections: rings, listeners, files, standard streams.
-const FURTHER_FILES: u64 = 64;
-/// The backlog that Corelane asks for (`tcp.backlog_max`).
+/// Descriptors of a process besides its connections: rings, listeners, files, standard streams.
+const OTHER_FILES: u64 = 64;
+/// The backlog that Corelane requests (`tcp.backlog_max`).
 const BACKLOG: u64 = 4_096;
 
-/// Bytes of a connection in the server: a stream of `subscriptions/listen`, the most of those that
-/// the README's figures tell (an initialized session over TCP has 338).
+/// Memory of a connection in the server, in bytes: a stream of `subscriptions/listen`, the largest
+/// of the README's figures (an initialized session over TCP takes 338).
 pub(super) const SERVER_BYTES: u64 = 673;
-/// Bytes of a connection in the generator: about 250 were seen of those that are only held, and its
-/// buffers come on top.
+/// Memory of a connection in the load generator, in bytes: about 250 when idle, plus buffers.
 pub(super) const GENERATOR_BYTES: u64 = 1_024;
-/// Bytes of a socket in the kernel (6.18, from `/proc/slabinfo`): TCP 2,368, its inode 832, its
-/// file 192, its name 192, the ring's request that waits on it with its poll about 350.
+/// Memory of a socket in the kernel, in bytes (6.18, `/proc/slabinfo`): TCP 2,368, inode 832, file
+/// 192, dentry 192, the `io_uring` request with its poll about 350.
 pub(super) const SOCKET_BYTES: u64 = 4_096;
 
 const LIMITS_PLAN: &str = "knob-limits.toml";
 
-/// What of `machine` is too small for the connections of `wish`.
-pub(super) fn shortages(machine: &Machine, wish: &Wish) -> Vec<Finding> {
-    let judges = [files, files_of_all, ports, backlog, memory, tracked];
-    judges.iter().filter_map(|judge| judge(machine, wish)).collect()
+/// Returns the limits of `machine` that are too low for the connections of `load`.
+pub(super) fn insufficient_limits(machine: &Machine, load: &PlannedLoad) -> Vec<TuningFinding> {
+    let judges = [files, system_files, ports, backlog, memory, conntrack];
+    judges.iter().filter_map(|judge| judge(machine, load)).collect()
 }
 
-/// Open files of one process: a ring has the whole limit to itself, readiness shares it.
-fn files(machine: &Machine, wish: &Wish) -> Option<Finding> {
-    let here = machine.files_max?;
-    let wanted = wish.connections.saturating_add(FURTHER_FILES);
-    let rings = wish.connections.div_ceil(here.saturating_sub(FURTHER_FILES).max(1));
+/// Checks open files of a process: each `io_uring` ring has the whole limit, poll shares it.
+fn files(machine: &Machine, load: &PlannedLoad) -> Option<TuningFinding> {
+    let here = machine.open_files_max?;
+    let wanted = load.connections.saturating_add(OTHER_FILES);
+    let rings = load.connections.div_ceil(here.saturating_sub(OTHER_FILES).max(1));
     let ceiling = machine.number("fs.nr_open").filter(|ceiling| *ceiling < wanted);
     let first = ceiling.map_or_else(String::new, |_| format!("sysctl -w fs.nr_open={wanted}; "));
-    (here < wanted).then(|| Finding {
+    (here < wanted).then(|| TuningFinding {
         knob: "nofile".into(),
-        weight: Weight::Needed,
-        here: here.to_string(),
-        wanted: format!("{wanted} or more"),
-        cost: "a server with this limit leaves connections beyond it waiting in the kernel".into(),
-        remedy: format!(
-            "{first}install tuning/corelane-limits.conf (a service: LimitNOFILE=), or give the \
-             server {rings} shards, each ring of which has the limit to itself; the load takes as \
-             many rings by itself"
+        severity: Severity::Needed,
+        actual: here.to_string(),
+        expected: format!("{wanted} or more"),
+        cost: "connections beyond the limit are not accepted and wait in the kernel".into(),
+        hint: format!(
+            "{first}install tuning/corelane-limits.conf (a service: LimitNOFILE=), or run the \
+             server with {rings} shards, since the limit applies to each ring; the load generator \
+             adds rings automatically"
         ),
         plan: Some(LIMITS_PLAN.into()),
     })
 }
 
-/// Open files of all processes together; both ends of each connection count.
-fn files_of_all(machine: &Machine, wish: &Wish) -> Option<Finding> {
+/// Checks open files of all processes; both ends of each connection count.
+fn system_files(machine: &Machine, load: &PlannedLoad) -> Option<TuningFinding> {
     let here = machine.number("fs.file-max")?;
     let open = machine.numbers("fs.file-nr").and_then(|numbers| numbers.first().copied());
-    let wanted = open.unwrap_or_default().saturating_add(wish.connections.saturating_mul(2));
-    (here < wanted).then(|| Finding {
+    let wanted = open.unwrap_or_default().saturating_add(load.connections.saturating_mul(2));
+    (here < wanted).then(|| TuningFinding {
         knob: "fs.file-max".into(),
-        weight: Weight::Needed,
-        here: here.to_string(),
-        wanted: format!("{wanted} or more"),
-        cost: "no process can open anything once it is reached".into(),
-        remedy: format!("sysctl -w fs.file-max={}", wanted.saturating_mul(2)),
+        severity: Severity::Needed,
+        actual: here.to_string(),
+        expected: format!("{wanted} or more"),
+        cost: "at the limit no process can open a file or socket".into(),
+        hint: format!("sysctl -w fs.file-max={}", wanted.saturating_mul(2)),
         plan: Some(LIMITS_PLAN.into()),
     })
 }
 
-/// Ports of all addresses that connect: one server sees each pair of address and port once.
-fn ports(machine: &Machine, wish: &Wish) -> Option<Finding> {
+/// Checks ephemeral ports: each address and port connects to one server once.
+fn ports(machine: &Machine, load: &PlannedLoad) -> Option<TuningFinding> {
     let each = machine.ports()?;
-    let here = each.saturating_mul(wish.sources);
-    let sources = wish.connections.div_ceil(each.max(1));
-    (here < wish.connections).then(|| Finding {
+    let here = each.saturating_mul(load.sources);
+    let sources = load.connections.div_ceil(each.max(1));
+    (here < load.connections).then(|| TuningFinding {
         knob: "ports".into(),
-        weight: Weight::Needed,
-        here: format!("{here} ({each} × {})", wish.sources),
-        wanted: format!("{} or more", wish.connections),
-        cost: "connections beyond it fail: cannot assign requested address".into(),
-        remedy: format!(
-            "connect from {sources} addresses: name them with --source (over loopback the load \
-             takes them by itself), or widen the range: sysctl -w \
-             net.ipv4.ip_local_port_range='1024 65535'"
+        severity: Severity::Needed,
+        actual: format!("{here} ({each} × {})", load.sources),
+        expected: format!("{} or more", load.connections),
+        cost: "further connections fail: cannot assign requested address".into(),
+        hint: format!(
+            "connect from {sources} addresses: pass them with --source (automatic over loopback), \
+             or widen the range: sysctl -w net.ipv4.ip_local_port_range='1024 65535'"
         ),
         plan: Some("knob-ports.toml".into()),
     })
 }
 
-/// What a burst of connections finds room in, as far as the server asks for it.
-fn backlog(machine: &Machine, wish: &Wish) -> Option<Finding> {
+/// Checks the listener backlog for a burst of connections.
+fn backlog(machine: &Machine, load: &PlannedLoad) -> Option<TuningFinding> {
     let here = machine.number("net.core.somaxconn")?;
-    let wanted = wish.connections.min(BACKLOG);
-    (here < wanted).then(|| Finding {
+    let wanted = load.connections.min(BACKLOG);
+    (here < wanted).then(|| TuningFinding {
         knob: "backlog".into(),
-        weight: Weight::Needed,
-        here: here.to_string(),
-        wanted: format!("{wanted} or more"),
-        cost: "a server asks for more and is not told that it did not get it: where connections \
-               come at once, those beyond it wait a second or more"
+        severity: Severity::Needed,
+        actual: here.to_string(),
+        expected: format!("{wanted} or more"),
+        cost: "the kernel silently lowers the requested backlog: connections of a burst beyond it \
+               wait a second or more"
             .into(),
-        remedy: format!("sysctl -w net.core.somaxconn={BACKLOG}, then start the server again"),
+        hint: format!("sysctl -w net.core.somaxconn={BACKLOG}, then restart the server"),
         plan: Some("knob-backlog.toml".into()),
     })
 }
 
-/// Memory of both ends.
-fn memory(machine: &Machine, wish: &Wish) -> Option<Finding> {
+/// Checks the memory of both ends.
+fn memory(machine: &Machine, load: &PlannedLoad) -> Option<TuningFinding> {
     let here = machine.available_bytes?;
     let each = SERVER_BYTES + GENERATOR_BYTES + 2 * SOCKET_BYTES;
-    let wanted = each.saturating_mul(wish.connections);
-    (here < wanted).then(|| Finding {
+    let wanted = each.saturating_mul(load.connections);
+    (here < wanted).then(|| TuningFinding {
         knob: "memory".into(),
-        weight: Weight::Needed,
-        here: mebibytes(here),
-        wanted: format!(
+        severity: Severity::Needed,
+        actual: mebibytes(here),
+        expected: format!(
             "{}: a connection takes {SERVER_BYTES} bytes in the server, {GENERATOR_BYTES} in the \
-             generator, {SOCKET_BYTES} for each of its two sockets in the kernel",
+             load generator, {SOCKET_BYTES} for each of its two sockets in the kernel",
             mebibytes(wanted)
         ),
-        cost: "the kernel ends a process when memory runs out".into(),
-        remedy: "have fewer connections, or the two ends on two machines".into(),
+        cost: "the kernel kills a process when memory runs out".into(),
+        hint: "use fewer connections, or run both ends on two machines".into(),
         plan: Some("knob-memory.toml".into()),
     })
 }
 
-/// Connections that a firewall can follow, where one does.
-fn tracked(machine: &Machine, wish: &Wish) -> Option<Finding> {
+/// Checks the connection tracking table, if the firewall has one.
+fn conntrack(machine: &Machine, load: &PlannedLoad) -> Option<TuningFinding> {
     let here = machine.number("net.netfilter.nf_conntrack_max")?;
-    (here < wish.connections).then(|| Finding {
+    (here < load.connections).then(|| TuningFinding {
         knob: "net.netfilter.nf_conntrack_max".into(),
-        weight: Weight::Advised,
-        here: here.to_string(),
-        wanted: format!("{} or more", wish.connections),
-        cost: "where a rule of the firewall follows connections, packets of those beyond it are \
-               dropped"
+        severity: Severity::Advised,
+        actual: here.to_string(),
+        expected: format!("{} or more", load.connections),
+        cost: "if a firewall rule tracks connections, packets of further connections are dropped"
             .into(),
-        remedy: format!(
+        hint: format!(
             "sysctl -w net.netfilter.nf_conntrack_max={}",
-            wish.connections.saturating_mul(2)
+            load.connections.saturating_mul(2)
         ),
         plan: None,
     })

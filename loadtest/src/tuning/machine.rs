@@ -1,47 +1,46 @@
-//! A machine as it is judged: plain values, wherever they came from.
+//! Properties of a machine that affect a load test.
 
 use std::collections::BTreeMap;
 
-/// What of a machine bounds or spoils a load. What it does not tell is empty.
+/// Properties of a machine. What the system does not report is empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Machine {
-    /// The release of the kernel, such as `6.1.0-18-amd64`.
+    /// Kernel release, such as `6.1.0-18-amd64`.
     pub kernel: String,
-    /// Settings of the kernel by their names with dots; blanks within a value are single.
+    /// Kernel settings by name with dots; whitespace within a value is a single space.
     pub settings: BTreeMap<String, String>,
-    /// Open files that a process of this user may raise its limit to.
-    pub files_max: Option<u64>,
-    /// Bytes that such a process may lock into memory.
+    /// Hard limit of open files of this user's processes.
+    pub open_files_max: Option<u64>,
+    /// Hard limit of locked memory of such a process, in bytes.
     pub locked_bytes_max: Option<u64>,
-    /// Memory that can be had without swapping, in bytes (`MemAvailable`).
+    /// Memory available without swapping, in bytes (`MemAvailable`).
     pub available_bytes: Option<u64>,
     /// Swap space, in bytes.
     pub swap_bytes: u64,
-    /// What chooses the clock of the cores, each kind once; empty where nobody does.
+    /// CPU frequency governors in use, each once; empty without cpufreq.
     pub governors: Vec<String>,
-    /// How long a core may take to wake from the deepest sleep that is allowed, in microseconds.
-    pub wake_us_max: Option<u64>,
-    /// When memory comes in huge pages: `always`, `madvise` or `never`.
+    /// Longest exit latency of an enabled CPU idle state, in microseconds.
+    pub exit_latency_us_max: Option<u64>,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// Memory nodes.
+    /// NUMA nodes.
     pub nodes: usize,
-    /// What the kernel does against faults of the processor, by their names.
+    /// Active mitigations of CPU vulnerabilities, by name.
     pub mitigations: Vec<String>,
 }
 
 impl Machine {
-    /// A setting of the kernel as a number.
+    /// Returns a kernel setting as a number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.settings.get(name)?.parse().ok()
     }
 
-    /// The numbers of a setting that has several, parted by blanks.
+    /// Returns a kernel setting of several numbers separated by whitespace.
     pub(super) fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         self.settings.get(name)?.split_whitespace().map(|text| text.parse().ok()).collect()
     }
 
-    /// Ports that one address can connect from to one server: the range without what is reserved
-    /// in it.
+    /// Returns the ephemeral ports of one address: the local port range without reserved ports.
     pub(super) fn ports(&self) -> Option<u64> {
         let [first, last] = self.numbers("net.ipv4.ip_local_port_range")?[..] else { return None };
         let reserved = self.settings.get("net.ipv4.ip_local_reserved_ports");
@@ -53,14 +52,14 @@ impl Machine {
         Some((last + 1).saturating_sub(first).saturating_sub(kept.sum()))
     }
 
-    /// The first two numbers of the kernel's release.
+    /// Returns the first two numbers of the kernel release.
     pub(super) fn release(&self) -> Option<(u32, u32)> {
         let mut parts = self.kernel.split(['.', '-']);
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
 }
 
-/// Numbers and ranges of them parted by commas: `8080,9000-9010`. What is none is passed over.
+/// Parses numbers and ranges separated by commas: `8080,9000-9010`. Invalid parts are skipped.
 pub(super) fn ranges(text: &str) -> impl Iterator<Item = (u64, u64)> {
     text.split(',').filter_map(|part| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_those_of_the_range_that_nobody_reserved() {
+    fn reserved_ports_are_subtracted_from_range() {
         let range = ("net.ipv4.ip_local_port_range", "1024 65535");
         let reserved = |text| ("net.ipv4.ip_local_reserved_ports", text);
         assert_eq!(machine(&[range]).ports(), Some(64_512));
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_read_as_far_as_it_counts() {
+    fn kernel_release_parses_major_and_minor() {
         let release = |kernel: &str| Machine { kernel: kernel.into(), ..Machine::default() };
         assert_eq!(release("6.1.0-18-amd64").release(), Some((6, 1)));
         assert_eq!(release("5.15-custom").release(), Some((5, 15)));

@@ -1,23 +1,23 @@
-//! The profile: the settings of the kernel that `tuning/90-corelane.conf` asks for.
+//! The profile: recommended kernel settings from `tuning/90-corelane.conf`.
 //!
-//! Source: sysctl.d(5): a line is `name = value`, a comment (`#` or `;`) or empty; a `-` before the
-//! name lets its failure pass.
+//! Format (sysctl.d(5)): a line is `name = value`, a comment (`#` or `;`) or empty; a `-` before
+//! the name ignores failures to set it.
 
-/// The file as it is installed.
+/// Contents of `tuning/90-corelane.conf`.
 pub const PROFILE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tuning/90-corelane.conf"));
 
-/// One setting of the kernel.
+/// A kernel setting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Setting<'a> {
-    /// Its name, with dots.
+    /// Name, with dots.
     pub name: &'a str,
-    /// Its value as it is written.
+    /// Value as written.
     pub value: &'a str,
 }
 
-/// The settings of a file of sysctl.d, in their order. A line that is none is passed over, as
-/// systemd-sysctl does with a warning.
+/// Parses the settings of a sysctl.d file in their order. Invalid lines are skipped, as by
+/// systemd-sysctl.
 pub fn settings(text: &str) -> impl Iterator<Item = Setting<'_>> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     lines.filter_map(|line| {
@@ -32,14 +32,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_empty_lines_say_nothing() {
+    fn comments_and_invalid_lines_are_skipped() {
         let text = "# a = 1\n; b = 2\n\nnet.core.somaxconn=4096\n -fs.x = 1 2 \nnonsense\n";
         let found: Vec<_> = settings(text).map(|setting| (setting.name, setting.value)).collect();
         assert_eq!(found, [("net.core.somaxconn", "4096"), ("fs.x", "1 2")]);
     }
 
     #[test]
-    fn the_profile_names_each_setting_once() {
+    fn profile_names_each_setting_once() {
         let mut names: Vec<&str> = settings(PROFILE).map(|setting| setting.name).collect();
         let count = names.len();
         assert!(count >= 5, "{names:?}");

@@ -1,137 +1,137 @@
-//! The judgement of a machine.
+//! Review of a machine: differences from the profile, and insufficient limits.
 
 use serde::{Deserialize, Serialize};
 
 use super::knobs::KNOBS;
-use super::limits::shortages;
+use super::limits::insufficient_limits;
 use super::machine::Machine;
 use super::profile::{PROFILE, settings};
 
-/// What a machine is to bear.
+/// The load that a machine is checked for.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Wish {
+pub struct PlannedLoad {
     /// Connections to one address of a server.
     pub connections: u64,
-    /// Addresses that they come from.
+    /// Number of source addresses.
     pub sources: u64,
 }
 
-/// How much a difference counts.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Weight {
-    /// Without it the wish cannot be had.
+pub enum Severity {
+    /// The load is impossible without it.
     Needed,
-    /// It costs something that a plan, or a network, can show.
+    /// Has a cost that a plan or a network can show.
     Advised,
-    /// It changes figures and is no fault: to be known when they are compared.
-    Told,
+    /// Affects measurements without being a fault; relevant when results are compared.
+    Info,
 }
 
-/// One difference.
+/// A difference from the profile, or an insufficient limit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Finding {
-    /// What differs: a setting of the kernel by its name, or a limit.
+pub struct TuningFinding {
+    /// Name of the kernel setting or limit.
     pub knob: String,
-    /// How much it counts.
-    pub weight: Weight,
-    /// What this machine has.
-    pub here: String,
-    /// What it should have.
-    pub wanted: String,
-    /// What the difference costs.
+    /// Severity.
+    pub severity: Severity,
+    /// Actual value.
+    pub actual: String,
+    /// Expected value.
+    pub expected: String,
+    /// Cost of the difference.
     pub cost: String,
     /// What to do.
-    pub remedy: String,
-    /// The plan that shows its effect, of those in `loadtest/plans`.
+    pub hint: String,
+    /// Plan in `loadtest/plans` that shows the effect.
     pub plan: Option<String>,
 }
 
-/// What came of a look at a machine.
+/// The result of checking a machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Review {
-    /// What it was judged for.
-    pub wish: Wish,
-    /// What differs, what is needed first.
-    pub findings: Vec<Finding>,
-    /// Settings of the profile that are as they should be.
-    pub held: Vec<String>,
+    /// The load that it was checked for.
+    pub load: PlannedLoad,
+    /// Findings, the needed ones first.
+    pub findings: Vec<TuningFinding>,
+    /// Settings of the profile that the machine satisfies.
+    pub satisfied: Vec<String>,
 }
 
 impl Review {
-    /// Whether nothing stands against the wish.
-    pub fn is_enough(&self) -> bool {
-        self.findings.iter().all(|finding| finding.weight != Weight::Needed)
+    /// Returns whether the machine suffices for the load.
+    pub fn is_sufficient(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Needed)
     }
 }
 
-/// Judges a machine.
-pub fn review(machine: &Machine, wish: Wish) -> Review {
-    let mut findings = shortages(machine, &wish);
+/// Checks a machine.
+pub fn review(machine: &Machine, load: PlannedLoad) -> Review {
+    let mut findings = insufficient_limits(machine, &load);
     let mut held = Vec::new();
     for setting in settings(PROFILE) {
-        // What the kernel does not have cannot differ.
+        // A setting that the kernel lacks cannot differ.
         let Some(here) = machine.settings.get(setting.name) else { continue };
         let Some(knob) = KNOBS.iter().find(|knob| knob.name == setting.name) else { continue };
-        if knob.rule.holds(here, setting.value) {
+        if knob.rule.is_satisfied(here, setting.value) {
             held.push(setting.name.to_owned());
             continue;
         }
-        let decides = decides(machine, setting.name);
-        findings.push(Finding {
+        let decides = has_effect(machine, setting.name);
+        findings.push(TuningFinding {
             knob: setting.name.into(),
-            weight: if decides { Weight::Advised } else { Weight::Told },
-            here: if here.is_empty() { "nothing".into() } else { here.clone() },
-            wanted: setting.value.into(),
+            severity: if decides { Severity::Advised } else { Severity::Info },
+            actual: if here.is_empty() { "nothing".into() } else { here.clone() },
+            expected: setting.value.into(),
             cost: knob.cost.into(),
-            remedy: format!(
+            hint: format!(
                 "sysctl -w {}='{}', or install tuning/90-corelane.conf",
                 setting.name, setting.value
             ),
             plan: Some(knob.plan.into()),
         });
     }
-    let judges = [ring, clock, sleep, throttle, swap, huge_pages, nodes, mitigations];
+    let judges = [ring, governor, idle_states, rt_throttling, swap, huge_pages, nodes, mitigations];
     findings.extend(judges.iter().filter_map(|judge| judge(machine)));
-    findings.sort_by_key(|finding| finding.weight);
-    Review { wish, findings, held }
+    findings.sort_by_key(|finding| finding.severity);
+    Review { load, findings, satisfied: held }
 }
 
-/// Whether a setting decides anything on this machine.
-fn decides(machine: &Machine, name: &str) -> bool {
+/// Returns whether a setting has any effect on this machine.
+fn has_effect(machine: &Machine, name: &str) -> bool {
     let has_cookies = machine.number("net.ipv4.tcp_syncookies").is_some_and(|level| level > 0);
     name != "net.ipv4.tcp_max_syn_backlog" || !has_cookies
 }
 
-/// A finding that no number of connections asks for.
+/// Returns a finding that does not depend on the number of connections.
 fn finding(
-    (knob, weight): (&str, Weight),
+    (knob, weight): (&str, Severity),
     (here, wanted): (impl Into<String>, &str),
-    (cost, remedy): (&str, &str),
+    (cost, hint): (&str, &str),
     plan: Option<&str>,
-) -> Finding {
-    Finding {
+) -> TuningFinding {
+    TuningFinding {
         knob: knob.into(),
-        weight,
-        here: here.into(),
-        wanted: wanted.into(),
+        severity: weight,
+        actual: here.into(),
+        expected: wanted.into(),
         cost: cost.into(),
-        remedy: remedy.into(),
+        hint: hint.into(),
         plan: plan.map(String::from),
     }
 }
 
-const WAKING_PLAN: Option<&str> = Some("knob-busy-poll.toml");
+const WAKE_UP_PLAN: Option<&str> = Some("knob-busy-poll.toml");
 
-fn ring(machine: &Machine) -> Option<Finding> {
-    const COST: &str = "connections are carried over readiness: by the README's figures a call \
-                        over TCP takes about a tenth more CPU";
+fn ring(machine: &Machine) -> Option<TuningFinding> {
+    const COST: &str = "without io_uring the server uses poll: a call over TCP takes about 10 % \
+                        more CPU (README, figures)";
     if machine.number("kernel.io_uring_disabled").is_some_and(|level| level > 0) {
         let level = machine.settings["kernel.io_uring_disabled"].clone();
-        let remedy = "sysctl -w kernel.io_uring_disabled=0; or leave it at 1 and put the group of \
-                      the server into kernel.io_uring_group";
-        let knob = ("kernel.io_uring_disabled", Weight::Advised);
-        return Some(finding(knob, (level, "0"), (COST, remedy), Some("knob-ring.toml")));
+        let hint = "sysctl -w kernel.io_uring_disabled=0; or keep 1 and add the group of the \
+                      server to kernel.io_uring_group";
+        let knob = ("kernel.io_uring_disabled", Severity::Advised);
+        return Some(finding(knob, (level, "0"), (COST, hint), Some("knob-ring.toml")));
     }
     let release = machine.release().filter(|release| *release < (6, 1))?;
     let (cost, wanted) = if release < (6, 0) {
@@ -139,95 +139,93 @@ fn ring(machine: &Machine) -> Option<Finding> {
     } else {
         ("completions interrupt the thread that they are for", "6.1 or newer")
     };
-    let knob = ("kernel", Weight::Advised);
-    let remedy = "run a newer kernel";
-    Some(finding(knob, (&machine.kernel, wanted), (cost, remedy), Some("knob-ring.toml")))
+    let knob = ("kernel", Severity::Advised);
+    let hint = "use a newer kernel";
+    Some(finding(knob, (&machine.kernel, wanted), (cost, hint), Some("knob-ring.toml")))
 }
 
-fn clock(machine: &Machine) -> Option<Finding> {
+fn governor(machine: &Machine) -> Option<TuningFinding> {
     if machine.governors.iter().all(|governor| governor == "performance") {
         return None;
     }
-    let knob = ("scaling_governor", Weight::Advised);
-    let cost = "cores that were idle begin slowly: latencies at a low rate are longer than at a \
-                high one, and two runs differ";
-    let remedy = "cpupower frequency-set -g performance, at the price of power";
-    Some(finding(knob, (machine.governors.join(", "), "performance"), (cost, remedy), WAKING_PLAN))
+    let knob = ("scaling_governor", Severity::Advised);
+    let cost = "idle cores ramp up slowly: latencies at a low rate are longer than at a high one, \
+                and runs vary";
+    let hint = "cpupower frequency-set -g performance, at the cost of power";
+    Some(finding(knob, (machine.governors.join(", "), "performance"), (cost, hint), WAKE_UP_PLAN))
 }
 
-/// Microseconds of waking that no plan tells from the noise of a socket.
-const WAKE_US_MAX: u64 = 10;
+/// Wake-up latency in microseconds below which no plan shows a difference.
+const EXIT_LATENCY_US_MAX: u64 = 10;
 
-fn sleep(machine: &Machine) -> Option<Finding> {
-    let longest = machine.wake_us_max.filter(|longest| *longest > WAKE_US_MAX)?;
-    let knob = ("idle states", Weight::Told);
+fn idle_states(machine: &Machine) -> Option<TuningFinding> {
+    let longest = machine.exit_latency_us_max.filter(|longest| *longest > EXIT_LATENCY_US_MAX)?;
+    let knob = ("idle states", Severity::Info);
     let here = format!("{longest} us to wake from the deepest");
-    let cost = "a request that finds its core asleep waits so much longer";
-    let remedy = "cpupower idle-set -D 10 while measuring; cpupower idle-set -E undoes it";
-    Some(finding(knob, (here, "10 us or less"), (cost, remedy), WAKING_PLAN))
+    let cost = "a request to a sleeping core waits for its wake-up";
+    let hint = "cpupower idle-set -D 10 while measuring; undo with cpupower idle-set -E";
+    Some(finding(knob, (here, "10 us or less"), (cost, hint), WAKE_UP_PLAN))
 }
 
-fn throttle(machine: &Machine) -> Option<Finding> {
+fn rt_throttling(machine: &Machine) -> Option<TuningFinding> {
     let here = machine.settings.get("kernel.sched_rt_runtime_us").filter(|here| *here != "-1")?;
-    let knob = ("kernel.sched_rt_runtime_us", Weight::Told);
-    let cost = "a server of priority fifo that is awake for so much of a second is stopped for the \
-                rest of it";
-    let remedy = "sysctl -w kernel.sched_rt_runtime_us=-1 with such a server, where nothing else \
-                  has that priority; without one, nothing";
-    Some(finding(knob, (here, "-1 with priority"), (cost, remedy), Some("knob-priority.toml")))
+    let knob = ("kernel.sched_rt_runtime_us", Severity::Info);
+    let cost = "a server with SCHED_FIFO priority is throttled for the rest of a second after \
+                running for this many microseconds of it";
+    let hint = "sysctl -w kernel.sched_rt_runtime_us=-1 if only this server has that priority; \
+                  otherwise nothing";
+    Some(finding(knob, (here, "-1 with priority"), (cost, hint), Some("knob-priority.toml")))
 }
 
-fn swap(machine: &Machine) -> Option<Finding> {
+fn swap(machine: &Machine) -> Option<TuningFinding> {
     let mebibytes = machine.swap_bytes >> 20;
     if machine.swap_bytes == 0 {
         return None;
     }
-    let cost = "memory of connections that were idle may be on a disk when they speak";
-    let remedy = "MemorySwapMax=0, as tuning/corelane.slice has it, for the server alone";
+    let cost = "memory of idle connections may be swapped out when they become active";
+    let hint = "MemorySwapMax=0 for the server, as in tuning/corelane.slice";
     let here = format!("{mebibytes} MiB of swap");
-    let knob = ("swap", Weight::Told);
-    Some(finding(knob, (here, "none for the server"), (cost, remedy), Some("knob-memory.toml")))
+    let knob = ("swap", Severity::Info);
+    Some(finding(knob, (here, "none for the server"), (cost, hint), Some("knob-memory.toml")))
 }
 
-fn huge_pages(machine: &Machine) -> Option<Finding> {
+fn huge_pages(machine: &Machine) -> Option<TuningFinding> {
     let here = machine.huge_pages.as_ref().filter(|mode| *mode == "always")?;
-    let knob = ("transparent huge pages", Weight::Told);
-    let cost =
-        "resident memory may grow in steps of 2 MiB: what a connection takes can be told too high";
-    let remedy =
-        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled while measuring memory";
-    Some(finding(knob, (here, "madvise"), (cost, remedy), Some("knob-memory.toml")))
+    let knob = ("transparent huge pages", Severity::Info);
+    let cost = "resident memory may grow in steps of 2 MiB, so that memory of a connection is \
+                overestimated";
+    let hint = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled while measuring memory";
+    Some(finding(knob, (here, "madvise"), (cost, hint), Some("knob-memory.toml")))
 }
 
-fn nodes(machine: &Machine) -> Option<Finding> {
+fn nodes(machine: &Machine) -> Option<TuningFinding> {
     if machine.nodes < 2 {
         return None;
     }
-    let knob = ("memory nodes", Weight::Told);
-    let cost = "a core that reads memory of another node waits longer";
-    let remedy = "keep the shards on the node of the network card: corelane serve --cpus, and for \
+    let knob = ("memory nodes", Severity::Info);
+    let cost = "a core waits longer for memory of another NUMA node";
+    let hint = "pin the shards to the node of the network card: corelane serve --cpus, and for \
                   the load --cores";
-    Some(finding(knob, (machine.nodes.to_string(), "1"), (cost, remedy), Some("knob-cores.toml")))
+    Some(finding(knob, (machine.nodes.to_string(), "1"), (cost, hint), Some("knob-cores.toml")))
 }
 
-fn mitigations(machine: &Machine) -> Option<Finding> {
+fn mitigations(machine: &Machine) -> Option<TuningFinding> {
     if machine.mitigations.is_empty() {
         return None;
     }
-    let knob = ("mitigations", Weight::Told);
-    let cost =
-        "each system call costs more than without them: figures of two machines differ by it";
-    let remedy = "leave them on; compare only machines that have the same";
-    Some(finding(knob, (machine.mitigations.join(", "), "as they are"), (cost, remedy), None))
+    let knob = ("mitigations", Severity::Info);
+    let cost = "system calls cost more: results of machines with different mitigations differ";
+    let hint = "leave them on; compare only machines with the same mitigations";
+    Some(finding(knob, (machine.mitigations.join(", "), "as they are"), (cost, hint), None))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WISH: Wish = Wish { connections: 60_000, sources: 1 };
+    const LOAD: PlannedLoad = PlannedLoad { connections: 60_000, sources: 1 };
 
-    /// A machine on which nothing stands against the wish.
+    /// Returns a machine without findings.
     fn good() -> Machine {
         let further = [
             ("fs.file-max", "9223372036854775807"),
@@ -242,39 +240,39 @@ mod tests {
         Machine {
             kernel: "6.18.0".into(),
             settings: all.collect(),
-            files_max: Some(1_048_576),
+            open_files_max: Some(1_048_576),
             available_bytes: Some(8 << 30),
             nodes: 1,
             ..Machine::default()
         }
     }
 
-    /// What is found when one setting is another.
-    fn found(name: &str, value: &str) -> Vec<(String, Weight)> {
+    /// Returns the findings if one setting differs.
+    fn found(name: &str, value: &str) -> Vec<(String, Severity)> {
         let mut machine = good();
         machine.settings.insert(name.into(), value.into());
-        names(&machine, WISH)
+        names(&machine, LOAD)
     }
 
-    fn names(machine: &Machine, wish: Wish) -> Vec<(String, Weight)> {
-        let review = review(machine, wish);
-        review.findings.into_iter().map(|finding| (finding.knob, finding.weight)).collect()
+    fn names(machine: &Machine, load: PlannedLoad) -> Vec<(String, Severity)> {
+        let review = review(machine, load);
+        review.findings.into_iter().map(|finding| (finding.knob, finding.severity)).collect()
     }
 
-    fn one(name: &str, weight: Weight) -> Vec<(String, Weight)> {
+    fn one(name: &str, weight: Severity) -> Vec<(String, Severity)> {
         vec![(name.into(), weight)]
     }
 
     #[test]
-    fn a_machine_as_the_profile_has_it_is_enough() {
-        let review = review(&good(), WISH);
+    fn machine_with_profile_is_sufficient() {
+        let review = review(&good(), LOAD);
         assert_eq!(review.findings, []);
-        assert_eq!(review.held.len(), KNOBS.len());
-        assert!(review.is_enough());
+        assert_eq!(review.satisfied.len(), KNOBS.len());
+        assert!(review.is_sufficient());
     }
 
     #[test]
-    fn a_setting_that_differs_is_advised_and_does_not_stand_against_the_wish() {
+    fn differing_setting_is_advised_and_still_sufficient() {
         for (name, value) in [
             ("net.ipv4.tcp_tw_reuse", "2"),
             ("net.ipv4.tcp_slow_start_after_idle", "1"),
@@ -282,96 +280,98 @@ mod tests {
             ("kernel.io_uring_disabled", "2"),
             ("net.netfilter.nf_conntrack_max", "59999"),
         ] {
-            assert_eq!(found(name, value), one(name, Weight::Advised));
+            assert_eq!(found(name, value), one(name, Severity::Advised));
         }
     }
 
     #[test]
-    fn the_backlog_of_half_open_connections_only_counts_without_cookies() {
+    fn syn_backlog_matters_only_without_syncookies() {
         let mut machine = good();
         machine.settings.insert("net.ipv4.tcp_max_syn_backlog".into(), "128".into());
-        assert_eq!(names(&machine, WISH)[0].1, Weight::Told);
+        assert_eq!(names(&machine, LOAD)[0].1, Severity::Info);
         machine.settings.insert("net.ipv4.tcp_syncookies".into(), "0".into());
-        assert_eq!(names(&machine, WISH)[0].1, Weight::Advised);
+        assert_eq!(names(&machine, LOAD)[0].1, Severity::Advised);
     }
 
     #[test]
-    fn what_the_connections_need_is_needed() {
+    fn insufficient_limits_are_needed() {
         let backlog = found("net.core.somaxconn", "128");
-        assert_eq!(backlog[0], ("backlog".into(), Weight::Needed));
+        assert_eq!(backlog[0], ("backlog".into(), Severity::Needed));
         let ports = found("net.ipv4.ip_local_port_range", "32768 60999");
-        assert_eq!(ports[0], ("ports".into(), Weight::Needed));
-        assert_eq!(found("fs.file-max", "120000"), one("fs.file-max", Weight::Needed));
-        let files = Machine { files_max: Some(20_000), ..good() };
-        assert_eq!(names(&files, WISH), one("nofile", Weight::Needed));
+        assert_eq!(ports[0], ("ports".into(), Severity::Needed));
+        assert_eq!(found("fs.file-max", "120000"), one("fs.file-max", Severity::Needed));
+        let files = Machine { open_files_max: Some(20_000), ..good() };
+        assert_eq!(names(&files, LOAD), one("nofile", Severity::Needed));
         let memory = Machine { available_bytes: Some(256 << 20), ..good() };
-        assert_eq!(names(&memory, WISH), one("memory", Weight::Needed));
-        assert!(!review(&memory, WISH).is_enough());
+        assert_eq!(names(&memory, LOAD), one("memory", Severity::Needed));
+        assert!(!review(&memory, LOAD).is_sufficient());
     }
 
     #[test]
-    fn more_addresses_and_fewer_connections_need_less() {
+    fn more_addresses_or_fewer_connections_need_less() {
         let mut machine = good();
         let narrow = "32768 60999".to_owned();
         machine.settings.insert("net.ipv4.ip_local_port_range".into(), narrow);
-        machine.files_max = Some(20_000);
-        let enough =
-            |connections, sources| review(&machine, Wish { connections, sources }).is_enough();
+        machine.open_files_max = Some(20_000);
+        let enough = |connections, sources| {
+            review(&machine, PlannedLoad { connections, sources }).is_sufficient()
+        };
         assert!(enough(19_900, 1));
         assert!(!enough(20_000, 3));
-        machine.files_max = Some(100_000);
-        let enough =
-            |connections, sources| review(&machine, Wish { connections, sources }).is_enough();
+        machine.open_files_max = Some(100_000);
+        let enough = |connections, sources| {
+            review(&machine, PlannedLoad { connections, sources }).is_sufficient()
+        };
         assert!(!enough(60_000, 2) && enough(60_000, 3));
     }
 
     #[test]
-    fn the_remedy_says_how_many_rings_or_addresses_would_do() {
-        let mut machine = Machine { files_max: Some(20_000), ..good() };
+    fn limits_finding_names_rings_or_addresses() {
+        let mut machine = Machine { open_files_max: Some(20_000), ..good() };
         let narrow = "32768 60999".to_owned();
         machine.settings.insert("net.ipv4.ip_local_port_range".into(), narrow);
         machine.settings.insert("fs.nr_open".into(), "20000".into());
-        let review = review(&machine, WISH);
-        let remedy = |knob: &str| {
+        let review = review(&machine, LOAD);
+        let hint = |knob: &str| {
             let found = review.findings.iter().find(|finding| finding.knob == knob);
-            found.map(|finding| finding.remedy.as_str()).unwrap_or_default()
+            found.map(|finding| finding.hint.as_str()).unwrap_or_default()
         };
-        assert!(remedy("nofile").contains("4 shards"), "{}", remedy("nofile"));
-        assert!(remedy("nofile").contains("fs.nr_open=60064"), "{}", remedy("nofile"));
-        assert!(remedy("ports").contains("from 3 addresses"), "{}", remedy("ports"));
+        assert!(hint("nofile").contains("4 shards"), "{}", hint("nofile"));
+        assert!(hint("nofile").contains("fs.nr_open=60064"), "{}", hint("nofile"));
+        assert!(hint("ports").contains("from 3 addresses"), "{}", hint("ports"));
     }
 
     #[test]
-    fn what_spoils_figures_is_told_and_needed_by_nobody() {
+    fn measurement_disturbances_are_info() {
         assert_eq!(
             found("kernel.sched_rt_runtime_us", "950000"),
-            one("kernel.sched_rt_runtime_us", Weight::Told)
+            one("kernel.sched_rt_runtime_us", Severity::Info)
         );
         let machine = Machine {
             swap_bytes: 1 << 30,
-            wake_us_max: Some(133),
+            exit_latency_us_max: Some(133),
             huge_pages: Some("always".into()),
             nodes: 2,
             mitigations: vec!["meltdown".into()],
             ..good()
         };
-        let found = names(&machine, WISH);
+        let found = names(&machine, LOAD);
         assert_eq!(found.len(), 5, "{found:?}");
-        assert!(found.iter().all(|(_, weight)| *weight == Weight::Told));
+        assert!(found.iter().all(|(_, weight)| *weight == Severity::Info));
         let slow = Machine { governors: vec!["powersave".into()], ..good() };
-        assert_eq!(names(&slow, WISH), one("scaling_governor", Weight::Advised));
+        assert_eq!(names(&slow, LOAD), one("scaling_governor", Severity::Advised));
     }
 
     #[test]
-    fn an_old_kernel_is_told_with_what_it_lacks() {
-        let old = |kernel: &str| names(&Machine { kernel: kernel.into(), ..good() }, WISH);
-        assert_eq!(old("5.15.0"), one("kernel", Weight::Advised));
-        assert_eq!(old("6.0.9"), one("kernel", Weight::Advised));
+    fn old_kernel_is_advised_to_upgrade() {
+        let old = |kernel: &str| names(&Machine { kernel: kernel.into(), ..good() }, LOAD);
+        assert_eq!(old("5.15.0"), one("kernel", Severity::Advised));
+        assert_eq!(old("6.0.9"), one("kernel", Severity::Advised));
         assert!(old("6.1.0").is_empty() && old("").is_empty());
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_is_not_judged() {
-        assert_eq!(names(&Machine::default(), WISH), []);
+    fn empty_machine_has_no_findings() {
+        assert_eq!(names(&Machine::default(), LOAD), []);
     }
 }

@@ -1,14 +1,13 @@
-//! Server-sent events, as far as a client of MCP needs them: the data of each.
+//! Parser of server-sent events, limited to `data`.
 //!
 //! Source: WHATWG HTML, section "Server-sent events", "Interpreting an event stream".
 
 use memchr::memmem;
 
-/// The next event at the beginning of `bytes`: how many bytes it takes with the blank line that
-/// ends it, and its data put into `data`, which stays empty where it has none. `None` until it is
-/// all there.
+/// Parses the next event at the beginning of `bytes`. Returns its length including the blank line,
+/// and stores its data in `data`, empty if there is none. Returns `None` if it is incomplete.
 pub fn next_event(bytes: &[u8], data: &mut Vec<u8>) -> Option<usize> {
-    let end = end_of_event(bytes)?;
+    let end = event_end(bytes)?;
     data.clear();
     let mut is_first = true;
     for line in bytes[..end].split(|byte| *byte == b'\n' || *byte == b'\r') {
@@ -22,8 +21,8 @@ pub fn next_event(bytes: &[u8], data: &mut Vec<u8>) -> Option<usize> {
     Some(end)
 }
 
-/// Where the first blank line ends.
-fn end_of_event(bytes: &[u8]) -> Option<usize> {
+/// Returns the end of the first blank line.
+fn event_end(bytes: &[u8]) -> Option<usize> {
     let ends = [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"];
     ends.iter().filter_map(|end| memmem::find(bytes, end).map(|at| at + end.len())).min()
 }
@@ -42,14 +41,14 @@ mod tests {
     }
 
     #[test]
-    fn the_data_of_each_event_is_told_and_comments_are_not() {
+    fn sse_parser_returns_data_without_comments() {
         let stream =
             b"id: 1\ndata: {\"a\":1}\n\n: alive\n\nevent: message\r\ndata:{}\r\n\r\ndata: x";
         assert_eq!(events(stream), ["{\"a\":1}", "", "{}"]);
     }
 
     #[test]
-    fn data_of_several_lines_is_joined() {
+    fn sse_data_lines_are_joined() {
         assert_eq!(events(b"data: [1,\ndata: 2]\n\n"), ["[1,\n2]"]);
     }
 }

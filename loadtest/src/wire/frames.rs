@@ -1,13 +1,13 @@
-//! Frames of WebSocket, as a client reads and writes them.
+//! WebSocket frames, as read and written by a client.
 //!
 //! Source: RFC 6455 section 5.
 
-use super::{Broken, Heard, Look, MESSAGE_BYTES_MAX};
+use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
 
-/// The key of every frame that is sent. A browser draws a new one for each, so that a page cannot
-/// choose the bytes that a cache on the way sees; a load generator has no page to fear, and one key
-/// lets a request be masked once for a whole run. It is not zero, so that a server that skips
-/// unmasking is found out.
+/// Masking key of every frame. RFC 6455 requires a random key per frame so that scripts in a
+/// browser cannot choose the bytes on the wire; that does not apply to a load generator, and a
+/// fixed key lets a request be masked once per run. It is not zero, so that a server that skips
+/// unmasking is detected.
 pub const MASK: [u8; 4] = [0x37, 0xFA, 0x21, 0x3D];
 
 const CONTINUATION: u8 = 0;
@@ -17,21 +17,20 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// The length is in the two bytes that follow.
+/// Length code: the length is in the next two bytes.
 const LENGTH_16: u8 = 126;
-/// The length is in the eight bytes that follow.
+/// Length code: the length is in the next eight bytes.
 const LENGTH_64: u8 = 127;
 
-/// Cuts a stream of frames into messages.
+/// Parser of a stream of frames into messages.
 #[derive(Debug, Default)]
 pub struct FrameReader {
-    /// The frames so far of a message in several, `None` outside of one.
+    /// Payload of a fragmented message so far; `None` between messages.
     message: Option<Vec<u8>>,
-    /// A message that is being told, or a pong that is to be sent.
+    /// The message being returned, or a pong to send.
     out: Vec<u8>,
 }
 
-/// The header of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     is_last: bool,
@@ -41,63 +40,64 @@ struct Header {
 }
 
 impl FrameReader {
-    pub(super) const fn is_at_start(&self) -> bool {
+    pub(super) const fn is_at_message_start(&self) -> bool {
         self.message.is_none()
     }
 
-    /// See [`super::Reader::rest`].
-    pub(super) fn rest(&mut self, kept_bytes_max: usize) {
+    /// See [`super::Reader::shrink`].
+    pub(super) fn shrink(&mut self, kept_bytes_max: usize) {
         if self.message.is_none() && self.out.capacity() > kept_bytes_max {
             self.out = Vec::new();
         }
     }
 
-    /// See [`super::Reader::look`].
-    pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
+    /// See [`super::Reader::read_next`].
+    pub fn read_next<'a>(&'a mut self, bytes: &'a [u8]) -> ReadResult<'a> {
         let Some(Header { is_last, opcode, start, end }) = read_header(bytes)? else {
             return Ok(None);
         };
         let Some(payload) = bytes.get(start..end) else { return Ok(None) };
-        let heard = match opcode {
-            TEXT if is_last && self.message.is_none() => Some(Heard::Text(payload)),
+        let event = match opcode {
+            TEXT if is_last && self.message.is_none() => Some(WireEvent::Message(payload)),
             TEXT if self.message.is_none() => {
                 self.message = Some(payload.to_vec());
                 None
             }
             CONTINUATION => {
                 let message = self.message.as_mut();
-                let message = message.ok_or(Broken("a continuation of nothing"))?;
+                let message =
+                    message.ok_or(FramingError("continuation frame without a message"))?;
                 if message.len() + payload.len() > MESSAGE_BYTES_MAX {
-                    return Err(Broken("a message without end"));
+                    return Err(FramingError("message longer than 64 MiB"));
                 }
                 message.extend_from_slice(payload);
                 if is_last {
                     self.out = self.message.take().unwrap_or_default();
                 }
-                is_last.then_some(Heard::Text(&self.out))
+                is_last.then_some(WireEvent::Message(&self.out))
             }
             PING if is_last && payload.len() <= 125 => {
                 self.out.clear();
                 write_frame(&mut self.out, PONG, payload);
-                Some(Heard::Reply(&self.out))
+                Some(WireEvent::Reply(&self.out))
             }
             PONG if is_last => None,
-            CLOSE if is_last => Some(Heard::Close),
-            BINARY => return Err(Broken("a binary message")),
-            _ => return Err(Broken("a frame that may not come here")),
+            CLOSE if is_last => Some(WireEvent::Close),
+            BINARY => return Err(FramingError("binary frame")),
+            _ => return Err(FramingError("invalid opcode or fragmentation of a frame")),
         };
-        Ok(Some((end, heard)))
+        Ok(Some((end, event)))
     }
 }
 
-/// The header at the beginning of `bytes`; `None` until it is all there.
-fn read_header(bytes: &[u8]) -> Result<Option<Header>, Broken> {
+/// Parses the header at the beginning of `bytes`; returns `None` if it is incomplete.
+fn read_header(bytes: &[u8]) -> Result<Option<Header>, FramingError> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     if first & 0x70 != 0 {
-        return Err(Broken("a reserved bit"));
+        return Err(FramingError("reserved bit set in a frame"));
     }
     if second & 0x80 != 0 {
-        return Err(Broken("a masked frame from a server"));
+        return Err(FramingError("masked frame from a server"));
     }
     let (start, length) = match second & 0x7F {
         LENGTH_16 => match rest.first_chunk() {
@@ -111,7 +111,7 @@ fn read_header(bytes: &[u8]) -> Result<Option<Header>, Broken> {
         length => (2, u64::from(length)),
     };
     let length = usize::try_from(length).ok().filter(|length| *length <= MESSAGE_BYTES_MAX);
-    let length = length.ok_or(Broken("a frame without end"))?;
+    let length = length.ok_or(FramingError("frame longer than 64 MiB"))?;
     Ok(Some(Header {
         is_last: first & 0x80 != 0,
         opcode: first & 0x0F,
@@ -120,12 +120,12 @@ fn read_header(bytes: &[u8]) -> Result<Option<Header>, Broken> {
     }))
 }
 
-/// Writes a text frame around `text`, masked; returns where in `out` its payload begins.
+/// Writes a masked text frame; returns the position of its payload in `out`.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8]) -> usize {
     write_frame(out, TEXT, text)
 }
 
-/// Writes a close frame that says that all is well.
+/// Writes a close frame with status 1000 (normal closure).
 pub fn write_close(out: &mut Vec<u8>) {
     write_frame(out, CLOSE, &1_000_u16.to_be_bytes());
 }
@@ -153,24 +153,24 @@ fn write_frame(out: &mut Vec<u8>, opcode: u8, payload: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn hear(stream: &[u8], piece: usize) -> Result<Vec<String>, Broken> {
+    fn read_events(stream: &[u8], piece: usize) -> Result<Vec<String>, FramingError> {
         let mut reader = FrameReader::default();
-        let (mut bytes, mut heard) = (Vec::new(), Vec::new());
+        let (mut bytes, mut events) = (Vec::new(), Vec::new());
         for piece in stream.chunks(piece) {
             bytes.extend_from_slice(piece);
-            while let Some((taken, event)) = reader.look(&bytes)? {
-                heard.extend(event.map(|event| match event {
-                    Heard::Text(text) => String::from_utf8_lossy(text).into(),
+            while let Some((taken, event)) = reader.read_next(&bytes)? {
+                events.extend(event.map(|event| match event {
+                    WireEvent::Message(text) => String::from_utf8_lossy(text).into(),
                     other => format!("{other:?}"),
                 }));
                 bytes.drain(..taken);
             }
         }
-        Ok(heard)
+        Ok(events)
     }
 
     #[test]
-    fn messages_come_whole_however_they_are_framed_and_cut() {
+    fn websocket_messages_survive_any_framing_and_cut() {
         let long = "x".repeat(300);
         let mut stream =
             b"\x81\x02{}\x01\x01[\x89\x01p\x00\x011\x80\x01]\x8A\x00\x81\x7E\x01\x2C".to_vec();
@@ -178,14 +178,14 @@ mod tests {
         stream.extend_from_slice(b"\x88\x02\x03\xE8");
         let mut pong = Vec::new();
         write_frame(&mut pong, PONG, b"p");
-        let pong = format!("{:?}", Heard::Reply(&pong));
+        let pong = format!("{:?}", WireEvent::Reply(&pong));
         for piece in 1..=stream.len() {
-            assert_eq!(hear(&stream, piece).unwrap(), ["{}", &pong, "[1]", &long, "Close"]);
+            assert_eq!(read_events(&stream, piece).unwrap(), ["{}", &pong, "[1]", &long, "Close"]);
         }
     }
 
     #[test]
-    fn what_a_server_may_not_send_is_told() {
+    fn invalid_server_frame_is_framing_error() {
         for stream in [
             &b"\x81\x82\0\0\0\0{}"[..],
             b"\xC1\x00",
@@ -195,12 +195,12 @@ mod tests {
             b"\x09\x00",
             b"\x81\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF",
         ] {
-            assert!(hear(stream, stream.len()).is_err(), "{}", stream.escape_ascii());
+            assert!(read_events(stream, stream.len()).is_err(), "{}", stream.escape_ascii());
         }
     }
 
     #[test]
-    fn what_is_written_is_masked_and_as_long_as_it_says() {
+    fn written_frame_is_masked_with_correct_length() {
         for length in [0, 1, 125, 126, 65_535, 65_536] {
             let mut out = vec![7];
             let start = write_text(&mut out, &vec![b'a'; length]);

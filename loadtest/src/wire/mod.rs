@@ -1,65 +1,63 @@
-//! The client's side of each transport: bytes into messages, without a socket.
+//! Client side of each transport: bytes to messages, without a socket.
 //!
-//! A [`Reader`] cuts what a server sends into [`Heard`] events; the three framings stand in files
-//! of their own. What it keeps true: any cut of a stream gives the same events; what breaks the
-//! framing is told once, as [`Broken`], and nothing behind it is read; no event holds more than
-//! [`MESSAGE_BYTES_MAX`].
+//! A [`Reader`] parses what a server sends into [`WireEvent`]s, with one parser per framing. If a
+//! connection is encrypted, a [`tls::TlsFilter`] lies below.
 //!
-//! Below them, where a connection is encrypted, a [`tls::TlsFilter`] makes bytes of ciphertext.
-//!
-//! What it does not do: look into a message. That is [`crate::dialogue`]'s.
+//! Invariants: any cut of a stream gives the same events; a violation of the framing is reported
+//! once as [`FramingError`], and nothing after it is read; no event exceeds [`MESSAGE_BYTES_MAX`].
+//! Message contents are handled by [`crate::mcp`].
 
 pub mod events;
 pub mod frames;
 pub mod lines;
 pub mod responses;
-pub mod unsealed;
+pub mod tls_error;
 
-pub mod trust;
+pub mod tls_client;
 
 pub mod tls;
 
-/// The longest message that is waited for: 64 MiB.
+/// Maximum message size: 64 MiB.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// What the next bytes of a stream say.
+/// Event parsed from a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Heard<'a> {
+pub enum WireEvent<'a> {
     /// A message.
-    Text(&'a [u8]),
-    /// A response of HTTP is over. A message that was its body came before this.
-    Over {
-        /// Its status.
+    Message(&'a [u8]),
+    /// End of an HTTP response. A message in its body comes before this.
+    ResponseEnd {
+        /// Status code.
         status: u16,
-        /// `Mcp-Session-Id`, where it had one.
+        /// Value of `Mcp-Session-Id`, if present.
         session: Option<&'a [u8]>,
-        /// The server closes the connection after it.
-        closes: bool,
-        /// Its body was a stream of events.
+        /// Whether the server closes the connection after it.
+        closes_connection: bool,
+        /// Whether its body was an SSE stream.
         is_stream: bool,
     },
-    /// Something that asks for these bytes in return: a pong.
+    /// Bytes to send in return: a pong.
     Reply(&'a [u8]),
-    /// The server says that it closes.
+    /// WebSocket close frame.
     Close,
 }
 
-/// The server does not keep to the framing.
+/// Violation of the framing by the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(pub &'static str);
+pub struct FramingError(pub &'static str);
 
-/// What one look at the bytes has brought.
-pub type Look<'a> = Result<Option<(usize, Option<Heard<'a>>)>, Broken>;
+/// Result of one read: consumed bytes and an event, or `None` if more bytes are needed.
+pub type ReadResult<'a> = Result<Option<(usize, Option<WireEvent<'a>>)>, FramingError>;
 
-/// Shows `read` what has begun together with what arrived; it tells how far it came, and the rest
-/// has begun. Nothing is copied that came and was read whole.
+/// Calls `read` with the buffered bytes followed by `arrived`; `read` returns how many bytes it
+/// consumed, and the rest is buffered. Bytes that are consumed as they arrive are not copied.
 ///
 /// # Errors
 ///
-/// What `read` has; nothing has begun then.
+/// Returns the error of `read`; the buffer is then unspecified.
 #[inline]
-pub fn piece_together<E>(
+pub fn read_buffered<E>(
     begun: &mut Vec<u8>,
     arrived: &[u8],
     read: impl FnOnce(&[u8]) -> Result<usize, E>,
@@ -75,57 +73,56 @@ pub fn piece_together<E>(
     Ok(())
 }
 
-/// Cuts what a server sends on one connection into events.
+/// Parser of the byte stream of one connection.
 #[derive(Debug)]
 pub enum Reader {
-    /// Lines: TCP and standard output.
+    /// Lines: TCP and stdio.
     Lines(lines::LineReader),
-    /// Responses of HTTP/1.1.
+    /// HTTP/1.1 responses.
     Responses(Box<responses::ResponseReader>),
-    /// Frames of WebSocket, behind the answer to the upgrade.
+    /// WebSocket frames, after the upgrade.
     Frames(Box<frames::FrameReader>),
 }
 
 impl Reader {
-    /// Whether nothing has been seen of the next message or response.
+    /// Returns whether no part of the next message or response was read.
     #[inline]
-    pub const fn is_at_start(&self) -> bool {
+    pub const fn is_at_message_start(&self) -> bool {
         match self {
-            Self::Lines(reader) => reader.is_at_start(),
-            Self::Responses(reader) => reader.is_at_start(),
-            Self::Frames(reader) => reader.is_at_start(),
+            Self::Lines(reader) => reader.is_at_message_start(),
+            Self::Responses(reader) => reader.is_at_message_start(),
+            Self::Frames(reader) => reader.is_at_message_start(),
         }
     }
 
-    /// Gives back buffers beyond so many bytes that nothing is in.
+    /// Frees empty buffers with a capacity above `kept_bytes_max`.
     #[inline]
-    pub fn rest(&mut self, kept_bytes_max: usize) {
+    pub fn shrink(&mut self, kept_bytes_max: usize) {
         match self {
             Self::Lines(_) => {}
-            Self::Responses(reader) => reader.rest(kept_bytes_max),
-            Self::Frames(reader) => reader.rest(kept_bytes_max),
+            Self::Responses(reader) => reader.shrink(kept_bytes_max),
+            Self::Frames(reader) => reader.shrink(kept_bytes_max),
         }
     }
 
-    /// Whether the response that is being read is a stream of events and no refusal: its head has
-    /// come.
+    /// Returns whether the current response is a successful SSE stream whose head has been read.
     #[inline]
-    pub const fn is_in_stream(&self) -> bool {
+    pub const fn is_in_event_stream(&self) -> bool {
         match self {
-            Self::Responses(reader) => reader.is_in_stream(),
+            Self::Responses(reader) => reader.is_in_event_stream(),
             Self::Lines(_) | Self::Frames(_) => false,
         }
     }
 
-    /// Looks at `bytes` for the next event: how many bytes of it are done with, and the event if
-    /// there is one. `None` until more bytes have come. What was not done with must be shown again
-    /// with what comes behind it.
+    /// Reads the next event from `bytes`. Returns how many bytes are consumed, and the event if
+    /// there is one, or `None` if more bytes are needed. Unconsumed bytes must be passed again,
+    /// followed by later ones.
     #[inline]
-    pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
+    pub fn read_next<'a>(&'a mut self, bytes: &'a [u8]) -> ReadResult<'a> {
         match self {
-            Self::Lines(reader) => reader.look(bytes),
-            Self::Responses(reader) => reader.look(bytes),
-            Self::Frames(reader) => reader.look(bytes),
+            Self::Lines(reader) => reader.read_next(bytes),
+            Self::Responses(reader) => reader.read_next(bytes),
+            Self::Frames(reader) => reader.read_next(bytes),
         }
     }
 }

@@ -1,62 +1,62 @@
-//! Responses of HTTP/1.1: with a length, in chunks, and as streams of events.
+//! HTTP/1.1 responses: with a length, chunked, and as SSE streams.
 //!
 //! Source: RFC 9112 sections 4, 6 and 7.
 
 use std::ops::Range;
 
 use super::events::next_event;
-use super::{Broken, Heard, Look, MESSAGE_BYTES_MAX};
+use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
 
-/// Fields of a head that are looked at; a server with more is told apart as broken.
+/// Maximum number of fields in a response head.
 const FIELDS_MAX: usize = 64;
-/// Bytes of a head that are waited for.
+/// Maximum length of a response head or trailer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Cuts a stream into responses, and those that are streams into their events.
+/// Parser of a stream of responses; SSE streams are parsed into events.
 #[derive(Debug, Default)]
 pub struct ResponseReader {
-    /// The response whose body is being read.
-    current: Option<Response>,
-    /// What of a body in chunks has been taken out of them and not been told.
+    /// Response whose body is being read.
+    current: Option<CurrentResponse>,
+    /// Decoded body that has not been returned yet.
     body: Vec<u8>,
-    /// The data of the event that is being told.
+    /// Data of the event being returned.
     data: Vec<u8>,
 }
 
-/// What the head of a response says.
+/// Relevant parts of a response head.
 #[derive(Clone, Debug)]
-struct Response {
+struct CurrentResponse {
     status: u16,
     body: Body,
     is_stream: bool,
-    closes: bool,
+    closes_connection: bool,
     session: Option<Box<[u8]>>,
 }
 
-/// How far a body reaches.
+/// Unread part of a body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Body {
-    /// So many bytes.
+    /// This many bytes.
     Length(usize),
     /// Chunks.
     Chunks,
-    /// All chunks have come.
+    /// None: all chunks were read.
     Complete,
 }
 
-/// What a head was read as.
-struct Head {
-    response: Response,
+/// A parsed response head and its length.
+struct ParsedHead {
+    response: CurrentResponse,
     bytes: usize,
 }
 
 impl ResponseReader {
-    pub(super) const fn is_at_start(&self) -> bool {
+    pub(super) const fn is_at_message_start(&self) -> bool {
         self.current.is_none()
     }
 
-    /// See [`super::Reader::rest`].
-    pub(super) fn rest(&mut self, kept_bytes_max: usize) {
+    /// See [`super::Reader::shrink`].
+    pub(super) fn shrink(&mut self, kept_bytes_max: usize) {
         if self.current.is_none() {
             for buffer in [&mut self.body, &mut self.data] {
                 if buffer.capacity() > kept_bytes_max {
@@ -66,15 +66,15 @@ impl ResponseReader {
         }
     }
 
-    pub(super) const fn is_in_stream(&self) -> bool {
-        matches!(&self.current, Some(Response { status: 200..300, is_stream: true, .. }))
+    pub(super) const fn is_in_event_stream(&self) -> bool {
+        matches!(&self.current, Some(CurrentResponse { status: 200..300, is_stream: true, .. }))
     }
 
-    /// See [`super::Reader::look`].
-    pub fn look<'a>(&'a mut self, bytes: &'a [u8]) -> Look<'a> {
+    /// See [`super::Reader::read_next`].
+    pub fn read_next<'a>(&'a mut self, bytes: &'a [u8]) -> ReadResult<'a> {
         let Some(response) = &self.current else {
             let Some(head) = read_head(bytes)? else { return Ok(None) };
-            // An interim response (100, 103) stands for nothing.
+            // An interim response (100, 103) is skipped.
             if head.response.status >= 200 {
                 self.current = Some(head.response);
                 self.body.clear();
@@ -82,11 +82,13 @@ impl ResponseReader {
             return Ok(Some((head.bytes, None)));
         };
         match response.body {
-            Body::Length(0) | Body::Complete if self.body.is_empty() => Ok(Some((0, self.over()))),
+            Body::Length(0) | Body::Complete if self.body.is_empty() => {
+                Ok(Some((0, self.finish_response())))
+            }
             Body::Length(length) if !response.is_stream => {
                 let Some(body) = bytes.get(..length) else { return Ok(None) };
                 self.set_body(Body::Length(0));
-                Ok(Some((length, text(body))))
+                Ok(Some((length, message_event(body))))
             }
             Body::Length(length) => {
                 let taken = length.min(bytes.len());
@@ -97,10 +99,10 @@ impl ResponseReader {
                 let rest =
                     if taken == length { Body::Complete } else { Body::Length(length - taken) };
                 self.set_body(rest);
-                Ok(Some((taken, self.tell_event())))
+                Ok(Some((taken, self.take_event())))
             }
             Body::Chunks => self.take_chunk(bytes),
-            Body::Complete => Ok(Some((0, self.tell_rest()))),
+            Body::Complete => Ok(Some((0, self.take_rest()))),
         }
     }
 
@@ -110,88 +112,89 @@ impl ResponseReader {
         }
     }
 
-    /// Takes the next chunk out of its wrapping.
-    fn take_chunk<'a>(&'a mut self, bytes: &[u8]) -> Look<'a> {
+    /// Decodes the next chunk.
+    fn take_chunk<'a>(&'a mut self, bytes: &[u8]) -> ReadResult<'a> {
         let Some((chunk, taken)) = read_chunk(bytes)? else {
-            // What has come of a stream before is told while the next chunk is on its way.
-            return if self.has_event() { Ok(Some((0, self.tell_event()))) } else { Ok(None) };
+            // Buffered events are returned while the next chunk is incomplete.
+            return if self.has_event() { Ok(Some((0, self.take_event()))) } else { Ok(None) };
         };
         if self.body.len() + chunk.len() > MESSAGE_BYTES_MAX {
-            return Err(Broken("a body without end"));
+            return Err(FramingError("HTTP body longer than 64 MiB"));
         }
         if chunk.is_empty() {
             self.set_body(Body::Complete);
         }
         self.body.extend_from_slice(&bytes[chunk]);
-        Ok(Some((taken, self.tell_event())))
+        Ok(Some((taken, self.take_event())))
     }
 
     fn is_stream(&self) -> bool {
         self.current.as_ref().is_some_and(|response| response.is_stream)
     }
 
-    /// Whether an event of a stream is complete.
+    /// Returns whether a complete SSE event is buffered.
     fn has_event(&mut self) -> bool {
         self.is_stream() && next_event(&self.body, &mut self.data).is_some()
     }
 
-    /// Tells the next event of a stream, where one is complete.
-    fn tell_event(&mut self) -> Option<Heard<'_>> {
+    /// Takes the next complete SSE event.
+    fn take_event(&mut self) -> Option<WireEvent<'_>> {
         if !self.is_stream() {
             return None;
         }
         let event = next_event(&self.body, &mut self.data)?;
         self.body.drain(..event);
-        text(&self.data)
+        message_event(&self.data)
     }
 
-    /// Tells what is left of a body of which all has come.
-    fn tell_rest(&mut self) -> Option<Heard<'_>> {
+    /// Takes the rest of a completely received body.
+    fn take_rest(&mut self) -> Option<WireEvent<'_>> {
         if !self.is_stream() {
             self.data.clear();
             self.data.append(&mut self.body);
         } else if let Some(event) = next_event(&self.body, &mut self.data) {
             self.body.drain(..event);
         } else {
-            // An event that never ended is none (the standard says so).
+            // The SSE standard discards an incomplete event at the end of the stream.
             self.body.clear();
             self.data.clear();
         }
-        text(&self.data)
+        message_event(&self.data)
     }
 
-    fn over(&mut self) -> Option<Heard<'_>> {
-        let Response { status, session, closes, is_stream, .. } = self.current.take()?;
+    fn finish_response(&mut self) -> Option<WireEvent<'_>> {
+        let CurrentResponse { status, session, closes_connection: closes, is_stream, .. } =
+            self.current.take()?;
         self.data.clear();
         let session = session.map(|session| {
             self.data.extend_from_slice(&session);
             &self.data[..]
         });
-        Some(Heard::Over { status, session, closes, is_stream })
+        Some(WireEvent::ResponseEnd { status, session, closes_connection: closes, is_stream })
     }
 }
 
-/// A message, where there is more than nothing.
-fn text(bytes: &[u8]) -> Option<Heard<'_>> {
+/// Returns a message event unless `bytes` is blank.
+fn message_event(bytes: &[u8]) -> Option<WireEvent<'_>> {
     let text = bytes.trim_ascii();
-    (!text.is_empty()).then_some(Heard::Text(text))
+    (!text.is_empty()).then_some(WireEvent::Message(text))
 }
 
-/// The head at the beginning of `bytes`; `None` until it is all there.
-fn read_head(bytes: &[u8]) -> Result<Option<Head>, Broken> {
+/// Parses the head at the beginning of `bytes`; returns `None` if it is incomplete.
+fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, FramingError> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut fields);
     let bytes = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(bytes)) => bytes,
         Ok(httparse::Status::Partial) if bytes.len() <= HEAD_BYTES_MAX => return Ok(None),
-        _ => return Err(Broken("not a response of HTTP")),
+        _ => return Err(FramingError("not an HTTP/1.1 response")),
     };
     let status = parsed.code.unwrap_or_default();
-    let mut response = Response {
+    let mut response = CurrentResponse {
         status,
         body: Body::Length(0),
         is_stream: false,
-        closes: parsed.version == Some(0),
+        closes_connection: parsed.version == Some(0),
         session: None,
     };
     let mut has_length = matches!(status, 100..200 | 204 | 304);
@@ -201,7 +204,7 @@ fn read_head(bytes: &[u8]) -> Result<Option<Head>, Broken> {
             name if name.eq_ignore_ascii_case("content-length") => {
                 let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                 let length = length.filter(|length| *length <= MESSAGE_BYTES_MAX);
-                response.body = Body::Length(length.ok_or(Broken("a length that is none"))?);
+                response.body = Body::Length(length.ok_or(FramingError("invalid Content-Length"))?);
                 has_length = true;
             }
             name if name.eq_ignore_ascii_case("transfer-encoding") => {
@@ -212,7 +215,7 @@ fn read_head(bytes: &[u8]) -> Result<Option<Head>, Broken> {
                 response.is_stream = value.starts_with(b"text/event-stream");
             }
             name if name.eq_ignore_ascii_case("connection") => {
-                response.closes = value.eq_ignore_ascii_case(b"close");
+                response.closes_connection = value.eq_ignore_ascii_case(b"close");
             }
             name if name.eq_ignore_ascii_case("mcp-session-id") => {
                 response.session = Some(value.into());
@@ -221,16 +224,16 @@ fn read_head(bytes: &[u8]) -> Result<Option<Head>, Broken> {
         }
     }
     if has_length {
-        Ok(Some(Head { response, bytes }))
+        Ok(Some(ParsedHead { response, bytes }))
     } else {
-        Err(Broken("a response whose end nobody can tell"))
+        Err(FramingError("HTTP response without Content-Length or chunked encoding"))
     }
 }
 
-/// The chunk at the beginning of `bytes`: where its data lies, and how many bytes it takes; `None`
-/// until it is all there. The last chunk is empty, and its trailer is taken with it.
-fn read_chunk(bytes: &[u8]) -> Result<Option<(Range<usize>, usize)>, Broken> {
-    const BROKEN: Broken = Broken("a chunk that is none");
+/// Parses the chunk at the beginning of `bytes`: the range of its data, and its length. Returns
+/// `None` if it is incomplete. The last chunk is empty and includes the trailer.
+fn read_chunk(bytes: &[u8]) -> Result<Option<(Range<usize>, usize)>, FramingError> {
+    const BROKEN: FramingError = FramingError("invalid HTTP chunk");
     let (start, length) = match httparse::parse_chunk_size(bytes) {
         Ok(httparse::Status::Complete(found)) => found,
         Ok(httparse::Status::Partial) => return Ok(None),
@@ -254,14 +257,16 @@ fn read_chunk(bytes: &[u8]) -> Result<Option<(Range<usize>, usize)>, Broken> {
     }
 }
 
-/// How many bytes the trailer takes with the empty line that ends it.
-fn read_trailer(bytes: &[u8]) -> Result<Option<usize>, Broken> {
+/// Returns the length of the trailer including the empty line that ends it.
+fn read_trailer(bytes: &[u8]) -> Result<Option<usize>, FramingError> {
     if bytes.starts_with(b"\r\n") {
         return Ok(Some(2));
     }
     match memchr::memmem::find(bytes, b"\r\n\r\n") {
         Some(end) => Ok(Some(end + 4)),
-        None if bytes.len() > HEAD_BYTES_MAX => Err(Broken("a trailer without end")),
+        None if bytes.len() > HEAD_BYTES_MAX => {
+            Err(FramingError("HTTP trailer longer than 64 KiB"))
+        }
         None => Ok(None),
     }
 }
@@ -270,71 +275,78 @@ fn read_trailer(bytes: &[u8]) -> Result<Option<usize>, Broken> {
 mod tests {
     use super::*;
 
-    /// What is heard of a stream that comes in pieces of this many bytes.
-    fn hear(stream: &[u8], piece: usize) -> Result<Vec<String>, Broken> {
+    /// Returns the events of a stream that arrives in pieces of this length.
+    fn read_events(stream: &[u8], piece: usize) -> Result<Vec<String>, FramingError> {
         let mut reader = ResponseReader::default();
-        let (mut bytes, mut heard) = (Vec::new(), Vec::new());
+        let (mut bytes, mut events) = (Vec::new(), Vec::new());
         for piece in stream.chunks(piece) {
             bytes.extend_from_slice(piece);
-            while let Some((taken, event)) = reader.look(&bytes)? {
+            while let Some((taken, event)) = reader.read_next(&bytes)? {
                 match event {
-                    Some(Heard::Text(text)) => heard.push(String::from_utf8_lossy(text).into()),
-                    Some(Heard::Over { status, session, closes, .. }) => {
+                    Some(WireEvent::Message(text)) => {
+                        events.push(String::from_utf8_lossy(text).into());
+                    }
+                    Some(WireEvent::ResponseEnd {
+                        status,
+                        session,
+                        closes_connection: closes,
+                        ..
+                    }) => {
                         let session = session.map(String::from_utf8_lossy).unwrap_or_default();
-                        heard.push(format!("{status} {session} {closes}"));
+                        events.push(format!("{status} {session} {closes}"));
                     }
                     _ => {}
                 }
                 bytes.drain(..taken);
             }
         }
-        Ok(heard)
+        Ok(events)
     }
 
-    fn assert_heard(stream: &[u8], expected: &[&str]) {
+    fn assert_events(stream: &[u8], expected: &[&str]) {
         for piece in 1..=stream.len() {
-            assert_eq!(hear(stream, piece).unwrap(), expected, "in pieces of {piece}");
+            assert_eq!(read_events(stream, piece).unwrap(), expected, "in pieces of {piece}");
         }
     }
 
     #[test]
-    fn a_body_with_a_length_is_a_message_and_the_end() {
+    fn response_with_length_is_message_and_end() {
         let stream = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\
             Mcp-Session-Id: abc\r\n\r\n{}HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
-        assert_heard(stream, &["{}", "200 abc false", "202  false"]);
+        assert_events(stream, &["{}", "200 abc false", "202  false"]);
     }
 
     #[test]
-    fn a_body_in_chunks_is_put_together() {
+    fn chunked_response_is_decoded() {
         let stream = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n\
             4;x=y\r\n\":1}\r\n0\r\nTrailer: 1\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
-        assert_heard(stream, &["{\"a\":1}", "200  false", "204  false"]);
+        assert_events(stream, &["{\"a\":1}", "200  false", "204  false"]);
     }
 
     #[test]
-    fn a_stream_of_events_tells_each_message_then_its_end() {
+    fn sse_response_returns_each_message_then_end() {
         let stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
             Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
             15\r\nid: 1\r\ndata:\n\ndata: 1\r\n4\r\n0\n\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n";
-        assert_heard(stream, &["10", "2", "200  true"]);
+        assert_events(stream, &["10", "2", "200  true"]);
     }
 
     #[test]
-    fn a_stream_of_events_with_a_length_is_one_too() {
+    fn sse_response_with_length_returns_messages() {
         let stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
             Content-Length: 18\r\n\r\ndata: 1\n\ndata: 2\n\nHTTP/1.1 404 Not Found\r\n\
             Content-Length: 0\r\n\r\n";
-        assert_heard(stream, &["1", "2", "200  false", "404  false"]);
+        assert_events(stream, &["1", "2", "200  false", "404  false"]);
     }
 
     #[test]
-    fn an_interim_response_stands_for_nothing() {
+    fn interim_response_is_skipped() {
         let stream = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n7";
-        assert_heard(stream, &["7", "200  false"]);
+        assert_events(stream, &["7", "200  false"]);
     }
 
     #[test]
-    fn what_is_no_response_is_told() {
+    fn invalid_response_is_framing_error() {
         for stream in [
             &b"{\"jsonrpc\":\"2.0\"}\n"[..],
             b"HTTP/1.1 200 OK\r\n\r\n",
@@ -343,7 +355,7 @@ mod tests {
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
         ] {
-            assert!(hear(stream, stream.len()).is_err(), "{}", stream.escape_ascii());
+            assert!(read_events(stream, stream.len()).is_err(), "{}", stream.escape_ascii());
         }
     }
 }

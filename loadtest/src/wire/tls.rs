@@ -1,13 +1,13 @@
-//! TLS between the socket and the messages: ciphertext in, plaintext out, and the other way round.
+//! TLS filter of a connection: ciphertext to plaintext and back, without a socket.
 //!
-//! A [`TlsFilter`] is one connection's. It knows no socket: who has one hands it what arrived and
-//! sends what it seals. TLS 1.3 and 1.2, by rustls.
+//! The owner of the socket passes received bytes to a [`TlsFilter`] and sends what it encrypts. TLS
+//! 1.3 and 1.2, implemented by rustls.
 //!
-//! What it keeps true: any cut of the ciphertext gives the same plaintext; nothing that is said
-//! leaves before the handshake is over; a record is handed on only when its tag was right.
+//! Invariants: any cut of the ciphertext gives the same plaintext; no plaintext is sent before the
+//! handshake is complete; a record is returned only if its authentication tag is valid.
 //!
-//! What it costs: a connection has a buffer of its own only once a record came to it in parts. Each
-//! record costs an allocation, in either direction, which is rustls's own.
+//! A connection allocates a buffer only once a record arrives in parts. rustls allocates for each
+//! record in either direction.
 
 use std::fmt;
 
@@ -17,122 +17,125 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };
 
-use super::trust::TlsClient;
-use super::unsealed::Unsealed;
+use super::tls_client::TlsClient;
+use super::tls_error::TlsError;
 
-/// Bytes of plaintext in the longest record (RFC 8446 section 5.1).
+/// Maximum plaintext of a record (RFC 8446 section 5.1).
 const RECORD_BYTES_MAX: usize = 16_384;
-/// Bytes that a record is longer than its plaintext: at most, of the suites that are offered.
-const RECORD_BYTES_MORE: usize = 40;
+/// Maximum overhead of a record, of the cipher suites that are offered.
+const RECORD_OVERHEAD_BYTES_MAX: usize = 40;
 
-/// Buffers that the filters of one thread share: what they hold is done with after each use.
+/// Buffers shared by the filters of one thread; empty between uses.
 #[derive(Debug, Default)]
-pub struct Scratch {
-    /// What a filter has opened.
-    pub plain: Vec<u8>,
-    /// Ciphertext, which is opened in place.
-    sealed: Vec<u8>,
+pub struct TlsScratch {
+    /// Decrypted data.
+    pub plaintext: Vec<u8>,
+    /// Ciphertext, which is decrypted in place.
+    ciphertext: Vec<u8>,
 }
 
-/// The encryption of one connection.
+/// TLS state of one connection.
 pub struct TlsFilter {
     connection: UnbufferedClientConnection,
     client: TlsClient,
-    /// The part of a record that has arrived.
-    begun: Vec<u8>,
-    /// Ciphertext that the protocol itself has to say.
-    owed: Vec<u8>,
-    stage: Stage,
+    /// Incomplete record received so far.
+    partial_record: Vec<u8>,
+    /// Encoded TLS messages to send.
+    pending_output: Vec<u8>,
+    state: TlsState,
 }
 
-/// How far a connection has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stage {
-    /// Hands are being shaken.
-    Opening,
-    /// Messages may go.
+enum TlsState {
+    /// Handshake in progress.
+    Handshaking,
+    /// Application data may be sent.
     Open,
-    /// The server says nothing more: it has said so.
-    Ended,
-    /// What arrived cannot be read, and nothing behind it.
-    Broken,
+    /// The server has sent `close_notify`.
+    Closed,
+    /// Received data could not be decrypted; no more is read.
+    Failed,
 }
 
 impl TlsFilter {
-    /// A filter that has something to say at once: the beginning of the handshake.
+    /// Creates a filter and encodes the first handshake message.
     ///
     /// # Errors
     ///
-    /// Where the system has no random bytes.
-    pub fn new(client: &TlsClient) -> Result<Self, Unsealed> {
+    /// Returns an error if the system has no random bytes.
+    pub fn new(client: &TlsClient) -> Result<Self, TlsError> {
         let connection =
             UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
-        let connection = connection.map_err(|error| Unsealed::handshake(&error))?;
+        let connection = connection.map_err(|error| TlsError::from_handshake(&error))?;
         let mut filter = Self {
             connection,
             client: client.clone(),
-            begun: Vec::new(),
-            owed: Vec::new(),
-            stage: Stage::Opening,
+            partial_record: Vec::new(),
+            pending_output: Vec::new(),
+            state: TlsState::Handshaking,
         };
-        filter.hear(&[], &mut Scratch::default())?;
+        filter.receive(&[], &mut TlsScratch::default())?;
         Ok(filter)
     }
 
-    /// Whether the handshake is over: messages may go.
+    /// Returns whether the handshake is complete and application data may be sent.
     pub const fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open)
+        matches!(self.state, TlsState::Open)
     }
 
-    /// Whether the server has said that nothing more comes (`close_notify`).
-    pub const fn is_ended(&self) -> bool {
-        matches!(self.stage, Stage::Ended)
+    /// Returns whether the server has sent `close_notify`.
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.state, TlsState::Closed)
     }
 
-    /// Whether the handshake is not over.
-    pub const fn is_opening(&self) -> bool {
-        matches!(self.stage, Stage::Opening)
+    /// Returns whether the handshake is in progress.
+    pub const fn is_handshaking(&self) -> bool {
+        matches!(self.state, TlsState::Handshaking)
     }
 
-    /// Whether it has something to say of its own: [`Self::seal`] writes it.
+    /// Returns whether TLS messages are pending, which [`Self::encrypt`] writes.
     #[inline]
-    pub const fn owes(&self) -> bool {
-        !self.owed.is_empty()
+    pub const fn has_output(&self) -> bool {
+        !self.pending_output.is_empty()
     }
 
-    /// Takes in what arrived, and puts what it says behind what is in `scratch.plain`.
+    /// Decrypts received bytes and appends the plaintext to `scratch.plaintext`.
     ///
     /// # Errors
     ///
-    /// Where the handshake fails or what arrived is no TLS: nothing more of this connection can be
-    /// read. What was put there before is good.
+    /// Returns an error if the handshake fails or the data is not valid TLS. The plaintext appended
+    /// before is valid; nothing more can be read.
     #[inline]
-    pub fn hear(&mut self, arrived: &[u8], scratch: &mut Scratch) -> Result<(), Unsealed> {
-        if self.stage == Stage::Broken {
+    pub fn receive(&mut self, arrived: &[u8], scratch: &mut TlsScratch) -> Result<(), TlsError> {
+        if self.state == TlsState::Failed {
             return Ok(());
         }
-        if !self.begun.is_empty() {
-            let mut begun = std::mem::take(&mut self.begun);
+        if !self.partial_record.is_empty() {
+            let mut begun = std::mem::take(&mut self.partial_record);
             begun.extend_from_slice(arrived);
-            let (done, heard) = self.open(&mut begun, &mut scratch.plain);
+            let (done, result) = self.decrypt(&mut begun, &mut scratch.plaintext);
             begun.drain(..done);
-            // Whoever sends long records goes on with it.
-            self.begun = begun;
-            return heard;
+            // Keeps the buffer: a sender of long records fills it again.
+            self.partial_record = begun;
+            return result;
         }
-        scratch.sealed.clear();
-        scratch.sealed.extend_from_slice(arrived);
-        let (done, heard) = self.open(&mut scratch.sealed, &mut scratch.plain);
-        self.begun.extend_from_slice(&scratch.sealed[done..]);
-        heard
+        scratch.ciphertext.clear();
+        scratch.ciphertext.extend_from_slice(arrived);
+        let (done, result) = self.decrypt(&mut scratch.ciphertext, &mut scratch.plaintext);
+        self.partial_record.extend_from_slice(&scratch.ciphertext[done..]);
+        result
     }
 
-    /// Opens what is whole of `sealed`; how many bytes of it are done with, and how it went.
-    fn open(&mut self, sealed: &mut [u8], plain: &mut Vec<u8>) -> (usize, Result<(), Unsealed>) {
+    /// Decrypts complete records; returns the number of consumed bytes and the result.
+    fn decrypt(
+        &mut self,
+        ciphertext: &mut [u8],
+        plain: &mut Vec<u8>,
+    ) -> (usize, Result<(), TlsError>) {
         let mut done = 0;
         loop {
             let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut sealed[done..]);
+                self.connection.process_tls_records(&mut ciphertext[done..]);
             done += discard;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -141,34 +144,36 @@ impl TlsFilter {
                         plain.extend_from_slice(record.payload);
                     }
                 }
-                Ok(ConnectionState::EncodeTlsData(mut said)) => {
-                    // Whoever offers enough room is not refused.
-                    write(&mut self.owed, 0, |room| said.encode(room)).unwrap_or(());
+                Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    // Cannot fail: the buffer grows as required.
+                    write_growing(&mut self.pending_output, 0, |buf| message.encode(buf))
+                        .unwrap_or(());
                 }
-                Ok(ConnectionState::TransmitTlsData(said)) => said.done(),
-                Ok(ConnectionState::PeerClosed) => self.stage = Stage::Ended,
+                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
+                Ok(ConnectionState::PeerClosed) => self.state = TlsState::Closed,
                 Ok(ConnectionState::WriteTraffic(_)) => {
-                    self.note_open();
+                    self.record_open();
                     return (done, Ok(()));
                 }
                 Ok(_) => return (done, Ok(())),
-                Err(error) => return (done, Err(self.fail(&error, &mut sealed[done..]))),
+                Err(error) => return (done, Err(self.fail(&error, &mut ciphertext[done..]))),
             }
         }
     }
 
-    /// Nothing more can be read. The server is owed the alert that says why, where there is one.
+    /// Marks the connection as failed and encodes the alert for the server, if there is one.
     #[cold]
-    fn fail(&mut self, error: &Error, sealed: &mut [u8]) -> Unsealed {
-        let was_opening = self.is_opening();
-        self.stage = Stage::Broken;
-        // rustls would stumble over what is broken again as soon as it has nothing to say.
+    fn fail(&mut self, error: &Error, ciphertext: &mut [u8]) -> TlsError {
+        let was_opening = self.is_handshaking();
+        self.state = TlsState::Failed;
+        // rustls reports the same error again once it has nothing more to write.
         while self.connection.wants_write()
-            && let Ok(state) = self.connection.process_tls_records(sealed).state
+            && let Ok(state) = self.connection.process_tls_records(ciphertext).state
         {
             match state {
-                ConnectionState::EncodeTlsData(mut said) => {
-                    write(&mut self.owed, 0, |room| said.encode(room)).unwrap_or(());
+                ConnectionState::EncodeTlsData(mut message) => {
+                    write_growing(&mut self.pending_output, 0, |buf| message.encode(buf))
+                        .unwrap_or(());
                 }
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while traffic.next_record().is_some() {}
@@ -176,45 +181,46 @@ impl TlsFilter {
                 _ => break,
             }
         }
-        if was_opening { Unsealed::handshake(error) } else { Unsealed::open(error) }
+        if was_opening { TlsError::from_handshake(error) } else { TlsError::from_connection(error) }
     }
 
-    /// Writes what it owes, then `plain` as ciphertext, behind what is in `out`. Before the
-    /// handshake is over `plain` has to be empty: what would not be sent is not taken.
+    /// Appends pending TLS messages and the encrypted `plain` to `out`. `plain` must be empty
+    /// before the handshake is complete.
     ///
     /// # Errors
     ///
-    /// Where the connection has sent all that its keys are good for.
+    /// Returns an error if the key usage limit of the connection is reached.
     #[inline]
-    pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Unsealed> {
-        out.extend(std::mem::take(&mut self.owed));
+    pub fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
+        out.extend(std::mem::take(&mut self.pending_output));
         if plain.is_empty() {
             return Ok(());
         }
-        let room = plain.len() + (plain.len() / RECORD_BYTES_MAX + 2) * RECORD_BYTES_MORE;
-        let status = self.connection.process_tls_records(&mut self.begun);
+        let size = plain.len() + (plain.len() / RECORD_BYTES_MAX + 2) * RECORD_OVERHEAD_BYTES_MAX;
+        let status = self.connection.process_tls_records(&mut self.partial_record);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else {
-            debug_assert!(false, "something is said though nothing may be");
-            return Err(worn_out());
+            debug_assert!(false, "data is sent before the handshake is complete");
+            return Err(keys_exhausted());
         };
-        write(out, room, |room| traffic.encrypt(plain, room)).map_err(|_| worn_out())
+        write_growing(out, size, |buf| traffic.encrypt(plain, buf)).map_err(|_| keys_exhausted())
     }
 
-    /// Writes the last words behind what is in `out`: `close_notify`, or the alert that says what
-    /// was wrong with the server's.
-    pub fn part(&mut self, out: &mut Vec<u8>) {
-        out.append(&mut self.owed);
-        while self.stage != Stage::Broken {
-            let status = self.connection.process_tls_records(&mut self.begun);
+    /// Appends `close_notify`, or the alert for an error in the server's data, to `out`.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.pending_output);
+        while self.state != TlsState::Failed {
+            let status = self.connection.process_tls_records(&mut self.partial_record);
             match status.state {
-                Ok(ConnectionState::EncodeTlsData(mut said)) => {
-                    write(out, 0, |room| said.encode(room)).unwrap_or(());
+                Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    write_growing(out, 0, |buf| message.encode(buf)).unwrap_or(());
                 }
-                Ok(ConnectionState::TransmitTlsData(said)) => said.done(),
+                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-                    // Without it the server sees an end that came early, and no more.
-                    write(out, RECORD_BYTES_MORE, |room| traffic.queue_close_notify(room))
-                        .unwrap_or(());
+                    // On failure the server sees a truncated stream, which is tolerable.
+                    write_growing(out, RECORD_OVERHEAD_BYTES_MAX, |buf| {
+                        traffic.queue_close_notify(buf)
+                    })
+                    .unwrap_or(());
                     return;
                 }
                 _ => return,
@@ -222,13 +228,13 @@ impl TlsFilter {
         }
     }
 
-    fn note_open(&mut self) {
-        if self.stage != Stage::Opening {
+    fn record_open(&mut self) {
+        if self.state != TlsState::Handshaking {
             return;
         }
-        self.stage = Stage::Open;
+        self.state = TlsState::Open;
         let connection = &self.connection;
-        self.client.note(|| {
+        self.client.record_negotiated(|| {
             let version = connection.protocol_version().and_then(|version| version.as_str());
             let version = version.unwrap_or("TLS").replacen("TLSv", "TLS ", 1).replace('_', ".");
             let suite = connection.negotiated_cipher_suite();
@@ -240,17 +246,17 @@ impl TlsFilter {
 
 impl fmt::Debug for TlsFilter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TlsFilter").field("stage", &self.stage).finish_non_exhaustive()
+        formatter.debug_struct("TlsFilter").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
-/// What says of room that there is not enough, and how much would be.
-trait Narrow {
-    fn room(&self) -> Option<usize>;
+/// Error of a buffer that is too small, with the required size.
+trait RequiredSize {
+    fn required_size(&self) -> Option<usize>;
 }
 
-impl Narrow for EncodeError {
-    fn room(&self) -> Option<usize> {
+impl RequiredSize for EncodeError {
+    fn required_size(&self) -> Option<usize> {
         match self {
             Self::InsufficientSize(InsufficientSizeError { required_size }) => Some(*required_size),
             Self::AlreadyEncoded => None,
@@ -258,8 +264,8 @@ impl Narrow for EncodeError {
     }
 }
 
-impl Narrow for EncryptError {
-    fn room(&self) -> Option<usize> {
+impl RequiredSize for EncryptError {
+    fn required_size(&self) -> Option<usize> {
         match self {
             Self::InsufficientSize(InsufficientSizeError { required_size }) => Some(*required_size),
             Self::EncryptExhausted => None,
@@ -267,19 +273,19 @@ impl Narrow for EncryptError {
     }
 }
 
-/// Makes `room` behind what is in `out`, or as much as is asked for, and has it written into.
+/// Extends `out` by `size` bytes, or the required number, and calls `put` to write into them.
 #[inline]
-fn write<E: Narrow>(
+fn write_growing<E: RequiredSize>(
     out: &mut Vec<u8>,
-    room: usize,
+    size: usize,
     mut put: impl FnMut(&mut [u8]) -> Result<usize, E>,
 ) -> Result<(), E> {
-    let (start, mut room) = (out.len(), room);
+    let (start, mut size) = (out.len(), size);
     let written = loop {
-        out.resize(start + room, 0);
+        out.resize(start + size, 0);
         match put(&mut out[start..]) {
-            Err(error) => match error.room() {
-                Some(more) if more > room => room = more,
+            Err(error) => match error.required_size() {
+                Some(more) if more > size => size = more,
                 _ => break Err(error),
             },
             written => break written,
@@ -289,9 +295,12 @@ fn write<E: Narrow>(
     written.map(drop)
 }
 
-/// The keys of the connection have sealed as much as they may.
-fn worn_out() -> Unsealed {
-    Unsealed { said: "the keys of the TLS connection are worn out".into(), is_alert: false }
+/// Returns the error for a reached key usage limit.
+fn keys_exhausted() -> TlsError {
+    TlsError {
+        message: "the TLS key usage limit of the connection is reached".into(),
+        is_alert: false,
+    }
 }
 
 #[cfg(test)]

@@ -1,31 +1,31 @@
-//! Responses and frames that are none, and statuses that refuse.
+//! Malformed HTTP responses and WebSocket frames, and HTTP error statuses.
 
-use corelane_load::measure::outcome::Failure;
+use corelane_load::metrics::outcome::Failure;
 use corelane_load::target::Transport;
 
 use crate::assert_all;
-use crate::stranger::{Deed, frame, response, right};
+use crate::scripted_server::{Reaction, echo_response, frame, response};
 
 #[test]
-fn a_status_that_refuses_is_counted_by_its_class() {
+fn http_error_status_is_counted_by_class() {
     for (status, failure) in [
-        ("500 Internal Server Error", Failure::HttpFailed),
-        ("503 Service Unavailable", Failure::HttpFailed),
-        ("401 Unauthorized", Failure::HttpRefused),
-        ("404 Not Found", Failure::HttpRefused),
+        ("500 Internal Server Error", Failure::Http5xx),
+        ("503 Service Unavailable", Failure::Http5xx),
+        ("401 Unauthorized", Failure::Http4xx),
+        ("404 Not Found", Failure::Http4xx),
         ("302 Found", Failure::Garbage),
         ("204 No Content", Failure::Garbage),
     ] {
-        // A body that looks like the right answer makes none of them one.
+        // A correct body does not make an error status a success.
         assert_all(Transport::Http, failure, status, move |call| {
-            let body = if status.starts_with("204") { String::new() } else { right(call) };
-            Deed::Say(response(status, &body))
+            let body = if status.starts_with("204") { String::new() } else { echo_response(call) };
+            Reaction::Send(response(status, &body))
         });
     }
 }
 
 #[test]
-fn a_response_that_breaks_the_framing_ends_its_connection() {
+fn malformed_http_response_closes_connection() {
     let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "a".repeat(100_000));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(100));
     for bytes in [
@@ -42,14 +42,17 @@ fn a_response_that_breaks_the_framing_ends_its_connection() {
     ] {
         let start = bytes[..bytes.len().min(60)].to_owned();
         let bytes = bytes.as_bytes().to_vec();
-        assert_all(Transport::Http, Failure::Garbage, &start, move |_| Deed::Say(bytes.clone()));
+        assert_all(Transport::Http, Failure::Garbage, &start, move |_| {
+            Reaction::Send(bytes.clone())
+        });
     }
 }
 
 #[test]
-fn a_frame_that_no_server_may_send_ends_its_connection() {
+fn invalid_websocket_frame_closes_connection() {
     for bytes in [
-        // Masked, reserved bits, binary, a continuation of nothing, a ping in pieces, no end.
+        // Masked, reserved bits, binary, stray continuation, fragmented ping, endless, reserved
+        // opcode.
         &b"\x81\x82\0\0\0\0{}"[..],
         b"\xC1\x02{}",
         b"\x82\x02{}",
@@ -60,16 +63,16 @@ fn a_frame_that_no_server_may_send_ends_its_connection() {
     ] {
         let name = bytes.escape_ascii().to_string();
         assert_all(Transport::WebSocket, Failure::Garbage, &name, move |_| {
-            Deed::Say(bytes.to_vec())
+            Reaction::Send(bytes.to_vec())
         });
     }
     assert_all(Transport::WebSocket, Failure::Garbage, "no UTF-8", |call| {
-        let mut text = right(call).into_bytes();
+        let mut text = echo_response(call).into_bytes();
         let place = text.windows(3).position(|part| part == b"abc").unwrap();
         text[place] = 0xFF;
-        Deed::Say(frame(0x81, &text))
+        Reaction::Send(frame(0x81, &text))
     });
     assert_all(Transport::WebSocket, Failure::Closed, "close", |_| {
-        Deed::Leave(frame(0x88, &1_011_u16.to_be_bytes()))
+        Reaction::SendAndClose(frame(0x88, &1_011_u16.to_be_bytes()))
     });
 }

@@ -1,38 +1,43 @@
-//! Servers that let nobody in, or not everybody.
+//! Servers that reject some or all connections.
 
 use std::time::Duration;
 
-use corelane_load::generator::{self, Fruitless};
-use corelane_load::plan::Span;
+use corelane_load::generator::{self, RunError};
+use corelane_load::plan::HumanDuration;
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::{Era, Transport};
 
-use crate::stranger::{Asked, Deed, Stranger, response, right, said, upgraded};
-use crate::{DUE, SOON, TRANSPORTS, plan};
+use crate::scripted_server::{
+    Reaction, ReceivedRequest, ScriptedServer, echo_response, framed, response, upgraded,
+};
+use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
 
-/// What a run of sessions says of a server that does not let them begin.
-fn refusal(server: &Stranger) -> String {
+/// Returns the error of a run whose handshakes are rejected.
+fn handshake_error(server: &ScriptedServer) -> String {
     let mut plan = plan(server, Era::Legacy);
-    plan.connect_max = Span::from(SOON);
-    let job = plan.job().unwrap();
+    plan.connect_timeout = HumanDuration::from(RESPONSE_TIMEOUT);
+    let job = plan.run_config().unwrap();
     match generator::run(&job, (1, &[]), None, |_, _| {}) {
-        Err(Fruitless::Unreachable(why)) => why,
+        Err(RunError::Unreachable(why)) => why,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_handshake_that_is_refused_is_told_in_the_words_of_the_server() {
+fn rejected_handshake_reports_server_error() {
     let error = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"too old"}}"#;
     for transport in TRANSPORTS {
-        let server = Stranger::rude(transport, move |asked: &Asked<'_>| {
-            let upgrade = asked.call.is_null().then(upgraded);
-            Deed::Say(upgrade.unwrap_or_else(|| said(transport, error)))
-        });
-        let why = refusal(&server);
+        let server =
+            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
+                let upgrade = asked.call.is_null().then(upgraded);
+                Reaction::Send(upgrade.unwrap_or_else(|| framed(transport, error)))
+            });
+        let why = handshake_error(&server);
         assert!(why.contains("rpc_error") && why.contains("too old"), "{transport:?}: {why}");
-        let server = Stranger::rude(transport, |_: &Asked<'_>| Deed::Leave(Vec::new()));
-        assert!(refusal(&server).contains("closed"), "{transport:?}");
+        let server = ScriptedServer::without_handshake(transport, |_: &ReceivedRequest<'_>| {
+            Reaction::SendAndClose(Vec::new())
+        });
+        assert!(handshake_error(&server).contains("closed"), "{transport:?}");
     }
     for (transport, answer, parts) in [
         (Transport::Http, response("503 Busy", "full"), ["http_5xx", "503"]),
@@ -43,8 +48,11 @@ fn a_handshake_that_is_refused_is_told_in_the_words_of_the_server() {
         (Transport::WebSocket, b"what?\n".to_vec(), ["garbage", "what?"]),
         (Transport::Tcp, b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), ["garbage", "400"]),
     ] {
-        let server = Stranger::rude(transport, move |_: &Asked<'_>| Deed::Say(answer.clone()));
-        let why = refusal(&server);
+        let server =
+            ScriptedServer::without_handshake(transport, move |_: &ReceivedRequest<'_>| {
+                Reaction::Send(answer.clone())
+            });
+        let why = handshake_error(&server);
         for part in parts {
             assert!(why.contains(part), "{transport:?}: '{part}' is not in {why}");
         }
@@ -52,28 +60,29 @@ fn a_handshake_that_is_refused_is_told_in_the_words_of_the_server() {
 }
 
 #[test]
-fn connections_that_were_refused_spoil_the_run_of_the_others() {
+fn rejected_connections_invalidate_the_run() {
     for transport in TRANSPORTS {
-        // Every second one may come in.
-        let server = Stranger::rude(transport, move |asked: &Asked<'_>| {
-            let call = asked.call;
-            match (asked.connection % 2, call.get("id")) {
-                (1, _) => Deed::Leave(Vec::new()),
-                _ if call.is_null() => Deed::Say(upgraded()),
-                _ if call["method"] == "initialize" => {
-                    Deed::Say(said(transport, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#))
+        // Accepts every second connection.
+        let server =
+            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
+                let call = asked.call;
+                match (asked.connection % 2, call.get("id")) {
+                    (1, _) => Reaction::SendAndClose(Vec::new()),
+                    _ if call.is_null() => Reaction::Send(upgraded()),
+                    _ if call["method"] == "initialize" => {
+                        Reaction::Send(framed(transport, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#))
+                    }
+                    (_, None) if transport == Transport::Http => {
+                        Reaction::Send(response("202 Accepted", ""))
+                    }
+                    (_, None) => Reaction::Send(Vec::new()),
+                    _ => Reaction::Send(framed(transport, &echo_response(call))),
                 }
-                (_, None) if transport == Transport::Http => {
-                    Deed::Say(response("202 Accepted", ""))
-                }
-                (_, None) => Deed::Say(Vec::new()),
-                _ => Deed::Say(said(transport, &right(call))),
-            }
-        });
+            });
         let mut plan = plan(&server, Era::Legacy);
-        // Nobody comes back before the time for connecting is over.
-        plan.connect_max = Span::from(SOON);
-        let mut job = plan.job().unwrap();
+        // No retry before the connect timeout.
+        plan.connect_timeout = HumanDuration::from(RESPONSE_TIMEOUT);
+        let mut job = plan.run_config().unwrap();
         job.limits.retry_after = Duration::from_hours(1);
         let finding = generator::run(&job, (1, &[]), None, |_, _| {}).unwrap();
         let result = RunResult::new(plan, Manifest::default(), &finding);

@@ -1,26 +1,28 @@
-//! Servers that end, say nothing, or stop for a while.
+//! Servers that close, stay silent, or stall.
 
 use std::time::Duration;
 
 use corelane_load::generator;
-use corelane_load::measure::outcome::Failure;
-use corelane_load::plan::{PhasePlan, Plan, Span};
+use corelane_load::metrics::outcome::Failure;
+use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::target::Transport;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
+use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, echo_response, framed};
 use crate::stall::stall;
-use crate::stranger::{Asked, Deed, Stranger, right, said};
-use crate::{SOON, TRANSPORTS, assert_all, run};
+use crate::{RESPONSE_TIMEOUT, TRANSPORTS, assert_all, run};
 
-/// Asserts that nothing was answered: what was sent timed out, and the rest was not sent.
+/// Asserts that all sent requests timed out, and the others were not sent.
 fn assert_silent(
     transport: Transport,
     name: &str,
     answer: impl Fn(&Value) -> Vec<u8> + Send + Sync + 'static,
 ) {
-    let server = Stranger::new(transport, move |asked: &Asked<'_>| Deed::Say(answer(asked.call)));
-    let totals = run(&server, Some(SOON)).totals;
+    let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
+        Reaction::Send(answer(asked.call))
+    });
+    let totals = run(&server, Some(RESPONSE_TIMEOUT)).totals;
     assert_eq!(totals.answered, 0, "{transport:?}: {name}");
     let (timeout, unsent) = (Failure::Timeout.name(), Failure::Unsent.name());
     assert_eq!(totals.failures.get(timeout), Some(&totals.sent), "{transport:?}: {name}");
@@ -29,23 +31,23 @@ fn assert_silent(
 }
 
 #[test]
-fn an_end_instead_of_an_answer_is_counted_as_one() {
+fn closed_instead_of_response_counts_as_closed() {
     for transport in TRANSPORTS {
-        assert_all(transport, Failure::Closed, "at once", |_| Deed::Leave(Vec::new()));
+        assert_all(transport, Failure::Closed, "at once", |_| Reaction::SendAndClose(Vec::new()));
         assert_all(transport, Failure::Closed, "in the middle", move |call| {
-            let mut bytes = said(transport, &right(call));
+            let mut bytes = framed(transport, &echo_response(call));
             bytes.truncate(bytes.len() / 2);
-            Deed::Leave(bytes)
+            Reaction::SendAndClose(bytes)
         });
     }
 }
 
 #[test]
-fn silence_times_out_on_every_road() {
+fn silent_server_times_out_over_all_transports() {
     for transport in TRANSPORTS {
         assert_silent(transport, "nothing", |_| Vec::new());
         assert_silent(transport, "half of it", move |call| {
-            let mut bytes = said(transport, &right(call));
+            let mut bytes = framed(transport, &echo_response(call));
             bytes.truncate(bytes.len() / 2);
             bytes
         });
@@ -58,7 +60,7 @@ fn silence_times_out_on_every_road() {
             );
             match transport {
                 Transport::Http => stream.into_bytes(),
-                _ => said(transport, notice).repeat(100),
+                _ => framed(transport, notice).repeat(100),
             }
         });
     }
@@ -67,15 +69,15 @@ fn silence_times_out_on_every_road() {
     });
 }
 
-/// How long each connection stops, once.
+/// Duration of the stall of each connection.
 const STALL: Duration = Duration::from_millis(300);
-/// Connections, each of which stops once, at the same request.
+/// Connections, each of which stalls once, at the same request.
 const CONNECTIONS: u64 = 4;
 /// Requests of a run of a second.
 const REQUESTS: u64 = 1_000;
 
-/// How many latencies are this long or longer.
-fn long(histogram: &Histogram<u64>, least: Duration) -> u64 {
+/// Returns the number of latencies of at least `least`.
+fn count_at_least(histogram: &Histogram<u64>, least: Duration) -> u64 {
     let least = u64::try_from(least.as_nanos()).unwrap();
     histogram
         .iter_recorded()
@@ -85,31 +87,32 @@ fn long(histogram: &Histogram<u64>, least: Duration) -> u64 {
 }
 
 #[test]
-fn a_stall_shows_in_what_users_wait_and_hardly_in_what_single_requests_take() {
+fn stall_shows_in_response_time_not_service_time() {
     for transport in TRANSPORTS {
-        let server = Stranger::new(transport, move |asked: &Asked<'_>| {
+        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
             if asked.number == 100 {
                 stall(STALL);
             }
-            Deed::Say(said(transport, &right(asked.call)))
+            Reaction::Send(framed(transport, &echo_response(asked.call)))
         });
         let plan = Plan {
             connections: usize::try_from(CONNECTIONS).unwrap(),
-            warm_up: Span::seconds(0),
-            phases: vec![PhasePlan::constant(1_000.0, Span::seconds(1))],
+            warm_up: HumanDuration::from_secs(0),
+            phases: vec![PhasePlan::constant(1_000.0, HumanDuration::from_secs(1))],
             ..Plan::new(server.target())
         };
-        let finding = generator::run(&plan.job().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+        let finding =
+            generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
         let total = &finding.total;
-        let counts = (total.due, total.sent, total.outcomes.answered, total.outcomes.unasked);
+        let counts = (total.due, total.sent, total.outcomes.answered, total.outcomes.unsolicited);
         assert_eq!(counts, (REQUESTS, REQUESTS, REQUESTS, 0), "{transport:?}");
         let (response, service) = (total.latencies.response(), total.latencies.service());
         assert_eq!((response.len(), service.len()), (REQUESTS, REQUESTS));
-        // All connections stop together: what is due in the first 200 of the 300 ms, two hundred of
-        // a thousand requests, waits for 100 ms or longer. Of single requests only one on each
-        // connection did, and whatever the machine of the test has added to both.
+        // All connections stall together: the 200 requests due in the first 200 of the 300 ms wait
+        // 100 ms or longer. By service time only one request on each connection does (coordinated
+        // omission), plus what the test machine adds to both.
         let slow = Duration::from_millis(100);
-        let (users, requests) = (long(response, slow), long(service, slow));
+        let (users, requests) = (count_at_least(response, slow), count_at_least(service, slow));
         assert!(users >= 150, "{transport:?}: {users} of {REQUESTS}");
         assert!(requests >= CONNECTIONS && requests * 3 < users, "{requests} and {users}");
         let p99 = Duration::from_nanos(response.value_at_percentile(99.0));

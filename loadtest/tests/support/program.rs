@@ -1,24 +1,24 @@
-//! The program itself, as its users start it.
+//! Runs the `corelane-load` binary.
 
 use std::process::Command;
 
-/// What came of a command.
-pub(crate) struct Ended {
-    /// Its status.
+/// Output of a command.
+pub(crate) struct CommandOutput {
+    /// Exit status.
     pub(crate) status: i32,
-    /// What it printed.
-    pub(crate) out: String,
-    /// What it said on standard error.
-    pub(crate) said: String,
+    /// Standard output.
+    pub(crate) stdout: String,
+    /// Standard error.
+    pub(crate) stderr: String,
 }
 
-/// Runs the program to its end.
-pub(crate) fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ended {
+/// Runs the program and returns its output.
+pub(crate) fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> CommandOutput {
     let output =
         Command::new(env!("CARGO_BIN_EXE_corelane-load")).args(arguments).output().unwrap();
-    Ended {
+    CommandOutput {
         status: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        said: String::from_utf8(output.stderr).unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }

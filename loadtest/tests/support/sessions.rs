@@ -1,19 +1,19 @@
-//! A server that keeps legacy sessions over HTTP and counts what becomes of them; nothing else.
+//! An HTTP server that counts legacy sessions.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What has become of sessions.
+/// Counters of sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    begun: AtomicU64,
+pub(crate) struct SessionServer {
+    initialized: AtomicU64,
     deleted: AtomicU64,
 }
 
-impl Sessions {
-    /// Starts a server; it lives as long as the test.
+impl SessionServer {
+    /// Starts a server that runs until the end of the test.
     pub(crate) fn serve() -> (SocketAddr, Arc<Self>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -22,24 +22,24 @@ impl Sessions {
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let counted = Arc::clone(&counted);
-                std::thread::spawn(move || counted.talk(stream));
+                std::thread::spawn(move || counted.serve_connection(stream));
             }
         });
         (address, sessions)
     }
 
-    /// Sessions that have begun.
-    pub(crate) fn begun(&self) -> u64 {
-        self.begun.load(Ordering::SeqCst)
+    /// Returns the number of initialized sessions.
+    pub(crate) fn initialized(&self) -> u64 {
+        self.initialized.load(Ordering::SeqCst)
     }
 
-    /// Sessions that clients have deleted.
+    /// Returns the number of sessions deleted by clients.
     pub(crate) fn deleted(&self) -> u64 {
         self.deleted.load(Ordering::SeqCst)
     }
 
-    /// Answers one connection until it ends.
-    fn talk(&self, stream: TcpStream) -> Option<()> {
+    /// Serves one connection until it closes.
+    fn serve_connection(&self, stream: TcpStream) -> Option<()> {
         let mut writer = stream.try_clone().ok()?;
         let mut reader = BufReader::new(stream);
         loop {
@@ -61,11 +61,11 @@ impl Sessions {
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).ok()?;
-            writer.write_all(self.answer(&verb, &body)?.as_bytes()).ok()?;
+            writer.write_all(self.respond(&verb, &body)?.as_bytes()).ok()?;
         }
     }
 
-    fn answer(&self, verb: &str, body: &[u8]) -> Option<String> {
+    fn respond(&self, verb: &str, body: &[u8]) -> Option<String> {
         if verb == "DELETE" {
             self.deleted.fetch_add(1, Ordering::SeqCst);
             return Some("HTTP/1.1 204 No Content\r\n\r\n".into());
@@ -76,7 +76,7 @@ impl Sessions {
         };
         let mut session = String::new();
         if message["method"] == "initialize" {
-            let number = self.begun.fetch_add(1, Ordering::SeqCst);
+            let number = self.initialized.fetch_add(1, Ordering::SeqCst);
             session = format!("Mcp-Session-Id: s{number}\r\n");
         }
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);

@@ -1,11 +1,11 @@
-//! What a server does that takes its time: it collects garbage, or waits for a disk.
+//! A stall of a server, such as a garbage collection.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Takes so long: nobody says anything meanwhile.
+/// Blocks the thread for `span`.
 pub(crate) fn stall(span: Duration) {
-    let (keeps, waits) = mpsc::channel::<()>();
-    assert!(waits.recv_timeout(span).is_err());
-    drop(keeps);
+    let (tx, rx) = mpsc::channel::<()>();
+    assert!(rx.recv_timeout(span).is_err());
+    drop(tx);
 }

@@ -1,5 +1,4 @@
-//! A server that speaks TLS and hands what it opens to another that speaks without, one thread a
-//! connection, and the certificates for it. It can also be told to misbehave.
+//! A TLS terminator in front of a plain server, with test certificates. It can also misbehave.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,29 +16,29 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion, version};
 
-/// What a server does beside what it should.
+/// Misbehaviour of the terminator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Manners {
-    /// Nothing.
-    Good,
-    /// It sends what is no TLS instead of its second answer.
-    Garbles,
-    /// It closes the connection instead of its second answer, without a word.
-    Cuts,
-    /// It says that it closes instead of its second answer, and leaves the connection open.
-    TakesLeave,
+pub(crate) enum TlsFault {
+    /// None.
+    NoFault,
+    /// Sends invalid TLS data instead of the second response.
+    InvalidData,
+    /// Closes the connection instead of the second response, without `close_notify`.
+    CloseWithoutNotify,
+    /// Sends `close_notify` instead of the second response, and leaves the connection open.
+    CloseNotifyOnly,
 }
 
-/// How the certificate of a server is.
+/// Validity of a server certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Paper {
-    /// For `localhost`, and it holds.
-    Good,
-    /// It has expired.
+pub(crate) enum CertificateValidity {
+    /// Valid for `localhost`.
+    Valid,
+    /// Expired.
     Expired,
 }
 
-/// Someone who issues certificates.
+/// A certificate authority.
 pub(crate) struct Issuer(CertifiedIssuer<'static, KeyPair>);
 
 impl Issuer {
@@ -54,12 +53,12 @@ impl Issuer {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Writes its own certificate into a file of this name.
+    /// Writes the CA certificate to a file.
     pub(crate) fn file(&self, name: &str) -> String {
         write(name, &self.0.pem())
     }
 
-    /// Issues a certificate to a client: it, and its key, in files.
+    /// Writes a client certificate and its key to files.
     pub(crate) fn client(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
@@ -75,17 +74,17 @@ impl Issuer {
         Arc::new(roots)
     }
 
-    /// What a server with a certificate of this issuer goes by. Where `wants` is there, it accepts
-    /// only clients to whom that has issued a certificate.
+    /// Returns the configuration of a server with a certificate of this issuer. With `wants`, it
+    /// requires a client certificate of that issuer.
     pub(crate) fn server(
         &self,
-        paper: Paper,
+        paper: CertificateValidity,
         wants: Option<&Self>,
         versions: &[&'static SupportedProtocolVersion],
     ) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        if paper == Paper::Expired {
+        if paper == CertificateValidity::Expired {
             params.not_before = date_time_ymd(2019, 1, 1);
             params.not_after = date_time_ymd(2020, 1, 1);
         }
@@ -108,25 +107,25 @@ impl Issuer {
         Arc::new(config)
     }
 
-    /// A server as it should be.
+    /// Returns the configuration of a valid server.
     pub(crate) fn good_server(&self) -> Arc<ServerConfig> {
-        self.server(Paper::Good, None, &[&version::TLS13, &version::TLS12])
+        self.server(CertificateValidity::Valid, None, &[&version::TLS13, &version::TLS12])
     }
 }
 
-/// Stands before `behind` on a free port, for as long as the test runs.
-pub(crate) fn stand_before(
+/// Starts a terminator in front of `behind` on a free port, until the end of the test.
+pub(crate) fn start_terminator(
     behind: SocketAddr,
     config: Arc<ServerConfig>,
-    manners: Manners,
+    manners: TlsFault,
 ) -> SocketAddr {
     serve(move |stream| {
         let server = ServerConnection::new(config.clone()).unwrap();
-        thread::spawn(move || Carrier::new(stream, server, behind, manners).carry());
+        thread::spawn(move || TlsProxy::new(stream, server, behind, manners).run());
     })
 }
 
-/// Hands every connection to `take`, for as long as the test runs.
+/// Passes every accepted connection to `take`, until the end of the test.
 pub(crate) fn serve(mut take: impl FnMut(TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -138,28 +137,28 @@ pub(crate) fn serve(mut take: impl FnMut(TcpStream) + Send + 'static) -> SocketA
     address
 }
 
-/// A file of the tests.
+/// Writes a file of the tests.
 pub(crate) fn write(name: &str, text: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-/// One connection, from its encrypted end to the plain one and back.
-struct Carrier {
+/// One terminated connection.
+struct TlsProxy {
     client: TcpStream,
     server: ServerConnection,
     behind: TcpStream,
-    manners: Manners,
+    manners: TlsFault,
     answers: u32,
 }
 
-impl Carrier {
+impl TlsProxy {
     fn new(
         client: TcpStream,
         server: ServerConnection,
         behind: SocketAddr,
-        manners: Manners,
+        manners: TlsFault,
     ) -> Self {
         client.set_nodelay(true).unwrap();
         let behind = TcpStream::connect(behind).unwrap();
@@ -167,39 +166,39 @@ impl Carrier {
         Self { client, server, behind, manners, answers: 0 }
     }
 
-    /// Carries until either end has had enough.
-    fn carry(mut self) {
-        while self.carry_once().is_some() {}
+    /// Copies data until either end closes.
+    fn run(mut self) {
+        while self.forward_once().is_some() {}
         self.behind.shutdown(Shutdown::Both).ok();
         self.server.send_close_notify();
-        self.say().ok();
+        self.flush_tls().ok();
         self.client.shutdown(Shutdown::Both).ok();
     }
 
-    /// None at the end.
-    fn carry_once(&mut self) -> Option<()> {
-        self.say().ok()?;
+    /// Returns `None` at the end.
+    fn forward_once(&mut self) -> Option<()> {
+        self.flush_tls().ok()?;
         let mut ends = [&self.client, &self.behind].map(|end| PollFd::new(end, PollFlags::IN));
         poll(&mut ends, None).ok()?;
         let [is_asked, is_answered] = ends.map(|end| !end.revents().is_empty());
         if is_asked {
-            self.ask()?;
+            self.forward_request()?;
         }
-        if is_answered { self.answer() } else { Some(()) }
+        if is_answered { self.forward_response() } else { Some(()) }
     }
 
-    fn say(&mut self) -> std::io::Result<()> {
+    fn flush_tls(&mut self) -> std::io::Result<()> {
         while self.server.wants_write() {
             self.server.write_tls(&mut self.client)?;
         }
         Ok(())
     }
 
-    fn ask(&mut self) -> Option<()> {
+    fn forward_request(&mut self) -> Option<()> {
         if self.server.read_tls(&mut self.client).ok()? == 0 {
             return None;
         }
-        // Where it fails the client is told why.
+        // After an error an alert is still sent.
         self.server.process_new_packets().ok()?;
         let mut plain = Vec::new();
         match self.server.reader().read_to_end(&mut plain) {
@@ -209,17 +208,19 @@ impl Carrier {
         self.behind.write_all(&plain).ok()
     }
 
-    fn answer(&mut self) -> Option<()> {
+    fn forward_response(&mut self) -> Option<()> {
         let mut answer = [0; 4_096];
         let length = self.behind.read(&mut answer).ok().filter(|length| *length > 0)?;
         self.answers += 1;
         match self.manners {
-            Manners::Garbles if self.answers > 1 => self.client.write_all(b"nonsense").ok()?,
-            Manners::Cuts if self.answers > 1 => self.client.shutdown(Shutdown::Both).ok()?,
-            Manners::TakesLeave if self.answers > 1 => {
+            TlsFault::InvalidData if self.answers > 1 => self.client.write_all(b"nonsense").ok()?,
+            TlsFault::CloseWithoutNotify if self.answers > 1 => {
+                self.client.shutdown(Shutdown::Both).ok()?;
+            }
+            TlsFault::CloseNotifyOnly if self.answers > 1 => {
                 self.server.send_close_notify();
-                self.say().ok()?;
-                // The client is to close it.
+                self.flush_tls().ok()?;
+                // Waits until the client closes.
                 return (self.client.read(&mut answer).ok()? > usize::MAX - 1).then_some(());
             }
             _ => self.server.writer().write_all(&answer[..length]).ok()?,

@@ -1,7 +1,7 @@
-//! wrk, the load generator of others: it sends the same bytes as ours and says what it has counted.
+//! Runs wrk with the same request bytes as `corelane-load`, and parses its counts.
 //!
-//! Source: `SCRIPTING` of wrk 4: `wrk.format` makes the request, `response` sees each answer, and
-//! `done` gets the sums.
+//! Source: `SCRIPTING` of wrk 4: `wrk.format` returns the request, `response` receives each
+//! response, and `done` the totals.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,39 +9,39 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use corelane_load::dialogue::call::{Call, ID_FIRST, Speech};
+use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
 use corelane_load::target::{Era, Transport};
 
-/// Bytes of the message that is said back.
+/// Length of the echoed message, in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 32;
 
-/// What wrk is to do.
+/// Settings of a wrk run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Order {
+pub(crate) struct WrkSettings {
     /// Connections, all on one thread, one request in flight on each.
     pub(crate) connections: usize,
-    /// How long; also where it has nothing more to do.
+    /// Run time, also after the last response.
     pub(crate) seconds: u64,
-    /// After how many answers it stops, looking at each of them; none for as fast as it can.
-    pub(crate) answers: Option<u64>,
+    /// Checked responses after which it stops; `None` for no limit and no checks.
+    pub(crate) responses: Option<u64>,
 }
 
-/// What it says that it has seen.
+/// Counts of a wrk run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
-    /// Answers.
-    pub(crate) answers: u64,
-    /// Answers that said what they should, where it looked at them.
-    pub(crate) right: u64,
+pub(crate) struct WrkCounts {
+    /// Responses.
+    pub(crate) responses: u64,
+    /// Correct responses, if they were checked.
+    pub(crate) correct: u64,
     /// Errors of any kind.
     pub(crate) errors: u64,
-    /// Seconds that it took.
+    /// Run time in seconds.
     pub(crate) seconds: f64,
 }
 
-/// A call of this tool as our own generator posts it: by default `echo`.
+/// Returns the bytes of a tool call as `corelane-load` sends it, by default of `echo`.
 pub(crate) fn request(address: SocketAddr, tool: Option<&str>) -> Vec<u8> {
-    let speech = Speech {
+    let speech = RequestSettings {
         transport: Transport::Http,
         era: Era::Modern,
         authority: address.to_string(),
@@ -49,10 +49,10 @@ pub(crate) fn request(address: SocketAddr, tool: Option<&str>) -> Vec<u8> {
         fields: Vec::new(),
     };
     let call = tool.map_or_else(
-        || Call::echo(&speech, MESSAGE_BYTES),
+        || RequestTemplate::echo(&speech, MESSAGE_BYTES),
         |tool| {
             let params = serde_json::json!({ "name": tool, "arguments": {} });
-            Call::new(&speech, ("tools/call", params.as_object().cloned()), None)
+            RequestTemplate::new(&speech, ("tools/call", params.as_object().cloned()), None)
         },
     );
     let mut bytes = Vec::new();
@@ -60,18 +60,18 @@ pub(crate) fn request(address: SocketAddr, tool: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// Has wrk send `request` to `address`; `script` is a file of its own for what it is told.
+/// Runs wrk against `address`; `script` is the path of its Lua script.
 ///
 /// # Errors
 ///
-/// Where it is not there, or says nothing that can be understood.
+/// If wrk is missing or its output cannot be parsed.
 pub(crate) fn run(
     address: SocketAddr,
     request: &[u8],
     script: &Path,
-    order: Order,
-) -> io::Result<Told> {
-    std::fs::write(script, self::script(request, order.answers))?;
+    order: WrkSettings,
+) -> io::Result<WrkCounts> {
+    std::fs::write(script, self::script(request, order.responses))?;
     let output = Command::new("wrk")
         .args(["--threads=1", &format!("--connections={}", order.connections)])
         .args([&format!("--duration={}", order.seconds), "--timeout=30", "--script"])
@@ -83,24 +83,24 @@ pub(crate) fn run(
                 "wrk: {error}; loadtest/tests/install.sh installs it (./test.sh does)"
             ))
         })?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let line = said.lines().find_map(|line| line.strip_prefix("TOLD "));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let line = stdout.lines().find_map(|line| line.strip_prefix("COUNTS "));
     let numbers = line.map(|line| line.split(' ').map(str::parse::<u64>));
     let numbers = numbers.and_then(|numbers| numbers.collect::<Result<Vec<u64>, _>>().ok());
     match numbers.as_deref() {
         Some(&[answers, right, errors, microseconds]) => {
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
             let seconds = microseconds as f64 / 1e6;
-            Ok(Told { answers, right, errors, seconds })
+            Ok(WrkCounts { responses: answers, correct: right, errors, seconds })
         }
         _ => Err(io::Error::other(format!(
-            "wrk said nothing of use: {said}{}",
+            "cannot parse the output of wrk: {stdout}{}",
             String::from_utf8_lossy(&output.stderr)
         ))),
     }
 }
 
-/// What tells wrk to send these bytes, to stop after so many answers, and to say what it counted.
+/// Returns the Lua script that sends these bytes, stops after `answers`, and prints the counts.
 fn script(request: &[u8], answers: Option<u64>) -> String {
     let message: String = ('a'..='z').cycle().take(MESSAGE_BYTES).collect();
     let mut text = String::from("local raw = \"");
@@ -128,7 +128,7 @@ fn script(request: &[u8], answers: Option<u64>) -> String {
          \x20 local right, errors = 0, 0\n\
          \x20 for _, thread in ipairs(threads) do right = right + (thread:get('right') or 0) end\n\
          \x20 for _, count in pairs(summary.errors) do errors = errors + count end\n\
-         \x20 local format = 'TOLD %d %d %d %d\\n'\n\
+         \x20 local format = 'COUNTS %d %d %d %d\\n'\n\
          \x20 io.write(format:format(summary.requests, right, errors, summary.duration))\n\
          end\n",
     );

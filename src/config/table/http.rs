@@ -1,7 +1,6 @@
-//! Rows of HTTP: the door, who may come through it, and what is kept for those who do.
+//! Options of HTTP: listener, checks of hosts and origins, event streams and sessions.
 //!
-//! What holds for connections of every kind (idle and lease times, buffers of the kernel) stands
-//! among the rows of TCP.
+//! Options of connections of every kind (timeouts, kernel buffers) are in [`super::listeners`].
 
 use crate::config::table::{DAY, GIB, KIB, MIB, Row, Section};
 use crate::config::unit::Unit;
@@ -15,31 +14,31 @@ pub(super) static HTTP: Section = Section {
             key: "http.address",
             short: Some("http"),
             unit: Unit::Address,
-            about: "Where HTTP is served: MCP at /mcp, a page for people at /; port 0 takes a \
-                    free one.",
-            cost: "one listening socket for each shard",
-            source: "transport contract, section 3",
+            description: "Address of the HTTP listener: MCP at /mcp, a web page at /; port 0 \
+                          selects a free port.",
+            cost: "one listening socket per shard",
+            source: "MCP, basic/transports: Streamable HTTP",
             field: |options| &mut options.http.address,
         },
         Row {
             key: "http.connections_max",
             short: None,
-            unit: Unit::Count { least: 1, most: 10_000_000 },
-            about: "Connections over HTTP open at once over all shards; one more gets status 503 \
+            unit: Unit::Count { min: 1, max: 10_000_000 },
+            description: "HTTP connections open at once, over all shards; one more gets status 503 \
                     and is closed.",
-            cost: "below 1 KiB of memory and one socket each",
-            source: "transport contract, section 3",
+            cost: "less than 1 KiB of memory and one socket each",
+            source: "RFC 9110, section 15.6.4",
             field: |options| &mut options.http.connections_max,
         },
         Row {
             key: "http.hosts",
             short: None,
             unit: Unit::Hosts,
-            about: "The hosts that requests may name: name, name:port, an address, or * for every \
-                    one; default is localhost and its addresses on loopback, every host \
-                    elsewhere. Behind a name such as mcp.example.com browsers are let in only \
-                    where it is listed. Fixed at start.",
-            cost: "none; whoever owns a listed name decides where it leads",
+            description: "Allowed values of the Host header: name, name:port, an address, or * for \
+                          any; default allows localhost and its addresses on loopback, any host \
+                          elsewhere. A server behind a name such as mcp.example.com must list it \
+                          to admit browsers. Fixed at start.",
+            cost: "none; the owner of a listed name controls its address",
             source: "MCP, basic/transports: DNS rebinding",
             field: |options| &mut options.http.hosts,
         },
@@ -47,50 +46,51 @@ pub(super) static HTTP: Section = Section {
             key: "http.origins",
             short: None,
             unit: Unit::Origins,
-            about: "The origins of pages, besides our own, that may ask: https://name, \
-                    http://name:* for every port, or * for every one; default is pages of this \
-                    machine on loopback, none elsewhere. Fixed at start.",
-            cost: "their pages may do whatever a client may",
+            description: "Allowed values of the Origin header besides the server's own: \
+                          https://name, http://name:* for any port, or * for any origin; default \
+                          allows origins of this machine on loopback, none elsewhere. Fixed at \
+                          start.",
+            cost: "pages of a listed origin can do what any client can",
             source: "MCP, basic/transports: DNS rebinding; RFC 6454",
             field: |options| &mut options.http.origins,
         },
         Row {
             key: "http.strict",
             short: None,
-            unit: Unit::Choice(<Option<Revision>>::WORDS),
-            about: "The strict profile: JSON answers only, no GET, and every request names this \
-                    revision in MCP-Protocol-Version. Fixed at start.",
-            cost: "clients of other revisions are refused with status 400",
-            source: "strict header handling (seed 003)",
+            unit: Unit::Choice(<Option<Revision>>::NAMES),
+            description: "Strict profile: JSON responses only, no GET, and every request must name \
+                          this revision in MCP-Protocol-Version. Fixed at start.",
+            cost: "clients of other revisions get status 400",
+            source: "MCP, basic/transports: protocol version header",
             field: |options| &mut options.http.strict,
         },
         Row {
             key: "http.head_bytes_max",
             short: None,
-            unit: Unit::Bytes { least: 256, most: MIB },
-            about: "Bytes of the head of a request; a longer one gets status 431.",
-            cost: "that many bytes for each connection in the middle of such a head",
+            unit: Unit::Bytes { min: 256, max: MIB },
+            description: "Size of a request's header section; a longer one gets status 431.",
+            cost: "that many bytes per connection with an incomplete header section",
             source: "RFC 6585, section 5",
             field: |options| &mut options.http.head_bytes_max,
         },
         Row {
-            key: "http.answer_ms_max",
+            key: "http.sse_start_delay",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: DAY },
-            about: "A request that has no answer after this long gets an event stream, so that \
-                    its client sees that it lives.",
-            cost: "a longer time is one in which clients and proxies may give up",
+            unit: Unit::Milliseconds { min: 1, max: DAY },
+            description: "A request without a response after this time is answered as an SSE \
+                          stream, which keeps client and proxies from timing out.",
+            cost: "a longer time is one in which clients and proxies may time out",
             source: "MCP, basic/transports: Streamable HTTP",
-            field: |options| &mut options.http.answer_max,
+            field: |options| &mut options.http.sse_start_delay,
         },
         Row {
-            key: "http.silence_ms_max",
+            key: "http.sse_keepalive_interval",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: DAY },
-            about: "An event stream that was silent for this long gets a comment.",
-            cost: "some twenty bytes for each stream each time",
+            unit: Unit::Milliseconds { min: 1, max: DAY },
+            description: "Interval of comments on an idle SSE stream.",
+            cost: "about twenty bytes per stream and interval",
             source: "HTML, server-sent events: authoring notes",
-            field: |options| &mut options.http.silence_max,
+            field: |options| &mut options.http.sse_keepalive_interval,
         },
     ],
 };
@@ -102,70 +102,73 @@ pub(super) static SESSIONS: Section = Section {
             key: "http.legacy",
             short: None,
             unit: Unit::Switch,
-            about: "Serve clients of 2025-03-26 to 2025-11-25, with sessions. Fixed at start.",
-            cost: "what is kept for each of their sessions",
+            description: "Serve clients of 2025-03-26 to 2025-11-25, with sessions. Fixed at \
+                          start.",
+            cost: "memory of each session, see http.sessions_max",
             source: "MCP 2025-11-25, basic/transports: session management",
             field: |options| &mut options.http.legacy,
         },
         Row {
-            key: "http.sse_pair",
+            key: "http.legacy_sse",
             short: None,
             unit: Unit::Switch,
-            about: "Open the two endpoints of 2024-11-05, /sse and /messages, too. Fixed at \
-                    start.",
-            cost: "a connection for each such client as long as it stays",
+            description: "Also serve the endpoints of 2024-11-05, /sse and /messages. Fixed at \
+                          start.",
+            cost: "one open connection per such client",
             source: "MCP 2024-11-05, basic/transports: HTTP with SSE",
-            field: |options| &mut options.http.sse_pair,
+            field: |options| &mut options.http.legacy_sse,
         },
         Row {
             key: "http.sessions_max",
             short: None,
-            unit: Unit::Count { least: 1, most: 10_000_000 },
-            about: "Sessions over all shards; one more makes the longest idle one go, and where \
-                    none is idle gets status 503.",
+            unit: Unit::Count { min: 1, max: 10_000_000 },
+            description: "Sessions over all shards; one more ends the session that has been idle \
+                    longest, or gets status 503 if none is idle.",
             cost: "about 512 bytes each",
-            source: "transport contract, section 3",
+            source: "MCP 2025-11-25, basic/transports: session management",
             field: |options| &mut options.http.sessions_max,
         },
         Row {
-            key: "http.session_idle_ms_max",
+            key: "http.session_idle_timeout",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
-            about: "A session that is idle for this long, no request in flight and no stream \
-                    open, ends.",
-            cost: "a longer time keeps the sessions of clients that have vanished",
-            source: "session TTL (seed 003)",
-            field: |options| &mut options.http.session_idle_max,
+            unit: Unit::Milliseconds { min: 1, max: 30 * DAY },
+            description: "Time after which an idle session (no request in flight, no open stream) \
+                          ends; its client gets status 404.",
+            cost: "a longer time retains the sessions of clients that have vanished",
+            source: "MCP 2025-11-25, basic/transports: session management",
+            field: |options| &mut options.http.session_idle_timeout,
         },
         Row {
-            key: "http.events_max",
+            key: "http.replay_events_max",
             short: None,
-            unit: Unit::Count { least: 0, most: 1_000_000 },
-            about: "Events kept of one stream, for a client that comes back for them; 0 keeps \
-                    none. A stream that was sent to its end is kept for a minute.",
-            cost: "their texts, up to http.event_bytes_max",
+            unit: Unit::Count { min: 0, max: 1_000_000 },
+            description: "Events stored per stream for clients that reconnect with Last-Event-ID; \
+                          0 disables replay. A stream delivered completely is stored for another \
+                          minute.",
+            cost: "the size of the events, up to http.replay_bytes_max",
             source: "MCP 2025-11-25, basic/transports: resumability",
-            field: |options| &mut options.http.events_max,
+            field: |options| &mut options.http.replay_events_max,
         },
         Row {
-            key: "http.event_bytes_max",
+            key: "http.replay_bytes_max",
             short: None,
-            unit: Unit::Bytes { least: KIB, most: 1024 * GIB },
-            about: "Bytes that the kept events of all streams hold, divided evenly among shards. \
-                    Streams that were sent go first, then the oldest events of a stream; one \
-                    stream holds outgoing_bytes_max, or a longer answer while there is room.",
-            cost: "that many bytes, once as much was said",
+            unit: Unit::Bytes { min: KIB, max: 1024 * GIB },
+            description: "Bytes of stored events of all streams, divided evenly among shards. \
+                          Delivered streams are evicted first, then the oldest events of a stream; \
+                          one stream stores outgoing_bytes_max, or a longer response if memory is \
+                          free.",
+            cost: "that many bytes, once that many events are stored",
             source: "MCP 2025-11-25, basic/transports: resumability",
-            field: |options| &mut options.http.event_bytes_max,
+            field: |options| &mut options.http.replay_bytes_max,
         },
         Row {
-            key: "http.retry_ms",
+            key: "http.sse_retry",
             short: None,
-            unit: Unit::Milliseconds { least: 0, most: DAY },
-            about: "When a client comes back whose stream was ended early.",
-            cost: "a shorter time brings them all back at once",
+            unit: Unit::Milliseconds { min: 0, max: DAY },
+            description: "Reconnection time (SSE field retry) sent when a stream is closed early.",
+            cost: "a shorter time makes all clients reconnect at once",
             source: "HTML, server-sent events: retry",
-            field: |options| &mut options.http.retry,
+            field: |options| &mut options.http.sse_retry,
         },
     ],
 };

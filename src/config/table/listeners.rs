@@ -1,7 +1,5 @@
-//! Rows of the doors that take lines of JSON: TCP, standard input and output. What is said here of
-//! connections over TCP holds for those of HTTP, too.
-//!
-//! Each default of the transport contract (seed 001) stands in `options`.
+//! Options of the NDJSON transports: TCP, standard input and output. The connection options of TCP
+//! apply to HTTP connections, too.
 
 use crate::config::table::{DAY, GIB, KIB, MIB, Row, Section};
 use crate::config::unit::Unit;
@@ -13,93 +11,95 @@ pub(super) static TCP: Section = Section {
             key: "tcp.address",
             short: Some("tcp"),
             unit: Unit::Address,
-            about: "Where lines of JSON are served over TCP; port 0 takes a free one.",
-            cost: "one listening socket for each shard",
-            source: "transport contract, section 2",
+            description: "Address of the TCP listener (JSON-RPC, one message per line); port 0 \
+                          selects a free port.",
+            cost: "one listening socket per shard",
+            source: "MCP, basic/transports: custom transports",
             field: |options| &mut options.tcp.address,
         },
         Row {
             key: "tcp.connections_max",
             short: None,
-            unit: Unit::Count { least: 1, most: 10_000_000 },
-            about: "Connections open at once over all shards; one more gets error 1001 and is \
-                    closed.",
-            cost: "below 1 KiB of memory and one socket each",
-            source: "transport contract, section 2",
+            unit: Unit::Count { min: 1, max: 10_000_000 },
+            description: "TCP connections open at once, over all shards; one more gets error 1001 \
+                          and is closed.",
+            cost: "less than 1 KiB of memory and one socket each",
+            source: "Corelane",
             field: |options| &mut options.tcp.connections_max,
         },
         Row {
             key: "tcp.acceptors",
             short: None,
-            unit: Unit::Count { least: 1, most: 1024 },
-            about: "Accepts that each shard keeps in flight on its listener.",
+            unit: Unit::Count { min: 1, max: 1024 },
+            description: "Accept operations in flight per shard on its listener.",
             cost: "about 100 bytes each",
-            source: "transport contract, section 2",
+            source: "io_uring_prep_accept(3)",
             field: |options| &mut options.engine.ring_sizes.accepts_in_flight,
         },
         Row {
             key: "tcp.backlog_max",
             short: None,
-            unit: Unit::Count { least: 1, most: 65_535 },
-            about: "Connections that wait in the kernel for an accept, on each shard and door.",
-            cost: "kernel memory under a flood; bounded by net.core.somaxconn",
+            unit: Unit::Count { min: 1, max: 65_535 },
+            description: "Connections that wait in the kernel to be accepted, per shard and \
+                          listener.",
+            cost: "kernel memory during a connection flood; limited by net.core.somaxconn",
             source: "listen(2)",
             field: |options| &mut options.tcp.backlog_max,
         },
         Row {
-            key: "tcp.idle_ms_max",
+            key: "tcp.idle_timeout",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
-            about: "A connection, of HTTP too, that is silent for this long with nothing in flight \
-                    is closed.",
-            cost: "a longer time keeps the sockets of peers that have vanished",
-            source: "transport contract, section 2",
-            field: |options| &mut options.tcp.idle_max,
+            unit: Unit::Milliseconds { min: 1, max: 30 * DAY },
+            description: "Idle time (nothing received, no request in flight) after which a TCP or \
+                          HTTP connection is closed.",
+            cost: "a longer time retains the sockets of peers that have vanished",
+            source: "RFC 9112, section 9.5",
+            field: |options| &mut options.tcp.idle_timeout,
         },
         Row {
-            key: "tcp.lease_ms_max",
+            key: "tcp.first_message_timeout",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: DAY },
-            about: "Time from accept to a first valid request, of HTTP too; a slower connection is \
-                    closed.",
-            cost: "a longer time lets strangers hold connections for nothing",
-            source: "transport contract, section 2",
-            field: |options| &mut options.tcp.lease_max,
+            unit: Unit::Milliseconds { min: 1, max: DAY },
+            description: "Time from accept to the first valid request on a TCP or HTTP connection; \
+                          a slower connection is closed.",
+            cost: "a longer time lets unidentified peers hold connections",
+            source: "RFC 9110, section 15.5.9",
+            field: |options| &mut options.tcp.first_message_timeout,
         },
         Row {
             key: "tcp.keepalive",
             short: None,
             unit: Unit::Switch,
-            about: "Let the kernel find peers that have vanished, of HTTP too (SO_KEEPALIVE).",
+            description: "SO_KEEPALIVE: the kernel detects vanished peers, of TCP and HTTP.",
             cost: "one probe every two hours of silence",
-            source: "transport contract, section 2",
+            source: "tcp(7)",
             field: |options| &mut options.tcp.keepalive,
         },
         Row {
             key: "tcp.nodelay",
             short: None,
             unit: Unit::Switch,
-            about: "Send answers at once, over HTTP too (TCP_NODELAY).",
-            cost: "none: answers are corked anyway; without it some wait 40 ms",
-            source: "transport contract, section 2",
+            description: "TCP_NODELAY: responses over TCP and HTTP are sent without delay.",
+            cost: "none: a turn's responses share a send anyway; false delays some by 40 ms",
+            source: "tcp(7)",
             field: |options| &mut options.tcp.nodelay,
         },
         Row {
             key: "tcp.receive_buffer_bytes",
             short: None,
-            unit: Unit::Bytes { least: KIB, most: GIB },
-            about: "The kernel's receive buffer of a connection, of HTTP too (SO_RCVBUF).",
-            cost: "kernel memory while the peer is ahead; bounded by net.core.rmem_max",
-            source: "transport contract, section 2",
+            unit: Unit::Bytes { min: KIB, max: GIB },
+            description: "Kernel receive buffer of a TCP or HTTP connection (SO_RCVBUF).",
+            cost: "kernel memory while unread; limited by net.core.rmem_max",
+            source: "socket(7)",
             field: |options| &mut options.tcp.receive_buffer_bytes,
         },
         Row {
             key: "tcp.send_buffer_bytes",
             short: None,
-            unit: Unit::Bytes { least: KIB, most: GIB },
-            about: "The kernel's send buffer of a connection, of HTTP too (SO_SNDBUF).",
-            cost: "kernel memory while the peer is behind; bounded by net.core.wmem_max",
-            source: "transport contract, section 2",
+            unit: Unit::Bytes { min: KIB, max: GIB },
+            description: "Kernel send buffer of a TCP or HTTP connection (SO_SNDBUF).",
+            cost: "kernel memory while the peer is slow; limited by net.core.wmem_max",
+            source: "socket(7)",
             field: |options| &mut options.tcp.send_buffer_bytes,
         },
     ],
@@ -110,10 +110,11 @@ pub(super) static STDIO: Section = Section {
     rows: &[Row {
         key: "stdio.buffer_bytes",
         short: None,
-        unit: Unit::Bytes { least: 256, most: 64 * MIB },
-        about: "Bytes read from standard input at a time, and gathered before a write.",
+        unit: Unit::Bytes { min: 256, max: 64 * MIB },
+        description: "Size of the read buffer of standard input, and of the write buffer of \
+                      standard output.",
         cost: "that many bytes, twice",
-        source: "transport contract, section 1",
+        source: "MCP, basic/transports: stdio",
         field: |options| &mut options.stdio.buffer_bytes,
     }],
 };

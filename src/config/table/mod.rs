@@ -1,11 +1,10 @@
-//! The one table of options: flags, help, environment, file and `check` all come from it.
+//! The table of options, from which flags, help, environment variables, file and `check` derive.
 //!
-//! What it keeps true: an option exists when it has a row here and nowhere else. Its flag and its
-//! environment variable follow from its key, so that whoever knows one knows all three. Defaults
-//! are not repeated here: they are read from [`Options`].
+//! Invariants: an option has exactly one row. Flag and environment variable follow from its key.
+//! Defaults are read from [`Options`] and are not repeated in the table.
 
+use crate::config::issue::Diagnostic;
 use crate::config::options::Options;
-use crate::config::problem::Refusal;
 use crate::config::unit::Unit;
 use crate::config::value::{self, Value};
 
@@ -19,34 +18,32 @@ mod websocket;
 /// One option.
 #[derive(Debug)]
 pub struct Row {
-    /// Its key in the file, with the sections before it: `tcp.connections_max`.
+    /// Key in the file, with its sections: `tcp.connections_max`.
     pub key: &'static str,
-    /// A name shorter than the key, for the flag and the variable of options that everybody
-    /// uses: `tcp` for `tcp.address`.
+    /// Shorter name for flag and variable: `tcp` for `tcp.address`. Default: the key.
     pub short: Option<&'static str>,
-    /// What it is counted in, and its bounds.
+    /// Unit and range of the value.
     pub unit: Unit,
-    /// What it does, in one sentence.
-    pub about: &'static str,
-    /// What more of it costs.
+    /// What the option does, in one or two sentences.
+    pub description: &'static str,
+    /// What a higher value costs.
     pub cost: &'static str,
-    /// Where it comes from: a section of the transport contract (seed 001), of a specification,
-    /// or the engine.
+    /// Specification, RFC section or man page behind the option; `Corelane` if there is none.
     pub source: &'static str,
-    /// The field that it sets.
+    /// Returns the field that the option sets.
     pub field: fn(&mut Options) -> &mut dyn Value,
 }
 
-/// Rows that help shows together.
+/// Options under one heading of `--help`.
 #[derive(Debug)]
 pub struct Section {
-    /// The heading in help.
+    /// Heading in `--help`.
     pub heading: &'static str,
-    /// The rows.
+    /// Options, in the order of `--help`.
     pub rows: &'static [Row],
 }
 
-/// Every section, in the order of help.
+/// All sections, in the order of `--help`.
 pub static SECTIONS: [&Section; 12] = [
     &engine::SERVER,
     &listeners::TCP,
@@ -57,48 +54,51 @@ pub static SECTIONS: [&Section; 12] = [
     &limits::LIMITS,
     &services::SERVICES,
     &services::FILES,
-    &engine::THREADS,
+    &engine::BLOCKING_HANDLERS,
     &engine::RING,
     &engine::MESH,
 ];
 
-/// Every row, in the order of help.
+/// Returns all options, in the order of `--help`.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     SECTIONS.iter().flat_map(|section| section.rows)
 }
 
-/// The row with this key.
+/// Returns the option with this key.
 pub fn find(key: &str) -> Option<&'static Row> {
     rows().find(|row| row.key == key)
 }
 
 impl Row {
-    /// Its flag, without the dashes: `tcp-connections-max`.
+    /// Returns the name of the flag without dashes: `tcp-connections-max`.
     pub fn flag(&self) -> String {
         self.short.unwrap_or(self.key).replace(['.', '_'], "-")
     }
 
-    /// Its environment variable: `CORELANE_TCP_CONNECTIONS_MAX`.
+    /// Returns the environment variable: `CORELANE_TCP_CONNECTIONS_MAX`.
     pub fn variable(&self) -> String {
         let name = self.short.unwrap_or(self.key).replace('.', "_");
         format!("CORELANE_{}", name.to_uppercase())
     }
 
-    /// Sets its field from a text.
-    pub fn set(&self, options: &mut Options, text: &str) -> Result<(), Refusal> {
-        (self.field)(options).read(text, &self.unit)
+    /// Sets the field from `text`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a value of the option's unit; `options` is unchanged then.
+    pub fn set_value(&self, options: &mut Options, text: &str) -> Result<(), Diagnostic> {
+        (self.field)(options).parse_from(text, &self.unit)
+    }
+    /// Returns the value of the field as text that [`Row::set`] accepts.
+    pub fn format_value(&self, options: &Options) -> String {
+        (self.field)(&mut options.clone()).format(&self.unit)
     }
 
-    /// The value of its field, as a text that [`Row::set`] accepts.
-    pub fn show(&self, options: &Options) -> String {
-        (self.field)(&mut options.clone()).show(&self.unit)
-    }
-
-    /// The value of its field as TOML: numbers and switches bare, names as an array, the rest in
-    /// quotes.
-    pub fn show_toml(&self, options: &Options) -> String {
-        let text = self.show(options);
-        if self.unit.is_names() && text != value::DEFAULT {
+    /// Returns the value of the field as TOML: numbers and booleans bare, lists of names as arrays,
+    /// the rest quoted.
+    pub fn format_toml(&self, options: &Options) -> String {
+        let text = self.format_value(options);
+        if self.unit.is_name_list() && text != value::DEFAULT {
             let names = text.split(',').map(|name| toml::Value::String(name.to_owned()));
             return toml::Value::Array(names.collect()).to_string();
         }
@@ -110,9 +110,9 @@ impl Row {
     }
 }
 
-/// A minute in milliseconds.
+/// One minute in milliseconds.
 const MINUTE: u64 = 60_000;
-/// A day in milliseconds.
+/// One day in milliseconds.
 const DAY: u64 = 24 * 60 * MINUTE;
 /// 1,024 bytes.
 const KIB: u64 = 1 << 10;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_follow_from_the_key() {
+    fn flags_and_variables_follow_from_unique_keys() {
         let keys: BTreeSet<_> = rows().map(|row| row.key).collect();
         let flags: BTreeSet<_> = rows().map(Row::flag).collect();
         let variables: BTreeSet<_> = rows().map(Row::variable).collect();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_is_the_section_of_another() {
+    fn keys_are_not_sections_of_others() {
         for row in rows() {
             let section = format!("{}.", row.key);
             assert!(rows().all(|other| !other.key.starts_with(&section)), "{}", row.key);
@@ -150,34 +150,34 @@ mod tests {
     }
 
     #[test]
-    fn every_row_says_what_it_does_what_it_costs_and_where_it_comes_from() {
+    fn rows_state_description_cost_and_source() {
         for row in rows() {
-            assert!(row.about.ends_with('.'), "{}", row.key);
+            assert!(row.description.ends_with('.'), "{}", row.key);
             assert!(!row.cost.is_empty() && !row.source.is_empty(), "{}", row.key);
             assert!(!row.cost.ends_with('.') && !row.source.ends_with('.'), "{}", row.key);
         }
     }
 
     #[test]
-    fn every_default_and_both_bounds_are_accepted_and_show_as_they_were_set() {
+    fn defaults_and_range_limits_are_accepted() {
         for row in rows() {
             for defaults in [Options::default(), Options::tiny()] {
-                let shown = row.show(&defaults);
+                let shown = row.format_value(&defaults);
                 let mut options = Options::default();
-                assert_eq!(row.set(&mut options, &shown), Ok(()), "{} = {shown}", row.key);
-                assert_eq!(row.show(&options), shown, "{}", row.key);
+                assert_eq!(row.set_value(&mut options, &shown), Ok(()), "{} = {shown}", row.key);
+                assert_eq!(row.format_value(&options), shown, "{}", row.key);
             }
-            let (least, most) = row.unit.bounds();
+            let (least, most) = row.unit.range();
             if most == u64::MAX {
                 continue;
             }
             for bound in [least, most] {
-                let text = row.unit.write(bound);
+                let text = row.unit.format(bound);
                 let mut options = Options::default();
-                assert_eq!(row.set(&mut options, &text), Ok(()), "{} = {text}", row.key);
-                assert_eq!(row.show(&options), text, "{}", row.key);
+                assert_eq!(row.set_value(&mut options, &text), Ok(()), "{} = {text}", row.key);
+                assert_eq!(row.format_value(&options), text, "{}", row.key);
             }
-            assert!(row.set(&mut Options::default(), &(most + 1).to_string()).is_err());
+            assert!(row.set_value(&mut Options::default(), &(most + 1).to_string()).is_err());
         }
     }
 }

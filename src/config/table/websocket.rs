@@ -1,7 +1,6 @@
-//! Rows of WebSocket: where connections are upgraded, and how long, how much and in which form.
+//! Options of WebSocket: path, keep-alive, limits and compression.
 //!
-//! What holds for connections of every kind (who may come, how many, how long a message may be)
-//! stands among the rows of TCP, HTTP and the limits.
+//! Limits of connections and messages of every transport are options of TCP, HTTP and the limits.
 
 use crate::config::options::Utf8CloseCode;
 use crate::config::table::{DAY, GIB, KIB, Row, Section};
@@ -15,96 +14,97 @@ pub(super) static WEBSOCKET: Section = Section {
             key: "websocket.path",
             short: None,
             unit: Unit::UrlPath,
-            about: "Where on http.address connections are upgraded to WebSocket. Fixed at start.",
-            cost: "none: they count among http.connections_max",
-            source: "transport contract, section 4; RFC 6455, section 4",
+            description: "Path on http.address where connections upgrade to WebSocket. Fixed at \
+                          start.",
+            cost: "none: they count towards http.connections_max",
+            source: "RFC 6455, section 4",
             field: |options| &mut options.websocket.path,
         },
         Row {
-            key: "websocket.ping_ms",
+            key: "websocket.ping_interval",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: DAY },
-            about: "A peer that was silent for this long gets a ping.",
-            cost: "two frames of a few bytes for each connection each time",
-            source: "transport contract, section 4",
-            field: |options| &mut options.websocket.ping,
+            unit: Unit::Milliseconds { min: 1, max: DAY },
+            description: "Idle time after which a peer is pinged.",
+            cost: "two frames of a few bytes per connection and interval",
+            source: "RFC 6455, section 5.5.2",
+            field: |options| &mut options.websocket.ping_interval,
         },
         Row {
-            key: "websocket.idle_ms_max",
+            key: "websocket.idle_timeout",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: 30 * DAY },
-            about: "A connection from which no frame has come for this long, pongs included, is \
-                    closed with code 1000.",
-            cost: "a longer time keeps the sockets of peers that have vanished",
-            source: "transport contract, section 4",
-            field: |options| &mut options.websocket.idle_max,
+            unit: Unit::Milliseconds { min: 1, max: 30 * DAY },
+            description: "Time without a received frame (pongs count) after which a connection is \
+                          closed with code 1000.",
+            cost: "a longer time retains the sockets of peers that have vanished",
+            source: "RFC 6455, section 7.4.1",
+            field: |options| &mut options.websocket.idle_timeout,
         },
         Row {
-            key: "websocket.fragment_ms_max",
+            key: "websocket.fragment_timeout",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: DAY },
-            about: "Time from the first frame of a message to its last; a slower one ends its \
-                    connection with code 1002.",
-            cost: "a longer time lets strangers hold half messages",
-            source: "transport contract, section 4",
-            field: |options| &mut options.websocket.fragment_max,
+            unit: Unit::Milliseconds { min: 1, max: DAY },
+            description: "Time from the first frame of a message to its last; a slower message \
+                          closes its connection with code 1002.",
+            cost: "a longer time lets peers hold incomplete messages",
+            source: "RFC 6455, section 5.4",
+            field: |options| &mut options.websocket.fragment_timeout,
         },
         Row {
-            key: "websocket.frame_buffer_bytes_max",
+            key: "websocket.outgoing_bytes_max",
             short: None,
-            unit: Unit::Bytes { least: KIB, most: GIB },
-            about: "Bytes that wait for one peer to read them; past it the connection is not read \
-                    until half of them are gone.",
-            cost: "that many bytes for each connection whose peer is slow",
-            source: "transport contract, section 4",
-            field: |options| &mut options.websocket.frame_buffer_bytes_max,
+            unit: Unit::Bytes { min: KIB, max: GIB },
+            description: "Bytes queued for a slow peer; beyond it the connection is not read until \
+                          half of them are sent.",
+            cost: "that many bytes per connection with a slow peer",
+            source: "RFC 6455, section 10.4",
+            field: |options| &mut options.websocket.outgoing_bytes_max,
         },
         Row {
-            key: "websocket.drain_ms_max",
+            key: "websocket.send_timeout",
             short: None,
-            unit: Unit::Milliseconds { least: 1, most: DAY },
-            about: "Time that a connection may stay unread for that; then it is closed with code \
-                    1011.",
-            cost: "a longer time keeps what peers do not read",
-            source: "transport contract, section 4",
-            field: |options| &mut options.websocket.drain_max,
+            unit: Unit::Milliseconds { min: 1, max: DAY },
+            description: "Time a connection may stay paused by websocket.outgoing_bytes_max; after \
+                          it the connection is closed with code 1011.",
+            cost: "a longer time retains the output of slow peers",
+            source: "RFC 6455, section 7.4.1",
+            field: |options| &mut options.websocket.send_timeout,
         },
         Row {
             key: "websocket.strict_delimiter",
             short: None,
             unit: Unit::Switch,
-            about: "The text of a frame has to end in a newline; one that does not ends its \
-                    connection with code 1002.",
-            cost: "clients that send one message a frame, as the official SDKs do, are shut out",
-            source: "transport contract, section 4",
+            description: "Require a newline at the end of each text message; one without it closes \
+                          its connection with code 1002.",
+            cost: "excludes clients that send one message per frame, as the official SDKs do",
+            source: "Corelane",
             field: |options| &mut options.websocket.strict_delimiter,
         },
         Row {
             key: "websocket.utf8_close_code",
             short: None,
-            unit: Unit::Choice(Utf8CloseCode::WORDS),
-            about: "The close code that a text which is not UTF-8 gets.",
+            unit: Unit::Choice(Utf8CloseCode::NAMES),
+            description: "Close code for a text message that is not UTF-8.",
             cost: "none",
-            source: "RFC 6455, section 8.1, has 1007; transport contract, section 4, has 1002",
+            source: "RFC 6455, section 8.1 (1007)",
             field: |options| &mut options.websocket.utf8_close_code,
         },
         Row {
             key: "websocket.deflate",
             short: None,
             unit: Unit::Switch,
-            about: "Compress messages (permessage-deflate) where a client offers it. Fixed at \
+            description: "Compress messages (permessage-deflate) if the client offers it. Fixed at \
                     start.",
-            cost: "time for each message, and some 300 KiB on each shard",
+            cost: "CPU time per message, and about 300 KiB per shard",
             source: "RFC 7692",
             field: |options| &mut options.websocket.deflate,
         },
         Row {
             key: "websocket.deflate_ratio_max",
             short: None,
-            unit: Unit::Count { least: 1, most: 1_000_000 },
-            about: "How many times as long as what was sent a compressed message may become, \
-                    beyond 64 KiB; one that becomes longer ends its connection with code 1008.",
-            cost: "a larger one lets a few bytes ask for much memory",
+            unit: Unit::Count { min: 1, max: 1_000_000 },
+            description: "Largest ratio of a message, beyond 64 KiB, to its compressed size; a \
+                          larger one closes the connection with code 1008.",
+            cost: "a higher ratio lets a few bytes use much memory",
             source: "RFC 7692, section 8",
             field: |options| &mut options.websocket.deflate_ratio_max,
         },

@@ -1,9 +1,9 @@
-//! The receive buffers of a shard: one piece of memory, taken at start, given out in leases.
+//! The receive buffers of a shard: one allocation, made at start.
 //!
-//! What it keeps true: the memory never moves and never grows, so that the kernel may write into
-//! it at any time; a buffer belongs either to the kernel or to one holder of a lease, never to
-//! both (the ring that owns the set upholds it). Each buffer is followed by [`PADDING`] bytes
-//! that the kernel never sees, so that parsers read whole vectors without a copy.
+//! Invariants: the memory never moves or grows, so that the kernel may write into it at any time; a
+//! buffer belongs either to the kernel or to one holder, never to both (the ring upholds this).
+//! Each buffer is followed by [`PADDING`] bytes that the kernel never writes, so that parsers can
+//! read whole vectors without copying.
 
 #[cfg(target_os = "linux")]
 pub mod provided;
@@ -11,13 +11,13 @@ pub mod provided;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Bytes after the end of every buffer that may be read and must not be relied on: one vector of
-/// the widest parser (64 bytes, the block of `simd-json`).
+/// Bytes after the end of every buffer that may be read but have unspecified content: the widest
+/// vector of a parser (64 bytes, the block of `simd-json`).
 pub const PADDING: usize = 64;
 
 const PAGE_BYTES: usize = 4096;
 
-/// A fixed set of equal buffers in one allocation. Pages that no byte ever reached cost no memory.
+/// A fixed set of equal buffers in one allocation. Untouched pages use no memory.
 #[derive(Debug)]
 pub struct ReceiveBuffers {
     memory: NonNull<u8>,
@@ -29,17 +29,17 @@ pub struct ReceiveBuffers {
 }
 
 impl ReceiveBuffers {
-    /// `count` buffers of `buffer_bytes` each, both at least one.
+    /// Allocates `count` buffers of `buffer_bytes` each, both at least one.
     ///
     /// # Panics
     ///
-    /// Where they do not fit an address space: options are checked before.
+    /// If they exceed the address space; options are validated before.
     pub fn new(count: u16, buffer_bytes: u32) -> Self {
         let count = count.max(1);
         let buffer_bytes = buffer_bytes.max(1);
         let stride = (buffer_bytes as usize + PADDING).next_multiple_of(PADDING);
         let Ok(layout) = Layout::from_size_align(stride * usize::from(count), PAGE_BYTES) else {
-            panic!("{count} receive buffers of {buffer_bytes} bytes do not fit an address space");
+            panic!("{count} receive buffers of {buffer_bytes} bytes exceed the address space");
         };
         // SAFETY: the layout is not empty, both factors being at least one.
         let memory = unsafe { alloc_zeroed(layout) };
@@ -47,39 +47,39 @@ impl ReceiveBuffers {
         Self { memory, layout, count, buffer_bytes, stride, is_leaked: false }
     }
 
-    /// How many buffers there are.
+    /// Returns the number of buffers.
     pub const fn count(&self) -> u16 {
         self.count
     }
 
-    /// Bytes that the kernel may write into one buffer.
+    /// Returns the number of bytes that the kernel may write into one buffer.
     pub const fn buffer_bytes(&self) -> u32 {
         self.buffer_bytes
     }
 
-    /// Where a buffer begins, for the kernel.
+    /// Returns the start of a buffer.
     ///
     /// # Panics
     ///
-    /// When there is no such buffer: a lease was made up.
+    /// If there is no such buffer.
     pub fn address(&self, index: u16) -> *mut u8 {
         assert!(index < self.count, "buffer {index} of {}", self.count);
         // SAFETY: the index was checked, so the result lies inside the allocation.
         unsafe { self.memory.as_ptr().add(usize::from(index) * self.stride) }
     }
 
-    /// The bytes of a buffer and its padding. The caller holds the lease of this buffer, so the
-    /// kernel does not write into it meanwhile.
+    /// Returns a buffer and its padding. The caller must hold the buffer, so that the kernel does
+    /// not write into it meanwhile.
     pub fn bytes(&mut self, index: u16) -> &mut [u8] {
         let start = self.address(index);
         // SAFETY: `stride` initialised bytes begin at `start`; the exclusive borrow of the set
-        // keeps every other slice away, and the ring keeps the kernel away from leased buffers.
+        // prevents other slices, and the kernel does not write to buffers that the shard holds.
         unsafe { std::slice::from_raw_parts_mut(start, self.stride) }
     }
 }
 
 impl ReceiveBuffers {
-    /// Gives the memory up: whoever it was lent to has not let go of it.
+    /// Leaks the memory, because the kernel may still write to it.
     #[cfg(target_os = "linux")]
     pub(super) fn leak(&mut self) {
         self.is_leaked = true;
@@ -91,14 +91,14 @@ impl Drop for ReceiveBuffers {
         if self.is_leaked {
             return;
         }
-        // SAFETY: allocated in `new` with this very layout, freed once. The ring that hands the
-        // memory to the kernel is dropped first (field order in the backend), with nothing of it
+        // SAFETY: allocated in `new` with this layout and freed once. The ring that shares the
+        // memory with the kernel is dropped first (field order in the backend), with no operation
         // in flight.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) }
     }
 }
 
-// SAFETY: the set owns its memory and hands it out only through borrows of itself.
+// SAFETY: the set owns its memory and exposes it only through borrows of itself.
 unsafe impl Send for ReceiveBuffers {}
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_buffer_has_room_for_its_padding_and_touches_no_other() {
+    fn buffers_and_their_padding_do_not_overlap() {
         let mut buffers = ReceiveBuffers::new(3, 100);
         for index in 0..3_u8 {
             let bytes = buffers.bytes(u16::from(index));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "buffer 3 of 3")]
-    fn a_buffer_that_does_not_exist_is_a_broken_invariant() {
+    fn address_of_missing_buffer_panics() {
         let _ = ReceiveBuffers::new(3, 100).address(3);
     }
 }

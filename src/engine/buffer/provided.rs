@@ -1,7 +1,7 @@
-//! The ring of provided buffers: how receive buffers travel to the kernel without a syscall.
+//! The ring of provided buffers: returns receive buffers to the kernel without a system call.
 //!
-//! What it keeps true: the shared memory outlives its registration, entries are written before the
-//! tail that publishes them, and a buffer is provided only by whoever held its lease. See
+//! Invariants: the shared memory outlives its registration; entries are written before the tail
+//! that publishes them; a buffer is provided only by its holder. See
 //! `io_uring_register_buf_ring(3)`.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -14,12 +14,12 @@ use io_uring::types::BufRingEntry;
 
 use super::ReceiveBuffers;
 
-/// The one buffer group of a shard's ring.
+/// The buffer group of a shard's ring.
 pub const GROUP: u16 = 0;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Receive buffers and the queue through which the kernel takes them.
+/// Receive buffers and the ring through which the kernel takes them.
 #[derive(Debug)]
 pub struct ProvidedBuffers {
     entries: NonNull<BufRingEntry>,
@@ -32,11 +32,12 @@ pub struct ProvidedBuffers {
 }
 
 impl ProvidedBuffers {
-    /// Takes the memory of `buffers`, whose count is a power of two, and registers it.
+    /// Registers `buffers` with the kernel; their number must be a power of two.
     pub fn register(buffers: ReceiveBuffers, submitter: &Submitter<'_>) -> io::Result<Self> {
         let count = buffers.count();
         if !count.is_power_of_two() {
-            return Err(io::Error::other(format!("{count} receive buffers: no power of two")));
+            let text = format!("receive_buffers is {count}: must be a power of two");
+            return Err(io::Error::other(text));
         }
         let bytes = usize::from(count) * size_of::<BufRingEntry>();
         let layout = Layout::from_size_align(bytes, PAGE_BYTES).map_err(io::Error::other)?;
@@ -59,26 +60,26 @@ impl ProvidedBuffers {
         Ok(provided)
     }
 
-    /// Puts a buffer back in the queue; the kernel sees it at the next [`Self::publish`].
+    /// Returns a buffer to the kernel, effective at the next [`Self::publish`].
     pub fn provide(&mut self, index: u16) {
-        let place = usize::from(self.tail & self.mask);
-        // SAFETY: the mask keeps the place inside the allocation, and the kernel reads entries
-        // only below the published tail, so this one is ours to write.
-        let entry = unsafe { &mut *self.entries.as_ptr().add(place) };
+        let slot = usize::from(self.tail & self.mask);
+        // SAFETY: the mask keeps the slot inside the allocation, and the kernel reads entries only
+        // below the published tail.
+        let entry = unsafe { &mut *self.entries.as_ptr().add(slot) };
         entry.set_addr(self.buffers.address(index) as u64);
         entry.set_len(self.buffers.buffer_bytes());
         entry.set_bid(index);
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Shows the kernel what was provided since the last call; returns whether there was any.
+    /// Publishes the buffers provided since the last call; returns whether there were any.
     pub fn publish(&mut self) -> bool {
         if self.tail == self.published {
             return false;
         }
         self.published = self.tail;
-        // SAFETY: the tail lies inside the first entry, is aligned for a u16 and is written by us
-        // alone; the kernel reads it with acquire order, which the release below pairs with.
+        // SAFETY: the tail lies inside the first entry, is aligned for a u16 and is written only
+        // here; the kernel reads it with acquire order, which pairs with this release.
         unsafe {
             let tail = BufRingEntry::tail(self.entries.as_ptr()).cast_mut();
             AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
@@ -86,14 +87,13 @@ impl ProvidedBuffers {
         true
     }
 
-    /// Gives all of the memory up, entries and buffers: a kernel that has not let go of it in time
-    /// may still write to it.
+    /// Leaks entries and buffers, because the kernel may still write to them.
     pub fn leak(&mut self) {
         self.is_leaked = true;
         self.buffers.leak();
     }
 
-    /// The bytes of a leased buffer and its padding.
+    /// Returns a held buffer and its padding.
     pub fn bytes(&mut self, index: u16) -> &mut [u8] {
         self.buffers.bytes(index)
     }
@@ -105,7 +105,7 @@ impl Drop for ProvidedBuffers {
             return;
         }
         // SAFETY: allocated in `register` with this layout; the ring that knows the address is
-        // dropped before (field order in the backend), with nothing of it in flight.
+        // dropped first (field order in the backend), with no operation in flight.
         unsafe { dealloc(self.entries.as_ptr().cast(), self.layout) }
     }
 }

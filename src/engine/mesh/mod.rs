@@ -1,70 +1,70 @@
-//! The mesh: bounded letters between shards, and from other threads to a shard.
+//! The mesh: bounded messages between shards, and from other threads to a shard.
 //!
-//! Each pair of shards has a lane of its own in each direction (`queue`), each shard has one
-//! inbox for everybody else (the signal thread, the blocking pool, helper threads). All of it is
-//! made at start; sending and receiving allocate nothing.
+//! Each ordered pair of shards has an SPSC channel (`queue`), and each shard has one MPSC inbox for
+//! all other threads (signal thread, blocking pool, helper threads). Everything is allocated at
+//! start; [`Inbox::try_send`] and receiving allocate nothing.
 //!
-//! What it keeps true:
+//! Invariants:
 //!
-//! - Letters of one sender to one shard arrive once and in order, or the sender has them back: a
-//!   full lane refuses and counts, it never waits.
-//! - A shard never blocks on another, and loses nothing to a full lane: what [`Mailbox::send`]
-//!   finds no room for waits in the shard's outbox and is tried again at the end of every turn.
-//!   Until it is gone the shard does not park, which takes no longer than a turn of its neighbour.
-//! - Threads that are no shards choose: [`Post::try_send`] refuses, and who may wait tries again.
-//! - Nobody waits for a shard that has ended: it refuses for good ([`Refusal::Ended`]). What had
-//!   reached it unread is dropped with the mesh.
-//! - A shard that parks with [`Mailbox::prepare_park`] is woken by the next letter, and a shard
-//!   that is awake costs its senders no wake (`parking` tells why).
-//! - A shard gathers its wakes over a turn: [`Mailbox::wake_targets`], called once at its end,
-//!   fences and wakes once a target however many letters went there.
+//! - Messages from one sender to one shard arrive once and in order, or are returned to the sender:
+//!   a full channel refuses and counts, it never blocks.
+//! - A shard never blocks on another one and loses no message to a full channel: [`Inbox::send`]
+//!   queues it, and the queue is retried at the end of every turn. The shard does not park before
+//!   the queue is empty.
+//! - Other threads choose: [`Sender::try_send`] refuses, [`Sender::send_while`] retries.
+//! - A shard that has ended refuses all messages ([`TrySendError::Closed`]). Unread messages are
+//!   dropped with the mesh.
+//! - A shard that parked after [`Inbox::prepare_park`] is woken by the next message; sending to a
+//!   shard that is awake costs no wake-up (see `event_count`).
+//! - Wake-ups are batched: [`Inbox::wake_targets`], called once at the end of a turn, fences and
+//!   wakes once for each target, however many messages were sent to it.
 //!
-//! Beside the letters, two things are shared by all shards: a count of places ([`Tally`]) and a
-//! table of what was redeemed ([`Spent`]).
+//! Also holds the other state that shards share: a bounded count ([`SharedCounter`]) and the
+//! numbers that were redeemed ([`ReplayFilter`]).
 //!
-//! What it does not do: give credit to services, or answer. Whoever asks by letter puts into it
-//! what the answer needs, and bounds how many questions are out, and with them the outbox.
+//! There is no reply mechanism: a request carries what its response needs, and its sender limits
+//! the number of requests in flight, and with it the send queue.
 //!
-//! Memory: shards × (shards − 1) × [`MeshOptions::lane_letters_max`] letters, and shards ×
-//! [`MeshOptions::post_letters_max`].
+//! Memory: shards × (shards − 1) × [`MeshOptions::channel_messages_max`] messages, and shards ×
+//! [`MeshOptions::inbox_messages_max`].
 
 mod sync;
 
-pub(crate) mod parking;
+pub(crate) mod event_count;
 mod queue;
 
-mod outbox;
-mod reading;
+mod read_order;
+mod send_queue;
 
 #[cfg(all(target_os = "linux", feature = "glommio"))]
-pub(crate) mod bell;
-mod mailbox;
-mod spent;
-mod tally;
+pub(crate) mod eventfd_waker;
+mod inbox;
+mod replay_filter;
+mod shared_counter;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use crossbeam::queue::ArrayQueue;
 
-pub use self::mailbox::{Mailbox, MailboxCounts};
-pub use self::outbox::Outbox;
-use self::parking::Parking;
+use self::event_count::EventCount;
+pub use self::inbox::{Inbox, InboxCounts};
 use self::queue::{Consumer, Producer};
-pub use self::reading::Reading;
-pub use self::spent::{Redeemed, Spent};
+pub use self::read_order::ReadOrder;
+pub use self::replay_filter::{RedeemResult, ReplayFilter};
+pub use self::send_queue::SendQueue;
+pub use self::shared_counter::SharedCounter;
 use self::sync::{Arc, AtomicU64, Ordering};
-pub use self::tally::Tally;
 use crate::base::random::Random;
 use crate::engine::ring::Waker;
 use crate::engine::ring::sim::{Fault, Faults};
 
-/// Names one shard of a process: shards are counted from zero.
+/// Identifies a shard of the process, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ShardId(pub u16);
 
 impl ShardId {
-    /// The name as an index: tables of shards are indexed by it.
+    /// Returns the id as an index into tables of shards.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -76,306 +76,315 @@ impl std::fmt::Display for ShardId {
     }
 }
 
-/// The sizes of a mesh, fixed at start.
+/// Capacities of a mesh, fixed at start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MeshOptions {
-    /// Letters that may wait from one shard to one other, rounded up to a power of two; at least
-    /// one. Cost: the size of a letter each, for every ordered pair of shards. Default 1,024.
-    pub lane_letters_max: u32,
-    /// Letters that may wait for one shard from all threads that are none; at least one. Cost: the
-    /// size of a letter and 8 bytes each. Default 4,096.
-    pub post_letters_max: u32,
-    /// Whose letters a shard reads first. Default [`Reading::InTurn`].
-    pub reading: Reading,
+    /// Capacity of the channel from one shard to another, rounded up to a power of two; at least 1.
+    /// Cost: the size of a message each, for every ordered pair of shards. Default 1,024.
+    pub channel_messages_max: u32,
+    /// Capacity of a shard's inbox for messages from other threads; at least 1. Cost: the size of a
+    /// message and 8 bytes each. Default 4,096.
+    pub inbox_messages_max: u32,
+    /// The order in which a shard reads its sources. Default [`ReadOrder::RoundRobin`].
+    pub read_order: ReadOrder,
 }
 
 impl Default for MeshOptions {
     fn default() -> Self {
-        Self { lane_letters_max: 1_024, post_letters_max: 4_096, reading: Reading::InTurn }
+        Self {
+            channel_messages_max: 1_024,
+            inbox_messages_max: 4_096,
+            read_order: ReadOrder::RoundRobin,
+        }
     }
 }
 
 impl MeshOptions {
-    /// The mesh of a simulated world with these faults: a few letters where it is to be full, and
-    /// letters in an order of chance where they are to be mixed.
+    /// Returns the options of a simulated mesh: small capacities with [`Fault::FullMesh`], a random
+    /// read order with [`Fault::ReorderedMessages`].
     #[must_use]
     pub fn simulated(faults: Faults, random: &mut Random) -> Self {
         let mut options = Self::default();
         if faults.has(Fault::FullMesh) {
-            options.lane_letters_max = [1, 2, 4][random.below(3)];
-            options.post_letters_max = [1, 2, 3, 4][random.below(4)];
+            options.channel_messages_max = [1, 2, 4][random.below(3)];
+            options.inbox_messages_max = [1, 2, 3, 4][random.below(4)];
         }
-        if faults.has(Fault::MixedLetters) {
-            options.reading = Reading::Drawn(random.next_u64());
+        if faults.has(Fault::ReorderedMessages) {
+            options.read_order = ReadOrder::Random(random.next_u64());
         }
         options
     }
 }
 
-/// Why a letter comes back, with the letter.
+/// Why a message was not sent; contains the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Refusal<L> {
-    /// There is no room at the moment: the same letter may go later.
-    Full(L),
-    /// The shard has ended and will never read again.
-    Ended(L),
+pub enum TrySendError<M> {
+    /// The channel or inbox is full; a later attempt may succeed.
+    Full(M),
+    /// The shard has ended.
+    Closed(M),
 }
 
-/// What everybody knows of one shard: how to leave it a letter and how to wake it.
+/// The shared state of one shard: its MPSC inbox, and how to wake it.
 #[derive(Debug)]
-struct Door<L> {
-    parking: Parking,
-    /// Known once the shard has its ring; before that it needs no wake, because it looks for
-    /// letters before it parks for the first time.
+struct ShardEntry<M> {
+    event_count: EventCount,
+    /// Set once the shard has its ring. Before that no wake-up is needed, because a shard checks
+    /// for messages before it parks for the first time.
     waker: OnceLock<Waker>,
-    inbox: ArrayQueue<L>,
-    /// Letters that the full inbox refused.
-    refused: AtomicU64,
-    /// Nobody reads here any more.
+    queue: ArrayQueue<M>,
+    /// Messages refused because the inbox was full.
+    refused_messages: AtomicU64,
+    /// The shard has ended and reads no more messages.
     has_ended: AtomicBool,
 }
 
-impl<L> Door<L> {
+impl<M> ShardEntry<M> {
     fn has_ended(&self) -> bool {
-        // Relaxed: whoever sees it too late leaves a letter that is dropped with the mesh.
+        // Relaxed: a message sent just after the end is dropped with the mesh.
         self.has_ended.load(Ordering::Relaxed)
     }
 }
 
-/// A shard's hold on its place: once it is dropped the shard has ended, on whatever way.
+/// Marks the shard as ended when it is dropped.
 #[derive(Debug)]
-struct Tenure<L> {
+struct AliveGuard<M> {
     shard: ShardId,
-    doors: Arc<[Door<L>]>,
+    entries: Arc<[ShardEntry<M>]>,
 }
 
-impl<L> Tenure<L> {
-    fn door(&self) -> &Door<L> {
-        &self.doors[self.shard.index()]
+impl<M> AliveGuard<M> {
+    fn own_entry(&self) -> &ShardEntry<M> {
+        &self.entries[self.shard.index()]
     }
 }
 
-impl<L> Drop for Tenure<L> {
+impl<M> Drop for AliveGuard<M> {
     fn drop(&mut self) {
-        self.door().has_ended.store(true, Ordering::Relaxed);
+        self.own_entry().has_ended.store(true, Ordering::Relaxed);
     }
 }
 
-/// Makes the mesh of `shards` shards: a seat for each, in order, and the post for everybody else.
+/// Creates the mesh of `shards` shards: an endpoint for each, in order, and the sender for all
+/// other threads.
 ///
 /// # Panics
 ///
 /// When there are more shards than [`ShardId`] can name.
-pub fn mesh<L: Send>(shards: usize, options: &MeshOptions) -> (Vec<Seat<L>>, Post<L>) {
+pub fn build_mesh<M: Send>(shards: usize, options: &MeshOptions) -> (Vec<Endpoint<M>>, Sender<M>) {
     assert!(u16::try_from(shards).is_ok(), "shards are named by 16 bits");
-    let doors: Arc<[Door<L>]> = (0..shards)
-        .map(|_| Door {
-            parking: Parking::new(),
+    let entries: Arc<[ShardEntry<M>]> = (0..shards)
+        .map(|_| ShardEntry {
+            event_count: EventCount::new(),
             waker: OnceLock::new(),
-            inbox: ArrayQueue::new(options.post_letters_max.max(1) as usize),
-            refused: AtomicU64::new(0),
+            queue: ArrayQueue::new(options.inbox_messages_max.max(1) as usize),
+            refused_messages: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
         })
         .collect();
-    let mut seats: Vec<Seat<L>> = (0..u16::MAX)
+    let mut endpoints: Vec<Endpoint<M>> = (0..u16::MAX)
         .take(shards)
-        .map(|shard| Seat {
-            tenure: Tenure { shard: ShardId(shard), doors: Arc::clone(&doors) },
-            reading: options.reading,
-            lanes_out: Vec::with_capacity(shards),
-            lanes_in: Vec::with_capacity(shards),
+        .map(|shard| Endpoint {
+            alive: AliveGuard { shard: ShardId(shard), entries: Arc::clone(&entries) },
+            read_order: options.read_order,
+            outgoing: Vec::with_capacity(shards),
+            incoming: Vec::with_capacity(shards),
         })
         .collect();
     for source in 0..shards {
         for target in 0..shards {
-            let lane = (source != target).then(|| queue::lane(options.lane_letters_max as usize));
-            let (producer, consumer) = lane.unzip();
-            seats[source].lanes_out.push(producer);
-            seats[target].lanes_in.extend(consumer);
+            let channel =
+                (source != target).then(|| queue::channel(options.channel_messages_max as usize));
+            let (producer, consumer) = channel.unzip();
+            endpoints[source].outgoing.push(producer);
+            endpoints[target].incoming.extend(consumer);
         }
     }
-    (seats, Post { doors })
+    (endpoints, Sender { entries })
 }
 
-/// A shard's place in the mesh before the shard has a ring: made on the thread that starts,
-/// opened on the shard's own.
+/// A shard's endpoint before the shard has a ring: created on the starting thread, opened on the
+/// shard's own.
 #[derive(Debug)]
-pub struct Seat<L> {
-    tenure: Tenure<L>,
-    reading: Reading,
-    lanes_out: Vec<Option<Producer<L>>>,
-    lanes_in: Vec<Consumer<L>>,
+pub struct Endpoint<M> {
+    alive: AliveGuard<M>,
+    read_order: ReadOrder,
+    outgoing: Vec<Option<Producer<M>>>,
+    incoming: Vec<Consumer<M>>,
 }
 
-impl<L: Send> Seat<L> {
-    /// Which shard sits here.
+impl<M: Send> Endpoint<M> {
+    /// Returns the shard that this endpoint belongs to.
     pub const fn shard(&self) -> ShardId {
-        self.tenure.shard
+        self.alive.shard
     }
 
-    /// Takes the seat: from now on the others can wake the ring behind `waker`.
-    pub fn open(self, waker: Waker) -> Mailbox<L> {
-        self.tenure.door().waker.get_or_init(|| waker);
-        Mailbox::new(self)
+    /// Opens the endpoint; from now on messages wake the ring behind `waker`.
+    pub fn open(self, waker: Waker) -> Inbox<M> {
+        self.alive.own_entry().waker.get_or_init(|| waker);
+        Inbox::new(self)
     }
 }
 
-/// How threads that are no shards leave letters. Any number of clones, from any thread.
+/// Sends messages to shards from other threads. May be cloned and used from any thread.
 #[derive(Debug)]
-pub struct Post<L> {
-    doors: Arc<[Door<L>]>,
+pub struct Sender<M> {
+    entries: Arc<[ShardEntry<M>]>,
 }
 
-impl<L> Clone for Post<L> {
+impl<M> Clone for Sender<M> {
     fn clone(&self) -> Self {
-        Self { doors: Arc::clone(&self.doors) }
+        Self { entries: Arc::clone(&self.entries) }
     }
 }
 
-impl<L: Send> Post<L> {
-    /// Leaves `letter` for a shard and wakes it where it has parked, or hands the letter back when
-    /// its inbox is full or the shard has ended. Never waits. Cost: a compare-and-swap and a fence;
-    /// a system call where it wakes.
+impl<M: Send> Sender<M> {
+    /// Sends `message` to a shard and wakes it if it has parked. Refuses the message if the inbox
+    /// is full or the shard has ended. Never blocks. Cost: a compare-and-swap and a fence, and a
+    /// system call for a wake-up.
     ///
     /// # Errors
     ///
-    /// [`Refusal`], with the letter.
+    /// [`TrySendError`], with the message.
     ///
     /// # Panics
     ///
-    /// When there is no such shard.
-    pub fn try_send(&self, target: ShardId, letter: L) -> Result<(), Refusal<L>> {
-        let door = &self.doors[target.index()];
-        if door.has_ended() {
-            return Err(Refusal::Ended(letter));
+    /// If `target` does not exist.
+    pub fn try_send(&self, target: ShardId, message: M) -> Result<(), TrySendError<M>> {
+        let entry = &self.entries[target.index()];
+        if entry.has_ended() {
+            return Err(TrySendError::Closed(message));
         }
-        if let Err(letter) = door.inbox.push(letter) {
-            door.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Refusal::Full(letter));
+        if let Err(message) = entry.queue.push(message) {
+            entry.refused_messages.fetch_add(1, Ordering::Relaxed);
+            return Err(TrySendError::Full(message));
         }
-        if door.parking.rouse()
-            && let Some(waker) = door.waker.get()
+        if entry.event_count.wake()
+            && let Some(waker) = entry.waker.get()
         {
             waker.wake();
         }
         Ok(())
     }
 
-    /// The same from a thread that may wait, which a shard's never may: gives its time away while
-    /// the inbox is full. A shard reads once a turn, so there is room again within microseconds.
+    /// Sends `message`, yielding the thread while the inbox is full, as long as `retry` returns
+    /// `true`. Must not be called on a shard. A shard reads its inbox every turn, so the wait is
+    /// normally microseconds.
     ///
     /// # Errors
     ///
-    /// The letter, where the shard has ended, or where `waits` said no after a refusal.
+    /// The message, if the shard has ended or `retry` returned `false`.
     ///
     /// # Panics
     ///
-    /// When there is no such shard.
+    /// If `target` does not exist.
     pub fn send_while(
         &self,
         target: ShardId,
-        letter: L,
-        mut waits: impl FnMut() -> bool,
-    ) -> Result<(), L> {
-        let mut unsent = letter;
+        message: M,
+        mut retry: impl FnMut() -> bool,
+    ) -> Result<(), M> {
+        let mut unsent = message;
         loop {
             match self.try_send(target, unsent) {
                 Ok(()) => return Ok(()),
-                Err(Refusal::Full(letter)) if waits() => unsent = letter,
-                Err(Refusal::Full(letter) | Refusal::Ended(letter)) => return Err(letter),
+                Err(TrySendError::Full(message)) if retry() => unsent = message,
+                Err(TrySendError::Full(message) | TrySendError::Closed(message)) => {
+                    return Err(message);
+                }
             }
             std::thread::yield_now();
         }
     }
 
-    /// Every shard of the mesh, in order.
-    pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<L> {
-        (0..u16::MAX).map(ShardId).take(self.doors.len())
+    /// Iterates over all shards, in order.
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<M> {
+        (0..u16::MAX).map(ShardId).take(self.entries.len())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::mesh::queue::lane;
+    use crate::engine::mesh::queue::channel;
 
     #[test]
-    fn a_full_lane_hands_the_letter_back_until_there_is_room() {
-        let (mut producer, mut consumer) = lane(3);
-        assert!((0..4).all(|letter| producer.push(letter).is_ok()));
+    fn full_channel_returns_the_message() {
+        let (mut producer, mut consumer) = channel(3);
+        assert!((0..4).all(|message| producer.push(message).is_ok()));
         assert_eq!(producer.push(4), Err(4));
-        let mut letters = Vec::new();
-        assert_eq!(consumer.pop_into(&mut letters, 1), 1);
+        let mut messages = Vec::new();
+        assert_eq!(consumer.pop_into(&mut messages, 1), 1);
         assert_eq!(producer.push(4), Ok(()));
-        assert_eq!(consumer.pop_into(&mut letters, 10), 4);
-        assert_eq!(letters, [0, 1, 2, 3, 4]);
+        assert_eq!(consumer.pop_into(&mut messages, 10), 4);
+        assert_eq!(messages, [0, 1, 2, 3, 4]);
         assert!(consumer.is_empty());
     }
 
     #[test]
-    fn letters_nobody_read_are_dropped_with_the_lane() {
-        let witness = Arc::new(());
-        let (mut producer, mut consumer) = lane(4);
+    fn unread_messages_are_dropped_with_the_channel() {
+        let probe = Arc::new(());
+        let (mut producer, mut consumer) = channel(4);
         for _ in 0..3 {
-            producer.push(Arc::clone(&witness)).unwrap();
+            producer.push(Arc::clone(&probe)).unwrap();
         }
-        let mut letters = Vec::new();
-        consumer.pop_into(&mut letters, 1);
+        let mut messages = Vec::new();
+        consumer.pop_into(&mut messages, 1);
         drop((producer, consumer));
-        assert_eq!(Arc::strong_count(&witness), 2);
+        assert_eq!(Arc::strong_count(&probe), 2);
     }
 
     #[test]
-    fn letters_cross_threads_once_and_in_order() {
-        const LETTERS: usize = 20_000;
-        let (mut producer, mut consumer) = lane(64);
+    fn messages_cross_threads_once_in_order() {
+        const MESSAGES: usize = 20_000;
+        let (mut producer, mut consumer) = channel(64);
         let sender = std::thread::spawn(move || {
-            for mut letter in (0..LETTERS).map(Box::new) {
-                while let Err(refused) = producer.push(letter) {
-                    letter = refused;
+            for mut message in (0..MESSAGES).map(Box::new) {
+                while let Err(refused) = producer.push(message) {
+                    message = refused;
                     std::thread::yield_now();
                 }
             }
         });
-        let mut letters = Vec::new();
-        while letters.len() < LETTERS {
-            if consumer.pop_into(&mut letters, 50) == 0 {
+        let mut messages = Vec::new();
+        while messages.len() < MESSAGES {
+            if consumer.pop_into(&mut messages, 50) == 0 {
                 std::thread::yield_now();
             }
         }
         sender.join().unwrap();
-        assert!(letters.iter().enumerate().all(|(place, letter)| place == **letter));
+        assert!(messages.iter().enumerate().all(|(index, message)| index == **message));
     }
 
     #[test]
-    fn each_number_is_redeemed_once() {
-        let spent = Spent::new(1000);
-        let numbers: Vec<u64> = (0..1000).map(|_| spent.issue()).collect();
-        assert!(numbers.iter().all(|&number| spent.redeem(number) == Redeemed::First));
-        assert!(numbers.iter().all(|&number| spent.redeem(number) == Redeemed::Again));
+    fn replay_filter_redeems_each_number_once() {
+        let filter = ReplayFilter::new(1000);
+        let numbers: Vec<u64> = (0..1000).map(|_| filter.issue()).collect();
+        assert!(numbers.iter().all(|&number| filter.redeem(number) == RedeemResult::First));
+        assert!(numbers.iter().all(|&number| filter.redeem(number) == RedeemResult::Replayed));
     }
 
     #[test]
-    fn a_number_whose_place_has_gone_to_a_later_one_is_refused() {
-        let spent = Spent::new(64);
+    fn replay_filter_refuses_evicted_numbers() {
+        let filter = ReplayFilter::new(64);
         let (old, unused, later) = (3, 4, 3 + 64);
-        assert_eq!(spent.redeem(old), Redeemed::First);
-        assert_eq!(spent.redeem(later), Redeemed::First);
-        assert_eq!(spent.redeem(old), Redeemed::Forgotten);
-        assert_eq!(spent.redeem(unused), Redeemed::Forgotten);
-        assert_eq!(spent.redeem(later), Redeemed::Again);
-        // Its neighbours in another word are not touched.
-        assert_eq!(spent.redeem(40), Redeemed::First);
+        assert_eq!(filter.redeem(old), RedeemResult::First);
+        assert_eq!(filter.redeem(later), RedeemResult::First);
+        assert_eq!(filter.redeem(old), RedeemResult::Expired);
+        assert_eq!(filter.redeem(unused), RedeemResult::Expired);
+        assert_eq!(filter.redeem(later), RedeemResult::Replayed);
+        // Numbers of other words are unaffected.
+        assert_eq!(filter.redeem(40), RedeemResult::First);
     }
 
     #[test]
-    fn threads_that_redeem_the_same_numbers_share_them_out() {
-        let spent = Arc::new(Spent::new(4096));
+    fn replay_filter_redeems_once_across_threads() {
+        let filter = Arc::new(ReplayFilter::new(4096));
         let threads: Vec<_> = (0..4)
             .map(|_| {
-                let spent = Arc::clone(&spent);
+                let filter = Arc::clone(&filter);
                 std::thread::spawn(move || {
-                    (0..4096).filter(|&number| spent.redeem(number) == Redeemed::First).count()
+                    (0..4096).filter(|&number| filter.redeem(number) == RedeemResult::First).count()
                 })
             })
             .collect();

@@ -1,18 +1,16 @@
-//! A bounded queue from one thread to one other: a lane of the mesh.
+//! A bounded single-producer single-consumer channel.
 //!
-//! A ring of places between two counters that only grow. The producer alone moves `tail`, the
-//! consumer alone moves `head`; each keeps a copy of the other's counter and looks again only when
-//! the copy says full or empty, so that a busy lane moves a cache line once for many letters.
+//! A ring of slots between two counters that only grow. The producer alone advances `tail`, the
+//! consumer alone advances `head`; each caches the other's counter and reloads it only when the
+//! cached value shows a full or empty queue, so that a busy channel moves a cache line once for
+//! many messages.
 //!
-//! What it keeps true: places in `head..tail` (counters taken modulo the number of places) hold
-//! values that belong to the consumer, all others are empty and belong to the producer;
-//! `tail - head` never passes the number of places; what goes in comes out once, in order, or is
-//! dropped with the queue.
+//! Invariants: slots in `head..tail` (modulo the number of slots) hold values and belong to the
+//! consumer, all others are empty and belong to the producer; `tail - head` never exceeds the
+//! number of slots; each value is received once and in order, or dropped with the channel.
 //!
-//! What it does not do: wake anybody ([`super::parking`] does), or tell that the other end has
-//! gone.
-//!
-//! Checked under `loom` by `tests/mesh_loom.rs`.
+//! It neither wakes the consumer (see [`super::event_count`]) nor reports that the other end has
+//! been dropped. Checked under `loom` by `tests/mesh_loom.rs`.
 
 use std::mem::MaybeUninit;
 
@@ -20,122 +18,122 @@ use crossbeam::utils::CachePadded;
 
 use super::sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
 
-/// A queue of at least `letters_max` places (the next power of two), as its two ends.
-pub(crate) fn lane<T: Send>(letters_max: usize) -> (Producer<T>, Consumer<T>) {
-    let places = letters_max.max(1).next_power_of_two();
-    let lane = Arc::new(Lane {
+/// Creates a channel of at least `messages_max` slots (rounded up to a power of two).
+pub(crate) fn channel<T: Send>(messages_max: usize) -> (Producer<T>, Consumer<T>) {
+    let slots = messages_max.max(1).next_power_of_two();
+    let channel = Arc::new(Channel {
         head: CachePadded::new(AtomicUsize::new(0)),
         tail: CachePadded::new(AtomicUsize::new(0)),
-        places: (0..places).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+        slots: (0..slots).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
     });
-    let producer = Producer { lane: Arc::clone(&lane), tail: 0, head_seen: 0 };
-    (producer, Consumer { lane, head: 0, tail_seen: 0 })
+    let producer = Producer { channel: Arc::clone(&channel), tail: 0, cached_head: 0 };
+    (producer, Consumer { channel, head: 0, cached_tail: 0 })
 }
 
-/// The end that writes.
+/// The sending end.
 #[derive(Debug)]
 pub(crate) struct Producer<T> {
-    lane: Arc<Lane<T>>,
+    channel: Arc<Channel<T>>,
     tail: usize,
-    head_seen: usize,
+    cached_head: usize,
 }
 
-/// The end that reads.
+/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct Consumer<T> {
-    lane: Arc<Lane<T>>,
+    channel: Arc<Channel<T>>,
     head: usize,
-    tail_seen: usize,
+    cached_tail: usize,
 }
 
 #[derive(Debug)]
-struct Lane<T> {
+struct Channel<T> {
     head: CachePadded<AtomicUsize>,
     tail: CachePadded<AtomicUsize>,
-    places: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: the ends are two and cannot be cloned, and each place belongs to exactly one of them at
-// a time (first page); values cross from thread to thread, hence `T: Send`.
-unsafe impl<T: Send> Send for Lane<T> {}
+// SAFETY: there is one end of each kind, neither can be cloned, and each slot belongs to exactly
+// one of them at a time (see the invariants); values cross threads, hence `T: Send`.
+unsafe impl<T: Send> Send for Channel<T> {}
 // SAFETY: as above; the counters are atomic.
-unsafe impl<T: Send> Sync for Lane<T> {}
+unsafe impl<T: Send> Sync for Channel<T> {}
 
-impl<T> Lane<T> {
+impl<T> Channel<T> {
     #[inline]
-    fn place(&self, counter: usize) -> &UnsafeCell<MaybeUninit<T>> {
-        &self.places[counter & (self.places.len() - 1)]
+    fn slot(&self, counter: usize) -> &UnsafeCell<MaybeUninit<T>> {
+        &self.slots[counter & (self.slots.len() - 1)]
     }
 }
 
 impl<T> Producer<T> {
-    /// Puts `value` at the end, or hands it back when the queue is full.
+    /// Appends `value`, or returns it as an error if the channel is full.
     #[inline]
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
-        let places = self.lane.places.len();
-        if self.tail.wrapping_sub(self.head_seen) == places {
-            // Acquire: the consumer has finished reading the places before this counter.
-            self.head_seen = self.lane.head.load(Ordering::Acquire);
-            if self.tail.wrapping_sub(self.head_seen) == places {
+        let slots = self.channel.slots.len();
+        if self.tail.wrapping_sub(self.cached_head) == slots {
+            // Acquire: the consumer has finished reading the slots before this counter.
+            self.cached_head = self.channel.head.load(Ordering::Acquire);
+            if self.tail.wrapping_sub(self.cached_head) == slots {
                 return Err(value);
             }
         }
-        self.lane.place(self.tail).with_mut(|place| {
-            // SAFETY: the place is outside `head..tail`, so it is ours and empty; the consumer
-            // looks at it only after the store below.
-            unsafe { (*place).write(value) };
+        self.channel.slot(self.tail).with_mut(|slot| {
+            // SAFETY: the slot is outside `head..tail`, so it is empty and belongs to the producer;
+            // the consumer reads it only after the store below.
+            unsafe { (*slot).write(value) };
         });
         self.tail = self.tail.wrapping_add(1);
-        // Release: whoever sees the counter sees the value.
-        self.lane.tail.store(self.tail, Ordering::Release);
+        // Release: a thread that sees the counter sees the value.
+        self.channel.tail.store(self.tail, Ordering::Release);
         Ok(())
     }
 }
 
 impl<T> Consumer<T> {
-    /// Moves at most `values_max` values to the end of `into` and tells how many; the places are
-    /// given back all at once.
+    /// Appends at most `values_max` values to `into` and returns their number. The slots are
+    /// released all at once.
     pub(crate) fn pop_into(&mut self, into: &mut Vec<T>, values_max: usize) -> usize {
-        if self.tail_seen.wrapping_sub(self.head) < values_max {
+        if self.cached_tail.wrapping_sub(self.head) < values_max {
             // Acquire: the values before this counter have been written.
-            self.tail_seen = self.lane.tail.load(Ordering::Acquire);
+            self.cached_tail = self.channel.tail.load(Ordering::Acquire);
         }
-        let values = self.tail_seen.wrapping_sub(self.head).min(values_max);
+        let values = self.cached_tail.wrapping_sub(self.head).min(values_max);
         if values == 0 {
             return 0;
         }
-        // Grown here, so that nothing can fail while values are between the two owners.
+        // Reserved here, so that nothing can panic between reading values and publishing `head`.
         into.reserve(values);
         for _ in 0..values {
-            let value = self.lane.place(self.head).with(|place| {
-                // SAFETY: the place is inside `head..tail`, so it holds a value that is ours; it
-                // is read once, because `head` passes it here and is published below.
-                unsafe { (*place).assume_init_read() }
+            let value = self.channel.slot(self.head).with(|slot| {
+                // SAFETY: the slot is inside `head..tail`, so it holds a value; it is read once,
+                // because `head` is advanced past it here and published below.
+                unsafe { (*slot).assume_init_read() }
             });
             self.head = self.head.wrapping_add(1);
             into.push(value);
         }
-        // Release: the producer writes to these places only after it has seen this counter.
-        self.lane.head.store(self.head, Ordering::Release);
+        // Release: the producer writes to these slots only after it has seen this counter.
+        self.channel.head.store(self.head, Ordering::Release);
         values
     }
 
-    /// Whether nothing waits at this moment.
+    /// Returns whether the channel is empty at this moment.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.lane.tail.load(Ordering::Acquire) == self.head
+        self.channel.tail.load(Ordering::Acquire) == self.head
     }
 }
 
-impl<T> Drop for Lane<T> {
+impl<T> Drop for Channel<T> {
     fn drop(&mut self) {
         let tail = self.tail.load(Ordering::Acquire);
         let mut head = self.head.load(Ordering::Acquire);
         while head != tail {
-            self.place(head).with_mut(|place| {
-                // SAFETY: both ends are gone, and places in `head..tail` hold values that nobody
-                // has read.
-                unsafe { (*place).assume_init_drop() };
+            self.slot(head).with_mut(|slot| {
+                // SAFETY: both ends have been dropped, and slots in `head..tail` hold values that
+                // have not been read.
+                unsafe { (*slot).assume_init_drop() };
             });
             head = head.wrapping_add(1);
         }

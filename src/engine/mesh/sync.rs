@@ -1,11 +1,11 @@
-//! The atomics of the mesh under one roof, so that the model checker can put its own in their
-//! place: `tests/mesh_loom.rs` includes [`super::queue`], [`super::parking`] and [`super::spent`]
-//! beside a module of this name made of `loom` types.
+//! The atomics of the mesh in one module, so that the model checker can substitute its own:
+//! `tests/mesh_loom.rs` includes [`super::queue`], [`super::event_count`] and
+//! [`super::replay_filter`] beside a module of this name made of `loom` types.
 
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// A cell whose content is reached through closures, the way the model checker wants it.
+/// A cell with closure-based access, as `loom` requires it.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -14,15 +14,15 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Shows the place of the content, to read.
+    /// Passes a const pointer to the content to `read`.
     #[inline]
-    pub(crate) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
-        look(self.0.get())
+    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
     }
 
-    /// Shows the place of the content, to write.
+    /// Passes a mutable pointer to the content to `write`.
     #[inline]
-    pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
-        change(self.0.get())
+    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
     }
 }

@@ -1,26 +1,25 @@
-//! The ring: what a shard asks of the kernel, and what comes back.
+//! The ring: submissions to the kernel and their completions.
 //!
-//! Five verbs (register, submit, reap, wake, park) with three backends: `uring` (`io_uring`, all of
-//! it that the kernel grants), `poll` (readiness, for kernels and containers without it) and `sim`
-//! (seeded, virtual time, faults on purpose). The shard loop is the same over all three.
+//! Three backends: `uring` (`io_uring` with all features that the kernel has), `poll` (readiness,
+//! for kernels and containers without `io_uring`) and `sim` (seeded, virtual time, injected
+//! faults). The shard loop is the same for all of them.
 //!
-//! What every backend keeps true:
+//! Invariants of every backend:
 //!
-//! - A [`Socket`] names one open socket from the completion that brought it until its
-//!   [`Completion::Closed`]; it is reused only after that, when nothing of it is in flight.
-//! - A [`Lease`] is exclusive: its bytes belong to the holder until [`Ring::release`].
-//! - Completions of one socket come in the order in which the bytes did. After
-//!   [`Operation::Close`] a socket brings nothing more but its outstanding [`Completion::Sent`]
-//!   and then [`Completion::Closed`].
-//! - Every [`Operation::Send`] is answered by exactly one [`Completion::Sent`] that hands the
-//!   buffer back. One send per socket may be in flight.
-//! - When the receive buffers run out the backend waits for leases to come back and goes on by
-//!   itself; nothing is lost, the peer is slowed by its window. Sockets that found none go before
-//!   those that have had some.
-//! - However many sockets have something to say, each look at the kernel accepts as well: a
-//!   bounded number for each listener.
+//! - A [`Socket`] names one open socket from the completion that returned it until its
+//!   [`Completion::Closed`]; it is reused only after that, with nothing in flight.
+//! - A [`ReceiveBuffer`] is exclusive: its bytes belong to the holder until [`Ring::release`].
+//! - Completions of one socket are in order. After [`Operation::Close`] a socket yields only its
+//!   outstanding [`Completion::Sent`] and then [`Completion::Closed`].
+//! - Every [`Operation::Send`] yields exactly one [`Completion::Sent`], which returns the buffer.
+//!   One send per socket may be in flight.
+//! - When the receive buffers are exhausted, receiving continues once buffers are released; no
+//!   bytes are lost, the TCP window slows the peer down. Sockets that found no buffer are served
+//!   before those that received some.
+//! - Every wait also accepts connections, a bounded number for each listener, however many sockets
+//!   are ready.
 
-mod bound;
+mod bound_socket;
 
 pub mod poll;
 pub mod sim;
@@ -33,170 +32,168 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 
-/// Names one open stream of a ring: the slot of a direct descriptor, or a place of the backend's.
+/// Names an open stream of a ring: a direct descriptor slot or an index of the backend.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Socket(pub u32);
 
 impl Socket {
-    /// The name as an index: names are small and dense, tables may be indexed by them.
+    /// Returns the name as an index; names are small and dense.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Names one listening socket of a ring.
+/// Names a listening socket of a ring.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Listener(pub u16);
 
-/// What can be brought into a ring from outside.
+/// A descriptor to register with a ring.
 #[derive(Debug)]
 pub enum Source {
-    /// A socket that listens already; it answers with [`Registered::Listener`].
+    /// A listening socket; returns [`Registered::Listener`].
     Listener(OwnedFd),
     /// A connected stream socket.
     Stream(OwnedFd),
-    /// A pipe, terminal or file: read and written rather than received and sent.
+    /// A pipe, terminal or file: uses read(2) and write(2) instead of recv(2) and send(2).
     Pipe(OwnedFd),
 }
 
-/// The name that a [`Source`] got.
+/// The name of a registered [`Source`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Registered {
     /// For [`Source::Listener`].
     Listener(Listener),
-    /// For the others.
+    /// For [`Source::Stream`] and [`Source::Pipe`].
     Socket(Socket),
 }
 
-/// What a shard can ask for. Nothing happens before the next [`Ring::park`].
+/// An operation to submit. Takes effect at the next [`Ring::park`].
 #[derive(Debug)]
 pub enum Operation {
-    /// Accept connections on this listener from now on, until [`Operation::CloseListener`].
+    /// Accept connections on this listener until [`Operation::CloseListener`].
     Accept(Listener),
-    /// Stop accepting and close the listener; connections that wait in its backlog are refused.
+    /// Stop accepting and close the listener; connections in its backlog are refused.
     CloseListener(Listener),
-    /// Open a connection; answered by [`Completion::Connected`] with the same `token`.
+    /// Open a connection; completed by [`Completion::Connected`] with the same `token`.
     Connect {
-        /// Where to.
+        /// Remote address.
         address: SocketAddr,
-        /// The local address to connect from: one of this machine and of the family of `address`;
-        /// with port 0 the kernel chooses a port that is free towards `address`. Without it the
-        /// kernel chooses both. Cost: two more submissions, and one more turn before it connects.
-        /// An address that cannot be had is told by [`Completion::Connected`].
-        from: Option<SocketAddr>,
-        /// Handed back as it is.
+        /// Local address: one of this machine and of the family of `address`; with port 0 the
+        /// kernel chooses a port that is free for `address`. Default: chosen by the kernel. Cost:
+        /// two more submissions and one more turn. An unavailable address fails
+        /// [`Completion::Connected`].
+        local_address: Option<SocketAddr>,
+        /// Returned in the completion.
         token: u64,
     },
-    /// Receive from now on. A new socket does not receive before this.
+    /// Start receiving. A new socket does not receive before this.
     Receive(Socket),
-    /// Stop receiving until the next [`Operation::Receive`]; what is already on its way may still
-    /// arrive.
-    Pause(Socket),
-    /// Send `buffer[from..]`, all of it unless the socket fails.
+    /// Stop receiving until the next [`Operation::Receive`]; bytes in flight may still arrive.
+    StopReceive(Socket),
+    /// Send all of `buffer[offset..]`, unless the socket fails.
     Send {
-        /// Over which socket.
+        /// Socket to send on.
         socket: Socket,
-        /// Handed back by [`Completion::Sent`].
+        /// Returned by [`Completion::Sent`].
         buffer: Vec<u8>,
-        /// Where the unsent part begins.
-        from: usize,
+        /// Start of the bytes to send.
+        offset: usize,
     },
-    /// Tell the peer that nothing more will be sent (half close); receiving goes on. A send in
-    /// flight ends first, and the half close follows it, however it ended; a close meanwhile
-    /// takes both back. Nothing is told of it. Sends may not follow. What has no halves (a pipe)
-    /// is left as it is.
-    Finish(Socket),
-    /// Close; outstanding operations are cancelled first.
+    /// Shut down writing (half close); receiving continues. A send in flight completes first; a
+    /// close cancels both. Has no completion. No sends may follow. No effect on pipes.
+    ShutdownWrite(Socket),
+    /// Close the socket; outstanding operations are cancelled first.
     Close(Socket),
 }
 
-/// What has happened.
+/// A completed operation or an event.
 #[derive(Debug)]
 pub enum Completion {
-    /// A new connection.
+    /// A connection was accepted.
     Accepted {
-        /// Which listener accepted it.
+        /// The listener.
         listener: Listener,
-        /// Its name.
+        /// The new socket.
         socket: Socket,
-        /// The other end, where the kernel told it.
+        /// The remote address, if known.
         peer: Option<SocketAddr>,
     },
-    /// A connection could not be accepted: no slot, no memory. Accepting goes on by itself.
+    /// A connection could not be accepted (no slot, no memory). Accepting is retried automatically.
     AcceptFailed {
-        /// Which listener failed.
+        /// The listener.
         listener: Listener,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The answer to [`Operation::Connect`].
+    /// [`Operation::Connect`] has completed.
     Connected {
         /// The token of the operation.
         token: u64,
-        /// The new socket, or why there is none.
+        /// The new socket, or the error.
         result: io::Result<Socket>,
     },
-    /// Bytes.
+    /// Bytes were received.
     Received {
-        /// From which socket.
+        /// The socket.
         socket: Socket,
-        /// Where they are.
-        lease: Lease,
+        /// The buffer that holds the bytes.
+        buffer: ReceiveBuffer,
     },
-    /// Nothing more will be received: the peer finished (`Ok`) or the socket failed. The socket
-    /// stays open, for sending, until it is closed.
-    Ended {
-        /// Which socket.
+    /// No more bytes will be received: the peer shut down writing, or the socket failed. The socket
+    /// stays open for sending until it is closed.
+    EndOfStream {
+        /// The socket.
         socket: Socket,
-        /// `Ok` at the end of the stream.
+        /// `Ok` at end of stream, or the error.
         result: io::Result<()>,
     },
-    /// A send is over and its buffer is free.
+    /// A send has completed.
     Sent {
-        /// Which socket.
+        /// The socket.
         socket: Socket,
-        /// The buffer of the operation, unchanged; an empty one where the socket was closed before
-        /// the kernel let go of it (a send without a copy).
+        /// The buffer of the operation, unchanged; empty if the socket was closed while the kernel
+        /// still used the buffer (zero-copy send).
         buffer: Vec<u8>,
-        /// Bytes sent from its `from` on (fewer than asked where the kernel took fewer), or why
-        /// the socket failed.
+        /// Number of bytes sent from the offset on (fewer than requested if the kernel took fewer),
+        /// or the error.
         result: io::Result<usize>,
     },
-    /// The socket is gone and its name may be used again.
+    /// The socket is closed and its name may be reused.
     Closed {
-        /// Which socket.
+        /// The socket.
         socket: Socket,
     },
 }
 
-/// A receive buffer in the hands of the shard, with the number of bytes that arrived in it.
+/// A filled receive buffer, held by the shard.
 #[derive(Debug, Eq, PartialEq)]
-#[must_use = "a lease that is not released is a receive buffer lost to the shard"]
-pub struct Lease {
-    /// Which buffer of the ring's set.
-    pub buffer: u16,
-    /// How many bytes arrived.
-    pub length: u32,
+#[must_use = "a receive buffer that is not released is lost to the shard"]
+pub struct ReceiveBuffer {
+    /// Index in the ring's set of buffers.
+    pub index: u16,
+    /// Number of bytes received.
+    pub len: u32,
 }
 
-/// How other threads and other rings reach a parked ring.
+/// Wakes a parked ring from other threads and rings.
 #[derive(Clone)]
 pub struct Waker {
     wake: Arc<dyn Fn() + Send + Sync>,
-    /// The file of an `io_uring` that takes `MSG_RING`, held so that its number stays its own.
-    ring: Option<Arc<OwnedFd>>,
+    /// The descriptor of an `io_uring` that accepts `MSG_RING`, held so that its number is not
+    /// reused.
+    ring_fd: Option<Arc<OwnedFd>>,
 }
 
 impl Waker {
-    /// A waker that calls `wake` from whatever thread wakes.
+    /// Creates a waker that calls `wake`, on any thread.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { wake: Arc::new(wake), ring: None }
+        Self { wake: Arc::new(wake), ring_fd: None }
     }
 
-    /// Ends the present or the next [`Ring::park`] of the ring behind this waker. Callable from
-    /// every thread; several calls before that park may fold into one.
+    /// Ends the current or next [`Ring::park`] of the ring. May be called from any thread; calls
+    /// before that park coalesce.
     pub fn wake(&self) {
         (self.wake)();
     }
@@ -208,96 +205,94 @@ impl std::fmt::Debug for Waker {
     }
 }
 
-/// How often a ring ran short of something that it was given at the start. Each time costs a turn,
-/// nothing is lost; often is a reason for larger sizes.
+/// How often fixed resources of a ring were exhausted. Each time costs a turn and loses nothing;
+/// frequent exhaustion suggests larger sizes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Shortages {
-    /// A socket had bytes and found no receive buffer.
+pub struct Exhaustion {
+    /// Times that a socket had bytes and no receive buffer was free.
     pub receive_buffers: u64,
-    /// The completion queue was full at the end of a turn.
+    /// Times that the completion queue was full at the end of a turn.
     pub completions: u64,
 }
 
-/// How long [`Ring::park`] may wait for something to happen.
+/// The timeout of [`Ring::park`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Patience {
-    /// Not at all: submit, collect what is there, come back.
-    None,
-    /// At most this long.
-    For(Duration),
-    /// Until something happens.
-    Forever,
+pub enum ParkTimeout {
+    /// Do not wait: submit, collect completions, return.
+    Zero,
+    /// Wait at most this long.
+    After(Duration),
+    /// Wait until something happens.
+    Infinite,
 }
 
-impl Patience {
-    /// This patience, or `span` where that is shorter.
+impl ParkTimeout {
+    /// Returns the shorter of this timeout and `duration`.
     #[must_use]
-    pub fn at_most(self, span: Duration) -> Self {
+    pub fn at_most(self, duration: Duration) -> Self {
         match self {
-            Self::None => Self::None,
-            Self::For(longest) => Self::For(longest.min(span)),
-            Self::Forever => Self::For(span),
+            Self::Zero => Self::Zero,
+            Self::After(longest) => Self::After(longest.min(duration)),
+            Self::Infinite => Self::After(duration),
         }
     }
 }
 
-/// One backend. See the module's first page for what all of them keep true.
+/// A backend; see the module for the invariants.
 pub trait Ring {
-    /// Brings a listener, a socket or a pipe into the ring. The ring owns the descriptor from here
-    /// on and closes it.
+    /// Registers a descriptor. The ring owns it from now on and closes it.
     fn register(&mut self, source: Source) -> io::Result<Registered>;
 
     /// Queues an operation for the next park. Never blocks and never fails: a full queue is
-    /// flushed on the way, and a refusal by the kernel comes back as a completion.
+    /// flushed, and errors are returned as completions.
     fn submit(&mut self, operation: Operation);
 
-    /// Moves everything that has completed to the end of `completions`. No syscall.
+    /// Appends all completions to `completions`. Makes no system call.
     fn reap(&mut self, completions: &mut Vec<Completion>);
 
-    /// Submits what is queued and waits until something completes, someone wakes, or patience
-    /// ends. Returns the time at which it came back: the one clock reading of a turn.
-    fn park(&mut self, patience: Patience) -> Moment;
+    /// Submits queued operations and waits for a completion, a wake-up or the timeout. Returns the
+    /// time at its end, the only clock reading of a turn.
+    fn park(&mut self, timeout: ParkTimeout) -> Instant;
 
-    /// How others wake this ring.
+    /// Returns a waker of this ring.
     fn waker(&self) -> Waker;
 
-    /// Wakes another shard's ring from this one, the cheapest way there is between the two. May
-    /// take effect only at the next park of this ring.
+    /// Wakes another shard's ring by the cheapest means available. May take effect only at the next
+    /// park of this ring.
     fn wake(&mut self, other: &Waker) {
         other.wake();
     }
 
-    /// The bytes of a lease followed by at least [`PADDING`] bytes of no meaning, so that a parser
-    /// may read in whole vectors. Both parts may be changed; `lease.length` tells where the
-    /// padding begins.
-    fn bytes(&mut self, lease: &Lease) -> &mut [u8];
+    /// Returns the bytes of a receive buffer followed by at least [`PADDING`] bytes of unspecified
+    /// content, so that parsers can read whole vectors. The padding starts at `buffer.len`.
+    fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8];
 
-    /// Gives the buffer of a lease back to the ring.
-    fn release(&mut self, lease: Lease);
+    /// Returns a receive buffer to the ring.
+    fn release(&mut self, buffer: ReceiveBuffer);
 
-    /// Has the kernel add to `eventfd` whenever something completes or someone wakes, so that
-    /// another event loop of this thread can wait for this ring. Only `io_uring` can.
-    fn signal_through(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
+    /// Has the kernel signal `eventfd` on every completion and wake-up, so that another event loop
+    /// of this thread can wait for the ring. Only `io_uring` supports it.
+    fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         let _ = eventfd;
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What this ring has run short of since the start; nothing where the backend does not know.
-    fn shortages(&self) -> Shortages {
-        Shortages::default()
+    /// Returns the exhaustion counters since start; zero if the backend does not count.
+    fn exhaustion(&self) -> Exhaustion {
+        Exhaustion::default()
     }
 
-    /// What this backend is and which kernel features it was granted, for the line at start.
+    /// Describes the backend and its features, for the log.
     fn describe(&self) -> String;
 }
 
 pub use crate::engine::buffer::PADDING;
 
-/// The sizes of a ring, all of them fixed at start.
+/// The sizes of a ring, fixed at start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RingOptions {
-    /// Sockets open at once. Cost: 16 bytes each in the backend and a slot in the kernel's table;
-    /// `io_uring` refuses more than the process's limit of open files. Default 20,000.
+    /// Open sockets. Cost: 16 bytes each in the backend and a slot in the kernel's table;
+    /// `io_uring` accepts at most the process's limit of open files. Default 20,000.
     pub sockets_max: u32,
     /// Entries of the submission queue. Cost: 64 bytes each. Default 4,096.
     pub submissions_max: u32,
@@ -307,13 +302,12 @@ pub struct RingOptions {
     pub receive_buffers: u16,
     /// Bytes of one receive buffer without its padding. Default 4,096.
     pub receive_buffer_bytes: u32,
-    /// Buffers that one socket may fill in one turn; past it the others come first. Default 64.
+    /// Buffers that one socket may fill in one turn before other sockets are served. Default 64.
     pub burst_buffers_max: u16,
-    /// Accepts in flight on each listener, each with room for its peer's address. Default 10 (the
-    /// acceptor pool of the TCP contract, seed 001 section 2).
+    /// Accepts in flight on each listener, each with a buffer for the peer's address. Default 10.
     pub accepts_in_flight: u16,
-    /// Sends of at least this many bytes go without a copy; `u32::MAX` never. Default never: see
-    /// `benches/floor` for the measurement.
+    /// Sends of at least this many bytes use zero-copy (`IORING_OP_SEND_ZC`); `u32::MAX` disables
+    /// it. Default disabled: see `benches/floor` for the measurement.
     pub zero_copy_bytes_min: u32,
 }
 

@@ -1,25 +1,25 @@
-//! Hosts and origins as text: where the host ends and the port begins.
+//! Parsing of hosts and origins.
 //!
-//! What it keeps true: what is read has no part that a browser would read differently; whoever
-//! writes a user, a path or a second colon is not read at all.
+//! Invariants: a text that a browser could parse differently is rejected, such as one with user
+//! information, a path or a second colon.
 //!
 //! Source: RFC 3986, section 3.2; RFC 6454, section 6.2.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A host and its port, as `Host` names them.
+/// A host and an optional port, as in the `Host` field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Authority<'a> {
-    /// A name or an address; of IPv6 with its brackets.
+    /// A name or an address; IPv6 addresses include their brackets.
     pub(super) host: &'a [u8],
-    /// The port, where one is named.
+    /// The port, if one is given.
     pub(super) port: Option<u16>,
 }
 
 impl<'a> Authority<'a> {
-    /// Reads `host` or `host:port`; none for everything else.
-    pub(super) fn read(text: &'a [u8]) -> Option<Self> {
+    /// Parses `host` or `host:port`; returns `None` for anything else.
+    pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let host_bytes = match text.first()? {
             b'[' => text.iter().position(|byte| *byte == b']')? + 1,
             _ => text.iter().position(|byte| *byte == b':').unwrap_or(text.len()),
@@ -28,43 +28,44 @@ impl<'a> Authority<'a> {
         let is_host = match host {
             [] => false,
             [b'[', inner @ .., b']'] => parse::<Ipv6Addr>(inner).is_some(),
-            name => name.iter().all(|byte| is_of_a_name(*byte)),
+            name => name.iter().all(|byte| is_host_byte(*byte)),
         };
         let port = match port {
             [] => None,
-            [b':', digits @ ..] => Some(read_port(digits)?),
+            [b':', digits @ ..] => Some(parse_port(digits)?),
             _ => return None,
         };
         is_host.then_some(Self { host, port })
     }
 
-    /// Whether the host is an address, which no name server can point elsewhere.
+    /// Returns whether the host is an IP address, which DNS cannot redirect.
     pub(super) fn is_address(self) -> bool {
-        address_of(self.host).is_some()
+        parse_address(self.host).is_some()
     }
 }
 
-/// The parts of an origin.
+/// Scheme and authority of an origin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct OriginParts<'a> {
+pub(super) struct ParsedOrigin<'a> {
     pub(super) scheme: &'a [u8],
     pub(super) authority: Authority<'a>,
 }
 
-impl<'a> OriginParts<'a> {
-    /// Reads `scheme://host` or `scheme://host:port`; none for everything else, `null` included.
-    pub(super) fn read(text: &'a [u8]) -> Option<Self> {
+impl<'a> ParsedOrigin<'a> {
+    /// Parses `scheme://host` or `scheme://host:port`; returns `None` for anything else, including
+    /// `null`.
+    pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let colon = text.iter().position(|byte| *byte == b':')?;
         let (scheme, rest) = text.split_at(colon);
-        let is_of_a_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-        if !scheme.first()?.is_ascii_alphabetic() || !scheme.iter().all(is_of_a_scheme) {
+        let is_scheme_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        if !scheme.first()?.is_ascii_alphabetic() || !scheme.iter().all(is_scheme_byte) {
             return None;
         }
-        let authority = Authority::read(rest.strip_prefix(b"://")?)?;
+        let authority = Authority::parse(rest.strip_prefix(b"://")?)?;
         Some(Self { scheme, authority })
     }
 
-    /// The port, or that of the scheme where none is named.
+    /// Returns the port, or the default port of the scheme.
     pub(super) fn port(self) -> Option<u16> {
         self.authority.port.or_else(|| self.default_port())
     }
@@ -75,50 +76,50 @@ impl<'a> OriginParts<'a> {
         ports.next().map(|(_, port)| *port)
     }
 
-    /// Whether the page came by HTTP or HTTPS.
-    pub(super) fn is_web(self) -> bool {
+    /// Returns whether the scheme is `http` or `https`.
+    pub(super) fn is_http(self) -> bool {
         self.default_port().is_some()
     }
 
-    /// Whether a page of this origin was loaded from `host`. A host without a port has that of the
-    /// scheme, because TLS may end before us and we cannot know which it was.
-    pub(super) fn is_at(self, host: Authority<'_>) -> bool {
-        self.is_web()
+    /// Returns whether a page of this origin was loaded from `host`. A host without a port has the
+    /// default port of the origin's scheme: a proxy may terminate TLS, so the scheme of the request
+    /// is unknown.
+    pub(super) fn is_same_origin(self, host: Authority<'_>) -> bool {
+        self.is_http()
             && self.authority.host.eq_ignore_ascii_case(host.host)
             && self.port() == host.port.or_else(|| self.default_port())
     }
 }
 
-/// Whether the host is this machine, whatever any name server says: `localhost` (RFC 6761, section
-/// 6.3) or a loopback address.
+/// Returns whether the host always names this machine: `localhost` (RFC 6761, section 6.3) or a
+/// loopback address.
 pub(super) fn is_loopback(host: &[u8]) -> bool {
     host.eq_ignore_ascii_case(b"localhost")
-        || address_of(host).is_some_and(|address| address.to_canonical().is_loopback())
+        || parse_address(host).is_some_and(|address| address.to_canonical().is_loopback())
 }
 
-/// The address that a host is, where it is one.
-fn address_of(host: &[u8]) -> Option<IpAddr> {
+fn parse_address(host: &[u8]) -> Option<IpAddr> {
     match host {
         [b'[', inner @ .., b']'] => parse::<Ipv6Addr>(inner).map(IpAddr::V6),
-        // Names end in a letter, addresses in a digit: most names are told apart without a look.
+        // Host names end in a letter and addresses in a digit, so most names skip the parser.
         [.., b'0'..=b'9'] => parse::<Ipv4Addr>(host).map(IpAddr::V4),
         _ => None,
     }
 }
 
-fn parse<Read: FromStr>(text: &[u8]) -> Option<Read> {
+fn parse<T: FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// One to five digits that are a port.
-fn read_port(digits: &[u8]) -> Option<u16> {
-    // The parser of numbers would take a sign.
-    let is_plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    if is_plain { parse(digits) } else { None }
+/// Parses a port of one to five digits.
+fn parse_port(digits: &[u8]) -> Option<u16> {
+    // `u16::from_str` accepts a sign.
+    let is_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    if is_digits { parse(digits) } else { None }
 }
 
-/// Letters, digits and what names are joined with. Underscores are no part of a host name by RFC
-/// 1123, and are in use inside container networks.
-const fn is_of_a_name(byte: u8) -> bool {
+/// Letters, digits, `-`, `.` and `_`. RFC 1123 excludes underscores, but container networks use
+/// them.
+const fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }

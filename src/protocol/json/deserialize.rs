@@ -1,10 +1,9 @@
-//! Values as serde reads them.
+//! serde [`Deserializer`] for [`Value`].
 //!
-//! What it keeps true: a value is read where it stands, strings are borrowed and no node is cloned;
-//! a struct with a key twice is refused by serde itself. Keys of maps are strings, whatever else
-//! the key type could be read from.
+//! Invariants: strings are borrowed and no node is cloned; serde rejects a duplicate key of a
+//! struct. Map keys are always strings.
 
-use super::value::{Array, Items, Kind, Members, Object, Value};
+use super::value::{Array, Items, Members, Object, Value, ValueKind};
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess,
@@ -13,19 +12,19 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// Why a value does not read as the wanted type: one sentence for a human.
+/// Error of a value that does not deserialize to the requested type: one human-readable sentence.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mismatch(Box<str>);
+pub struct DeserializeError(Box<str>);
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for DeserializeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Mismatch {}
+impl std::error::Error for DeserializeError {}
 
-impl Error for Mismatch {
+impl Error for DeserializeError {
     #[cold]
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self(message.to_string().into())
@@ -33,32 +32,32 @@ impl Error for Mismatch {
 }
 
 impl<'de> Deserializer<'de> for Value<'de> {
-    type Error = Mismatch;
+    type Error = DeserializeError;
 
     #[inline]
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeserializeError> {
         match self.kind() {
-            Kind::Null => visitor.visit_unit(),
-            Kind::Boolean => visitor.visit_bool(self.as_bool() == Some(true)),
-            Kind::Number => match (self.as_u64(), self.as_i64()) {
+            ValueKind::Null => visitor.visit_unit(),
+            ValueKind::Boolean => visitor.visit_bool(self.as_bool() == Some(true)),
+            ValueKind::Number => match (self.as_u64(), self.as_i64()) {
                 (Some(number), _) => visitor.visit_u64(number),
                 (None, Some(number)) => visitor.visit_i64(number),
                 (None, None) => visitor.visit_f64(self.as_f64().unwrap_or(f64::NAN)),
             },
-            Kind::String => visitor.visit_borrowed_str(self.as_str().unwrap_or_default()),
-            Kind::Array => match self.as_array() {
-                Some(array) => read_array(array, visitor),
+            ValueKind::String => visitor.visit_borrowed_str(self.as_str().unwrap_or_default()),
+            ValueKind::Array => match self.as_array() {
+                Some(array) => visit_array(array, visitor),
                 None => visitor.visit_unit(),
             },
-            Kind::Object => match self.as_object() {
-                Some(object) => read_object(object, visitor),
+            ValueKind::Object => match self.as_object() {
+                Some(object) => visit_object(object, visitor),
                 None => visitor.visit_unit(),
             },
         }
     }
 
     #[inline]
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeserializeError> {
         if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -67,17 +66,17 @@ impl<'de> Deserializer<'de> for Value<'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Mismatch> {
+    ) -> Result<V::Value, DeserializeError> {
         visitor.visit_newtype_struct(self)
     }
 
-    /// A string is the name of a variant; an object has one member, the variant and its content.
+    /// A string is a unit variant; an object has one member, the variant and its content.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Mismatch> {
+    ) -> Result<V::Value, DeserializeError> {
         if let Some(name) = self.as_str() {
             return visitor.visit_enum(BorrowedStrDeserializer::new(name));
         }
@@ -91,9 +90,11 @@ impl<'de> Deserializer<'de> for Value<'de> {
         }
     }
 
-    /// Passed over without a look at what is inside.
     #[inline]
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(
+        self,
+        visitor: V,
+    ) -> Result<V::Value, DeserializeError> {
         visitor.visit_unit()
     }
 
@@ -103,26 +104,29 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Mismatch> for Value<'de> {
+impl<'de> IntoDeserializer<'de, DeserializeError> for Value<'de> {
     type Deserializer = Self;
     fn into_deserializer(self) -> Self {
         self
     }
 }
 
-fn read_array<'de, V: Visitor<'de>>(array: Array<'de>, visitor: V) -> Result<V::Value, Mismatch> {
+fn visit_array<'de, V: Visitor<'de>>(
+    array: Array<'de>,
+    visitor: V,
+) -> Result<V::Value, DeserializeError> {
     let mut access = ItemAccess { items: array.iter(), remaining: array.len() };
     let value = visitor.visit_seq(&mut access)?;
     if access.remaining == 0 {
         return Ok(value);
     }
-    Err(Error::invalid_length(array.len(), &Fewer(array.len() - access.remaining)))
+    Err(Error::invalid_length(array.len(), &ArrayLength(array.len() - access.remaining)))
 }
 
-fn read_object<'de, V: Visitor<'de>>(
+fn visit_object<'de, V: Visitor<'de>>(
     object: Object<'de>,
     visitor: V,
-) -> Result<V::Value, Mismatch> {
+) -> Result<V::Value, DeserializeError> {
     visitor.visit_map(MemberAccess {
         members: object.iter(),
         content: None,
@@ -130,20 +134,19 @@ fn read_object<'de, V: Visitor<'de>>(
     })
 }
 
-/// Hands items to serde.
 struct ItemAccess<'de> {
     items: Items<'de>,
     remaining: usize,
 }
 
 impl<'de> SeqAccess<'de> for ItemAccess<'de> {
-    type Error = Mismatch;
+    type Error = DeserializeError;
 
     #[inline]
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Mismatch> {
+    ) -> Result<Option<S::Value>, DeserializeError> {
         let Some(item) = self.items.next() else {
             return Ok(None);
         };
@@ -156,7 +159,6 @@ impl<'de> SeqAccess<'de> for ItemAccess<'de> {
     }
 }
 
-/// Hands members to serde.
 struct MemberAccess<'de> {
     members: Members<'de>,
     content: Option<Value<'de>>,
@@ -164,13 +166,13 @@ struct MemberAccess<'de> {
 }
 
 impl<'de> MapAccess<'de> for MemberAccess<'de> {
-    type Error = Mismatch;
+    type Error = DeserializeError;
 
     #[inline]
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Mismatch> {
+    ) -> Result<Option<S::Value>, DeserializeError> {
         let Some((key, content)) = self.members.next() else {
             return Ok(None);
         };
@@ -180,10 +182,13 @@ impl<'de> MapAccess<'de> for MemberAccess<'de> {
     }
 
     #[inline]
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<S::Value, DeserializeError> {
         match self.content.take() {
             Some(content) => seed.deserialize(content),
-            None => Err(Error::custom("a value was asked for before its key")),
+            None => Err(Error::custom("next_value_seed was called before next_key_seed")),
         }
     }
 
@@ -192,35 +197,38 @@ impl<'de> MapAccess<'de> for MemberAccess<'de> {
     }
 }
 
-/// A variant that carries something.
+/// An enum variant with content.
 struct Variant<'de> {
     name: &'de str,
     content: Value<'de>,
 }
 
 impl<'de> EnumAccess<'de> for Variant<'de> {
-    type Error = Mismatch;
+    type Error = DeserializeError;
     type Variant = Value<'de>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(
         self,
         seed: S,
-    ) -> Result<(S::Value, Value<'de>), Mismatch> {
+    ) -> Result<(S::Value, Value<'de>), DeserializeError> {
         Ok((seed.deserialize(BorrowedStrDeserializer::new(self.name))?, self.content))
     }
 }
 
 impl<'de> VariantAccess<'de> for Value<'de> {
-    type Error = Mismatch;
+    type Error = DeserializeError;
 
-    fn unit_variant(self) -> Result<(), Mismatch> {
+    fn unit_variant(self) -> Result<(), DeserializeError> {
         if self.is_null() {
             return Ok(());
         }
-        Err(Error::invalid_type(unexpected(self), &"null, or the variant's name alone"))
+        Err(Error::invalid_type(unexpected(self), &"null, or the name of the variant alone"))
     }
 
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(
+        self,
+        seed: S,
+    ) -> Result<S::Value, DeserializeError> {
         seed.deserialize(self)
     }
 
@@ -228,7 +236,7 @@ impl<'de> VariantAccess<'de> for Value<'de> {
         self,
         _length: usize,
         visitor: V,
-    ) -> Result<V::Value, Mismatch> {
+    ) -> Result<V::Value, DeserializeError> {
         self.deserialize_any(visitor)
     }
 
@@ -236,35 +244,35 @@ impl<'de> VariantAccess<'de> for Value<'de> {
         self,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Mismatch> {
+    ) -> Result<V::Value, DeserializeError> {
         self.deserialize_any(visitor)
     }
 }
 
-/// Says in an error that an array was longer than its reader.
-struct Fewer(usize);
+/// The expected array length in the error of a longer array.
+struct ArrayLength(usize);
 
-impl Expected for Fewer {
+impl Expected for ArrayLength {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "an array of {}", self.0)
     }
 }
 
-/// The value as serde's errors name it.
+/// Describes the value for serde's error messages.
 fn unexpected(value: Value<'_>) -> Unexpected<'_> {
     match value.kind() {
-        Kind::Null => Unexpected::Unit,
-        Kind::Boolean => Unexpected::Bool(value.as_bool() == Some(true)),
-        Kind::Number => Unexpected::Float(value.as_f64().unwrap_or(f64::NAN)),
-        Kind::String => Unexpected::Str(value.as_str().unwrap_or_default()),
-        Kind::Array => Unexpected::Seq,
-        Kind::Object => Unexpected::Map,
+        ValueKind::Null => Unexpected::Unit,
+        ValueKind::Boolean => Unexpected::Bool(value.as_bool() == Some(true)),
+        ValueKind::Number => Unexpected::Float(value.as_f64().unwrap_or(f64::NAN)),
+        ValueKind::String => Unexpected::Str(value.as_str().unwrap_or_default()),
+        ValueKind::Array => Unexpected::Seq,
+        ValueKind::Object => Unexpected::Map,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::protocol::json::{Limits, PADDING_BYTES, Parser};
+    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
     use serde::Deserialize;
     use serde::de::DeserializeOwned;
     use std::borrow::Cow;
@@ -283,7 +291,7 @@ mod tests {
     #[derive(Debug, Deserialize, PartialEq)]
     struct Everything {
         text: String,
-        letter: char,
+        character: char,
         small: u8,
         negative: i16,
         ratio: f32,
@@ -302,9 +310,9 @@ mod tests {
         bytes
     }
 
-    /// Reads `text` as `T` here and by `serde_json`, which must agree on whether it can be.
-    fn both<T: Debug + DeserializeOwned + PartialEq>(text: &str) -> Option<T> {
-        let mut parser = Parser::new(Limits::default());
+    /// Deserializes `text` here and with `serde_json`; asserts that both agree.
+    fn deserialize_both<T: Debug + DeserializeOwned + PartialEq>(text: &str) -> Option<T> {
+        let mut parser = Parser::new(ParseLimits::default());
         let mut bytes = padded(text);
         let document = parser.parse(&mut bytes, text.len()).unwrap();
         let ours = T::deserialize(document.root());
@@ -314,45 +322,45 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_of_serde_is_read_as_serde_json_reads_it() {
-        let text = r#"{"text":"a\nb","letter":"é","small":255,"negative":-7,"ratio":2.5,
+    fn deserialize_accepts_what_serde_json_accepts() {
+        let text = r#"{"text":"a\nb","character":"é","small":255,"negative":-7,"ratio":2.5,
             "list":[true,null,false],"pair":["x",18446744073709551615],"unit":null,
             "map":{"a":"nothing","b":{"round":1},"c":{"box":[1,2]},"d":{"named":{"width":-4}}},
             "any":{"k":[1,-2,0.5,"s",null,true,{}]},"more":{"ignored":[[]]}}"#;
-        assert!(both::<Everything>(text).is_some());
+        assert!(deserialize_both::<Everything>(text).is_some());
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_as_serde_json_refuses_it() {
+    fn deserialize_rejects_what_serde_json_rejects() {
         for text in ["256", "-1", "1.0", "\"1\"", "null", "[1]"] {
-            assert_eq!(both::<u8>(text), None);
+            assert_eq!(deserialize_both::<u8>(text), None);
         }
         for text in ["[1,2,3]", "[1]", "{}", "1"] {
-            assert_eq!(both::<(u8, u8)>(text), None);
+            assert_eq!(deserialize_both::<(u8, u8)>(text), None);
         }
         let shapes =
             [r#""unknown""#, r#""round""#, r#"{"nothing":1}"#, r#"{"round":1,"box":[1,2]}"#, "{}"];
         for text in shapes {
-            assert_eq!(both::<Shape>(text), None);
+            assert_eq!(deserialize_both::<Shape>(text), None);
         }
-        assert_eq!(both::<Shape>(r#"{"nothing":null}"#), Some(Shape::Nothing));
-        assert_eq!(both::<bool>("1"), None);
-        assert_eq!(both::<String>("1"), None);
-        assert_eq!(both::<char>("\"ab\""), None);
+        assert_eq!(deserialize_both::<Shape>(r#"{"nothing":null}"#), Some(Shape::Nothing));
+        assert_eq!(deserialize_both::<bool>("1"), None);
+        assert_eq!(deserialize_both::<String>("1"), None);
+        assert_eq!(deserialize_both::<char>("\"ab\""), None);
     }
 
     #[test]
-    fn a_struct_refuses_a_key_twice() {
+    fn deserialize_duplicate_struct_key_is_rejected() {
         #[derive(Debug, Deserialize, PartialEq)]
         struct One {
             a: u8,
         }
-        assert_eq!(both::<One>(r#"{"a":1,"a":1}"#), None);
-        assert_eq!(both::<One>(r#"{"a":1,"b":1,"b":2}"#), Some(One { a: 1 }));
+        assert_eq!(deserialize_both::<One>(r#"{"a":1,"a":1}"#), None);
+        assert_eq!(deserialize_both::<One>(r#"{"a":1,"b":1,"b":2}"#), Some(One { a: 1 }));
     }
 
     #[test]
-    fn strings_are_borrowed_from_the_text() {
+    fn deserialize_borrows_strings_from_input() {
         #[derive(Deserialize)]
         struct Borrowed<'a> {
             plain: &'a str,
@@ -360,7 +368,7 @@ mod tests {
             escaped: Cow<'a, str>,
         }
         let text = r#"{"plain":"x","escaped":"a\tb"}"#;
-        let mut parser = Parser::new(Limits::default());
+        let mut parser = Parser::new(ParseLimits::default());
         let mut bytes = padded(text);
         let document = parser.parse(&mut bytes, text.len()).unwrap();
         let read = Borrowed::deserialize(document.root()).unwrap();

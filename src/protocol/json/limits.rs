@@ -1,52 +1,51 @@
-//! What one JSON text may cost, decided before the cost is paid.
+//! Limits of one JSON text, and the prescan that enforces them before memory is allocated.
 //!
-//! The parser takes memory in proportion to the number of tokens of a text: up to eight bytes for
-//! the place of each and twenty-four for its node. Sixteen mebibytes of `[` are one message within
-//! the size limit and would ask for half a gibibyte. Texts up to [`SURVEYED_BYTES_MIN`] are safe by
-//! their size; longer ones are surveyed first, and refused by depth or by number of tokens.
+//! The parser allocates up to 32 bytes for each token of a text: eight for its position and 24 for
+//! its node. A 16 MiB message of `[` would need 512 MiB. Texts up to [`PRESCAN_BYTES_MIN`] are
+//! bounded by their size; longer ones are prescanned and rejected by nesting or by tokens.
 
-/// Texts up to this length are parsed without a survey: they cost two mebibytes at the worst.
-pub const SURVEYED_BYTES_MIN: usize = 64 * 1024;
+/// Texts up to this length in bytes are parsed without a prescan; they cost at most 2 MiB.
+pub const PRESCAN_BYTES_MIN: usize = 64 * 1024;
 
-/// The deepest nesting that can be asked for. Values are encoded and handed to serde by recursion,
-/// and a shard's stack has to carry it.
-pub const NESTING_CEILING: usize = 512;
+/// Highest value of [`ParseLimits::nesting_max`]. Values are encoded and deserialized recursively
+/// on the stack of a shard.
+pub const NESTING_LIMIT_MAX: usize = 512;
 
-/// The limits of a parser.
+/// Limits of a [`super::Parser`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
-    /// Arrays and objects inside each other. Default 64, at most [`NESTING_CEILING`]; costs 24
+pub struct ParseLimits {
+    /// Nesting depth of arrays and objects. Default 64, at most [`NESTING_LIMIT_MAX`]; costs 24
     /// bytes of parser memory per level.
     pub nesting_max: usize,
     /// Tokens of one text: keys, scalars, brackets, commas and colons. Default 2,097,152; costs up
     /// to 32 bytes each while such a text is parsed.
     pub tokens_max: usize,
-    /// The length of a text after which the parser gives its memory back instead of keeping it for
-    /// the next one. Default 65,536 bytes; costs up to 30 times as much per parser.
+    /// Length of a text, in bytes, above which the parser frees its memory instead of retaining it
+    /// for the next one. Default 65,536 bytes; costs up to 30 times as much per parser.
     pub retained_text_bytes_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ParseLimits {
     fn default() -> Self {
         Self { nesting_max: 64, tokens_max: 2 * 1024 * 1024, retained_text_bytes_max: 64 * 1024 }
     }
 }
 
-/// Why a survey refuses a text.
+/// Why a prescan rejects a text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Excess {
+pub(crate) enum PrescanError {
     /// More levels than [`Limits::nesting_max`].
     Nesting,
-    /// A byte that no JSON text has where it stands; reported here because the count of tokens
-    /// would not be sure after it.
+    /// A byte that is invalid at its place; reported here because the token count would be
+    /// unreliable after it.
     Syntax,
     /// More tokens than [`Limits::tokens_max`].
     Tokens,
 }
 
-/// Walks over `text` once and takes no memory. What it accepts has at most
-/// [`Limits::tokens_max`] tokens by the parser's own count, whether or not it is valid.
-pub(crate) fn survey(text: &[u8], limits: &Limits) -> Result<(), Excess> {
+/// Checks `text` in one pass without allocating. An accepted text has at most
+/// [`ParseLimits::tokens_max`] tokens by the parser's own count, whether or not it is valid.
+pub(crate) fn prescan(text: &[u8], limits: &ParseLimits) -> Result<(), PrescanError> {
     let (mut depth, mut tokens) = (0_usize, 0_usize);
     let mut inside_scalar = false;
     let mut at = 0;
@@ -60,35 +59,36 @@ pub(crate) fn survey(text: &[u8], limits: &Limits) -> Result<(), Excess> {
             b'[' | b'{' => {
                 depth += 1;
                 if depth > limits.nesting_max {
-                    return Err(Excess::Nesting);
+                    return Err(PrescanError::Nesting);
                 }
                 inside_scalar = false;
             }
             b']' | b'}' => {
-                // Closing what was never opened is for the parser to find.
+                // The parser reports an unmatched closing bracket.
                 depth = depth.saturating_sub(1);
                 inside_scalar = false;
             }
             b',' | b':' => inside_scalar = false,
             b'"' => {
-                at += string_length(text.get(at..).unwrap_or_default()).ok_or(Excess::Syntax)?;
+                at += string_length(text.get(at..).unwrap_or_default())
+                    .ok_or(PrescanError::Syntax)?;
                 inside_scalar = false;
             }
-            // Outside of strings a backslash hides the next quote from the parser's first stage.
-            b'\\' => return Err(Excess::Syntax),
+            // Outside of strings a backslash hides the next quote from the parser's stage 1.
+            b'\\' => return Err(PrescanError::Syntax),
             _ if inside_scalar => continue,
             _ => inside_scalar = true,
         }
         tokens += 1;
         if tokens > limits.tokens_max {
-            return Err(Excess::Tokens);
+            return Err(PrescanError::Tokens);
         }
     }
     Ok(())
 }
 
-/// How many bytes of `rest`, which stands behind an opening quote, belong to the string and its
-/// closing quote; none when the quote is missing.
+/// Returns the length of the string contents in `rest`, which follows an opening quote, including
+/// the closing quote; `None` if the quote is missing.
 fn string_length(rest: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -104,29 +104,29 @@ fn string_length(rest: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn limits(nesting_max: usize, tokens_max: usize) -> Limits {
-        Limits { nesting_max, tokens_max, ..Limits::default() }
+    fn limits(nesting_max: usize, tokens_max: usize) -> ParseLimits {
+        ParseLimits { nesting_max, tokens_max, ..ParseLimits::default() }
     }
 
     #[test]
-    fn depth_is_counted_outside_of_strings_only() {
-        assert_eq!(survey(br#"[{"a":"[[[[\"[["}]"#, &limits(2, 100)), Ok(()));
-        assert_eq!(survey(br"[[[1]]]", &limits(2, 100)), Err(Excess::Nesting));
-        assert_eq!(survey(br"[[],[],[]]", &limits(2, 100)), Ok(()));
+    fn prescan_nesting_ignores_brackets_in_strings() {
+        assert_eq!(prescan(br#"[{"a":"[[[[\"[["}]"#, &limits(2, 100)), Ok(()));
+        assert_eq!(prescan(br"[[[1]]]", &limits(2, 100)), Err(PrescanError::Nesting));
+        assert_eq!(prescan(br"[[],[],[]]", &limits(2, 100)), Ok(()));
     }
 
     #[test]
-    fn every_token_counts_once() {
+    fn prescan_counts_every_token_once() {
         // [ "a" , 12 , { "b" : null } ]
         let text = br#" [ "a" , 12,{"b":null} ] "#;
-        assert_eq!(survey(text, &limits(9, 11)), Ok(()));
-        assert_eq!(survey(text, &limits(9, 10)), Err(Excess::Tokens));
+        assert_eq!(prescan(text, &limits(9, 11)), Ok(()));
+        assert_eq!(prescan(text, &limits(9, 10)), Err(PrescanError::Tokens));
     }
 
     #[test]
-    fn what_would_confuse_the_count_is_refused_at_once() {
+    fn prescan_rejects_unterminated_and_escaped_quotes() {
         for text in [&br#"[\"[[["#[..], br#"["open]"#, br#"["open\""#, br#"["open\"#] {
-            assert_eq!(survey(text, &limits(64, 100)), Err(Excess::Syntax));
+            assert_eq!(prescan(text, &limits(64, 100)), Err(PrescanError::Syntax));
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The writer of one object: commas and keys are its work, values that of the caller.
+//! Writer of the members of one JSON object.
 //!
-//! What it keeps true: the members stand between their braces with one comma between them, in the
-//! order in which they were written. It does not look for keys that are written twice. For bodies
-//! off the road; what every call writes is spelled out where it is written.
+//! Invariants: members are separated by one comma, in the order of the calls. Duplicate keys are
+//! not detected. Results of the request path write their bytes directly instead.
 
 use super::write;
 use base64::Engine;
@@ -10,27 +9,27 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Writes the members of one object at the end of a buffer.
 #[derive(Debug)]
-#[must_use = "an object is complete when it is closed"]
+#[must_use = "the object is incomplete until `close` is called"]
 pub struct ObjectWriter<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,
 }
 
 impl<'o> ObjectWriter<'o> {
-    /// Starts an object.
+    /// Writes the opening brace.
     #[inline]
     pub fn open(out: &'o mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, is_empty: true }
     }
 
-    /// Goes on with an object that is open at the end of `out` and has members already.
+    /// Continues an object that is open at the end of `out` and already has members.
     #[inline]
     pub const fn resume(out: &'o mut Vec<u8>) -> Self {
         Self { out, is_empty: false }
     }
 
-    /// Starts the member called `key`; the caller appends exactly one value.
+    /// Writes `key` and the colon; the caller appends exactly one value.
     #[inline]
     pub fn key(&mut self, key: &str) -> &mut Vec<u8> {
         if !self.is_empty {
@@ -42,23 +41,23 @@ impl<'o> ObjectWriter<'o> {
         self.out
     }
 
-    /// Writes a string.
+    /// Writes a string member.
     #[inline]
-    pub fn text(&mut self, key: &str, text: &str) -> &mut Self {
+    pub fn string(&mut self, key: &str, text: &str) -> &mut Self {
         write::string(self.key(key), text);
         self
     }
 
-    /// Writes a string, where there is one.
-    pub fn text_if(&mut self, key: &str, text: Option<impl AsRef<str>>) -> &mut Self {
+    /// Writes a string member; writes nothing for `None`.
+    pub fn string_opt(&mut self, key: &str, text: Option<impl AsRef<str>>) -> &mut Self {
         match text {
-            Some(text) => self.text(key, text.as_ref()),
+            Some(text) => self.string(key, text.as_ref()),
             None => self,
         }
     }
 
-    /// Writes a list of strings.
-    pub fn texts<T: AsRef<str>>(
+    /// Writes an array of strings.
+    pub fn strings<T: AsRef<str>>(
         &mut self,
         key: &str,
         texts: impl IntoIterator<Item = T>,
@@ -76,59 +75,59 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// Writes `true` or `false`.
-    pub fn boolean(&mut self, key: &str, truth: bool) -> &mut Self {
-        write::boolean(self.key(key), truth);
+    pub fn boolean(&mut self, key: &str, value: bool) -> &mut Self {
+        write::boolean(self.key(key), value);
         self
     }
 
-    /// Writes a number without sign.
+    /// Writes an unsigned integer.
     pub fn unsigned(&mut self, key: &str, number: u64) -> &mut Self {
         write::unsigned(self.key(key), number);
         self
     }
 
-    /// Writes a number without sign, where there is one.
-    pub fn unsigned_if(&mut self, key: &str, number: Option<u64>) -> &mut Self {
+    /// Writes an unsigned integer; writes nothing for `None`.
+    pub fn unsigned_opt(&mut self, key: &str, number: Option<u64>) -> &mut Self {
         match number {
             Some(number) => self.unsigned(key, number),
             None => self,
         }
     }
 
-    /// Writes a number, where there is one and JSON can say it.
-    pub fn float_if(&mut self, key: &str, number: Option<f64>) -> &mut Self {
+    /// Writes a number; writes nothing for `None`, infinity and NaN.
+    pub fn float_opt(&mut self, key: &str, number: Option<f64>) -> &mut Self {
         if let Some(number) = number.filter(|number| number.is_finite()) {
             write::float(self.key(key), number);
         }
         self
     }
 
-    /// Writes bytes as base64 (RFC 4648, section 4), straight into the buffer.
+    /// Writes bytes as a base64 string (RFC 4648, section 4).
     pub fn base64(&mut self, key: &str, bytes: &[u8]) -> &mut Self {
-        base64_string(self.key(key), bytes);
+        write_base64(self.key(key), bytes);
         self
     }
 
-    /// Writes an object without members.
-    pub fn empty(&mut self, key: &str) -> &mut Self {
+    /// Writes an empty object, `{}`.
+    pub fn empty_object(&mut self, key: &str) -> &mut Self {
         self.key(key).extend_from_slice(b"{}");
         self
     }
 
-    /// Writes a value that is JSON already.
-    pub fn encoded(&mut self, key: &str, json: &[u8]) -> &mut Self {
+    /// Writes `json`, which must be one encoded value.
+    pub fn raw(&mut self, key: &str, json: &[u8]) -> &mut Self {
         self.key(key).extend_from_slice(json);
         self
     }
 
-    /// Writes an owned value.
-    pub fn json(&mut self, key: &str, value: &serde_json::Value) -> &mut Self {
+    /// Writes a [`serde_json::Value`].
+    pub fn value(&mut self, key: &str, value: &serde_json::Value) -> &mut Self {
         write::json(self.key(key), value);
         self
     }
 
-    /// Writes an owned object, where there is one.
-    pub fn map_if(
+    /// Writes an object; writes nothing for `None`.
+    pub fn map_opt(
         &mut self,
         key: &str,
         map: Option<&serde_json::Map<String, serde_json::Value>>,
@@ -139,20 +138,20 @@ impl<'o> ObjectWriter<'o> {
         self
     }
 
-    /// Starts an object as the member called `key`.
+    /// Opens an object as the member `key`.
     pub fn object(&mut self, key: &str) -> ObjectWriter<'_> {
         ObjectWriter::open(self.key(key))
     }
 
-    /// Ends the object.
+    /// Writes the closing brace.
     #[inline]
     pub fn close(self) {
         self.out.push(b'}');
     }
 }
 
-/// Appends bytes as a JSON string of base64.
-fn base64_string(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes as a base64 JSON string.
+fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     let start = out.len();
     let length = base64::encoded_len(bytes.len(), true).unwrap_or(usize::MAX);
@@ -167,13 +166,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_have_one_comma_between_them_and_none_around() {
+    fn members_are_separated_by_one_comma() {
         let mut out = Vec::new();
         let mut object = ObjectWriter::open(&mut out);
-        object.text("a\"", "b").text_if("none", None::<&str>).unsigned("n", 7);
-        object.texts("list", ["x", "y"]).boolean("t", true).float_if("f", Some(f64::NAN));
+        object.string("a\"", "b").string_opt("none", None::<&str>).unsigned("n", 7);
+        object.strings("list", ["x", "y"]).boolean("t", true).float_opt("f", Some(f64::NAN));
         object.object("inner").close();
-        object.empty("e").base64("d", b"\xff\xfe");
+        object.empty_object("e").base64("d", b"\xff\xfe");
         object.close();
         let text = String::from_utf8(out).unwrap();
         let expected =
@@ -182,11 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_written_for_every_length() {
+    fn base64_round_trips_for_every_length() {
         for length in 0..50 {
             let bytes: Vec<u8> = (0..length).map(|byte| byte * 5).collect();
             let mut out = Vec::new();
-            base64_string(&mut out, &bytes);
+            write_base64(&mut out, &bytes);
             let text = std::str::from_utf8(&out).unwrap().trim_matches('"');
             assert_eq!(STANDARD.decode(text).unwrap(), bytes);
         }

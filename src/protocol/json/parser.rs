@@ -1,82 +1,81 @@
-//! From a padded text to a document.
+//! Parser of one padded text into a [`Document`].
 //!
-//! What it keeps true: parsing copies nothing and, once warm, allocates nothing; hostile text is
-//! refused before memory is taken for its depth or tokens; after a text longer than
-//! [`Limits::retained_text_bytes_max`] the memory goes back to the allocator. It does not know what
-//! the text means.
+//! Invariants: parsing copies nothing and, once warm, allocates nothing; text beyond the limits is
+//! rejected before memory for its nesting or tokens is allocated; after a text longer than
+//! [`ParseLimits::retained_text_bytes_max`] the memory is returned to the allocator.
 
-use super::limits::{Excess, Limits, NESTING_CEILING, SURVEYED_BYTES_MIN, survey};
+use super::limits::{NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits, PrescanError, prescan};
 use super::value::Value;
 use simd_json::{Buffers, Error, ErrorType, Node, Tape};
 
-/// How many bytes, of any content, must stand behind the text: vector loads reach over its end.
+/// Bytes of any content that must follow the text, because vector loads read past its end.
 pub const PADDING_BYTES: usize = simd_json::INPUT_PADDING;
 
-/// Why a text is no document. A text with several faults is refused for one of them.
+/// Why a text was rejected. A text with several faults is rejected for one of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ParseError {
-    /// Arrays and objects nested deeper than [`Limits::nesting_max`].
+    /// Arrays and objects nested deeper than [`ParseLimits::nesting_max`].
     Depth,
     /// Not JSON, a lone surrogate, or a number beyond the range of a double.
     Syntax,
-    /// More keys, values and brackets than [`Limits::tokens_max`].
+    /// More keys, values and brackets than [`ParseLimits::tokens_max`].
     Tokens,
-    /// Not JSON, which showed before any of it was read: a string that does not end, a control
-    /// character inside one, nothing at all. The text is as it was, and may not be UTF-8 either.
-    Unread,
+    /// Not JSON, detected before any value was decoded: an unterminated string, a control
+    /// character inside one, an empty text. The text is unmodified, and may also not be UTF-8.
+    Structure,
     /// Not UTF-8.
     Utf8,
 }
 
-/// The memory for parsing, reused from text to text. One per shard.
+/// Reusable memory for parsing. One per shard.
 pub struct Parser {
     buffers: Buffers,
     nodes: Vec<Node<'static>>,
-    limits: Limits,
+    limits: ParseLimits,
 }
 
 impl Parser {
-    /// A parser within `limits`; a nesting limit above [`NESTING_CEILING`] is lowered to it.
-    pub fn new(limits: Limits) -> Self {
-        let nesting_max = limits.nesting_max.min(NESTING_CEILING);
-        let limits = Limits { nesting_max, ..limits };
+    /// Creates a parser; a nesting limit above [`NESTING_LIMIT_MAX`] is lowered to it.
+    pub fn new(limits: ParseLimits) -> Self {
+        let nesting_max = limits.nesting_max.min(NESTING_LIMIT_MAX);
+        let limits = ParseLimits { nesting_max, ..limits };
         Self { buffers: Buffers::with_max_depth(0, nesting_max), nodes: Vec::new(), limits }
     }
 
-    /// The limits in force.
-    pub const fn limits(&self) -> &Limits {
+    /// Returns the limits in force.
+    pub const fn limits(&self) -> &ParseLimits {
         &self.limits
     }
 
-    /// Bytes of memory kept for the tape of the next text.
+    /// Returns the bytes of memory retained for the nodes of the next text.
     pub const fn retained_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<'static>>()
     }
 
-    /// Parses `text[..length]`, which at least [`PADDING_BYTES`] bytes of any content follow.
-    /// Strings with escapes are decoded in place, so the text is spent afterwards.
+    /// Parses `text[..length]`, which at least [`PADDING_BYTES`] bytes of any content must follow.
+    /// Strings with escapes are decoded in place, so `text` is modified.
     ///
-    /// Cost: about 1.4 ns a byte for small messages; see the module for memory.
+    /// Cost: about 1.4 ns a byte for small messages; [`ParseLimits`] states the memory.
     ///
     /// # Errors
     ///
-    /// See [`ParseError`]. The parser is ready for the next text in any case.
+    /// See [`ParseError`]. The parser can be used again after an error.
     ///
     /// # Panics
     ///
-    /// When the padding is missing: the caller's buffers are too small by construction.
+    /// Panics if the padding is missing.
     #[inline]
     pub fn parse<'a>(
         &'a mut self,
         text: &'a mut [u8],
         length: usize,
     ) -> Result<Document<'a>, ParseError> {
-        assert!(text.len() >= length + PADDING_BYTES, "a text is followed by padding");
-        if length > SURVEYED_BYTES_MIN {
-            survey(&text[..length], &self.limits).map_err(|excess| match excess {
-                Excess::Nesting => ParseError::Depth,
-                Excess::Syntax => ParseError::Unread,
-                Excess::Tokens => ParseError::Tokens,
+        assert!(text.len() >= length + PADDING_BYTES, "PADDING_BYTES of padding must follow text");
+        if length > PRESCAN_BYTES_MIN {
+            prescan(&text[..length], &self.limits).map_err(|excess| match excess {
+                PrescanError::Nesting => ParseError::Depth,
+                PrescanError::Syntax => ParseError::Structure,
+                PrescanError::Tokens => ParseError::Tokens,
             })?;
         }
         let mut tape: Tape<'a> = Tape(std::mem::take(&mut self.nodes));
@@ -86,13 +85,13 @@ impl Parser {
             Ok(()) => Ok(document),
             Err(error) => {
                 drop(document);
-                Err(translate(&error))
+                Err(convert_error(&error))
             }
         }
     }
 
-    /// Takes the node store back, or gives everything to the allocator after a large text.
-    fn restore(&mut self, nodes: Vec<Node<'_>>, length: usize) {
+    /// Takes back the node storage, or frees all memory after a large text.
+    fn reclaim_nodes(&mut self, nodes: Vec<Node<'_>>, length: usize) {
         if length > self.limits.retained_text_bytes_max {
             self.buffers = Buffers::with_max_depth(0, self.limits.nesting_max);
         } else {
@@ -107,7 +106,7 @@ impl std::fmt::Debug for Parser {
     }
 }
 
-/// A parsed text. Dropping it hands the memory back to its [`Parser`].
+/// A parsed text. Dropping it returns the memory to its [`Parser`].
 #[derive(Debug)]
 pub struct Document<'a> {
     nodes: Vec<Node<'a>>,
@@ -116,12 +115,12 @@ pub struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// The outermost value.
+    /// Returns the outermost value.
     #[inline]
     pub fn root(&self) -> Value<'_> {
-        match Value::at(&self.nodes) {
+        match Value::from_nodes(&self.nodes) {
             Some(root) => root,
-            None => unreachable!("a parsed text has a root that holds its children"),
+            None => unreachable!("a parsed document has a complete root value"),
         }
     }
 }
@@ -129,18 +128,18 @@ impl Document<'_> {
 impl Drop for Document<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.parser.restore(std::mem::take(&mut self.nodes), self.length);
+        self.parser.reclaim_nodes(std::mem::take(&mut self.nodes), self.length);
     }
 }
 
 #[cold]
-fn translate(error: &Error) -> ParseError {
+fn convert_error(error: &Error) -> ParseError {
     match error.error() {
         ErrorType::DepthLimitExceeded => ParseError::Depth,
         ErrorType::InputTooLarge => ParseError::Tokens,
         ErrorType::InvalidUtf8 => ParseError::Utf8,
-        // The first stage, which decodes nothing, does not say where.
-        _ if error.character().is_none() => ParseError::Unread,
+        // Stage 1, which decodes nothing, reports no character.
+        _ if error.character().is_none() => ParseError::Structure,
         _ => ParseError::Syntax,
     }
 }
@@ -155,7 +154,7 @@ mod tests {
         bytes
     }
 
-    fn outcome(parser: &mut Parser, text: &[u8]) -> Result<String, ParseError> {
+    fn reencode(parser: &mut Parser, text: &[u8]) -> Result<String, ParseError> {
         let mut bytes = padded(text);
         let document = parser.parse(&mut bytes, text.len())?;
         let mut out = Vec::new();
@@ -164,51 +163,52 @@ mod tests {
     }
 
     #[test]
-    fn a_parser_goes_on_after_a_text_it_refused() {
-        let mut parser = Parser::new(Limits::default());
+    fn parser_is_reusable_after_an_error() {
+        let mut parser = Parser::new(ParseLimits::default());
         assert_eq!(
-            outcome(&mut parser, br#"{"a":[1,-2,0.5,"x\n"]}"#).unwrap(),
+            reencode(&mut parser, br#"{"a":[1,-2,0.5,"x\n"]}"#).unwrap(),
             r#"{"a":[1,-2,0.5,"x\n"]}"#
         );
-        assert_eq!(outcome(&mut parser, b"{\"a\":"), Err(ParseError::Syntax));
-        assert_eq!(outcome(&mut parser, b"\"\xff\""), Err(ParseError::Utf8));
-        assert_eq!(outcome(&mut parser, b""), Err(ParseError::Unread));
-        assert_eq!(outcome(&mut parser, b"[null,true]").unwrap(), "[null,true]");
+        assert_eq!(reencode(&mut parser, b"{\"a\":"), Err(ParseError::Syntax));
+        assert_eq!(reencode(&mut parser, b"\"\xff\""), Err(ParseError::Utf8));
+        assert_eq!(reencode(&mut parser, b""), Err(ParseError::Structure));
+        assert_eq!(reencode(&mut parser, b"[null,true]").unwrap(), "[null,true]");
     }
 
     #[test]
-    fn nesting_is_accepted_up_to_its_limit_and_not_beyond() {
-        let mut parser = Parser::new(Limits::default());
+    fn nesting_limit_is_exact_and_capped() {
+        let mut parser = Parser::new(ParseLimits::default());
         let nested = |depth: usize| [vec![b'['; depth], vec![b']'; depth]].concat();
-        assert!(outcome(&mut parser, &nested(64)).is_ok());
-        assert_eq!(outcome(&mut parser, &nested(65)), Err(ParseError::Depth));
-        assert_eq!(outcome(&mut parser, &vec![b'['; 1000]), Err(ParseError::Depth));
-        let mut parser = Parser::new(Limits { nesting_max: usize::MAX, ..Limits::default() });
-        assert!(outcome(&mut parser, &nested(NESTING_CEILING)).is_ok());
-        assert_eq!(outcome(&mut parser, &nested(NESTING_CEILING + 1)), Err(ParseError::Depth));
+        assert!(reencode(&mut parser, &nested(64)).is_ok());
+        assert_eq!(reencode(&mut parser, &nested(65)), Err(ParseError::Depth));
+        assert_eq!(reencode(&mut parser, &vec![b'['; 1000]), Err(ParseError::Depth));
+        let mut parser =
+            Parser::new(ParseLimits { nesting_max: usize::MAX, ..ParseLimits::default() });
+        assert!(reencode(&mut parser, &nested(NESTING_LIMIT_MAX)).is_ok());
+        assert_eq!(reencode(&mut parser, &nested(NESTING_LIMIT_MAX + 1)), Err(ParseError::Depth));
     }
 
     #[test]
-    fn a_large_text_leaves_no_large_parser_behind() {
-        let mut parser = Parser::new(Limits::default());
+    fn large_text_memory_is_not_retained() {
+        let mut parser = Parser::new(ParseLimits::default());
         let text = format!("[{}1]", "1,".repeat(100_000));
-        assert!(outcome(&mut parser, text.as_bytes()).is_ok());
+        assert!(reencode(&mut parser, text.as_bytes()).is_ok());
         assert_eq!(parser.retained_bytes(), 0);
-        assert!(outcome(&mut parser, b"[1]").is_ok());
+        assert!(reencode(&mut parser, b"[1]").is_ok());
         assert!(parser.retained_bytes() > 0);
     }
 
     #[test]
-    fn more_tokens_than_the_limit_are_refused() {
-        let limits = Limits { tokens_max: 80_000, ..Limits::default() };
+    fn tokens_above_limit_are_rejected() {
+        let limits = ParseLimits { tokens_max: 80_000, ..ParseLimits::default() };
         let mut parser = Parser::new(limits);
         let text = format!("[{}1]", "1,".repeat(40_000));
-        assert_eq!(outcome(&mut parser, text.as_bytes()), Err(ParseError::Tokens));
+        assert_eq!(reencode(&mut parser, text.as_bytes()), Err(ParseError::Tokens));
     }
 
     #[test]
-    fn the_bytes_behind_the_text_neither_matter_nor_change() {
-        let mut parser = Parser::new(Limits::default());
+    fn padding_bytes_are_ignored_and_unchanged() {
+        let mut parser = Parser::new(ParseLimits::default());
         for filler in [b'0', b'"', b'}', b'\\', 0xff] {
             let mut bytes = b"12".to_vec();
             bytes.resize(2 + PADDING_BYTES, filler);

@@ -1,18 +1,17 @@
-//! Moments as the protocol writes them: ISO 8601 in UTC, to the millisecond.
+//! Timestamps of the protocol: ISO 8601 in UTC, with milliseconds.
 //!
-//! Source: `Annotations.lastModified` and `Task.createdAt` in the schemas.
+//! MCP schema: `Annotations.lastModified`, `Task.createdAt`.
 
 use super::write;
 use crate::base::time::civil_date;
 
 /// Appends `unix_ms`, milliseconds since 1970-01-01T00:00Z, as a JSON string:
-/// `"2026-07-28T09:30:00.125Z"`. The year 9999 is as far as the form reaches; later moments are
-/// written as its end.
-pub fn timestamp(out: &mut Vec<u8>, unix_ms: u64) {
+/// `"2026-07-28T09:30:00.125Z"`. Times after the year 9999 are written as its last millisecond.
+pub fn write_timestamp(out: &mut Vec<u8>, unix_ms: u64) {
     let unix_ms = unix_ms.min(LAST_MS);
-    let (days, of_day) = (unix_ms / DAY_MS, unix_ms % DAY_MS);
+    let (days, ms_of_day) = (unix_ms / DAY_MS, unix_ms % DAY_MS);
     let (year, month, day) = civil_date(days);
-    let (seconds, millis) = (of_day / 1000, of_day % 1000);
+    let (seconds, millis) = (ms_of_day / 1000, ms_of_day % 1000);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     write::formatted(
         out,
@@ -32,12 +31,12 @@ mod tests {
 
     fn written(unix_ms: u64) -> String {
         let mut out = Vec::new();
-        timestamp(&mut out, unix_ms);
+        write_timestamp(&mut out, unix_ms);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn known_moments_are_written_as_the_calendar_has_them() {
+    fn timestamp_is_iso_8601_in_utc() {
         for (unix_ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"),

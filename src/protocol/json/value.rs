@@ -1,20 +1,20 @@
-//! Views of parsed values.
+//! Borrowed views of parsed JSON values.
 //!
-//! What they keep true: a [`Value`] is never empty and covers exactly its own nodes, so that
-//! walking an object costs one step per member, whatever the members hold. Views are copied, never
-//! owned; nothing here allocates but [`Value::to_json`].
+//! Invariants: a [`Value`] is never empty and covers exactly its own nodes, so iterating over an
+//! object costs one step per member, however large the members are. Only [`Value::to_json`]
+//! allocates.
 
 use super::write;
 use simd_json::{Node, StaticNode};
 
-/// What a value is.
+/// Type of a JSON value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `null`
     Null,
     /// `true` or `false`
     Boolean,
-    /// Any number.
+    /// A number.
     Number,
     /// A string.
     String,
@@ -24,95 +24,95 @@ pub enum Kind {
     Object,
 }
 
-/// One value of a document, borrowed from it. Two words, copied freely.
+/// A value borrowed from a document: two words, `Copy`.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     nodes: &'a [Node<'a>],
 }
 
 impl<'a> Value<'a> {
-    /// The value that starts at the first of `nodes`; none when there is no such node or its
+    /// Returns the value that starts at the first of `nodes`, or `None` if `nodes` is empty or its
     /// children are missing.
     #[inline]
-    pub(super) fn at(nodes: &'a [Node<'a>]) -> Option<Self> {
-        let extent = extent(nodes.first()?);
+    pub(super) fn from_nodes(nodes: &'a [Node<'a>]) -> Option<Self> {
+        let extent = node_count(nodes.first()?);
         Some(Self { nodes: nodes.get(..extent)? })
     }
 
     #[inline]
-    const fn head(self) -> Node<'a> {
+    const fn first_node(self) -> Node<'a> {
         self.nodes[0]
     }
 
-    /// What the value is.
+    /// Returns the type of the value.
     #[inline]
-    pub const fn kind(self) -> Kind {
-        match self.head() {
-            Node::Static(StaticNode::Null) => Kind::Null,
-            Node::Static(StaticNode::Bool(_)) => Kind::Boolean,
-            Node::Static(_) => Kind::Number,
-            Node::String(_) => Kind::String,
-            Node::Array { .. } => Kind::Array,
-            Node::Object { .. } => Kind::Object,
+    pub const fn kind(self) -> ValueKind {
+        match self.first_node() {
+            Node::Static(StaticNode::Null) => ValueKind::Null,
+            Node::Static(StaticNode::Bool(_)) => ValueKind::Boolean,
+            Node::Static(_) => ValueKind::Number,
+            Node::String(_) => ValueKind::String,
+            Node::Array { .. } => ValueKind::Array,
+            Node::Object { .. } => ValueKind::Object,
         }
     }
 
-    /// Where the value lies: the same number for two views of one value, another one for any other
-    /// value of the same document.
+    /// Returns an address that identifies the value: equal for two views of one value, different
+    /// for any two values of one document.
     #[inline]
     pub fn address(self) -> usize {
         self.nodes.as_ptr().addr()
     }
 
-    /// Whether the value is `null`.
+    /// Returns whether the value is `null`.
     #[inline]
     pub const fn is_null(self) -> bool {
-        matches!(self.head(), Node::Static(StaticNode::Null))
+        matches!(self.first_node(), Node::Static(StaticNode::Null))
     }
 
-    /// The truth, where the value is one.
+    /// Returns the boolean, or `None` for another type.
     #[inline]
     pub const fn as_bool(self) -> Option<bool> {
-        match self.head() {
-            Node::Static(StaticNode::Bool(truth)) => Some(truth),
+        match self.first_node() {
+            Node::Static(StaticNode::Bool(value)) => Some(value),
             _ => None,
         }
     }
 
-    /// The text without escapes, where the value is a string.
+    /// Returns the string with its escapes decoded, or `None` for another type.
     #[inline]
     pub const fn as_str(self) -> Option<&'a str> {
-        match self.head() {
+        match self.first_node() {
             Node::String(text) => Some(text),
             _ => None,
         }
     }
 
-    /// The number, where it is whole, written without fraction and exponent, and fits.
+    /// Returns the number if it is an integer, written without fraction and exponent, that fits.
     #[inline]
     pub fn as_i64(self) -> Option<i64> {
-        match self.head() {
+        match self.first_node() {
             Node::Static(StaticNode::I64(number)) => Some(number),
             Node::Static(StaticNode::U64(number)) => i64::try_from(number).ok(),
             _ => None,
         }
     }
 
-    /// The number, where it is whole, written without fraction and exponent, and fits.
+    /// Returns the number if it is an integer, written without fraction and exponent, that fits.
     #[inline]
     pub fn as_u64(self) -> Option<u64> {
-        match self.head() {
+        match self.first_node() {
             Node::Static(StaticNode::U64(number)) => Some(number),
             Node::Static(StaticNode::I64(number)) => u64::try_from(number).ok(),
             _ => None,
         }
     }
 
-    /// The number, where the value is one; whole numbers beyond 2^53 lose their last digits.
+    /// Returns the number, or `None` for another type; integers beyond 2^53 are rounded.
     #[inline]
-    #[expect(clippy::cast_precision_loss, reason = "the loss is stated above")]
+    #[expect(clippy::cast_precision_loss, reason = "documented above")]
     pub const fn as_f64(self) -> Option<f64> {
-        match self.head() {
+        match self.first_node() {
             Node::Static(StaticNode::F64(number)) => Some(number),
             Node::Static(StaticNode::I64(number)) => Some(number as f64),
             Node::Static(StaticNode::U64(number)) => Some(number as f64),
@@ -120,30 +120,30 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The members, where the value is an object.
+    /// Returns the members, or `None` if the value is not an object.
     #[inline]
     pub fn as_object(self) -> Option<Object<'a>> {
-        match self.head() {
+        match self.first_node() {
             Node::Object { len, .. } => Some(Object { nodes: &self.nodes[1..], length: len }),
             _ => None,
         }
     }
 
-    /// The items, where the value is an array.
+    /// Returns the items, or `None` if the value is not an array.
     #[inline]
     pub fn as_array(self) -> Option<Array<'a>> {
-        match self.head() {
+        match self.first_node() {
             Node::Array { len, .. } => Some(Array { nodes: &self.nodes[1..], length: len }),
             _ => None,
         }
     }
 
-    /// Appends the value as JSON without spaces, members in their order, duplicates included.
-    /// Recursion goes as deep as the document, which its [`super::Limits`] bound.
+    /// Appends the value as compact JSON: members in their order, duplicates included. Recurses as
+    /// deep as the document is nested, which [`super::ParseLimits`] bounds.
     pub fn write(self, out: &mut Vec<u8>) {
-        match self.head() {
+        match self.first_node() {
             Node::Static(StaticNode::Null) => out.extend_from_slice(b"null"),
-            Node::Static(StaticNode::Bool(truth)) => write::boolean(out, truth),
+            Node::Static(StaticNode::Bool(value)) => write::boolean(out, value),
             Node::Static(StaticNode::I64(number)) => write::signed(out, number),
             Node::Static(StaticNode::U64(number)) => write::unsigned(out, number),
             Node::Static(StaticNode::F64(number)) => write::float(out, number),
@@ -173,11 +173,11 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// An owned copy, for code that outlives the document. The last of duplicate keys wins.
+    /// Returns an owned copy; the last of duplicate keys wins.
     pub fn to_json(self) -> serde_json::Value {
-        match self.head() {
+        match self.first_node() {
             Node::Static(StaticNode::Null) => serde_json::Value::Null,
-            Node::Static(StaticNode::Bool(truth)) => truth.into(),
+            Node::Static(StaticNode::Bool(value)) => value.into(),
             Node::Static(StaticNode::I64(number)) => number.into(),
             Node::Static(StaticNode::U64(number)) => number.into(),
             Node::Static(StaticNode::F64(number)) => number.into(),
@@ -209,47 +209,46 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// How many members there are, duplicates counted.
+    /// Returns the number of members, duplicates counted.
     #[inline]
     pub const fn len(self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns whether the object has no members.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.length == 0
     }
 
-    /// Every member in order, duplicates included.
+    /// Iterates over the members in order, duplicates included.
     #[inline]
     pub const fn iter(self) -> Members<'a> {
         Members { nodes: self.nodes }
     }
 
-    /// The last member called `key`. Cost: one comparison per member.
+    /// Returns the last member with this key. Cost: one comparison per member.
     #[inline]
     pub fn find(self, key: &str) -> Option<Value<'a>> {
         self.iter().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
     }
 
-    /// The members called as `keys`, found in one pass; other members are passed over. The
-    /// protocol reads its own keys with this.
+    /// Returns the members with these keys, found in one pass; other members are ignored.
     ///
     /// # Errors
     ///
-    /// [`Duplicate`] when one of `keys` occurs twice.
+    /// [`DuplicateKey`] if one of `keys` occurs twice.
     #[inline]
-    pub fn once<const COUNT: usize>(
+    pub fn find_unique<const COUNT: usize>(
         self,
         keys: [&'static str; COUNT],
-    ) -> Result<[Option<Value<'a>>; COUNT], Duplicate> {
+    ) -> Result<[Option<Value<'a>>; COUNT], DuplicateKey> {
         let mut found = [None; COUNT];
         for (name, value) in self {
             for (slot, key) in found.iter_mut().zip(keys) {
                 if name == key {
                     if slot.replace(value).is_some() {
-                        return Err(Duplicate { key });
+                        return Err(DuplicateKey { key });
                     }
                     break;
                 }
@@ -268,14 +267,14 @@ impl<'a> IntoIterator for Object<'a> {
     }
 }
 
-/// A key of the protocol that occurs twice in one object.
+/// A key that the protocol reads and that occurs twice in one object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Duplicate {
-    /// The key.
+pub struct DuplicateKey {
+    /// The duplicate key.
     pub key: &'static str,
 }
 
-/// Walks over the members of an object.
+/// Iterator over the members of an object.
 #[derive(Clone, Debug)]
 pub struct Members<'a> {
     nodes: &'a [Node<'a>],
@@ -288,7 +287,7 @@ impl<'a> Iterator for Members<'a> {
         let (Node::String(key), rest) = self.nodes.split_first()? else {
             return None;
         };
-        let value = Value::at(rest)?;
+        let value = Value::from_nodes(rest)?;
         self.nodes = &rest[value.nodes.len()..];
         Some((key, value))
     }
@@ -302,19 +301,19 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// How many items there are.
+    /// Returns the number of items.
     #[inline]
     pub const fn len(self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns whether the array is empty.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.length == 0
     }
 
-    /// Every item in order.
+    /// Iterates over the items in order.
     #[inline]
     pub const fn iter(self) -> Items<'a> {
         Items { nodes: self.nodes }
@@ -330,7 +329,7 @@ impl<'a> IntoIterator for Array<'a> {
     }
 }
 
-/// Walks over the items of an array.
+/// Iterator over the items of an array.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     nodes: &'a [Node<'a>],
@@ -340,15 +339,15 @@ impl<'a> Iterator for Items<'a> {
     type Item = Value<'a>;
     #[inline]
     fn next(&mut self) -> Option<Value<'a>> {
-        let value = Value::at(self.nodes)?;
+        let value = Value::from_nodes(self.nodes)?;
         self.nodes = &self.nodes[value.nodes.len()..];
         Some(value)
     }
 }
 
-/// How many nodes the value that starts with `head` covers, itself included.
+/// Returns the number of nodes that the value starting with `head` covers, itself included.
 #[inline]
-const fn extent(head: &Node<'_>) -> usize {
+const fn node_count(head: &Node<'_>) -> usize {
     match *head {
         Node::Array { count, .. } | Node::Object { count, .. } => count + 1,
         Node::Static(_) | Node::String(_) => 1,
@@ -359,7 +358,7 @@ const fn extent(head: &Node<'_>) -> usize {
 mod tests {
     use super::*;
 
-    /// `{"a":[1,{"b":null}],"c":"x","a":true}` as the parser lays it down.
+    /// `{"a":[1,{"b":null}],"c":"x","a":true}` as the parser produces it.
     const NODES: &[Node<'static>] = &[
         Node::Object { len: 3, count: 10 },
         Node::String("a"),
@@ -375,13 +374,16 @@ mod tests {
     ];
 
     fn object() -> Object<'static> {
-        Value::at(NODES).and_then(Value::as_object).unwrap()
+        Value::from_nodes(NODES).and_then(Value::as_object).unwrap()
     }
 
     #[test]
-    fn members_come_in_order_and_each_covers_its_own_nodes() {
+    fn members_iterate_in_order_over_own_nodes() {
         let members: Vec<_> = object().iter().map(|(key, value)| (key, value.kind())).collect();
-        assert_eq!(members, [("a", Kind::Array), ("c", Kind::String), ("a", Kind::Boolean)]);
+        assert_eq!(
+            members,
+            [("a", ValueKind::Array), ("c", ValueKind::String), ("a", ValueKind::Boolean)]
+        );
         let items: Vec<_> = object().iter().next().unwrap().1.as_array().unwrap().iter().collect();
         assert_eq!(items.len(), 2);
         assert_eq!(items[0].as_u64(), Some(1));
@@ -389,23 +391,23 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_key_is_found_and_the_protocol_refuses_a_second_one() {
+    fn duplicate_key_find_returns_last_unique_fails() {
         assert_eq!(object().find("a").unwrap().as_bool(), Some(true));
         assert!(object().find("b").is_none());
-        assert_eq!(object().once(["c", "a"]).unwrap_err(), Duplicate { key: "a" });
-        let [text, absent] = object().once(["c", "d"]).unwrap();
+        assert_eq!(object().find_unique(["c", "a"]).unwrap_err(), DuplicateKey { key: "a" });
+        let [text, absent] = object().find_unique(["c", "d"]).unwrap();
         assert_eq!(text.and_then(Value::as_str), Some("x"));
         assert!(absent.is_none());
     }
 
     #[test]
-    fn nodes_that_do_not_hold_their_children_are_no_value() {
-        assert!(Value::at(&[]).is_none());
-        assert!(Value::at(&[Node::Array { len: 1, count: 1 }]).is_none());
+    fn truncated_nodes_are_not_a_value() {
+        assert!(Value::from_nodes(&[]).is_none());
+        assert!(Value::from_nodes(&[Node::Array { len: 1, count: 1 }]).is_none());
     }
 
     #[test]
-    fn a_view_is_two_words() {
+    fn value_view_is_two_words() {
         assert_eq!(size_of::<Value<'_>>(), 2 * size_of::<usize>());
     }
 }

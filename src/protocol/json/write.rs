@@ -1,15 +1,14 @@
 //! Writers of JSON tokens into a byte buffer.
 //!
-//! What they keep true: the bytes appended are always one complete JSON token, in UTF-8, without a
-//! raw newline; nothing is allocated but the growth of `out`. Objects and arrays are written by the
-//! caller, who knows their shape.
+//! Invariants: every call appends one complete JSON token in UTF-8 without a raw newline, and
+//! allocates only to grow `out`. Callers write the brackets of objects and arrays.
 
 use std::fmt;
 
-/// Appends `text` as a JSON string, quotes included (RFC 8259, section 7).
+/// Appends `text` as a quoted JSON string (RFC 8259, section 7).
 ///
 /// Cost: one scan and one copy. Escapes are those of `serde_json`: the short forms where they
-/// exist, `\u00xx` for the other control characters, everything else as it is.
+/// exist, `\u00xx` for the other control characters; everything else is copied.
 #[inline]
 pub fn string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
@@ -18,44 +17,44 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends `text` as the inside of a JSON string, without the quotes.
+/// Appends `text` escaped for a JSON string, without the quotes.
 #[inline]
 pub fn escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     loop {
-        let clean = clean_prefix(rest);
+        let clean = unescaped_prefix_len(rest);
         out.extend_from_slice(&rest[..clean]);
         let Some(&byte) = rest.get(clean) else { return };
-        escape(out, byte);
+        write_escape(out, byte);
         rest = &rest[clean + 1..];
     }
 }
 
-/// Appends the bytes `out[start..end]`, which are UTF-8, as a JSON string: a value that was just
-/// encoded becomes the text of another one without leaving the buffer.
+/// Appends the UTF-8 bytes `out[start..end]` as a JSON string, so that a value that was just
+/// encoded can be embedded as text without a second buffer.
 ///
 /// # Panics
 ///
-/// When the range lies outside `out`.
+/// Panics if the range lies outside `out`.
 pub fn string_within(out: &mut Vec<u8>, start: usize, end: usize) {
     out.reserve(end - start + 2);
     out.push(b'"');
     let mut at = start;
     loop {
-        let clean = clean_prefix(&out[at..end]);
+        let clean = unescaped_prefix_len(&out[at..end]);
         out.extend_from_within(at..at + clean);
         at += clean;
         if at == end {
             break;
         }
         let byte = out[at];
-        escape(out, byte);
+        write_escape(out, byte);
         at += 1;
     }
     out.push(b'"');
 }
 
-/// Appends what `arguments` format to, as a JSON string; nothing is allocated for the text between.
+/// Appends the formatted `arguments` as a JSON string without an intermediate allocation.
 pub fn formatted(out: &mut Vec<u8>, arguments: fmt::Arguments<'_>) {
     struct Escaped<'o>(&'o mut Vec<u8>);
     impl fmt::Write for Escaped<'_> {
@@ -65,12 +64,12 @@ pub fn formatted(out: &mut Vec<u8>, arguments: fmt::Arguments<'_>) {
         }
     }
     out.push(b'"');
-    // The sink never fails; a `Display` that fails leaves a shorter, still well-formed text.
+    // The sink cannot fail; a failing `Display` leaves a shorter, still well-formed string.
     let _shortened = fmt::Write::write_fmt(&mut Escaped(out), arguments).is_err();
     out.push(b'"');
 }
 
-/// Appends a number without sign.
+/// Appends an unsigned integer.
 #[inline]
 pub fn unsigned(out: &mut Vec<u8>, number: u64) {
     if number < 10 {
@@ -102,7 +101,7 @@ pub fn unsigned(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[first..]);
 }
 
-/// Appends a number with sign.
+/// Appends a signed integer.
 #[inline]
 pub fn signed(out: &mut Vec<u8>, number: i64) {
     if number < 0 {
@@ -111,39 +110,38 @@ pub fn signed(out: &mut Vec<u8>, number: i64) {
     unsigned(out, number.unsigned_abs());
 }
 
-/// Appends a number with the fewest digits that read back as the same one; whole numbers that a
-/// double holds exactly are written without a fraction, and what JSON cannot say (infinity, not a
-/// number) becomes `null`.
+/// Appends a number with the fewest digits that read back as the same value; integers that a
+/// double represents exactly are written without a fraction. Infinity and NaN become `null`.
 pub fn float(out: &mut Vec<u8>, number: f64) {
-    /// 2^53: every whole number up to here has a double of its own.
+    /// 2^53: every integer up to here is exactly representable as a double.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let negative_zero = number == 0.0 && number.is_sign_negative();
     if number.fract() == 0.0 && number.abs() <= EXACT_MAX && !negative_zero {
         #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
         signed(out, number as i64);
     } else if serde_json::to_writer(&mut *out, &number).is_err() {
-        // Writing a number into a vector has no way to fail; this keeps the token complete.
+        // Writing a number into a vector cannot fail; this completes the token anyway.
         out.extend_from_slice(b"null");
     }
 }
 
 /// Appends `true` or `false`.
 #[inline]
-pub fn boolean(out: &mut Vec<u8>, truth: bool) {
-    out.extend_from_slice(if truth { b"true" } else { b"false" });
+pub fn boolean(out: &mut Vec<u8>, value: bool) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
-/// Appends an owned value.
+/// Appends a [`serde_json::Value`].
 pub fn json(out: &mut Vec<u8>, value: &serde_json::Value) {
     let start = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
-        // A value in memory has no way to fail; this keeps the token complete.
+        // Serializing a value in memory cannot fail; this completes the token anyway.
         out.truncate(start);
         out.extend_from_slice(b"null");
     }
 }
 
-/// Appends an owned object.
+/// Appends a [`serde_json::Map`] as an object.
 pub fn map(out: &mut Vec<u8>, map: &serde_json::Map<String, serde_json::Value>) {
     let start = out.len();
     if serde_json::to_writer(&mut *out, map).is_err() {
@@ -152,11 +150,11 @@ pub fn map(out: &mut Vec<u8>, map: &serde_json::Map<String, serde_json::Value>) 
     }
 }
 
-/// How many bytes at the start of `bytes` stand for themselves in a JSON string.
+/// Returns the number of leading bytes that need no escape in a JSON string.
 #[inline]
-fn clean_prefix(bytes: &[u8]) -> usize {
+fn unescaped_prefix_len(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
-    let mut clean = blocks.iter().take_while(|block| is_clean(block)).count() * BLOCK_BYTES;
+    let mut clean = blocks.iter().take_while(|block| is_unescaped(block)).count() * BLOCK_BYTES;
     let (words, tail) = bytes[clean..].as_chunks::<WORD_BYTES>();
     for word in words {
         if let Some(place) = first_escape(*word) {
@@ -167,7 +165,7 @@ fn clean_prefix(bytes: &[u8]) -> usize {
     if tail.is_empty() {
         return clean;
     }
-    // The last word overlaps the one before: what it repeats is known to be clean.
+    // The last word overlaps the previous one; the repeated bytes are known to be clean.
     if let Some(last) = bytes.last_chunk::<WORD_BYTES>() {
         let place = first_escape(*last);
         return place.map_or(bytes.len(), |place| bytes.len() - WORD_BYTES + place);
@@ -176,10 +174,10 @@ fn clean_prefix(bytes: &[u8]) -> usize {
     place.map_or(bytes.len(), |place| clean + place)
 }
 
-/// Whether every byte of `block` stands for itself. Without a branch on any of them, so that they
-/// are looked at in vector registers.
+/// Returns whether no byte of `block` needs an escape. Branch-free per byte, so that the compiler
+/// vectorizes it.
 #[inline]
-fn is_clean(block: &[u8; BLOCK_BYTES]) -> bool {
+fn is_unescaped(block: &[u8; BLOCK_BYTES]) -> bool {
     let marks = block.iter().fold(0, |marks, byte| {
         let (is_control, is_quote) = (*byte < 0x20, *byte == b'"');
         marks | u8::from(is_control) | u8::from(is_quote) | u8::from(*byte == b'\\')
@@ -187,11 +185,11 @@ fn is_clean(block: &[u8; BLOCK_BYTES]) -> bool {
     marks == 0
 }
 
-/// The place of the first byte of `word` that needs an escape.
+/// Returns the index of the first byte of `word` that needs an escape.
 ///
-/// All eight are looked at in one register ("Determine if a word has a byte less than n", Bit
-/// Twiddling Hacks). The marks above the lowest one may be wrong, since subtraction borrows upward;
-/// the lowest is always right, and it is the one that is asked for.
+/// All eight bytes are tested in one register ("Determine if a word has a byte less than n", Bit
+/// Twiddling Hacks). Marks above the lowest one may be wrong, since subtraction borrows upward;
+/// only the lowest is used.
 #[inline]
 const fn first_escape(word: [u8; WORD_BYTES]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; WORD_BYTES]);
@@ -206,9 +204,9 @@ const fn first_escape(word: [u8; WORD_BYTES]) -> Option<usize> {
     if marks == 0 { None } else { Some(marks.trailing_zeros() as usize / 8) }
 }
 
-/// Appends the escape of one byte that [`needs_escape`].
+/// Appends the escape of one byte that [`first_escape`] found.
 #[cold]
-fn escape(out: &mut Vec<u8>, byte: u8) {
+fn write_escape(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {
         b'"' => b'"',
@@ -227,16 +225,16 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-/// How many bytes the search for escapes looks at in one step.
+/// Bytes that [`first_escape`] tests in one step.
 const WORD_BYTES: usize = 8;
 
-/// Bytes looked at in vector registers: two of the smallest that x86-64 has.
+/// Bytes that [`is_unescaped`] tests in one step: two of the smallest x86-64 vector registers.
 const BLOCK_BYTES: usize = 32;
 
-/// `u64::MAX` has twenty digits.
+/// Digits of `u64::MAX`.
 const DIGITS_MAX: usize = 20;
 
-/// "00" to "99", so that two digits cost one division.
+/// "00" to "99": two digits cost one division.
 const DIGIT_PAIRS: [u8; 200] = {
     let mut pairs = [b'0'; 200];
     let mut number = 0_u8;
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_escaped_as_serde_json_escapes_them() {
+    fn string_escapes_match_serde_json() {
         let every_ascii: String = (0..=127_u8).map(char::from).collect();
         let mixed =
             "plain, then a run that is longer than one step \u{1} \"and\" \\ back\né😀\u{7f}";
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escape_is_found_at_every_place_of_a_text() {
+    fn string_escape_is_found_at_every_position() {
         for length in 0..50 {
             for place in 0..length {
                 let text: String =
@@ -296,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_written_as_the_standard_library_writes_them() {
+    fn integers_are_written_like_std() {
         let mut numbers = vec![0, u64::MAX, u64::MAX - 1];
         for power in 0..20 {
             let tens = 10_u64.pow(power);
@@ -311,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_read_back_as_themselves_and_what_json_cannot_say_is_null() {
+    fn floats_round_trip_and_non_finite_is_null() {
         for (number, text) in [
             (0.0, "0"),
             (-0.0, "-0.0"),

@@ -1,68 +1,72 @@
-//! The params of a question how an argument may go on.
+//! Params of `completion/complete`.
 
-use super::fields::{Texts, members, object, present, text, wrong};
+use super::members::{
+    StringMap, invalid_member, non_null, require_object, require_params, require_string,
+};
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 
 /// The params of `completion/complete`.
 #[derive(Clone, Copy, Debug)]
-pub struct Complete<'a> {
-    /// Whose argument it is.
-    pub reference: Reference<'a>,
-    /// The argument that is being typed.
-    pub argument: &'a str,
-    /// What was typed so far.
-    pub value: &'a str,
-    /// The other arguments, as far as they are filled in (2025-06-18 and later).
-    pub context: Texts<'a>,
+pub struct CompleteRequestParams<'a> {
+    /// The prompt or resource template that the argument belongs to.
+    pub reference: CompletionReference<'a>,
+    /// Name of the argument to complete.
+    pub argument_name: &'a str,
+    /// Value typed so far.
+    pub argument_value: &'a str,
+    /// Values of the other arguments that are already set (2025-06-18 and later).
+    pub context_arguments: StringMap<'a>,
 }
 
-/// What an argument belongs to.
+/// Subject of a completion: `ref/prompt` or `ref/resource`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Reference<'a> {
-    /// A prompt, by its name.
+pub enum CompletionReference<'a> {
+    /// Name of a prompt.
     Prompt(&'a str),
-    /// A resource template, by its template; or a resource, by its URI.
+    /// URI template of a resource template, or URI of a resource.
     Resource(&'a str),
 }
 
-impl<'a> Complete<'a> {
+impl<'a> CompleteRequestParams<'a> {
     /// Reads the params.
     ///
     /// # Errors
     ///
-    /// Invalid params (-32602) where the reference is neither `ref/prompt` nor `ref/resource`, or a
-    /// member is missing, twice or not a string.
+    /// Invalid params (-32602) if the type of `ref` is neither `ref/prompt` nor `ref/resource`, or
+    /// a member is missing, duplicated or not a string.
     ///
-    /// Source: `server/utilities/completion` of each revision.
+    /// MCP: `server/utilities/completion` of each revision.
     pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
         let [reference, argument, context] =
-            object(params)?.once(["ref", "argument", "context"])?;
-        let [name, value] = members(argument, "params.argument")?.once(["name", "value"])?;
-        let context = match present(context) {
+            require_params(params)?.find_unique(["ref", "argument", "context"])?;
+        let [name, value] =
+            require_object(argument, "params.argument")?.find_unique(["name", "value"])?;
+        let context = match non_null(context) {
             Some(context) => {
-                let [filled] = members(Some(context), "params.context")?.once(["arguments"])?;
-                Texts::read(filled, "params.context.arguments")?
+                let [arguments] =
+                    require_object(Some(context), "params.context")?.find_unique(["arguments"])?;
+                StringMap::read(arguments, "params.context.arguments")?
             }
-            None => Texts::default(),
+            None => StringMap::default(),
         };
         Ok(Self {
-            reference: Reference::read(reference)?,
-            argument: text(name, "params.argument.name")?,
-            value: text(value, "params.argument.value")?,
-            context,
+            reference: CompletionReference::read(reference)?,
+            argument_name: require_string(name, "params.argument.name")?,
+            argument_value: require_string(value, "params.argument.value")?,
+            context_arguments: context,
         })
     }
 }
 
-impl<'a> Reference<'a> {
+impl<'a> CompletionReference<'a> {
     fn read(value: Option<Value<'a>>) -> Result<Self, Error> {
         let keys = ["type", "name", "uri"];
-        let [kind, name, uri] = members(value, "params.ref")?.once(keys)?;
-        match text(kind, "params.ref.type")? {
-            "ref/prompt" => Ok(Self::Prompt(text(name, "params.ref.name")?)),
-            "ref/resource" => Ok(Self::Resource(text(uri, "params.ref.uri")?)),
-            _ => Err(wrong("params.ref.type", "\"ref/prompt\" or \"ref/resource\"")),
+        let [kind, name, uri] = require_object(value, "params.ref")?.find_unique(keys)?;
+        match require_string(kind, "params.ref.type")? {
+            "ref/prompt" => Ok(Self::Prompt(require_string(name, "params.ref.name")?)),
+            "ref/resource" => Ok(Self::Resource(require_string(uri, "params.ref.uri")?)),
+            _ => Err(invalid_member("params.ref.type", "\"ref/prompt\" or \"ref/resource\"")),
         }
     }
 }

@@ -1,18 +1,17 @@
-//! The params that the protocol itself reads, apart from those of the handshake
-//! ([`crate::protocol::era`]).
+//! Params of requests and notifications that the protocol defines, except those of the handshake
+//! ([`crate::protocol::eras`]).
 //!
-//! What it keeps true: each key occurs at most once, a member that is `null` counts as left out,
-//! and members that are not known are passed over. Everything is borrowed from the message. The
-//! name and the arguments of `tools/call` are read by the service.
+//! Invariants: a known key occurs at most once, a member that is `null` counts as absent, and
+//! unknown members are ignored. Everything is borrowed from the message. The service validates the
+//! name and arguments of `tools/call`.
 //!
-//! Source: the `*RequestParams` of the schema of each revision (params stand inside the requests
-//! up to 2025-06-18).
+//! MCP schema: the `*RequestParams` of each revision (inline in the requests up to 2025-06-18).
 
-mod fields;
+mod members;
 
-mod control;
+mod utilities;
 
-mod listing;
+mod pagination;
 
 mod resources;
 
@@ -20,21 +19,23 @@ mod prompts;
 
 mod completion;
 
-mod subscription;
+mod subscriptions;
 
 mod tasks;
 
-mod retry;
+mod input_responses;
 
-mod call;
+mod request;
 
-pub use call::CallParams;
-pub use completion::{Complete, Reference};
-pub use control::{Cancelled, Progress, SetLevel};
-pub use fields::Texts;
-pub use listing::List;
-pub use prompts::GetPrompt;
-pub use resources::{ReadResource, Subscribe};
-pub use retry::Retry;
-pub use subscription::{Filter, Listen};
-pub use tasks::{Task, TaskMetadata, TaskUpdate};
+pub use completion::{CompleteRequestParams, CompletionReference};
+pub use input_responses::InputResponseRequestParams;
+pub use members::StringMap;
+pub use pagination::PaginatedRequestParams;
+pub use prompts::GetPromptRequestParams;
+pub use request::RequestParams;
+pub use resources::{ReadResourceRequestParams, SubscribeRequestParams};
+pub use subscriptions::{SubscriptionFilter, SubscriptionsListenRequestParams};
+pub use tasks::{TaskIdParams, TaskMetadata, UpdateTaskRequestParams};
+pub use utilities::{
+    CancelledNotificationParams, ProgressNotificationParams, SetLevelRequestParams,
+};

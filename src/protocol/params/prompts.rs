@@ -1,32 +1,32 @@
-//! The params that name a prompt.
+//! Params of `prompts/get`.
 
-use super::fields::{Texts, object, text};
+use super::members::{StringMap, require_params, require_string};
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 
 /// The params of `prompts/get`.
 #[derive(Clone, Copy, Debug)]
-pub struct GetPrompt<'a> {
-    /// The prompt.
+pub struct GetPromptRequestParams<'a> {
+    /// Name of the prompt.
     pub name: &'a str,
-    /// What its arguments are filled with.
-    pub arguments: Texts<'a>,
+    /// Values of its arguments.
+    pub arguments: StringMap<'a>,
 }
 
-impl<'a> GetPrompt<'a> {
+impl<'a> GetPromptRequestParams<'a> {
     /// Reads the params.
     ///
     /// # Errors
     ///
-    /// Invalid params (-32602) where the name is missing, twice or no string, or the arguments are
-    /// not an object of strings.
+    /// Invalid params (-32602) if the name is missing, duplicated or not a string, or the arguments
+    /// are not an object of strings.
     ///
-    /// Source: `server/prompts`, "Getting a Prompt", of each revision.
+    /// MCP: `server/prompts`, "Getting a Prompt", of each revision.
     pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
-        let [name, arguments] = object(params)?.once(["name", "arguments"])?;
+        let [name, arguments] = require_params(params)?.find_unique(["name", "arguments"])?;
         Ok(Self {
-            name: text(name, "params.name")?,
-            arguments: Texts::read(arguments, "params.arguments")?,
+            name: require_string(name, "params.name")?,
+            arguments: StringMap::read(arguments, "params.arguments")?,
         })
     }
 }

@@ -1,47 +1,47 @@
-//! The params that name a resource.
+//! Params of requests for one resource.
 
-use super::fields::{object, text};
+use super::members::{require_params, require_string};
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 
 /// The params of `resources/read`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ReadResource<'a> {
-    /// The resource, as the client wrote it.
+pub struct ReadResourceRequestParams<'a> {
+    /// URI of the resource, as the client sent it.
     pub uri: &'a str,
 }
 
-impl<'a> ReadResource<'a> {
+impl<'a> ReadResourceRequestParams<'a> {
     /// Reads the params.
     ///
     /// # Errors
     ///
-    /// Invalid params (-32602) where `uri` is missing, twice or no string.
+    /// Invalid params (-32602) if `uri` is missing, duplicated or not a string.
     ///
-    /// Source: `server/resources`, "Reading Resources", of each revision.
+    /// MCP: `server/resources`, "Reading Resources", of each revision.
     pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
-        let [uri] = object(params)?.once(["uri"])?;
-        Ok(Self { uri: text(uri, "params.uri")? })
+        let [uri] = require_params(params)?.find_unique(["uri"])?;
+        Ok(Self { uri: require_string(uri, "params.uri")? })
     }
 }
 
 /// The params of `resources/subscribe` and `resources/unsubscribe`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Subscribe<'a> {
-    /// The resource, as the client wrote it.
+pub struct SubscribeRequestParams<'a> {
+    /// URI of the resource, as the client sent it.
     pub uri: &'a str,
 }
 
-impl<'a> Subscribe<'a> {
+impl<'a> SubscribeRequestParams<'a> {
     /// Reads the params.
     ///
     /// # Errors
     ///
-    /// Invalid params (-32602) where `uri` is missing, twice or no string.
+    /// Invalid params (-32602) if `uri` is missing, duplicated or not a string.
     ///
-    /// Source: `server/resources`, "Subscriptions", 2024-11-05 to 2025-11-25.
+    /// MCP: `server/resources`, "Subscriptions", 2024-11-05 to 2025-11-25.
     pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
-        let [uri] = object(params)?.once(["uri"])?;
-        Ok(Self { uri: text(uri, "params.uri")? })
+        let [uri] = require_params(params)?.find_unique(["uri"])?;
+        Ok(Self { uri: require_string(uri, "params.uri")? })
     }
 }

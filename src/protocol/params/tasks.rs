@@ -1,83 +1,85 @@
-//! The params that name a task, or ask for one.
+//! Params of requests that concern a task or request one.
 
-use super::fields::{members, object, present, text, wrong};
+use super::members::{invalid_member, non_null, require_object, require_params, require_string};
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 
 /// The params of `tasks/get`, `tasks/result` and `tasks/cancel`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Task<'a> {
-    /// The task.
-    pub id: &'a str,
+pub struct TaskIdParams<'a> {
+    /// Id of the task.
+    pub task_id: &'a str,
 }
 
-impl<'a> Task<'a> {
+impl<'a> TaskIdParams<'a> {
     /// Reads the params.
     ///
     /// # Errors
     ///
-    /// Invalid params (-32602) where `taskId` is missing, twice or no string.
+    /// Invalid params (-32602) if `taskId` is missing, duplicated or not a string.
     ///
-    /// Source: 2025-11-25 `basic/utilities/tasks`; the Tasks extension 2026-07-28.
+    /// MCP 2025-11-25 `basic/utilities/tasks`; the Tasks extension 2026-07-28.
     pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
-        let [id] = object(params)?.once(["taskId"])?;
-        Ok(Self { id: text(id, "params.taskId")? })
+        let [id] = require_params(params)?.find_unique(["taskId"])?;
+        Ok(Self { task_id: require_string(id, "params.taskId")? })
     }
 }
 
 /// The params of `tasks/update`.
 #[derive(Clone, Copy, Debug)]
-pub struct TaskUpdate<'a> {
-    /// The task.
-    pub id: &'a str,
-    /// Answers by the key of their question, an object.
+pub struct UpdateTaskRequestParams<'a> {
+    /// Id of the task.
+    pub task_id: &'a str,
+    /// Object of responses by the key of their input request.
     pub input_responses: Value<'a>,
 }
 
-impl<'a> TaskUpdate<'a> {
+impl<'a> UpdateTaskRequestParams<'a> {
     /// Reads the params.
     ///
     /// # Errors
     ///
-    /// Invalid params (-32602) where one of the two is missing, twice or not what it should be.
+    /// Invalid params (-32602) if a member is missing, duplicated or has the wrong type.
     ///
-    /// Source: the Tasks extension 2026-07-28.
+    /// The Tasks extension 2026-07-28.
     pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
-        let [id, responses] = object(params)?.once(["taskId", "inputResponses"])?;
-        let id = text(id, "params.taskId")?;
-        members(responses, "params.inputResponses")?;
+        let [id, responses] = require_params(params)?.find_unique(["taskId", "inputResponses"])?;
+        let id = require_string(id, "params.taskId")?;
+        require_object(responses, "params.inputResponses")?;
         let input_responses =
-            responses.ok_or_else(|| wrong("params.inputResponses", "an object"))?;
-        Ok(Self { id, input_responses })
+            responses.ok_or_else(|| invalid_member("params.inputResponses", "an object"))?;
+        Ok(Self { task_id: id, input_responses })
     }
 }
 
-/// What `params.task` says: the caller wants a task instead of the result (2025-11-25).
+/// The `params.task` of a request: it asks for a task instead of the result (2025-11-25).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TaskMetadata {
-    /// How long the task is to be kept, in milliseconds from its creation; the server decides
-    /// without it.
+    /// Requested lifetime in milliseconds from creation; `None` leaves it to the server.
     pub ttl_ms: Option<u64>,
 }
 
 impl TaskMetadata {
-    /// Reads the member `task` of the params of a request; none where it is left out.
+    /// Reads the member `task` of the params of a request; `None` if it is absent.
     ///
     /// # Errors
     ///
-    /// Invalid params (-32602) where it is twice, no object, or its `ttl` no whole number.
+    /// Invalid params (-32602) if it is duplicated or not an object, or its `ttl` is not a
+    /// non-negative integer.
     ///
-    /// Source: 2025-11-25 `basic/utilities/tasks`.
-    pub fn wanted(params: Option<Value<'_>>) -> Result<Option<Self>, Error> {
+    /// MCP 2025-11-25 `basic/utilities/tasks`.
+    pub fn from_params(params: Option<Value<'_>>) -> Result<Option<Self>, Error> {
         let Some(params) = params.and_then(Value::as_object) else { return Ok(None) };
-        let [task] = params.once(["task"])?;
-        present(task).map(Self::read).transpose()
+        let [task] = params.find_unique(["task"])?;
+        non_null(task).map(Self::read).transpose()
     }
 
     fn read(task: Value<'_>) -> Result<Self, Error> {
-        let [ttl] = members(Some(task), "params.task")?.once(["ttl"])?;
-        let Some(ttl) = present(ttl) else { return Ok(Self::default()) };
-        let whole = ttl.as_u64().ok_or_else(|| wrong("params.task.ttl", "milliseconds"))?;
-        Ok(Self { ttl_ms: Some(whole) })
+        let [ttl] = require_object(Some(task), "params.task")?.find_unique(["ttl"])?;
+        let Some(ttl) = non_null(ttl) else { return Ok(Self::default()) };
+        let ttl_ms = ttl.as_u64().ok_or_else(|| {
+            invalid_member("params.task.ttl", "a non-negative integer (milliseconds)")
+        })?;
+        Ok(Self { ttl_ms: Some(ttl_ms) })
     }
 }

@@ -1,40 +1,40 @@
-//! What is wrong with a file, for whoever can mend it.
+//! Faults of files and folders.
 //!
-//! What it keeps true: a fault names the file, the line where there is one, what is wrong and what
-//! to do, in one line. It goes to the operator's log, never to a client.
+//! A fault names the file, the line if there is one, what is wrong and what to do, in one line. It
+//! is logged and not sent to clients.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A file or a folder that is not offered, or not as it should be.
+/// Why a file or folder is not offered, or only in part.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fault {
+pub struct FileFault {
     /// The file or folder.
     pub path: PathBuf,
-    /// The line, from 1; `None` where the whole file is meant.
+    /// Line, from 1; `None` for the file as a whole.
     pub line: Option<usize>,
     /// What is wrong.
-    pub what: String,
-    /// What to do about it.
-    pub remedy: String,
+    pub message: String,
+    /// What to do.
+    pub hint: String,
 }
 
-impl Fault {
-    /// A fault of the whole of `path`.
-    pub(super) fn new(path: &Path, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line: None, what: what.into(), remedy: remedy.into() }
+impl FileFault {
+    /// Creates a fault of `path` as a whole.
+    pub(super) fn new(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line: None, message: message.into(), hint: hint.into() }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for FileFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, what, remedy } = self;
+        let Self { path, line, message, hint } = self;
         write!(formatter, "{}", path.display())?;
         if let Some(line) = line {
             write!(formatter, ":{line}")?;
         }
-        write!(formatter, ": {what}; {remedy}")
+        write!(formatter, ": {message}; {hint}")
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for FileFault {}

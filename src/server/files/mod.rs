@@ -1,8 +1,8 @@
-//! A directory as resources, and prompts from files.
+//! Directories of files, offered as resources and prompts.
 //!
-//! [`Directory`] offers what stands below a folder as resources, [`Prompts`] each `*.md` file of a
-//! folder as a prompt. [`Files`] holds either or both, puts them into a catalog and keeps them as
-//! they stand on disk while a server runs:
+//! [`Directory`] offers the files below a folder as resources, [`Prompts`] each `*.md` file of a
+//! folder as a prompt. [`Files`] holds either or both, adds them to a catalog and updates it while
+//! a server runs:
 //!
 //! ```no_run
 //! use corelane::protocol::message::ServerInfo;
@@ -15,73 +15,73 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it keeps true: nothing outside a root is ever opened, whatever a URI or a link says; scans
-//! and reads are bounded; no shard waits for a disk (reads run on the blocking pool, scans on the
-//! thread that watches). A file that cannot be offered is told to the operator with its place and
-//! the remedy, and takes no other file with it.
+//! Invariants: nothing outside a root is opened, whatever a URI or a link names; scans and reads
+//! are bounded; no shard waits for a disk (reads run on the blocking pool, scans on the watcher's
+//! thread). A file that cannot be offered is logged with its path and a hint, and does not affect
+//! other files.
 //!
 //! # What a client may read
 //!
-//! A listed file is read under its URI. Every file, listed or not, and every part of one, is read
-//! under the template `file:///…/{+path}{?offset,length}`; an answer to that says in
-//! `_meta["corelane/range"]` which bytes it holds, and ends between two characters where the file
-//! is text. What is not there, lies elsewhere or must not be read is "not found", all the same.
+//! A listed file is read under its URI. Every file, listed or not, and every range of one, is read
+//! under the template `file:///…/{+path}{?offset,length}`; the response states in
+//! `_meta["corelane/range"]` which bytes it contains, and ends between two characters if the file
+//! is text. A file that is missing, outside the root or not readable is "not found" in all cases.
 
 mod fault;
 
 mod disk;
 
-mod burst;
+mod change_batch;
 
-mod watch;
+mod watcher;
 
 mod directory;
 
 mod prompts;
 
-mod keeper;
+mod catalog_updates;
 
 use std::collections::BTreeSet;
 use std::io;
 
+pub use self::catalog_updates::Publisher;
 pub use self::directory::Directory;
-pub use self::fault::Fault;
-pub use self::keeper::Publisher;
+pub use self::fault::FileFault;
 pub use self::prompts::Prompts;
-pub use self::watch::Watch;
+pub use self::watcher::FileWatch;
 
-use self::burst::Burst;
+use self::catalog_updates::CatalogUpdater;
+use self::change_batch::ChangeBatch;
 use self::directory::Resources;
-use self::keeper::CatalogKeeper;
-use self::prompts::{PromptShelf, Step};
-use crate::observe::event::Event;
+use self::prompts::{PromptChange, PromptDirectory};
 use crate::server::options::FileOptions;
 use crate::service::{Catalog, CatalogError, Features};
+use crate::telemetry::event::Event;
 
-/// Files to be offered: a directory as resources, a directory of prompts, or both.
+/// Files to offer: a directory as resources, a directory of prompts, or both.
 #[derive(Debug, Default)]
-#[must_use = "files are offered by `Server::files`"]
+#[must_use = "files are offered with `Server::files`"]
 pub struct Files {
     resources: Option<Resources>,
-    prompts: Option<PromptShelf>,
-    is_still: bool,
-    /// Faults that were told.
-    told: BTreeSet<String>,
+    prompts: Option<PromptDirectory>,
+    is_watch_disabled: bool,
+    /// Faults that were logged.
+    logged_faults: BTreeSet<String>,
 }
 
 impl Files {
-    /// No files.
+    /// Creates an empty set of files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The files that `options` name.
+    /// Returns the files of the directories in `options`.
     ///
     /// # Errors
     ///
-    /// Where a directory cannot be read.
-    pub fn of(options: &FileOptions) -> io::Result<Self> {
-        let mut files = Self { is_still: !options.watch, ..Self::default() };
+    /// A directory cannot be read.
+    pub fn from_options(options: &FileOptions) -> io::Result<Self> {
+        let mut files = Self { is_watch_disabled: !options.watch, ..Self::default() };
         if let Some(path) = &options.resources {
             let directory = Directory::new(path)?
                 .file_bytes_max(options.file_bytes_max)
@@ -96,7 +96,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Offers what stands in `directory` as resources.
+    /// Offers the files in `directory` as resources.
     pub fn resources(mut self, directory: Directory) -> Self {
         self.resources = Some(Resources::new(directory));
         self
@@ -104,81 +104,83 @@ impl Files {
 
     /// Offers the files of `prompts` as prompts.
     pub fn prompts(mut self, prompts: Prompts) -> Self {
-        self.prompts = Some(PromptShelf::new(prompts));
+        self.prompts = Some(PromptDirectory::new(prompts));
         self
     }
 
-    /// Offers files as they were at start, whatever happens to them. A directory that is not
-    /// watched costs no thread; sizes and times in lists grow old.
-    pub fn still(mut self) -> Self {
-        self.is_still = true;
+    /// Disables watching: files are offered as they were at start, without a thread. Sizes and
+    /// times in lists become outdated.
+    pub fn without_watch(mut self) -> Self {
+        self.is_watch_disabled = true;
         self
     }
 
-    /// A catalog with all of `catalog` and these files. What is wrong with some of them is told to
-    /// the operator and by [`Files::faults`].
+    /// Returns `catalog` extended by these files. Faults of single files are logged and returned by
+    /// [`Files::faults`].
     ///
     /// # Errors
     ///
-    /// Where `catalog` offers resources under the same URIs.
-    pub fn offer(&mut self, catalog: &Catalog) -> Result<Catalog, CatalogError> {
-        let mut builder = catalog.edit();
-        if self.is_still && !catalog.has(Features::RESOURCES) {
-            // Changes that nobody notices are told to nobody.
-            builder = builder.withhold(Features::SUBSCRIPTIONS);
+    /// `catalog` offers resources under the same URIs.
+    pub fn add_to_catalog(&mut self, catalog: &Catalog) -> Result<Catalog, CatalogError> {
+        let mut builder = catalog.to_builder();
+        if self.is_watch_disabled && !catalog.has_features(Features::RESOURCES) {
+            // Without a watcher there are no change notifications.
+            builder = builder.disable_features(Features::SUBSCRIPTIONS);
         }
         let mut faults = Vec::new();
         if let Some(resources) = &mut self.resources {
-            builder = builder.offer(Features::RESOURCES).template(resources.directory().template());
-            let look = resources.look(&Burst::unknown());
+            builder = builder
+                .enable_features(Features::RESOURCES)
+                .template(resources.directory().template());
+            let look = resources.update_from_disk(&ChangeBatch::full_scan());
             faults.extend(look.faults);
             if let Some((offered, edit)) = look.edit {
                 builder = edit(builder);
-                resources.confirm(offered);
+                resources.record_offered(offered);
             }
         }
         if let Some(prompts) = &mut self.prompts {
-            builder = builder.offer(Features::PROMPTS);
-            let look = prompts.look(&Burst::unknown());
+            builder = builder.enable_features(Features::PROMPTS);
+            let look = prompts.update_from_disk(&ChangeBatch::full_scan());
             faults.extend(look.faults);
-            let mut wanted = look.wanted.unwrap_or_default();
-            wanted.retain(|name, (place, _)| {
+            let mut found = look.changed_prompts.unwrap_or_default();
+            found.retain(|name, (place, _)| {
                 let is_free = catalog.prompt(name).is_none();
                 if !is_free {
-                    let what = format!("the program has a prompt that is called {name}");
-                    let remedy = "give it another name";
-                    faults.push(Fault::new(&prompts.path(place), what, remedy));
+                    let what = format!("the program has a prompt named {name}");
+                    let hint = "give the prompt of the file another name";
+                    faults.push(FileFault::new(&prompts.path(place), what, hint));
                 }
                 is_free
             });
-            builder = Step::edit(&prompts.steps(&wanted))(builder);
-            prompts.confirm(wanted);
+            builder = PromptChange::edit(&prompts.changes_to(&found))(builder);
+            prompts.record_offered(found);
         }
         for fault in faults {
             let text = fault.to_string();
-            Event::FileDoubted { doubt: &text }.emit();
-            self.told.insert(text);
+            Event::FileWarning { warning: &text }.emit();
+            self.logged_faults.insert(text);
         }
         builder.build()
     }
 
-    /// What [`Files::offer`] found wrong, one line each.
+    /// Returns the faults found by [`Files::add_to_catalog`], one line each.
     pub fn faults(&self) -> impl Iterator<Item = &str> {
-        self.told.iter().map(String::as_str)
+        self.logged_faults.iter().map(String::as_str)
     }
 
-    /// Keeps what was offered as the disk has it, on a thread of its own, until the watch is
-    /// dropped. `None` where there is nothing to keep.
+    /// Starts a thread that updates the catalog when files change, until the watch is dropped.
+    /// Returns `None` if there is nothing to watch.
     ///
     /// # Errors
     ///
-    /// Where the thread cannot be started. Where the kernel grants no watches the operator is told
-    /// once, and files are offered as they were.
-    pub fn watch(self, publisher: impl Publisher) -> io::Result<Option<Watch>> {
-        let Self { resources, prompts, is_still, told } = self;
-        if is_still || (resources.is_none() && prompts.is_none()) {
+    /// The thread cannot be started. If the kernel grants no watches, a warning is logged once, and
+    /// files are offered as they were.
+    pub fn watch(self, publisher: impl Publisher) -> io::Result<Option<FileWatch>> {
+        let Self { resources, prompts, is_watch_disabled, logged_faults } = self;
+        if is_watch_disabled || (resources.is_none() && prompts.is_none()) {
             return Ok(None);
         }
-        Watch::start(CatalogKeeper { resources, prompts, told, publisher }).map(Some)
+        FileWatch::start(CatalogUpdater { resources, prompts, logged_faults, publisher }).map(Some)
     }
 }

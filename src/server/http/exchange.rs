@@ -1,83 +1,83 @@
-//! One request of HTTP and the answer to it, on the shard of its connection.
+//! One HTTP request and its response, on the shard of its connection.
 //!
 //! ```text
-//!            word before the answer, or it takes long
+//!          notification, or the response is delayed
 //!   waiting ─────────────────────────────────────────▶ streaming
-//!      │ answer: one JSON text                              │ answer: the last event
+//!      │ response: one JSON text                            │ response: the last event
 //!      ▼                                                    ▼
-//!    over ◀──────────────────────────────────────────────────
+//!   complete ◀───────────────────────────────────────────────
 //! ```
 //!
-//! What it keeps true: an answer is one JSON text as long as nothing was said before it, and an
-//! event stream otherwise; whatever is said is one piece of one buffer, to be sent at once.
+//! Invariants: a response is one JSON text unless something was written before it, and the last
+//! event of a stream otherwise. Each output is appended to one buffer in one piece.
 //!
-//! What it does not do: know handlers or sessions; it says what it is given.
-//!
-//! Source: 2026-07-28 and 2025-11-25, `basic/transports/streamable-http`.
+//! Source: MCP 2026-07-28 and 2025-11-25, basic/transports, "Streamable HTTP".
 
-use super::identity::SessionId;
-use crate::base::time::Moment;
-use crate::protocol::error::Kind;
-use crate::server::party::Said;
+use super::session_id::SessionId;
+use crate::base::time::Instant;
+use crate::protocol::error::ErrorKind;
+use crate::server::reply_to::Outcome;
 use crate::transport::http::date::Date;
-use crate::transport::http::fields::{Allowed, Fields};
-use crate::transport::http::response::{self, Body, Mark, Response};
-use crate::transport::http::sse::{self, EventId, Framing};
+use crate::transport::http::fields::{AllowOrigin, ResponseFields};
+use crate::transport::http::response::{self, BodyKind, Response, ResponseMark};
+use crate::transport::http::sse::{self, EventId, StreamFraming};
 use crate::transport::http::status::Status;
 
-/// How the answers to one request are to be written.
+/// Format of the response to one request.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of the request of its own")]
-pub(in crate::server) struct Manner {
-    /// Whether a stream comes in chunks: HTTP/1.1.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent property")]
+pub(in crate::server) struct ResponseFormat {
+    /// Whether streams use chunked transfer coding (HTTP/1.1).
     pub(in crate::server) is_chunked: bool,
-    /// Whether the connection ends with the answer.
+    /// Whether the connection closes after the response.
     pub(in crate::server) closes: bool,
-    /// Whether the client takes an event stream.
-    pub(in crate::server) may_stream: bool,
-    /// Whether errors have the status of the modern era.
+    /// Whether the client accepts an event stream.
+    pub(in crate::server) accepts_event_stream: bool,
+    /// Whether errors have the HTTP status of the modern era.
     pub(in crate::server) is_modern: bool,
-    /// What `Mcp-Session-Id` says.
-    pub(in crate::server) session: Option<SessionId>,
-    /// What `MCP-Protocol-Version` says.
-    pub(in crate::server) version: Option<&'static str>,
+    /// Value of `Mcp-Session-Id`.
+    pub(in crate::server) session_id: Option<SessionId>,
+    /// Value of `MCP-Protocol-Version`.
+    pub(in crate::server) protocol_version: Option<&'static str>,
 }
 
-impl Manner {
-    /// The framing of events.
-    pub(in crate::server) const fn framing(self) -> Framing {
-        Framing { is_chunked: self.is_chunked }
+impl ResponseFormat {
+    /// Returns the framing of events.
+    pub(in crate::server) const fn framing(self) -> StreamFraming {
+        StreamFraming { is_chunked: self.is_chunked }
     }
 
-    /// The status of an error.
-    pub(in crate::server) fn status_of(self, kind: Kind) -> Status {
-        let row = kind.row();
+    /// Returns the HTTP status of an error.
+    pub(in crate::server) fn error_status(self, kind: ErrorKind) -> Status {
+        let row = kind.properties();
         Status::from(if self.is_modern { row.http_modern } else { row.http_legacy })
     }
 
-    /// Begins an answer.
+    /// Writes the head of a response.
     #[inline]
-    pub(in crate::server) fn begin(
+    pub(in crate::server) fn begin_response(
         self,
         out: &mut Vec<u8>,
-        (status, body): (Status, Body),
+        (status, body): (Status, BodyKind),
         origin: Option<&[u8]>,
         date: &Date,
-    ) -> Mark {
-        self.with_response(status, body, origin, |response| response::begin(out, response, date))
+    ) -> ResponseMark {
+        self.with_response(status, body, origin, |response| {
+            response::begin_response(out, response, date)
+        })
     }
 
-    /// Puts the head of an error before what was written behind another one.
-    pub(in crate::server) fn amend(
+    /// Replaces the head at `mark` by that of an error; the body stays.
+    pub(in crate::server) fn replace_head_with_error(
         self,
         out: &mut Vec<u8>,
-        (mark, kind): (Mark, Kind),
+        (mark, kind): (ResponseMark, ErrorKind),
         origin: Option<&[u8]>,
         date: &Date,
-    ) -> Mark {
-        let status = self.status_of(kind);
-        self.with_response(status, Body::Json, origin, |response| {
-            response::amend(out, mark, response, date)
+    ) -> ResponseMark {
+        let status = self.error_status(kind);
+        self.with_response(status, BodyKind::Json, origin, |response| {
+            response::replace_head(out, mark, response, date)
         })
     }
 
@@ -85,153 +85,163 @@ impl Manner {
     fn with_response<T>(
         self,
         status: Status,
-        body: Body,
+        body: BodyKind,
         origin: Option<&[u8]>,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
-        let session = self.session.map(SessionId::text);
+        let session = self.session_id.map(SessionId::to_text);
         let session = session.as_ref().map(|text| &text[..]);
-        let allowed = origin.map(Allowed::Origin);
-        let is_full = status == Status::UNAVAILABLE;
-        let retry_after_seconds = is_full.then_some(RETRY_AFTER_SECONDS);
-        let version = self.version;
-        let fields =
-            Fields { session, version, retry_after_seconds, origin: allowed, ..Fields::NONE };
+        let allowed = origin.map(AllowOrigin::Origin);
+        let is_unavailable = status == Status::UNAVAILABLE;
+        let retry_after_seconds = is_unavailable.then_some(RETRY_AFTER_SECONDS);
+        let version = self.protocol_version;
+        let fields = ResponseFields {
+            session_id: session,
+            protocol_version: version,
+            retry_after_seconds,
+            allow_origin: allowed,
+            ..ResponseFields::NONE
+        };
         let Self { is_chunked, closes, .. } = self;
-        write(&Response { status, body, closes, is_chunked, fields })
+        write(&Response { status, body, close: closes, is_chunked, fields })
     }
 }
 
-/// When a client comes back that finds no room.
+/// Value of `Retry-After` in responses with status 503.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// Who answers a request.
+/// Owner of the response to a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum Bearer {
-    /// The connection itself: the request is modern.
+pub(in crate::server) enum ResponseOwner {
+    /// The connection itself, for modern requests.
     Connection,
-    /// A legacy session, on whichever shard it lives.
+    /// A legacy session, on any shard.
     Session(SessionId),
 }
 
-/// A request whose answer is not complete.
+/// A request whose response is not complete.
 #[derive(Debug)]
-pub(in crate::server) struct Exchange {
-    /// Which of the exchanges of its connection this is.
+pub(in crate::server) struct HttpExchange {
+    /// Serial number among the exchanges of the connection.
     pub(in crate::server) serial: u32,
-    /// Who answers.
-    pub(in crate::server) bearer: Bearer,
-    /// How.
-    pub(in crate::server) manner: Manner,
-    /// The origin that may read the answer, where that has to be said.
-    pub(in crate::server) origin: Option<Box<[u8]>>,
+    /// Owner of the response.
+    pub(in crate::server) owner: ResponseOwner,
+    /// Format of the response.
+    pub(in crate::server) format: ResponseFormat,
+    /// Value of `Access-Control-Allow-Origin`, if it has to be sent.
+    pub(in crate::server) allowed_origin: Option<Box<[u8]>>,
     /// Whether an event stream has begun.
     pub(in crate::server) is_streaming: bool,
-    /// Whether everything was said.
-    pub(in crate::server) is_over: bool,
-    /// When something was last said, or it began.
-    pub(in crate::server) spoke: Moment,
+    /// Whether the response is complete.
+    pub(in crate::server) is_complete: bool,
+    /// Time of the last output, or of the beginning.
+    pub(in crate::server) last_output: Instant,
 }
 
-impl Exchange {
-    /// Whether another request may follow on the connection: not behind a stream that only the end
-    /// of the connection ends, nor behind one that stands open.
+impl HttpExchange {
+    /// Returns whether another request may follow on the connection: not during a response, nor
+    /// after a stream that ends with the connection.
     pub(in crate::server) const fn is_reusable(&self) -> bool {
-        self.is_over && (!self.is_streaming || self.manner.is_chunked)
+        self.is_complete && (!self.is_streaming || self.format.is_chunked)
     }
 
     /// Begins the event stream, unless it has begun.
-    pub(in crate::server) fn stream(&mut self, out: &mut Vec<u8>, date: &Date) {
+    pub(in crate::server) fn begin_event_stream(&mut self, out: &mut Vec<u8>, date: &Date) {
         if self.is_streaming {
             return;
         }
         self.is_streaming = true;
-        let head = (Status::OK, Body::EventStream);
-        let mark = self.manner.begin(out, head, self.origin.as_deref(), date);
-        response::end(out, mark);
+        let head = (Status::OK, BodyKind::EventStream);
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
+        response::end_response(out, mark);
     }
 
-    /// Says a text; `true` where that was the last of it.
-    pub(in crate::server) fn say(
+    /// Writes a message; returns `true` if it completes the response.
+    pub(in crate::server) fn write_message(
         &mut self,
         out: &mut Vec<u8>,
-        (said, event): (Said, Option<EventId>),
+        (outcome, event): (Outcome, Option<EventId>),
         date: &Date,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
-        let is_last = said.is_answer();
-        let is_alone = event.is_none() || !self.manner.may_stream;
-        if is_last && !self.is_streaming && is_alone {
-            let status = match said {
-                Said::Refusal(kind) => self.manner.status_of(kind),
+        let is_last = outcome.is_response();
+        let is_json_possible = event.is_none() || !self.format.accepts_event_stream;
+        if is_last && !self.is_streaming && is_json_possible {
+            let status = match outcome {
+                Outcome::Error(kind) => self.format.error_status(kind),
                 _ => Status::OK,
             };
-            let head = (status, Body::Json);
-            let mark = self.manner.begin(out, head, self.origin.as_deref(), date);
+            let head = (status, BodyKind::Json);
+            let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
             write(out);
-            response::end(out, mark);
+            response::end_response(out, mark);
             return true;
         }
-        self.stream(out, date);
-        let mark = sse::begin_event(out, self.manner.framing(), event);
+        self.begin_event_stream(out, date);
+        let mark = sse::begin_event(out, self.format.framing(), event);
         write(out);
         sse::end_event(out, mark);
         if is_last {
-            sse::end_stream(out, self.manner.framing());
+            sse::end_stream(out, self.format.framing());
         }
         is_last
     }
 
-    /// Says an event without a text: a client that has seen it can come back for what follows.
-    pub(in crate::server) fn prime(
+    /// Writes an event without data, from which a client can resume.
+    pub(in crate::server) fn write_priming_event(
         &mut self,
         out: &mut Vec<u8>,
         event: EventId,
         retry_ms: u32,
         date: &Date,
     ) {
-        self.stream(out, date);
-        sse::prime(out, self.manner.framing(), event, Some(retry_ms));
+        self.begin_event_stream(out, date);
+        sse::write_priming_event(out, self.format.framing(), event, Some(retry_ms));
     }
 
-    /// Shows that it lives.
-    pub(in crate::server) fn keep_alive(&mut self, out: &mut Vec<u8>, date: &Date) {
-        self.stream(out, date);
-        sse::comment(out, self.manner.framing());
+    /// Writes a comment that keeps the stream from timing out.
+    pub(in crate::server) fn write_keepalive(&mut self, out: &mut Vec<u8>, date: &Date) {
+        self.begin_event_stream(out, date);
+        sse::write_comment(out, self.format.framing());
     }
 
-    /// Ends the event stream, which has begun, without an answer, and says when to come back.
-    pub(in crate::server) fn end(&self, out: &mut Vec<u8>, retry_ms: Option<u32>) {
+    /// Ends the event stream, which has begun, without a response; writes `retry` if given.
+    pub(in crate::server) fn end_event_stream(&self, out: &mut Vec<u8>, retry_ms: Option<u32>) {
         if let Some(retry_ms) = retry_ms {
-            sse::retry(out, self.manner.framing(), retry_ms);
+            sse::write_reconnection_time(out, self.format.framing(), retry_ms);
         }
-        sse::end_stream(out, self.manner.framing());
+        sse::end_stream(out, self.format.framing());
     }
 
-    /// Says where messages are to be posted, on a stream that has begun.
-    pub(in crate::server) fn endpoint(&self, out: &mut Vec<u8>, uri: &str) {
-        sse::endpoint(out, self.manner.framing(), uri);
+    /// Writes the event `endpoint` of 2024-11-05 on a stream that has begun.
+    pub(in crate::server) fn write_endpoint_event(&self, out: &mut Vec<u8>, uri: &str) {
+        sse::write_endpoint(out, self.format.framing(), uri);
     }
 
-    /// Answers with an error. No stream has begun: its session decides whether there is one.
-    pub(in crate::server) fn refuse(
+    /// Writes an error as the complete response. No stream may have begun.
+    pub(in crate::server) fn write_error(
         &self,
         out: &mut Vec<u8>,
         status: Status,
         date: &Date,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        debug_assert!(!self.is_streaming, "a status comes first");
-        let mark = self.manner.begin(out, (status, Body::Json), self.origin.as_deref(), date);
+        debug_assert!(!self.is_streaming, "the status precedes the stream");
+        let mark = self.format.begin_response(
+            out,
+            (status, BodyKind::Json),
+            self.allowed_origin.as_deref(),
+            date,
+        );
         write(out);
-        response::end(out, mark);
+        response::end_response(out, mark);
     }
 
-    /// Answers with a status and nothing else. No stream has begun, as above.
-    pub(in crate::server) fn answer_bare(&self, out: &mut Vec<u8>, status: Status, date: &Date) {
-        debug_assert!(!self.is_streaming, "a status comes first");
-        let head = (status, Body::Nothing);
-        let mark = self.manner.begin(out, head, self.origin.as_deref(), date);
-        response::end(out, mark);
+    /// Writes a response without a body. No stream may have begun.
+    pub(in crate::server) fn write_status(&self, out: &mut Vec<u8>, status: Status, date: &Date) {
+        debug_assert!(!self.is_streaming, "the status precedes the stream");
+        let head = (status, BodyKind::Empty);
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
+        response::end_response(out, mark);
     }
 }

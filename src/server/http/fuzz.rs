@@ -1,82 +1,81 @@
-//! The body of a fuzz target: any bytes over HTTP, through a whole shard, and what must hold for
-//! the answers.
+//! Fuzz target of the HTTP server: arbitrary bytes through a whole shard, with checks of the
+//! responses.
 //!
-//! It panics when the server breaks a promise, which no input may bring about. A fuzzer calls it
-//! with bytes of its own; the tests call it with seeded damage. The ring is simulated, and time
-//! with it. It is not part of the road.
+//! It panics if an invariant is violated, which no input may cause. Called by a fuzzer with its own
+//! bytes, and by tests with seeded damage. Ring and time are simulated.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::engine::host::{Host, Native};
+use crate::engine::executor::{Executor, NativeExecutor};
 use crate::engine::ring::sim::{SimRing, World};
-use crate::engine::ring::{Patience, Ring, RingOptions};
-use crate::engine::shard::{Shard, Turn};
-use crate::observe::label::Transport;
-use crate::server::{Handle, Inlet, Options, Origin, Server, ShardDriver};
+use crate::engine::ring::{ParkTimeout, Ring, RingOptions};
+use crate::engine::shard_loop::{ShardLoop, TurnStatus};
+use crate::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
 use crate::service::Catalog;
-use crate::transport::http::fuzz::{self, Said};
-use crate::transport::http::head::Verb;
+use crate::telemetry::label::Transport;
+use crate::transport::http::fuzz::{self, RequestOutcome};
+use crate::transport::http::head::HttpMethod;
 
-/// What became of one stream of requests.
+/// Counts of one stream of requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
-    /// Requests that were read.
+    /// Complete requests.
     pub requests: usize,
-    /// Answers to them, whole or begun.
-    pub answers: usize,
+    /// Responses, complete or begun.
+    pub responses: usize,
 }
 
-/// Sends `stream` to a server that offers `catalog`, in pieces of the given `lengths` (the last one
-/// again and again; all of it where there are none), and goes away.
+/// Sends `stream` to a server with `catalog` in pieces of the given `lengths` (the last is
+/// repeated; everything at once if empty), and disconnects.
 ///
 /// # Panics
 ///
-/// When something that is promised does not hold: a request without an answer, an answer without a
-/// request, an answer that is none, anything that is left behind.
-pub fn http(catalog: Catalog, stream: &[u8], lengths: &[usize]) -> Outcome {
+/// An invariant is violated: a request without a response, a response without a request, a
+/// malformed response, or resources that are not released.
+pub fn run_http(catalog: Catalog, stream: &[u8], lengths: &[usize]) -> Outcome {
     let options = options();
     let limits = options.request_limits();
-    let asked = fuzz::stream(stream, &[stream.len().max(1)], &limits);
-    let mut house = House::open(catalog, options);
-    let heard = house.send(stream, lengths);
-    let outcome = judge(&asked, &heard);
-    house.close();
+    let requests = fuzz::check_stream(stream, &[stream.len().max(1)], &limits);
+    let mut simulation = Simulation::open(catalog, options);
+    let received = simulation.send(stream, lengths);
+    let outcome = check_responses(&requests, &received);
+    simulation.close();
     outcome
 }
 
-/// One shard that listens in a world of its own.
-struct House {
+/// One shard with a listener in a simulated network.
+struct Simulation {
     world: World,
-    shard: Shard<SimRing, ShardDriver>,
-    host: Rc<Native>,
+    shard: ShardLoop<SimRing, Shard>,
+    host: Rc<NativeExecutor>,
     handle: Handle,
 }
 
-/// What a client has heard, and whether the server has said its end.
-struct Heard {
+/// What the client received, and whether the server closed the connection.
+struct Received {
     bytes: Vec<u8>,
     has_ended: bool,
 }
 
-impl House {
+impl Simulation {
     fn open(catalog: Catalog, options: Options) -> Self {
         let world = World::seeded(1);
-        let origin = Origin { secret: [7; 32], unix_ms: 1_800_000_000_000 };
+        let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
         let ring_sizes = options.engine.ring_sizes;
-        let server = Server::new(catalog).options(options).origin(origin);
-        let (mut seeds, handle) = server.seeds(1).expect("one shard");
+        let server = Server::new(catalog).options(options).entropy(origin);
+        let (mut seeds, handle) = server.shard_builders(1).expect("one shard");
         let mut ring = world.ring(ring_sizes);
         let listener = ring.listen(address()).expect("an address that is free");
-        let host = Rc::new(Native::new(ring.waker()));
-        let inlet = Inlet::Listener { listener, transport: Transport::Http };
+        let host = Rc::new(NativeExecutor::new(ring.waker()));
+        let inlet = ShardInput::Listener { listener, transport: Transport::Http };
         let seed = seeds.remove(0);
-        let built = seed.build(ring, Rc::clone(&host) as Rc<dyn Host>, &[inlet]);
+        let built = seed.build(ring, Rc::clone(&host) as Rc<dyn Executor>, &[inlet]);
         Self { world, shard: built.expect("room for a listener"), host, handle }
     }
 
-    fn send(&mut self, stream: &[u8], lengths: &[usize]) -> Heard {
+    fn send(&mut self, stream: &[u8], lengths: &[usize]) -> Received {
         let client = self.world.connect(address());
         let (mut rest, mut bytes) = (stream, Vec::new());
         let last = lengths.last().copied().unwrap_or(stream.len());
@@ -88,58 +87,57 @@ impl House {
             client.write(piece);
             self.turn(2);
         }
-        // Every call has its answer by then, or its error.
+        // Every call has a response or an error by then.
         for _ in 0..CALLS_MS {
             self.turn(1);
-            bytes.extend(client.heard());
+            bytes.extend(client.take_received());
         }
-        let has_ended = client.has_ended() || client.is_reset();
+        let has_ended = client.is_at_end() || client.is_reset();
         client.close();
-        Heard { bytes, has_ended }
+        Received { bytes, has_ended }
     }
 
     fn turn(&mut self, turns: u32) {
         for _ in 0..turns {
-            let turn = self.shard.turn(Patience::For(Duration::from_millis(1)));
-            assert_eq!(turn, Turn::More, "the shard has ended");
+            let turn = self.shard.run_turn(ParkTimeout::After(Duration::from_millis(1)));
+            assert_eq!(turn, TurnStatus::Continue, "the shard has ended");
         }
     }
 
-    /// Everybody has gone: nothing may be left, and the server ends when it is told to.
+    /// Checks that no resource is left after the client has gone, and that the server shuts down.
     fn close(mut self) {
-        for _ in 0..GOODBYE_MS {
-            if self.left() == 0 {
+        for _ in 0..SHUTDOWN_MS {
+            if self.unreleased() == 0 {
                 break;
             }
             self.turn(1);
         }
-        assert_eq!(self.left(), 0, "something is left behind: {:?}", self.shard.driver());
-        self.handle.try_drain().expect("room for a notice");
-        let mut turns = 0..GOODBYE_MS;
-        let mut turn = || self.shard.turn(Patience::For(Duration::from_millis(1)));
-        assert!(turns.any(|_| turn() == Turn::Finished), "the server does not end");
+        assert_eq!(self.unreleased(), 0, "not released: {:?}", self.shard.driver());
+        self.handle.try_drain().expect("capacity for a message");
+        let mut turns = 0..SHUTDOWN_MS;
+        let mut turn = || self.shard.run_turn(ParkTimeout::After(Duration::from_millis(1)));
+        assert!(turns.any(|_| turn() == TurnStatus::Finished), "the server does not shut down");
         assert_eq!(self.host.panicked(), 0, "a handler panicked");
-        assert!(self.world.ledger().is_settled(), "not everything was given back");
+        assert!(self.world.resource_usage().is_idle(), "ring resources were not released");
     }
 
-    fn left(&self) -> usize {
+    fn unreleased(&self) -> usize {
         let driver = self.shard.driver();
-        let told = driver.exchanges_open() + driver.sessions_open() + driver.streams_open();
-        let asked = driver.calls_open() + driver.questions_open() + driver.tasks_kept();
-        driver.connections_open() + told + asked + self.host.alive()
+        let output = driver.exchanges_open() + driver.sessions_open() + driver.streams_open();
+        let calls = driver.calls_open() + driver.client_requests_open() + driver.tasks_kept();
+        driver.connections_open() + output + calls + self.host.live_futures()
     }
 }
 
-/// Holds what was heard against what was asked.
-fn judge(asked: &[Said], heard: &Heard) -> Outcome {
-    let (mut rest, mut answers, mut ends) = (&heard.bytes[..], 0, false);
+/// Checks the received responses against the requests.
+fn check_responses(requests: &[RequestOutcome], received: &Received) -> Outcome {
+    let (mut rest, mut answers, mut ends) = (&received.bytes[..], 0, false);
     while !rest.is_empty() {
-        assert!(!ends, "words after the last: {}", rest.escape_ascii());
-        let wants_head =
-            |said: &Said| matches!(said, Said::Request(_, asking, _) if asking.verb == Verb::Head);
-        let is_bare = asked.get(answers).is_some_and(wants_head);
-        let Some(answer) = Answer::read(rest, is_bare) else {
-            panic!("no answer: {}", rest.escape_ascii())
+        assert!(!ends, "bytes after the last response: {}", rest.escape_ascii());
+        let is_head_request = |it: &RequestOutcome| matches!(it, RequestOutcome::Request(_, request, _) if request.method == HttpMethod::Head);
+        let has_no_body = requests.get(answers).is_some_and(is_head_request);
+        let Some(answer) = ParsedResponse::read(rest, has_no_body) else {
+            panic!("malformed response: {}", rest.escape_ascii())
         };
         rest = &rest[answer.bytes..];
         if answer.status == 100 {
@@ -148,29 +146,30 @@ fn judge(asked: &[Said], heard: &Heard) -> Outcome {
         answers += 1;
         ends = answer.closes || !answer.is_whole;
         let is_known = matches!(answer.status, 200 | 202 | 204 | 400..=599);
-        assert!(is_known, "status {} answers nothing", answer.status);
+        assert!(is_known, "unexpected status {}", answer.status);
     }
-    // The head of a request that never came in full may have been refused.
-    assert!(answers <= asked.len() + 1, "{answers} answers to {} requests", asked.len());
-    let is_complete = answers >= asked.len() || ends || heard.has_ended;
-    assert!(is_complete, "{answers} answers to {} requests", asked.len());
-    let is_refused = matches!(asked.last(), Some(Said::Refused(_)));
-    let is_over = ends || heard.has_ended;
-    assert!(!is_refused || is_over, "no request, and no end: {}", heard.bytes.escape_ascii());
-    Outcome { requests: asked.len(), answers }
+    // An incomplete request head may have been rejected.
+    assert!(answers <= requests.len() + 1, "{answers} responses to {} requests", requests.len());
+    let is_complete = answers >= requests.len() || ends || received.has_ended;
+    assert!(is_complete, "{answers} responses to {} requests", requests.len());
+    let is_refused = matches!(requests.last(), Some(RequestOutcome::Rejected(_)));
+    let is_over = ends || received.has_ended;
+    let bytes = &received.bytes;
+    assert!(!is_refused || is_over, "not closed after an error: {}", bytes.escape_ascii());
+    Outcome { requests: requests.len(), responses: answers }
 }
 
-/// One answer at the beginning of some bytes.
-struct Answer {
+/// One response at the beginning of some bytes.
+struct ParsedResponse {
     status: u16,
     bytes: usize,
     closes: bool,
-    /// Whether its end is there.
+    /// Whether it is complete.
     is_whole: bool,
 }
 
-impl Answer {
-    fn read(bytes: &[u8], is_bare: bool) -> Option<Self> {
+impl ParsedResponse {
+    fn read(bytes: &[u8], has_no_body: bool) -> Option<Self> {
         let mut fields = [httparse::EMPTY_HEADER; 32];
         let mut response = httparse::Response::new(&mut fields);
         let head = response.parse(bytes).ok()?;
@@ -181,15 +180,15 @@ impl Answer {
             fields.find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
         };
         let closes = field("connection") == Some(b"close");
-        if is_bare || matches!(status, 100 | 204) {
+        if has_no_body || matches!(status, 100 | 204) {
             return Some(Self { status, bytes: start, closes, is_whole: true });
         }
         if field("transfer-encoding").is_some() {
-            let (length, is_whole) = chunks(&bytes[start..])?;
+            let (length, is_whole) = parse_chunks(&bytes[start..])?;
             return Some(Self { status, bytes: start + length, closes, is_whole });
         }
         let Some(length) = field("content-length") else {
-            // The end of the connection is that of the answer.
+            // The end of the connection ends the response.
             return closes.then_some(Self { status, bytes: bytes.len(), closes, is_whole: true });
         };
         let length: usize = std::str::from_utf8(length).ok()?.trim().parse().ok()?;
@@ -198,8 +197,8 @@ impl Answer {
     }
 }
 
-/// How far whole chunks go, and whether the last one is among them.
-fn chunks(bytes: &[u8]) -> Option<(usize, bool)> {
+/// Returns the length of the complete chunks, and whether the last chunk is among them.
+fn parse_chunks(bytes: &[u8]) -> Option<(usize, bool)> {
     let mut at = 0;
     while at < bytes.len() {
         let httparse::Status::Complete((start, length)) =
@@ -219,19 +218,19 @@ fn chunks(bytes: &[u8]) -> Option<(usize, bool)> {
     Some((at, false))
 }
 
-/// Times that are over soon.
+/// Returns options with short timeouts.
 fn options() -> Options {
     let mut options = Options::default();
     options.limits.message_bytes_max = 4_096;
-    options.limits.request_max = Duration::from_millis(20);
-    options.limits.question_max = Duration::from_millis(10);
+    options.limits.request_timeout = Duration::from_millis(20);
+    options.limits.client_request_timeout = Duration::from_millis(10);
     options.limits.task_ttl = Duration::from_millis(30);
     options.limits.task_ttl_max = Duration::from_millis(50);
-    options.http.session_idle_max = Duration::from_millis(20);
-    options.http.answer_max = Duration::from_millis(2);
-    options.http.silence_max = Duration::from_millis(5);
+    options.http.session_idle_timeout = Duration::from_millis(20);
+    options.http.sse_start_delay = Duration::from_millis(2);
+    options.http.sse_keepalive_interval = Duration::from_millis(5);
     options.engine.blocking_threads = 1;
-    options.engine.drain_max = Duration::from_millis(50);
+    options.engine.drain_timeout = Duration::from_millis(50);
     options.engine.ring_sizes = RingOptions { sockets_max: 16, ..RingOptions::default() };
     options
 }
@@ -242,5 +241,5 @@ fn address() -> SocketAddr {
 
 /// Milliseconds after which every call has ended.
 const CALLS_MS: u32 = 30;
-/// Milliseconds after which nothing is left of a client that has gone.
-const GOODBYE_MS: u32 = 3_000;
+/// Milliseconds after which nothing is left of a disconnected client.
+const SHUTDOWN_MS: u32 = 3_000;

@@ -1,153 +1,153 @@
-//! What a server keeps for HTTP: the exchanges of a shard's connections, and its legacy sessions,
-//! which outlive the connections that their requests come through.
+//! HTTP state of one shard: the exchanges of its connections, and its legacy sessions, which
+//! outlive the connections of their requests.
 //!
-//! `exchange` is one request and the answer to it, `letter` what shards write to each other about
-//! it, `page` what people see, `census` what all shards have together.
+//! `exchange` holds one request with its response, `http_message` the messages about it between
+//! shards, `page` the web page, `gauges` the totals over all shards.
 //!
-//! A session (2025-03-26 to 2025-11-25) is begun by `initialize` and belongs to the shard that
-//! answered it. Its name tells which shard that is (`identity`), so a request that arrives
-//! elsewhere becomes a letter to the owner and back, and no shard knows the sessions of another.
-//! `log` keeps what was sent on one stream, `stream` the streams of one session, `sessions` all
-//! sessions of a shard. This room is a state machine: it runs no handler, writes to no connection
-//! and reads no clock.
+//! A session (2025-03-26 to 2025-11-25) is created by `initialize` and owned by the shard that
+//! responded. Its id names that shard (`session_id`), so a request that arrives at another shard is
+//! forwarded to the owner, and the response is sent back. `event_log` stores the events of one
+//! stream, `streams` the streams of one session, `sessions` all sessions of a shard. This module is
+//! a state machine: it runs no handler, writes to no connection and reads no clock.
 //!
-//! Modern requests have no session: their connection answers them.
+//! Modern requests have no session: the shard of their connection responds.
 //!
-//! Source: 2025-03-26 to 2025-11-25, basic/transports, "Streamable HTTP".
+//! Source: MCP 2025-03-26 to 2025-11-25, basic/transports, "Streamable HTTP".
 
-mod identity;
+mod session_id;
 
-mod log;
+mod event_log;
 
-mod stream;
+mod streams;
 
 mod sessions;
 
 mod exchange;
 
-mod letter;
+mod http_message;
 
 mod page;
 
-mod census;
+mod gauges;
 
 pub mod fuzz;
 
-pub(super) use self::census::{Census, Population};
-pub(super) use self::exchange::{Bearer, Exchange, Manner, RETRY_AFTER_SECONDS};
-pub(super) use self::identity::{SessionId, SessionIds};
-pub(super) use self::letter::{HttpLetter, Utterance, Wish};
-pub(super) use self::log::LogBounds;
+pub(super) use self::event_log::EventLogLimits;
+pub(super) use self::exchange::{HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner};
+pub(super) use self::gauges::{GaugeValues, Gauges};
+pub(super) use self::http_message::{HttpMessage, HttpOutput, SessionOp};
 pub(super) use self::page::{CONTENT_SECURITY_POLICY, PAGE};
-pub(super) use self::sessions::{Bounds, Gone, Sessions};
-pub(super) use self::stream::{ExchangeAddress, LISTENING, Refusal, StreamBounds};
+pub(super) use self::session_id::{SessionId, SessionIds};
+pub(super) use self::sessions::{RemovedSession, SessionLimits, SessionStore};
+pub(super) use self::streams::{ExchangeAddress, LISTENING_STREAM, SessionError, StreamLimits};
 #[cfg(test)]
 use self::{
-    sessions::Begun,
-    stream::{Pushed, Resumed},
+    sessions::CreatedSession,
+    streams::{PushedEvent, ResumedStream},
 };
 
 use std::time::Duration;
 
 use crate::base::slab::Key;
-use crate::base::time::{Calendar, Moment};
-use crate::engine::timer::Wheel;
-use crate::guard::origin::{OriginGuard, RememberingGuard};
+use crate::base::time::{Instant, WallClock};
+use crate::engine::timer::TimerWheel;
+use crate::guard::origin::{CachedOriginGuard, OriginGuard};
+use crate::transport::http::checks::CheckProfile;
 use crate::transport::http::date::Date;
-use crate::transport::http::ladder::Profile;
-use crate::transport::http::limits::Limits;
+use crate::transport::http::limits::RequestLimits;
 
-/// What one shard keeps for HTTP; `S` is what the server knows of a session.
+/// HTTP state of one shard; `S` is the server's state of a session.
 #[derive(Debug)]
-pub(super) struct Http<S> {
-    /// Which ways of HTTP are open.
-    pub(super) profile: Profile,
-    /// Who may use them.
-    pub(super) origin: RememberingGuard,
-    /// What one request may take.
-    pub(super) limits: Limits,
-    /// How long answers may take.
-    pub(super) patience: Patience,
-    /// The legacy sessions.
-    pub(super) sessions: Sessions<S>,
-    /// Connections whose exchange is over, or that were told something: they are looked at before
-    /// the turn ends.
-    pub(super) touched: Vec<Key>,
-    /// Sessions that made room for others and are to be ended before the turn does.
-    pub(super) evicted: Vec<Gone<S>>,
-    /// Exchanges that are not over.
-    pub(super) open: usize,
-    /// The same, connection and number, by the moment at which they are looked at.
-    pub(super) wheel: Wheel<(Key, u32)>,
+pub(super) struct HttpFrontend<S> {
+    /// Which HTTP endpoints are enabled.
+    pub(super) profile: CheckProfile,
+    /// Checks of the headers `Host` and `Origin`.
+    pub(super) origin_guard: CachedOriginGuard,
+    /// Size limits of a request.
+    pub(super) limits: RequestLimits,
+    /// Delays of event streams.
+    pub(super) timeouts: HttpTimeouts,
+    /// Legacy sessions.
+    pub(super) sessions: SessionStore<S>,
+    /// Connections whose exchange is complete or has output: processed before the turn ends.
+    pub(super) dirty_connections: Vec<Key>,
+    /// Sessions evicted in favour of others: ended before the turn ends.
+    pub(super) evicted_sessions: Vec<RemovedSession<S>>,
+    /// Number of incomplete exchanges.
+    pub(super) open_exchanges: usize,
+    /// Timers of incomplete exchanges, by connection and serial number.
+    pub(super) exchange_timers: TimerWheel<(Key, u32)>,
     date: Date,
-    now: Moment,
+    now: Instant,
 }
 
-/// How long answers may take until something is said.
+/// Delays of event streams.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Patience {
-    /// A request that has no answer after this long gets an event stream.
-    pub(super) answer_max: Duration,
-    /// A stream that was silent for this long shows that it lives.
-    pub(super) silence_max: Duration,
-    /// When a client comes back whose stream was ended early.
-    pub(super) retry_ms: u32,
+pub(super) struct HttpTimeouts {
+    /// Time after which a request without a response is answered as an event stream.
+    pub(super) sse_start_delay: Duration,
+    /// Time after which a silent stream gets a comment.
+    pub(super) sse_keepalive_interval: Duration,
+    /// Reconnection time sent when a stream is closed early.
+    pub(super) sse_retry_ms: u32,
 }
 
-impl<S> Http<S> {
-    /// No sessions and no exchanges.
+impl<S> HttpFrontend<S> {
     pub(super) fn new(
-        profile: Profile,
+        profile: CheckProfile,
         origin: OriginGuard,
-        limits: Limits,
-        patience: Patience,
-        sessions: Sessions<S>,
+        limits: RequestLimits,
+        timeouts: HttpTimeouts,
+        sessions: SessionStore<S>,
     ) -> Self {
-        let (touched, wheel, date) = (Vec::new(), Wheel::new(), Date::new(0));
+        let (dirty_connections, exchange_timers, date) =
+            (Vec::new(), TimerWheel::new(), Date::new(0));
         Self {
             profile,
-            origin: RememberingGuard::new(origin),
+            origin_guard: CachedOriginGuard::new(origin),
             limits,
-            patience,
+            timeouts,
             sessions,
-            touched,
-            evicted: Vec::new(),
-            open: 0,
-            wheel,
+            dirty_connections,
+            evicted_sessions: Vec::new(),
+            open_exchanges: 0,
+            exchange_timers,
             date,
-            now: Moment::ORIGIN,
+            now: Instant::ORIGIN,
         }
     }
 
-    /// Goes by this moment from here on.
+    /// Sets the time and the `Date` header of the turn.
     #[inline]
-    pub(super) fn begin_turn(&mut self, calendar: Calendar, now: Moment) {
+    pub(super) fn begin_turn(&mut self, calendar: WallClock, now: Instant) {
         self.now = now;
         self.date.advance(calendar.unix_ms(now) / 1_000);
     }
 
-    /// The moment of the turn.
+    /// Returns the time of the turn.
     #[inline]
-    pub(super) const fn now(&self) -> Moment {
+    pub(super) const fn now(&self) -> Instant {
         self.now
     }
 
-    /// What `Date` says in this turn.
+    /// Returns the value of the `Date` header.
     #[inline]
     pub(super) const fn date(&self) -> &Date {
         &self.date
     }
 
-    /// When to look at an exchange again.
-    pub(super) fn due(&self, exchange: &Exchange) -> Moment {
-        let Patience { answer_max, silence_max, .. } = self.patience;
-        exchange.spoke.after(if exchange.is_streaming { silence_max } else { answer_max })
+    /// Returns when the timer of `exchange` expires.
+    pub(super) fn exchange_deadline(&self, exchange: &HttpExchange) -> Instant {
+        let HttpTimeouts {
+            sse_start_delay: answer_max, sse_keepalive_interval: silence_max, ..
+        } = self.timeouts;
+        exchange.last_output.after(if exchange.is_streaming { silence_max } else { answer_max })
     }
 
-    /// When there is something to do next.
-    pub(super) fn deadline(&self) -> Option<Moment> {
-        let sessions = self.sessions.deadline();
-        [self.wheel.next_deadline(), sessions].into_iter().flatten().min()
+    /// Returns the next deadline of exchanges and sessions.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let sessions = self.sessions.next_deadline();
+        [self.exchange_timers.next_deadline(), sessions].into_iter().flatten().min()
     }
 }
 

@@ -1,13 +1,13 @@
-//! The page at `/`: what this server is, how clients connect to it, and its tools to try.
+//! The web page at `/`: what this server offers, how clients connect, and a form for each tool.
 //!
-//! It is one static text, put together at compile time from the files of `page/`, and it is a
-//! client like any other: what it shows it asks of `/mcp` and `/status`. Scripts and styles stand
-//! inside it, and [`CONTENT_SECURITY_POLICY`] lets a browser run these and no others, load nothing
-//! from elsewhere, and speak to this server alone. The tests below hold the policy to the text.
+//! It is one static text, concatenated at compile time from the files of `page/`, and a client like
+//! any other: it sends its requests to `/mcp` and `/status`. Scripts and styles are inline, and
+//! [`CONTENT_SECURITY_POLICY`] allows only these, loads nothing from elsewhere, and connects to
+//! this server only. The tests compare the policy with the text.
 //!
-//! Not here: who may see it, under which path and with which other headers; that is the ladder's.
+//! Path, access checks and other headers are in `transport::http::checks`.
 
-/// The page, as `text/html; charset=utf-8`; some 45 KB, copied once an answer.
+/// The page, `text/html; charset=utf-8`; about 45 KB, copied once per response.
 pub(in crate::server) const PAGE: &[u8] = concat!(
     "<!doctype html>\n<html lang=\"en\">\n",
     include_str!("page/head.html"),
@@ -20,7 +20,7 @@ pub(in crate::server) const PAGE: &[u8] = concat!(
     include_str!("page/protocol.js"),
     include_str!("page/forms.js"),
     include_str!("page/results.js"),
-    include_str!("page/questions.js"),
+    include_str!("page/elicitation.js"),
     include_str!("page/snippets.js"),
     include_str!("page/tools.js"),
     include_str!("page/server.js"),
@@ -28,13 +28,13 @@ pub(in crate::server) const PAGE: &[u8] = concat!(
 )
 .as_bytes();
 
-/// The value of `Content-Security-Policy` beside [`PAGE`]: the hashes are those of its script and
-/// its style. Pictures and sounds come inside results, hence `data:`.
+/// Value of `Content-Security-Policy` of [`PAGE`], with the hashes of its script and style. Results
+/// contain images and audio inline, hence `data:`.
 ///
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub(in crate::server) const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-ApHUD54e+aUBuozIvZuhngdoDIcrPW1MFsavS0fgWK8='; ",
+    "script-src 'sha256-AZt5MsB396vxNbE8BpO0qKwVK3J2HvFhcRqGaQIvmDg='; ",
     "style-src 'sha256-Dq8n34sLSBY8r8XDiLCVqtS1W5wXwntMbG2TzkE/EWc='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",
@@ -53,16 +53,16 @@ mod tests {
         std::str::from_utf8(PAGE).expect("the page is UTF-8")
     }
 
-    /// What stands between the one `begin` of the page and the next `end`.
+    /// Returns the text between the only `begin` of the page and the next `end`.
     fn between(begin: &str, end: &str) -> &'static str {
         let mut parts = page().split(begin);
-        let after = parts.nth(1).unwrap_or_else(|| panic!("there is no {begin}"));
-        assert_eq!(parts.count(), 0, "there is one {begin}");
-        after.split_once(end).unwrap_or_else(|| panic!("there is no {end}")).0
+        let after = parts.nth(1).unwrap_or_else(|| panic!("{begin} not found"));
+        assert_eq!(parts.count(), 0, "more than one {begin}");
+        after.split_once(end).unwrap_or_else(|| panic!("{end} not found")).0
     }
 
     #[test]
-    fn the_policy_names_the_script_and_the_style_of_the_page_and_no_others() {
+    fn content_security_policy_hashes_match_the_page() {
         let style = between("<style>", "</style>");
         let script = between("<script type=\"module\">", "</script>");
         for (directive, text) in [("script-src", script), ("style-src", style)] {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_brings_no_script_and_no_style_that_the_policy_would_stop() {
+    fn page_contains_no_blocked_scripts_or_styles() {
         let markup = page().replace(between("<style>", "</style>"), "");
         let markup = markup.replace(between("<script type=\"module\">", "</script>"), "");
         assert_eq!(markup.matches("<script").count(), 1);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_page_is_loaded_from_elsewhere() {
+    fn page_loads_nothing_from_other_origins() {
         for loader in [" src=", "@import", " url(", "import("] {
             assert!(!page().contains(loader), "{loader}");
         }

@@ -1,113 +1,111 @@
-//! The sessions of one shard, from their beginning until they are ended, evicted or idle too long.
+//! Legacy sessions of one shard, from creation until they end, are evicted, or expire idle.
 //!
-//! What it keeps true:
+//! Invariants:
 //!
-//! - A session is idle while none of its requests runs and no exchange carries one of its streams.
-//!   Only an idle session expires, a fixed time after it became so, and only an idle one makes room
-//!   for another, the longest idle first.
-//! - Idle sessions stand in one line in the order in which they became idle. Since all of them have
-//!   the same time left then, the first of the line is the next to expire and the next to make
-//!   room: neither needs a search, and no session has a timer of its own.
-//! - Sessions, their streams and the bytes of all their events together are bounded. Where the
-//!   shard holds as many bytes as it may, streams that linger go, the oldest first; then a stream
-//!   pays for a new event with its own old ones, and with nobody else's.
-//! - Streams that linger stand in a line of their own, in the order in which they began to: the
-//!   first is the next to go, because its time is over, because there are too many, or for room.
-//! - A key is dead when its session has gone, and every operation on it changes nothing.
+//! - A session is idle while none of its requests runs and none of its streams is attached. Only
+//!   idle sessions expire, a fixed time after they became idle, and only idle sessions are evicted,
+//!   the longest idle first.
+//! - Idle sessions are a linked list in the order in which they became idle. As all have the same
+//!   timeout, the first is the next to expire and the next to be evicted: neither needs a search,
+//!   and no session has a timer of its own.
+//! - Sessions, their streams and the bytes of all their events are bounded. At the limit of bytes,
+//!   lingering streams are removed, the oldest first; then a new event displaces older ones of its
+//!   own stream only.
+//! - Lingering streams are a queue in the order in which they began to linger; the first is removed
+//!   when its time is over, when there are too many, or to free bytes.
+//! - A key of a removed session is dead; operations on it change nothing.
 //!
-//! What it does not do: tell anybody. Whoever drives it closes the exchanges of a session that is
-//! [`Gone`] and ends what its `S` still runs.
+//! The caller closes the exchanges of a [`RemovedSession`] and cancels what its `S` still runs.
 
-mod streaming;
+mod session_streams;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
-use super::identity::{DrawnHasher, SessionId, SessionIds};
-use super::stream::{ExchangeAddress, Refusal, STREAM_BYTES, StreamBounds, Streams};
+use super::session_id::{SessionId, SessionIdHasher, SessionIds};
+use super::streams::{ExchangeAddress, STREAM_BYTES, SessionError, SessionStreams, StreamLimits};
 use crate::base::slab::{Key, Slab};
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 
-/// How many sessions a shard keeps, how long, and how much of them.
+/// Limits of the sessions of a shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct Bounds {
-    /// Sessions.
+pub(in crate::server) struct SessionLimits {
+    /// Number of sessions.
     pub(in crate::server) sessions_max: usize,
-    /// How long a session may be idle.
-    pub(in crate::server) ttl: Duration,
-    /// The streams of one session.
-    pub(in crate::server) streams: StreamBounds,
-    /// Bytes that the events of all streams hold together.
+    /// Time after which an idle session expires.
+    pub(in crate::server) idle_timeout: Duration,
+    /// Streams of one session.
+    pub(in crate::server) streams: StreamLimits,
+    /// Bytes of the stored events of all streams.
     pub(in crate::server) event_bytes_max: usize,
-    /// How long a finished stream that was sent lingers, for a client whose connection broke
-    /// before all of it had arrived.
-    pub(in crate::server) linger: Duration,
-    /// How many streams linger at once.
-    pub(in crate::server) lingering_max: usize,
+    /// Time for which a delivered stream lingers, for a client whose connection broke before
+    /// everything arrived.
+    pub(in crate::server) linger_timeout: Duration,
+    /// Number of lingering streams.
+    pub(in crate::server) lingering_streams_max: usize,
 }
 
-/// The sessions of one shard, each with an `S`.
+/// The sessions of one shard, each with a state `S`.
 #[derive(Debug)]
-pub(in crate::server) struct Sessions<S> {
-    /// What it keeps to from here on; what is held already stays.
-    pub(in crate::server) bounds: Bounds,
+pub(in crate::server) struct SessionStore<S> {
+    /// Limits from now on; sessions stored already are not changed.
+    pub(in crate::server) limits: SessionLimits,
     ids: SessionIds,
-    slab: Slab<Held<S>>,
-    keys: HashMap<SessionId, Key, BuildHasherDefault<DrawnHasher>>,
-    /// The ends of the line of idle sessions.
+    slab: Slab<StoredSession<S>>,
+    keys: HashMap<SessionId, Key, BuildHasherDefault<SessionIdHasher>>,
+    /// Ends of the list of idle sessions.
     idle_first: Option<Key>,
     idle_last: Option<Key>,
-    /// Streams that linger or did when they were put here, and since when.
-    lingering: VecDeque<(Moment, Key, u32)>,
+    /// Streams that linger, or did when they were queued, and since when.
+    lingering: VecDeque<(Instant, Key, u32)>,
     streams: usize,
-    attached: usize,
+    attached_streams: usize,
     event_bytes: usize,
 }
 
-/// A session that has begun. It is idle until its first request is noted.
+/// A created session. It is idle until its first request begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct Begun {
+pub(in crate::server) struct CreatedSession {
     pub(in crate::server) key: Key,
     pub(in crate::server) id: SessionId,
 }
 
-/// A session that is kept no more.
+/// A session that was removed.
 #[derive(Debug)]
-pub(in crate::server) struct Gone<S> {
+pub(in crate::server) struct RemovedSession<S> {
     pub(in crate::server) key: Key,
     pub(in crate::server) session: S,
-    /// Exchanges that carried its streams and are to end. None where it was idle.
+    /// Exchanges that its streams were attached to, which must end. Empty if it was idle.
     pub(in crate::server) exchanges: Vec<ExchangeAddress>,
 }
 
 #[derive(Debug)]
-struct Held<S> {
+struct StoredSession<S> {
     id: SessionId,
     session: S,
-    streams: Streams,
-    /// Requests that run.
+    streams: SessionStreams,
+    /// Running requests.
     in_flight: u32,
-    /// Whether it stands in the line.
-    is_in_line: bool,
-    /// Since when it stands there, or stood there last.
-    since: Moment,
-    /// Its neighbours in the line.
-    before: Option<Key>,
-    after: Option<Key>,
+    /// Whether it is in the list of idle sessions.
+    is_in_idle_list: bool,
+    /// Since when it is idle, or was last.
+    idle_since: Instant,
+    /// Neighbours in the list of idle sessions.
+    previous_idle: Option<Key>,
+    next_idle: Option<Key>,
 }
 
-impl<S> Held<S> {
+impl<S> StoredSession<S> {
     const fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.streams.attached() == 0
     }
 }
 
-impl<S> Sessions<S> {
-    /// No sessions yet; their names are drawn from `ids`.
-    pub(in crate::server) fn new(bounds: Bounds, ids: SessionIds) -> Self {
+impl<S> SessionStore<S> {
+    pub(in crate::server) fn new(limits: SessionLimits, ids: SessionIds) -> Self {
         Self {
-            bounds,
+            limits,
             ids,
             slab: Slab::new(usize::MAX),
             keys: HashMap::default(),
@@ -115,210 +113,216 @@ impl<S> Sessions<S> {
             idle_last: None,
             lingering: VecDeque::new(),
             streams: 0,
-            attached: 0,
+            attached_streams: 0,
             event_bytes: 0,
         }
     }
 
-    /// A name for a session that is kept elsewhere: no other has it, and nobody is let in by it.
-    /// `None` where chance has run dry.
-    pub(in crate::server) fn draw_name(&mut self) -> Option<SessionId> {
-        self.ids.draw()
+    /// Generates an id for a session stored elsewhere; it is unique and unknown to this store.
+    /// Returns `None` if no random bits are available.
+    pub(in crate::server) fn generate_id(&mut self) -> Option<SessionId> {
+        self.ids.generate()
     }
 
-    /// Begins a session. Where there are as many as may be already, it is one too many until
-    /// [`Sessions::make_room`] is called, or until it is removed because its handshake failed: that
-    /// costs no other session anything.
+    /// Creates a session. Beyond the limit it is one too many until [`SessionStore::evict_idle`] is
+    /// called, or until it is removed because its handshake failed, which evicts no other session.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Full`] where none is idle, [`Refusal::Chance`]; nothing has changed then.
-    pub(in crate::server) fn begin(&mut self, session: S, now: Moment) -> Result<Begun, Refusal> {
-        let is_full = self.slab.len() >= self.bounds.sessions_max;
-        if is_full && (self.idle_first.is_none() || self.bounds.sessions_max == 0) {
-            return Err(Refusal::Full);
+    /// [`SessionError::SessionLimit`] if none is idle, [`SessionError::NoEntropy`]; nothing is
+    /// changed then.
+    pub(in crate::server) fn create(
+        &mut self,
+        session: S,
+        now: Instant,
+    ) -> Result<CreatedSession, SessionError> {
+        let is_full = self.slab.len() >= self.limits.sessions_max;
+        if is_full && (self.idle_first.is_none() || self.limits.sessions_max == 0) {
+            return Err(SessionError::SessionLimit);
         }
-        let id = self.ids.draw().ok_or(Refusal::Chance)?;
-        let held = Held {
+        let id = self.ids.generate().ok_or(SessionError::NoEntropy)?;
+        let held = StoredSession {
             id,
             session,
-            streams: Streams::default(),
+            streams: SessionStreams::default(),
             in_flight: 0,
-            is_in_line: false,
-            since: now,
-            before: None,
-            after: None,
+            is_in_idle_list: false,
+            idle_since: now,
+            previous_idle: None,
+            next_idle: None,
         };
-        let key = self.slab.insert(held).map_err(|_| Refusal::Full)?;
+        let key = self.slab.insert(held).map_err(|_| SessionError::SessionLimit)?;
         self.keys.insert(id, key);
-        self.rest(key, now);
-        Ok(Begun { key, id })
+        self.enqueue_idle(key, now);
+        Ok(CreatedSession { key, id })
     }
 
-    /// A session that was begun is to stay: the longest idle one makes room for it, where there is
-    /// one too many.
-    pub(in crate::server) fn make_room(&mut self, begun: Key) -> Option<Gone<S>> {
-        let is_over = self.slab.len() > self.bounds.sessions_max;
-        let idlest = self.idle_first.filter(|key| is_over && *key != begun)?;
+    /// Evicts the longest idle session if there is one too many, but not `begun`.
+    pub(in crate::server) fn evict_idle(&mut self, begun: Key) -> Option<RemovedSession<S>> {
+        let is_over_limit = self.slab.len() > self.limits.sessions_max;
+        let idlest = self.idle_first.filter(|key| is_over_limit && *key != begun)?;
         self.remove(idlest)
     }
 
-    /// Ends a session, idle or not; `None` where it has gone before.
-    pub(in crate::server) fn remove(&mut self, key: Key) -> Option<Gone<S>> {
-        self.wake(key);
-        let Held { id, session, streams, .. } = self.slab.remove(key)?;
+    /// Removes a session, idle or not; returns `None` if it was removed before.
+    pub(in crate::server) fn remove(&mut self, key: Key) -> Option<RemovedSession<S>> {
+        self.dequeue_idle(key);
+        let StoredSession { id, session, streams, .. } = self.slab.remove(key)?;
         self.keys.remove(&id);
         self.streams -= streams.len();
-        self.attached -= streams.attached() as usize;
+        self.attached_streams -= streams.attached() as usize;
         self.event_bytes -= streams.bytes();
-        Some(Gone { key, session, exchanges: streams.exchanges().collect() })
+        Some(RemovedSession { key, session, exchanges: streams.exchanges().collect() })
     }
 
-    /// Ends one session that has been idle for too long; `None` where no (more) has.
-    pub(in crate::server) fn expire(&mut self, now: Moment) -> Option<Gone<S>> {
-        let key = self.idle_first.filter(|_| self.expiry().is_some_and(|end| end <= now))?;
+    /// Removes one session whose idle timeout has expired.
+    pub(in crate::server) fn expire_idle(&mut self, now: Instant) -> Option<RemovedSession<S>> {
+        let key = self.idle_first.filter(|_| self.next_expiry().is_some_and(|end| end <= now))?;
         self.remove(key)
     }
 
-    /// When there is something to do next: [`Sessions::expire`], if none of the idle sessions wakes
-    /// until then, or [`Sessions::let_go`].
-    pub(in crate::server) fn deadline(&self) -> Option<Moment> {
-        let lingering = self.lingering.front().map(|(since, ..)| since.after(self.bounds.linger));
-        [self.expiry(), lingering].into_iter().flatten().min()
+    /// Returns the next deadline: of [`SessionStore::expire_idle`], unless the session becomes
+    /// active, or of [`SessionStore::expire_lingering`].
+    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+        let lingering =
+            self.lingering.front().map(|(since, ..)| since.after(self.limits.linger_timeout));
+        [self.next_expiry(), lingering].into_iter().flatten().min()
     }
 
-    /// When the next session expires.
-    fn expiry(&self) -> Option<Moment> {
+    /// Returns when the next session expires.
+    fn next_expiry(&self) -> Option<Instant> {
         let held = self.slab.get(self.idle_first?)?;
-        Some(held.since.after(self.bounds.ttl))
+        Some(held.idle_since.after(self.limits.idle_timeout))
     }
 
-    /// The session of a name, while it is kept.
+    /// Returns the key of the session with this id.
     pub(in crate::server) fn find(&self, id: SessionId) -> Option<Key> {
         self.keys.get(&id).copied()
     }
 
-    /// What stands behind a key, while it is kept.
-    pub(in crate::server) fn session(&mut self, key: Key) -> Option<&mut S> {
+    /// Returns the state of a session.
+    pub(in crate::server) fn get_mut(&mut self, key: Key) -> Option<&mut S> {
         self.slab.get_mut(key).map(|held| &mut held.session)
     }
 
-    /// Whether a session is kept.
-    pub(in crate::server) fn has(&self, key: Key) -> bool {
+    /// Returns whether a session is stored.
+    pub(in crate::server) fn contains(&self, key: Key) -> bool {
         self.slab.get(key).is_some()
     }
 
-    /// The name of a session.
+    /// Returns the id of a session.
     #[cfg(test)]
     pub(in crate::server) fn id(&self, key: Key) -> Option<SessionId> {
         self.slab.get(key).map(|held| held.id)
     }
 
-    /// Every session with its key, in no order that means anything.
+    /// Returns all sessions in arbitrary order.
     pub(in crate::server) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
         self.slab.iter_mut().map(|(key, held)| (key, &mut held.session))
     }
 
-    /// A client has spoken without asking for an answer: a notification, a response.
-    pub(in crate::server) fn touch(&mut self, key: Key, now: Moment) {
-        self.wake(key);
-        self.rest(key, now);
+    /// Restarts the idle time: the client sent a notification or a response.
+    pub(in crate::server) fn touch(&mut self, key: Key, now: Instant) {
+        self.dequeue_idle(key);
+        self.enqueue_idle(key, now);
     }
 
-    /// A request runs from here on; `false` where its session has gone.
+    /// Counts a running request; returns `false` if the session was removed.
     pub(in crate::server) fn begin_request(&mut self, key: Key) -> bool {
-        self.wake(key);
+        self.dequeue_idle(key);
         let held = self.slab.get_mut(key);
         held.map(|held| held.in_flight = held.in_flight.saturating_add(1)).is_some()
     }
 
-    /// A request has been answered, or has ended without an answer.
-    pub(in crate::server) fn end_request(&mut self, key: Key, now: Moment) {
+    /// Counts a request that has completed or was cancelled.
+    pub(in crate::server) fn end_request(&mut self, key: Key, now: Instant) {
         if let Some(held) = self.slab.get_mut(key) {
             debug_assert!(held.in_flight > 0, "a request ends once");
             held.in_flight = held.in_flight.saturating_sub(1);
         }
-        self.rest(key, now);
+        self.enqueue_idle(key, now);
     }
 
-    /// Sessions that are kept.
+    /// Returns the number of sessions.
     pub(in crate::server) const fn len(&self) -> usize {
         self.slab.len()
     }
 
-    /// Streams that are carried by an exchange.
-    pub(in crate::server) const fn attached(&self) -> usize {
-        self.attached
+    /// Returns the number of attached streams.
+    pub(in crate::server) const fn attached_streams(&self) -> usize {
+        self.attached_streams
     }
 
-    /// Bytes that all sessions hold, estimated from above; what an `S` holds elsewhere is not among
-    /// them, and events that several streams share are counted in each.
+    /// Returns an upper estimate of the bytes of all sessions, without what an `S` allocates;
+    /// events shared by several streams are counted in each.
     pub(in crate::server) const fn held_bytes(&self) -> usize {
-        let session_bytes = 2 * (size_of::<Held<S>>() + INDEX_BYTES);
+        let session_bytes = 2 * (size_of::<StoredSession<S>>() + INDEX_BYTES);
         self.slab.len() * session_bytes + self.streams * STREAM_BYTES + self.event_bytes
     }
 
-    /// Puts a session at the end of the line, if it is idle and does not stand there.
-    fn rest(&mut self, key: Key, now: Moment) {
-        let held = self.slab.get_mut(key).filter(|held| held.is_idle() && !held.is_in_line);
+    /// Appends a session to the list of idle ones, if it is idle and not in it.
+    fn enqueue_idle(&mut self, key: Key, now: Instant) {
+        let held = self.slab.get_mut(key).filter(|held| held.is_idle() && !held.is_in_idle_list);
         let Some(held) = held else { return };
-        held.is_in_line = true;
-        held.since = now;
-        held.before = self.idle_last.replace(key);
-        match held.before.and_then(|before| self.slab.get_mut(before)) {
-            Some(before) => before.after = Some(key),
+        held.is_in_idle_list = true;
+        held.idle_since = now;
+        held.previous_idle = self.idle_last.replace(key);
+        match held.previous_idle.and_then(|before| self.slab.get_mut(before)) {
+            Some(before) => before.next_idle = Some(key),
             None => self.idle_first = Some(key),
         }
     }
 
-    /// Takes a session out of the line.
-    fn wake(&mut self, key: Key) {
-        let held = self.slab.get_mut(key).filter(|held| held.is_in_line);
+    /// Removes a session from the list of idle ones.
+    fn dequeue_idle(&mut self, key: Key) {
+        let held = self.slab.get_mut(key).filter(|held| held.is_in_idle_list);
         let Some(held) = held else { return };
-        held.is_in_line = false;
-        let (before, after) = (held.before.take(), held.after.take());
+        held.is_in_idle_list = false;
+        let (before, after) = (held.previous_idle.take(), held.next_idle.take());
         match before.and_then(|before| self.slab.get_mut(before)) {
-            Some(neighbour) => neighbour.after = after,
+            Some(neighbour) => neighbour.next_idle = after,
             None => self.idle_first = after,
         }
         match after.and_then(|after| self.slab.get_mut(after)) {
-            Some(neighbour) => neighbour.before = before,
+            Some(neighbour) => neighbour.previous_idle = before,
             None => self.idle_last = before,
         }
     }
 
-    /// What the files of tests hold true after every step.
+    /// Asserts the invariants.
     #[cfg(test)]
-    pub(super) fn check(&self) {
+    pub(super) fn check_invariants(&self) {
         let (mut streams, mut attached, mut event_bytes, mut idle) = (0, 0, 0, 0);
         for (key, held) in self.slab.iter() {
             assert_eq!(self.find(held.id), Some(key));
-            assert_eq!(held.is_in_line, held.is_idle());
+            assert_eq!(held.is_in_idle_list, held.is_idle());
             idle += usize::from(held.is_idle());
             streams += held.streams.len();
             attached += held.streams.exchanges().count();
             event_bytes += held.streams.bytes();
         }
         assert_eq!(self.keys.len(), self.slab.len());
-        assert_eq!((streams, attached), (self.streams, self.attached));
+        assert_eq!((streams, attached), (self.streams, self.attached_streams));
         assert_eq!(event_bytes, self.event_bytes);
-        assert!(event_bytes <= self.bounds.event_bytes_max);
-        assert!(self.lingering.len() <= self.bounds.lingering_max);
+        assert!(event_bytes <= self.limits.event_bytes_max);
+        assert!(self.lingering.len() <= self.limits.lingering_streams_max);
         assert!(self.lingering.iter().is_sorted_by_key(|(since, ..)| *since));
-        let (mut before, mut key, mut since) = (None, self.idle_first, Moment::ORIGIN);
+        let (mut before, mut key, mut since) = (None, self.idle_first, Instant::ORIGIN);
         while let Some(held) = key.and_then(|key| self.slab.get(key)) {
-            assert!(held.is_in_line && held.before == before && held.since >= since);
-            (before, key, since) = (key, held.after, held.since);
+            assert!(
+                held.is_in_idle_list && held.previous_idle == before && held.idle_since >= since
+            );
+            (before, key, since) = (key, held.next_idle, held.idle_since);
             idle -= 1;
         }
         assert_eq!((before, idle), (self.idle_last, 0));
     }
 }
 
-/// Bytes of one session in the index of names, at the load up to which the table fills.
+/// Bytes of one session in the index of ids, at the load up to which the table fills.
 const INDEX_BYTES: usize = (size_of::<(SessionId, Key)>() + 1) * 8 / 7;
 
 const _: () = assert!(
-    size_of::<Held<()>>() + INDEX_BYTES <= 160,
+    size_of::<StoredSession<()>>() + INDEX_BYTES <= 160,
     "a session without streams holds at most 160 bytes besides its `S`"
 );

@@ -1,6 +1,6 @@
-//! The profile for tests: every limit shrunk.
+//! The profile for tests, with small limits.
 //!
-//! What it keeps true: each limit is below the one of the standard profile; doors take free ports.
+//! Invariants: each limit is below that of the standard profile; listeners take free ports.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 
 impl Options {
-    /// Every limit shrunk to a size that a test reaches in microseconds.
+    /// Returns options with limits that a test reaches in microseconds.
     pub fn tiny() -> Self {
         Self {
             profile: Profile::Tiny,
             tcp: TcpOptions {
                 address: Some(loopback(0)),
                 connections_max: 4,
-                idle_max: Duration::from_millis(200),
-                lease_max: Duration::from_millis(100),
+                idle_timeout: Duration::from_millis(200),
+                first_message_timeout: Duration::from_millis(100),
                 receive_buffer_bytes: 4 * KIB,
                 send_buffer_bytes: 4 * KIB,
                 backlog_max: 8,
@@ -31,12 +31,12 @@ impl Options {
                 connections_max: 4,
                 head_bytes_max: 1024,
                 sessions_max: 4,
-                session_idle_max: Duration::from_millis(200),
-                events_max: 8,
-                event_bytes_max: 8 * 1024,
-                answer_max: Duration::from_millis(50),
-                silence_max: Duration::from_millis(100),
-                retry: Duration::from_millis(10),
+                session_idle_timeout: Duration::from_millis(200),
+                replay_events_max: 8,
+                replay_bytes_max: 8 * 1024,
+                sse_start_delay: Duration::from_millis(50),
+                sse_keepalive_interval: Duration::from_millis(100),
+                sse_retry: Duration::from_millis(10),
                 ..HttpOptions::default()
             },
             websocket: tiny_websocket(),
@@ -45,9 +45,9 @@ impl Options {
                 message_bytes_max: 4096,
                 nesting_max: 8,
                 requests_in_flight_max: 4,
-                request_max: Duration::from_millis(500),
-                question_max: Duration::from_millis(200),
-                round_max: Duration::from_secs(2),
+                request_timeout: Duration::from_millis(500),
+                client_request_timeout: Duration::from_millis(200),
+                request_state_ttl: Duration::from_secs(2),
                 outgoing_bytes_max: 8192,
                 memory_bytes_max: 64 * 1024,
                 tasks_max: 4,
@@ -64,12 +64,12 @@ impl Options {
                 shards: Some(1),
                 ring_sizes: tiny_ring(),
                 mesh: tiny_mesh(),
-                drain_max: Duration::from_millis(500),
+                drain_timeout: Duration::from_millis(500),
                 blocking_threads: 1,
                 blocking_queue_max: 2,
                 ..EngineOptions::default()
             },
-            service: ServiceOptions { demo: true, page_length_max: 2 },
+            service: ServiceOptions { demo: true, page_size: 2 },
             files: FileOptions {
                 file_bytes_max: 1024,
                 entries_max: 16,
@@ -81,20 +81,20 @@ impl Options {
     }
 }
 
-/// Peers that are soon asked for a sign of life, and soon closed.
+/// Short ping intervals and timeouts.
 fn tiny_websocket() -> WebSocketOptions {
     WebSocketOptions {
-        ping: Duration::from_millis(50),
-        idle_max: Duration::from_millis(200),
-        fragment_max: Duration::from_millis(100),
-        frame_buffer_bytes_max: 4096,
-        drain_max: Duration::from_millis(100),
+        ping_interval: Duration::from_millis(50),
+        idle_timeout: Duration::from_millis(200),
+        fragment_timeout: Duration::from_millis(100),
+        outgoing_bytes_max: 4096,
+        send_timeout: Duration::from_millis(100),
         deflate_ratio_max: 10,
         ..WebSocketOptions::default()
     }
 }
 
-/// A ring that runs out of everything soon.
+/// A ring with few slots and buffers.
 fn tiny_ring() -> RingOptions {
     RingOptions {
         sockets_max: 16,
@@ -108,7 +108,7 @@ fn tiny_ring() -> RingOptions {
     }
 }
 
-/// A mesh that is full after a few letters.
+/// A mesh with short queues.
 fn tiny_mesh() -> MeshOptions {
-    MeshOptions { lane_letters_max: 2, post_letters_max: 4, ..MeshOptions::default() }
+    MeshOptions { channel_messages_max: 2, inbox_messages_max: 4, ..MeshOptions::default() }
 }

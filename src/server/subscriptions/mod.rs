@@ -1,248 +1,258 @@
-//! Who asked to hear of what on one shard: listening streams of modern clients, and the resources
-//! that legacy sessions subscribed to. (Legacy sessions hear of lists without asking.)
+//! Subscriptions of one shard: `subscriptions/listen` streams of modern clients, and the resources
+//! to which legacy sessions subscribed. (Legacy sessions get list changes without subscribing.)
 //!
-//! A stream lives on the shard that owns its connection. What happens is told to each shard once;
-//! the shard encodes it once ([`Publication`]) and copies it to whoever listens, with the name of
-//! the stream in the middle.
+//! A stream lives on the shard that owns its connection. Each shard gets an event once, encodes it
+//! once ([`EncodedNotification`]) and copies it to every listener, with the subscription id of the
+//! stream in the middle.
 //!
-//! What it keeps true:
+//! Invariants:
 //!
-//! - A stream hears of nothing that it did not ask for, and of nothing after its end.
-//! - Streams, the names they listen to and the memory of both are bounded ([`Bounds`]).
-//! - A notification here is a hint that something is to be read again, and two of them say no more
-//!   than one. So a peer that does not read costs a mark on what it missed and no queue: it is told
-//!   once when it reads again.
+//! - A stream gets only notifications that match its filter, and none after its end.
+//! - Streams, their topics and the memory of both are bounded ([`SubscriptionLimits`]).
+//! - A notification tells the client to read something again, so two are equivalent to one. For a
+//!   slow peer a dirty mark is set, not a queue filled: it gets the notification once, later.
 //!
-//! What it does not do: write to connections, or count. That is the business of the driver, which
-//! answers `true` where a frame was written and `false` where the peer is too slow for it.
+//! The caller writes to connections: its closures return `true` if the frame was written, and
+//! `false` if the peer is too slow for it.
 
 mod stream;
 
 mod index;
 
-mod publication;
+mod encoded_notification;
 
-pub(super) use self::index::Subject;
-pub(super) use self::publication::Publication;
-pub(super) use self::stream::{List, Lists, Stream};
+pub(super) use self::encoded_notification::EncodedNotification;
+pub(super) use self::index::TopicKind;
+pub(super) use self::stream::{CatalogList, CatalogLists, SubscriptionStream};
 
 pub use self::stream::STREAM_BYTES;
 
 use std::rc::Rc;
 
-use self::index::Index;
-use self::stream::WATCH_BYTES;
-use super::party::Party;
+use self::index::TopicIndex;
+use self::stream::TOPIC_REF_BYTES;
+use super::reply_to::PeerId;
 use crate::base::slab::{Key, Slab};
-use crate::protocol::error::{Error, Kind};
-use crate::protocol::inflight::Ticket;
-use crate::protocol::rpc::Id;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::in_flight::CallId;
+use crate::protocol::jsonrpc::Id;
 
-/// How much may be listened to.
+/// Limits of subscriptions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::struct_field_names, reason = "limits are named so everywhere")]
-pub(super) struct Bounds {
+pub(super) struct SubscriptionLimits {
     /// Streams of one connection.
     pub(super) streams_max: usize,
-    /// Names that one stream listens to.
+    /// Names to which one stream subscribes.
     pub(super) names_max: usize,
     /// Bytes of one name.
     pub(super) name_bytes_max: usize,
-    /// Bytes that all streams of the shard hold together.
+    /// Bytes of all streams of the shard.
     pub(super) held_bytes_max: usize,
 }
 
-/// What a modern client wants to hear of, as far as it is granted.
+/// Accepted filter of a `subscriptions/listen` stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wish<'a> {
-    /// The lists whose changes it hears of.
-    pub(super) lists: Lists,
-    /// The resources.
+pub(super) struct GrantedFilter<'a> {
+    /// Lists whose changes are sent.
+    pub(super) lists: CatalogLists,
+    /// URIs of resources.
     pub(super) uris: &'a [&'a str],
-    /// The tasks.
+    /// Ids of tasks.
     pub(super) task_ids: &'a [&'a str],
 }
 
-impl<'a> Wish<'a> {
-    fn names(self) -> impl Iterator<Item = (Subject, &'a str)> {
-        let uris = self.uris.iter().map(|uri| (Subject::Resource, *uri));
-        uris.chain(self.task_ids.iter().map(|id| (Subject::Task, *id)))
+impl<'a> GrantedFilter<'a> {
+    fn names(self) -> impl Iterator<Item = (TopicKind, &'a str)> {
+        let uris = self.uris.iter().map(|uri| (TopicKind::Resource, *uri));
+        uris.chain(self.task_ids.iter().map(|id| (TopicKind::Task, *id)))
     }
 }
 
-/// What one connection listens to. A connection that never did holds nothing but this.
+/// Subscriptions of one connection. Allocates nothing before the first one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Subscriber {
-    /// One of its streams; the others are its neighbours.
+pub(super) struct ConnectionSubscriptions {
+    /// First of its streams, which form a linked list.
     first: Option<Key>,
-    /// How many streams it has.
+    /// Number of its streams.
     streams: u32,
-    /// Something was missed, by its streams or by its legacy session.
-    is_behind: bool,
-    /// Changes of lists that its legacy session missed: it hears of them without asking.
-    missed: Lists,
+    /// Whether a notification is pending for one of its streams or its legacy session.
+    is_dirty: bool,
+    /// List changes pending for its legacy session, which gets them without a stream.
+    dirty_lists: CatalogLists,
 }
 
-impl Subscriber {
-    /// Whether it asked to be told of anything, so that its silence is no reason to end it.
-    pub(super) const fn listens(&self) -> bool {
+impl ConnectionSubscriptions {
+    /// Returns whether it has streams, so that its silence does not close it.
+    pub(super) const fn has_streams(&self) -> bool {
         self.first.is_some()
     }
 
-    /// Notes that its legacy session missed a change of `list`; `false` where that is known.
-    pub(super) const fn miss(&mut self, list: List) -> bool {
-        let is_news = !self.missed.has(list);
-        self.missed.insert(list);
-        self.is_behind = true;
+    /// Marks a list change as pending for its legacy session; returns `false` if it was already.
+    pub(super) const fn mark_list_dirty(&mut self, list: CatalogList) -> bool {
+        let is_news = !self.dirty_lists.contains(list);
+        self.dirty_lists.insert(list);
+        self.is_dirty = true;
         is_news
     }
 
-    /// Takes a change of a list that its legacy session missed.
-    pub(super) fn take_missed(&mut self) -> Option<List> {
-        let missed = self.missed;
-        let list = List::ALL.into_iter().find(|list| missed.has(*list))?;
-        self.missed.take(list);
+    /// Takes a list change pending for its legacy session.
+    pub(super) fn take_dirty_list(&mut self) -> Option<CatalogList> {
+        let missed = self.dirty_lists;
+        let list = CatalogList::ALL.into_iter().find(|list| missed.contains(*list))?;
+        self.dirty_lists.remove(list);
         Some(list)
     }
 
-    /// Notes that one of its streams missed something.
-    pub(super) const fn fall_behind(&mut self) {
-        self.is_behind = true;
+    /// Marks a notification as pending for one of its streams.
+    pub(super) const fn mark_dirty(&mut self) {
+        self.is_dirty = true;
     }
 
-    /// Whether some of its streams missed something.
-    pub(super) const fn is_behind(&self) -> bool {
-        self.is_behind
+    /// Returns whether notifications are pending.
+    pub(super) const fn is_dirty(&self) -> bool {
+        self.is_dirty
     }
 }
 
-/// Every stream of one shard.
+/// All subscription streams of one shard.
 #[derive(Debug)]
-pub(super) struct Subscriptions {
-    /// How much may be listened to; what is listened to already stays.
-    pub(super) bounds: Bounds,
-    streams: Slab<Stream>,
-    index: Index,
+pub(super) struct SubscriptionRegistry {
+    /// Limits from now on; open streams are not changed.
+    pub(super) limits: SubscriptionLimits,
+    streams: Slab<SubscriptionStream>,
+    index: TopicIndex,
     held_bytes: usize,
 }
 
-/// Why a stream was not taken in, or a name was not.
+/// Why a stream or a subscription was rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Refusal {
+pub(super) enum SubscriptionError {
     /// A name is longer than this.
-    LongName(usize),
-    /// The shard holds as much as it may.
-    Memory,
-    /// A stream listens to at most this many names.
-    Names(usize),
-    /// A connection has at most this many streams.
-    Streams(usize),
+    NameTooLong(usize),
+    /// The shard's memory limit for subscriptions is reached.
+    MemoryLimit,
+    /// A stream subscribes to more than this many names.
+    NameLimit(usize),
+    /// The connection has this many streams, the limit.
+    StreamLimit(usize),
 }
 
-impl Subscriptions {
-    /// Nobody listens.
-    pub(super) fn new(bounds: Bounds) -> Self {
+impl SubscriptionRegistry {
+    pub(super) fn new(limits: SubscriptionLimits) -> Self {
         let streams = Slab::new(STREAMS_MAX);
-        Self { bounds, streams, index: Index::new(), held_bytes: 0 }
+        Self { limits, streams, index: TopicIndex::new(), held_bytes: 0 }
     }
 
-    /// The ticket of the request behind a stream, among the requests in flight of its connection:
-    /// it names no call.
-    pub(super) const fn ticket(key: Key) -> Ticket {
-        Ticket(key.to_bits() | STREAM_TICKET)
+    /// Returns the id of a stream among the requests in flight of its connection; it belongs to no
+    /// call.
+    pub(super) const fn call_id(key: Key) -> CallId {
+        CallId(key.to_bits() | STREAM_CALL_ID)
     }
 
-    /// The stream behind a ticket, where it is that of one.
-    pub(super) fn behind(ticket: Ticket) -> Option<Key> {
-        let is_stream = ticket.0 & STREAM_TICKET != 0;
-        is_stream.then(|| Key::from_bits(ticket.0 & !STREAM_TICKET))
+    /// Returns the stream of an id, if it belongs to a stream.
+    pub(super) fn stream_of_call_id(ticket: CallId) -> Option<Key> {
+        let is_stream = ticket.0 & STREAM_CALL_ID != 0;
+        is_stream.then(|| Key::from_bits(ticket.0 & !STREAM_CALL_ID))
     }
 
-    /// Streams of this shard.
+    /// Returns the number of streams.
     pub(super) const fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Bytes that all streams hold, estimated from above.
+    /// Returns an upper estimate of the bytes of all streams.
     pub(super) const fn held_bytes(&self) -> usize {
         self.held_bytes + self.index.held_bytes()
     }
 
-    /// Takes in the stream `id` of a modern client. Names that stand twice count once.
+    /// Opens the stream `id` of a modern client. Duplicate names count once.
     ///
     /// # Errors
     ///
-    /// [`Refusal`]; nothing has changed then.
-    pub(super) fn listen(
+    /// [`SubscriptionError`]; nothing is changed then.
+    pub(super) fn open_stream(
         &mut self,
-        party: Party,
-        subscriber: &mut Subscriber,
+        party: PeerId,
+        subscriber: &mut ConnectionSubscriptions,
         id: Id<'_>,
-        wish: Wish<'_>,
-    ) -> Result<Key, Refusal> {
-        if subscriber.streams as usize >= self.bounds.streams_max {
-            return Err(Refusal::Streams(self.bounds.streams_max));
+        filter: GrantedFilter<'_>,
+    ) -> Result<Key, SubscriptionError> {
+        if subscriber.streams as usize >= self.limits.streams_max {
+            return Err(SubscriptionError::StreamLimit(self.limits.streams_max));
         }
-        if wish.uris.len() + wish.task_ids.len() > self.bounds.names_max {
-            return Err(Refusal::Names(self.bounds.names_max));
+        if filter.uris.len() + filter.task_ids.len() > self.limits.names_max {
+            return Err(SubscriptionError::NameLimit(self.limits.names_max));
         }
-        let stream = Stream::new(party, Some(id.into()), wish.lists);
-        let costs = wish.names().map(|(subject, name)| self.cost(subject, name));
-        let cost = costs.sum::<Result<usize, Refusal>>()? + stream.held_bytes();
-        self.afford(cost)?;
-        let key = self.enter(subscriber, stream)?;
-        for (subject, name) in wish.names() {
-            self.place(key, subject, name);
+        let stream = SubscriptionStream::new(party, Some(id.into()), filter.lists);
+        let costs = filter.names().map(|(subject, name)| self.topic_bytes(subject, name));
+        let cost = costs.sum::<Result<usize, SubscriptionError>>()? + stream.held_bytes();
+        self.check_memory(cost)?;
+        let key = self.insert_stream(subscriber, stream)?;
+        for (subject, name) in filter.names() {
+            self.add_topic(key, subject, name);
         }
         Ok(key)
     }
 
-    /// Has the legacy session of a connection hear of `uri`; once more changes nothing.
+    /// Subscribes the legacy session of a connection to `uri`; repeating it changes nothing.
     ///
     /// # Errors
     ///
-    /// [`Refusal`]; nothing has changed then.
+    /// [`SubscriptionError`]; nothing is changed then.
     pub(super) fn subscribe(
         &mut self,
-        party: Party,
-        subscriber: &mut Subscriber,
+        party: PeerId,
+        subscriber: &mut ConnectionSubscriptions,
         uri: &str,
-    ) -> Result<(), Refusal> {
-        let cost = self.cost(Subject::Resource, uri)?;
-        let session = self.session(subscriber);
+    ) -> Result<(), SubscriptionError> {
+        let cost = self.topic_bytes(TopicKind::Resource, uri)?;
+        let session = self.session_stream(subscriber);
         if let Some((_, stream)) = session {
-            if self.index.slot(stream, Subject::Resource, uri).is_some() {
+            if self.index.topic_index_of(stream, TopicKind::Resource, uri).is_some() {
                 return Ok(());
             }
-            if stream.places.len() >= self.bounds.names_max {
-                return Err(Refusal::Names(self.bounds.names_max));
+            if stream.topics.len() >= self.limits.names_max {
+                return Err(SubscriptionError::NameLimit(self.limits.names_max));
             }
         }
         let key = if let Some((key, _)) = session {
-            self.afford(cost)?;
+            self.check_memory(cost)?;
             key
         } else {
-            self.afford(cost + STREAM_BYTES)?;
-            self.enter(subscriber, Stream::new(party, None, Lists::NONE))?
+            self.check_memory(cost + STREAM_BYTES)?;
+            self.insert_stream(
+                subscriber,
+                SubscriptionStream::new(party, None, CatalogLists::NONE),
+            )?
         };
-        self.place(key, Subject::Resource, uri);
+        self.add_topic(key, TopicKind::Resource, uri);
         Ok(())
     }
 
-    /// Has the legacy session of a connection hear of `uri` no more; `false` where it did not.
-    pub(super) fn unsubscribe(&mut self, subscriber: &mut Subscriber, uri: &str) -> bool {
-        let Some((key, stream)) = self.session(subscriber) else { return false };
-        let Some(slot) = self.index.slot(stream, Subject::Resource, uri) else { return false };
-        if stream.places.len() == 1 {
-            return self.end(subscriber, key).is_some();
+    /// Unsubscribes the legacy session of a connection; returns `false` if it was not subscribed.
+    pub(super) fn unsubscribe(
+        &mut self,
+        subscriber: &mut ConnectionSubscriptions,
+        uri: &str,
+    ) -> bool {
+        let Some((key, stream)) = self.session_stream(subscriber) else { return false };
+        let Some(slot) = self.index.topic_index_of(stream, TopicKind::Resource, uri) else {
+            return false;
+        };
+        if stream.topics.len() == 1 {
+            return self.close_stream(subscriber, key).is_some();
         }
-        self.index.leave(key, slot, &mut self.streams);
-        self.held_bytes -= WATCH_BYTES;
+        self.index.remove_listener(key, slot, &mut self.streams);
+        self.held_bytes -= TOPIC_REF_BYTES;
         true
     }
 
-    /// The stream of a legacy session, which has no id.
-    fn session(&self, subscriber: &Subscriber) -> Option<(Key, &Stream)> {
+    /// Returns the stream of a legacy session, which has no id.
+    fn session_stream(
+        &self,
+        subscriber: &ConnectionSubscriptions,
+    ) -> Option<(Key, &SubscriptionStream)> {
         let mut key = subscriber.first;
         loop {
             let stream = self.streams.get(key?)?;
@@ -253,11 +263,15 @@ impl Subscriptions {
         }
     }
 
-    /// Ends one stream of a connection; none where the key names no stream any more.
-    pub(super) fn end(&mut self, subscriber: &mut Subscriber, key: Key) -> Option<Stream> {
-        for slot in (0..self.streams.get(key)?.places.len()).rev() {
-            self.index.leave(key, slot, &mut self.streams);
-            self.held_bytes -= WATCH_BYTES;
+    /// Closes one stream of a connection; returns `None` if it was closed before.
+    pub(super) fn close_stream(
+        &mut self,
+        subscriber: &mut ConnectionSubscriptions,
+        key: Key,
+    ) -> Option<SubscriptionStream> {
+        for slot in (0..self.streams.get(key)?.topics.len()).rev() {
+            self.index.remove_listener(key, slot, &mut self.streams);
+            self.held_bytes -= TOPIC_REF_BYTES;
         }
         let stream = self.streams.remove(key)?;
         self.held_bytes -= stream.held_bytes();
@@ -272,96 +286,110 @@ impl Subscriptions {
         Some(stream)
     }
 
-    /// Ends every stream of a connection, the newest first.
-    pub(super) fn end_all(&mut self, subscriber: &mut Subscriber, mut ended: impl FnMut(Stream)) {
-        while let Some(stream) = subscriber.first.and_then(|key| self.end(subscriber, key)) {
+    /// Closes all streams of a connection, the newest first.
+    pub(super) fn close_all_streams(
+        &mut self,
+        subscriber: &mut ConnectionSubscriptions,
+        mut ended: impl FnMut(SubscriptionStream),
+    ) {
+        while let Some(stream) = subscriber.first.and_then(|key| self.close_stream(subscriber, key))
+        {
             ended(stream);
         }
     }
 
-    /// Tells everybody who listens that `list` has changed. Cost: a look at every stream.
-    pub(super) fn tell_list(&mut self, list: List, mut say: impl FnMut(&Stream) -> bool) {
+    /// Sends a list change to all streams that subscribe to it. Cost: visits every stream.
+    pub(super) fn notify_list_changed(
+        &mut self,
+        list: CatalogList,
+        mut send: impl FnMut(&SubscriptionStream) -> bool,
+    ) {
         for (_, stream) in self.streams.iter_mut() {
-            // Whoever owes it to a peer already will say it late enough for this change too.
-            if stream.lists.has(list) && !stream.missed.has(list) && !say(stream) {
-                stream.missed.insert(list);
+            // A pending notification covers this change, too.
+            if stream.lists.contains(list) && !stream.dirty_lists.contains(list) && !send(stream) {
+                stream.dirty_lists.insert(list);
             }
         }
     }
 
-    /// Tells everybody who listens to `name` that something happened to it.
-    pub(super) fn tell_name(
+    /// Sends an update of `name` to all streams that subscribe to it.
+    pub(super) fn notify_updated(
         &mut self,
-        subject: Subject,
+        subject: TopicKind,
         name: &str,
-        mut say: impl FnMut(&Stream) -> bool,
+        mut send: impl FnMut(&SubscriptionStream) -> bool,
     ) {
         for listener in self.index.listeners(subject, name) {
             let Some(stream) = self.streams.get_mut(listener.stream) else { continue };
-            let slot = listener.slot as usize;
-            if !stream.places[slot].missed && !say(stream) {
-                stream.places[slot].missed = true;
+            let slot = listener.topic_index as usize;
+            if !stream.topics[slot].is_dirty && !send(stream) {
+                stream.topics[slot].is_dirty = true;
             }
         }
     }
 
-    /// Tells everybody who listens to the task `name` of its state `version`, which counts from 1.
-    /// Who was told it already hears nothing: others may have asked for it again, and two slow
-    /// peers must not keep each other busy.
-    pub(super) fn tell_task(
+    /// Sends the state `version` (from 1) of a task to all streams that subscribe to it and have
+    /// not got it yet: other streams may request it again, and slow peers must not cause
+    /// repetition.
+    pub(super) fn notify_task(
         &mut self,
         name: &str,
         version: u32,
-        mut say: impl FnMut(&Stream) -> bool,
+        mut send: impl FnMut(&SubscriptionStream) -> bool,
     ) {
-        for listener in self.index.listeners(Subject::Task, name) {
+        for listener in self.index.listeners(TopicKind::Task, name) {
             let Some(stream) = self.streams.get_mut(listener.stream) else { continue };
-            let slot = listener.slot as usize;
-            let place = &stream.places[slot];
-            if place.missed || place.told >= version {
+            let slot = listener.topic_index as usize;
+            let place = &stream.topics[slot];
+            if place.is_dirty || place.sent_version >= version {
                 continue;
             }
-            let is_said = say(stream);
-            let place = &mut stream.places[slot];
-            place.missed = !is_said;
-            place.told = if is_said { version } else { place.told };
+            let is_sent = send(stream);
+            let place = &mut stream.topics[slot];
+            place.is_dirty = !is_sent;
+            place.sent_version = if is_sent { version } else { place.sent_version };
         }
     }
 
-    /// Tells the streams of one connection what they missed, until one of them is refused again.
-    pub(super) fn catch_up(
+    /// Sends the pending notifications of one connection until the peer is too slow again.
+    pub(super) fn send_pending(
         &mut self,
-        subscriber: &mut Subscriber,
-        mut say: impl FnMut(&Stream, Missed<'_>) -> bool,
+        subscriber: &mut ConnectionSubscriptions,
+        mut send: impl FnMut(&SubscriptionStream, PendingNotification<'_>) -> bool,
     ) {
         let mut key = subscriber.first;
         while let Some(stream) = key.and_then(|key| self.streams.get_mut(key)) {
-            let missed = stream.missed;
-            for list in List::ALL.into_iter().filter(|list| missed.has(*list)) {
-                if !say(stream, Missed::List(list)) {
+            let missed = stream.dirty_lists;
+            for list in CatalogList::ALL.into_iter().filter(|list| missed.contains(*list)) {
+                if !send(stream, PendingNotification::List(list)) {
                     return;
                 }
-                stream.missed.take(list);
+                stream.dirty_lists.remove(list);
             }
-            for slot in 0..stream.places.len() {
-                let place = stream.places[slot];
-                let Some((subject, name)) = self.index.name(place).filter(|_| place.missed) else {
+            for slot in 0..stream.topics.len() {
+                let place = stream.topics[slot];
+                let Some((subject, name)) = self.index.name(place).filter(|_| place.is_dirty)
+                else {
                     continue;
                 };
-                if !say(stream, Missed::Name(subject, name)) {
+                if !send(stream, PendingNotification::Topic(subject, name)) {
                     return;
                 }
-                stream.places[slot].missed = false;
+                stream.topics[slot].is_dirty = false;
             }
             key = stream.next;
         }
-        subscriber.is_behind = false;
+        subscriber.is_dirty = false;
     }
 
-    fn enter(&mut self, subscriber: &mut Subscriber, mut stream: Stream) -> Result<Key, Refusal> {
+    fn insert_stream(
+        &mut self,
+        subscriber: &mut ConnectionSubscriptions,
+        mut stream: SubscriptionStream,
+    ) -> Result<Key, SubscriptionError> {
         let held_bytes = stream.held_bytes();
         stream.next = subscriber.first;
-        let key = self.streams.insert(stream).map_err(|_| Refusal::Memory)?;
+        let key = self.streams.insert(stream).map_err(|_| SubscriptionError::MemoryLimit)?;
         self.held_bytes += held_bytes;
         if let Some(next) = subscriber.first.and_then(|first| self.streams.get_mut(first)) {
             next.previous = Some(key);
@@ -371,62 +399,65 @@ impl Subscriptions {
         Ok(key)
     }
 
-    fn place(&mut self, key: Key, subject: Subject, name: &str) {
+    fn add_topic(&mut self, key: Key, subject: TopicKind, name: &str) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let before = stream.places.len();
-        self.index.enter(key, stream, subject, name);
-        self.held_bytes += (stream.places.len() - before) * WATCH_BYTES;
+        let before = stream.topics.len();
+        self.index.add_listener(key, stream, subject, name);
+        self.held_bytes += (stream.topics.len() - before) * TOPIC_REF_BYTES;
     }
 
-    fn cost(&self, subject: Subject, name: &str) -> Result<usize, Refusal> {
-        if name.len() > self.bounds.name_bytes_max {
-            return Err(Refusal::LongName(self.bounds.name_bytes_max));
+    fn topic_bytes(&self, subject: TopicKind, name: &str) -> Result<usize, SubscriptionError> {
+        if name.len() > self.limits.name_bytes_max {
+            return Err(SubscriptionError::NameTooLong(self.limits.name_bytes_max));
         }
-        Ok(self.index.cost(subject, name) + WATCH_BYTES)
+        Ok(self.index.added_bytes(subject, name) + TOPIC_REF_BYTES)
     }
 
-    const fn afford(&self, cost: usize) -> Result<(), Refusal> {
-        if self.held_bytes() + cost > self.bounds.held_bytes_max {
-            return Err(Refusal::Memory);
+    const fn check_memory(&self, cost: usize) -> Result<(), SubscriptionError> {
+        if self.held_bytes() + cost > self.limits.held_bytes_max {
+            return Err(SubscriptionError::MemoryLimit);
         }
         Ok(())
     }
 }
 
-/// What a stream missed.
+/// A pending notification of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Missed<'a> {
-    /// A list has changed.
-    List(List),
-    /// Something happened to what the name names.
-    Name(Subject, &'a Rc<str>),
+pub(super) enum PendingNotification<'a> {
+    /// A list change.
+    List(CatalogList),
+    /// An update of a resource or a task.
+    Topic(TopicKind, &'a Rc<str>),
 }
 
-impl From<Refusal> for Error {
+impl From<SubscriptionError> for Error {
     #[cold]
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::LongName(bytes_max) => Self::invalid_params(format!(
-                "a subscription names what has at most {bytes_max} bytes"
+    fn from(error: SubscriptionError) -> Self {
+        match error {
+            SubscriptionError::NameTooLong(bytes_max) => Self::invalid_params(format!(
+                "a URI or task id of the subscription is too long (limit {bytes_max} bytes)"
             )),
-            Refusal::Memory => {
-                Self::new(Kind::Busy, "the server has no memory for another subscription")
-            }
-            Refusal::Names(names_max) => Self::invalid_params(format!(
-                "a subscription names at most {names_max} resources and tasks"
+            SubscriptionError::MemoryLimit => Self::new(
+                ErrorKind::TooManyRequests,
+                "the memory limit for subscriptions is reached; try again later",
+            ),
+            SubscriptionError::NameLimit(names_max) => Self::invalid_params(format!(
+                "too many resources and tasks in one subscription (limit {names_max})"
             )),
-            Refusal::Streams(streams_max) => Self::new(
-                Kind::Busy,
-                format!("this connection has {streams_max} subscriptions; end one of them first"),
+            SubscriptionError::StreamLimit(streams_max) => Self::new(
+                ErrorKind::TooManyRequests,
+                format!(
+                    "too many subscriptions on this connection (limit {streams_max}); end one first"
+                ),
             ),
         }
     }
 }
 
-/// Marks the tickets of streams. Calls are numbered far below it, and so are streams.
-const STREAM_TICKET: u64 = 1 << 31;
+/// Bit that marks the ids of streams. Calls and streams are numbered far below it.
+const STREAM_CALL_ID: u64 = 1 << 31;
 
-/// Streams of one shard; memory bounds them far below this.
+/// Limit of streams of one shard; memory bounds them far below it.
 const STREAMS_MAX: usize = (1 << 31) - 1;
 
 #[cfg(test)]

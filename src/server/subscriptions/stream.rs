@@ -1,17 +1,17 @@
-//! One stream of notifications: who listens and to what.
+//! One subscription stream: its filter and its pending notifications.
 //!
-//! What it keeps true: a stream is small, because a shard may hold a hundred thousand of them; what
-//! a slow peer has missed is a mark on what it listens to, never a queue.
+//! A stream is small, because a shard may have a hundred thousand of them; a pending notification
+//! is a mark on a topic, not an entry of a queue.
 
 use crate::base::slab::Key;
-use crate::protocol::message::Change;
-use crate::protocol::rpc::{Id, IdBuf};
-use crate::server::party::Party;
-use crate::service::Changes;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::model::ChangeNotification;
+use crate::server::reply_to::PeerId;
+use crate::service::ListChanges;
 
-/// A list of the catalog whose changes are told.
+/// A list of the catalog that has change notifications.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum List {
+pub(in crate::server) enum CatalogList {
     /// `prompts/list`
     Prompts,
     /// `resources/list`
@@ -20,16 +20,16 @@ pub(in crate::server) enum List {
     Tools,
 }
 
-impl List {
-    /// Every list, in the order in which their changes are told.
+impl CatalogList {
+    /// All lists, in the order in which their changes are sent.
     pub(in crate::server) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
-    /// Its change, as it is told.
-    pub(in crate::server) const fn change(self) -> Change<'static> {
+    /// Returns the notification of its change.
+    pub(in crate::server) const fn change_notification(self) -> ChangeNotification<'static> {
         match self {
-            Self::Prompts => Change::PromptsList,
-            Self::Resources => Change::ResourcesList,
-            Self::Tools => Change::ToolsList,
+            Self::Prompts => ChangeNotification::PromptListChanged,
+            Self::Resources => ChangeNotification::ResourceListChanged,
+            Self::Tools => ChangeNotification::ToolListChanged,
         }
     }
 
@@ -38,115 +38,113 @@ impl List {
     }
 }
 
-/// A set of lists, in one byte.
+/// A set of lists, as a bit set.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct Lists(u8);
+pub(in crate::server) struct CatalogLists(u8);
 
-impl Lists {
-    /// No list.
+impl CatalogLists {
+    /// The empty set.
     pub(in crate::server) const NONE: Self = Self(0);
 
-    /// The lists of which `holds` is true.
-    pub(in crate::server) fn of(holds: impl Fn(List) -> bool) -> Self {
-        let bits = List::ALL.into_iter().filter(|list| holds(*list)).map(List::bit);
+    /// Returns the set of lists for which `holds` is true.
+    pub(in crate::server) fn of(holds: impl Fn(CatalogList) -> bool) -> Self {
+        let bits = CatalogList::ALL.into_iter().filter(|list| holds(*list)).map(CatalogList::bit);
         Self(bits.fold(0, |all, bit| all | bit))
     }
 
-    /// Whether `list` is among them.
-    pub(in crate::server) const fn has(self, list: List) -> bool {
+    /// Returns whether `list` is in the set.
+    pub(in crate::server) const fn contains(self, list: CatalogList) -> bool {
         self.0 & list.bit() != 0
     }
 
-    /// Adds `list`.
-    pub(in crate::server) const fn insert(&mut self, list: List) {
+    pub(in crate::server) const fn insert(&mut self, list: CatalogList) {
         self.0 |= list.bit();
     }
 
-    /// Takes `list` out; `false` where it was not among them.
-    pub(in crate::server) const fn take(&mut self, list: List) -> bool {
-        let had = self.has(list);
+    /// Removes `list`; returns `false` if it was not in the set.
+    pub(in crate::server) const fn remove(&mut self, list: CatalogList) -> bool {
+        let had = self.contains(list);
         self.0 &= !list.bit();
         had
     }
 }
 
-/// A name that a stream listens to, and the stream's place among its listeners.
+/// A topic of a stream, and the stream's index among its listeners.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct TopicRef {
     pub(super) topic: Key,
     pub(super) index: u32,
-    /// Something happened that its peer was too slow for.
-    pub(super) missed: bool,
-    /// The last version that was told, of what has versions.
-    pub(super) told: u32,
+    /// Whether an update is pending because the peer was too slow.
+    pub(super) is_dirty: bool,
+    /// Last version sent, of topics that have versions.
+    pub(super) sent_version: u32,
 }
 
-/// One stream: a `subscriptions/listen` of a modern client, or all that a legacy session subscribed
-/// to.
+/// One stream: a `subscriptions/listen` of a modern client, or all resource subscriptions of a
+/// legacy session.
 #[derive(Debug)]
-pub(in crate::server) struct Stream {
-    /// Whose it is.
-    pub(in crate::server) party: Party,
-    /// What every frame must name; a legacy session has one stream and no name for it.
+pub(in crate::server) struct SubscriptionStream {
+    /// Peer that gets the notifications.
+    pub(in crate::server) peer: PeerId,
+    /// Subscription id of its notifications; `None` for a legacy session.
     id: Option<IdBuf>,
-    /// The lists whose changes it hears of.
-    pub(super) lists: Lists,
-    /// Changes of lists that its peer was too slow for.
-    pub(super) missed: Lists,
-    /// The resources and tasks that it hears of.
-    pub(super) places: Vec<Place>,
-    /// Its neighbours among the streams of its connection.
+    /// Lists whose changes are sent.
+    pub(super) lists: CatalogLists,
+    /// List changes that are pending because the peer was too slow.
+    pub(super) dirty_lists: CatalogLists,
+    /// Subscribed resources and tasks.
+    pub(super) topics: Vec<TopicRef>,
+    /// Neighbours in the list of the connection's streams.
     pub(super) next: Option<Key>,
     pub(super) previous: Option<Key>,
 }
 
-impl From<Changes> for Lists {
-    fn from(changes: Changes) -> Self {
+impl From<ListChanges> for CatalogLists {
+    fn from(changes: ListChanges) -> Self {
         Self::of(|list| match list {
-            List::Prompts => changes.prompts,
-            List::Resources => changes.resources,
-            List::Tools => changes.tools,
+            CatalogList::Prompts => changes.prompts,
+            CatalogList::Resources => changes.resources,
+            CatalogList::Tools => changes.tools,
         })
     }
 }
 
-impl Stream {
-    pub(super) const fn new(party: Party, id: Option<IdBuf>, lists: Lists) -> Self {
+impl SubscriptionStream {
+    pub(super) const fn new(peer: PeerId, id: Option<IdBuf>, lists: CatalogLists) -> Self {
         Self {
-            party,
+            peer,
             id,
             lists,
-            missed: Lists::NONE,
-            places: Vec::new(),
+            dirty_lists: CatalogLists::NONE,
+            topics: Vec::new(),
             next: None,
             previous: None,
         }
     }
 
-    /// What every frame must name; none for a legacy session.
+    /// Returns the subscription id of its notifications; `None` for a legacy session.
     #[inline]
     pub(in crate::server) fn id(&self) -> Option<Id<'_>> {
         self.id.as_ref().map(IdBuf::as_id)
     }
 
-    /// Bytes that it holds, the names of what it hears of not included.
+    /// Returns its bytes, without the names of its topics.
     pub(super) fn held_bytes(&self) -> usize {
         let id = match self.id() {
-            // Held here and among the requests in flight.
+            // Stored here and among the requests in flight.
             Some(Id::Text(text)) => 2 * text.len(),
             _ => 0,
         };
-        STREAM_BYTES + id + self.places.len() * WATCH_BYTES
+        STREAM_BYTES + id + self.topics.len() * TOPIC_REF_BYTES
     }
 }
 
-/// Bytes that one listening stream holds at most, its id being a number and not counting what it
-/// names: its place here, which may be half of a table that has just doubled, and that of its
-/// request among those in flight.
-pub const STREAM_BYTES: usize = 2 * size_of::<Stream>() + 64;
+/// Upper limit of the bytes of one stream with an integer id and no topics: its slot, which may be
+/// in a table that has just doubled, and that of its request among those in flight.
+pub const STREAM_BYTES: usize = 2 * size_of::<SubscriptionStream>() + 64;
 
-/// What one name costs a stream: a place here and one in the index, with the slack of both tables.
-pub(super) const WATCH_BYTES: usize = 64;
+/// Bytes of one topic of a stream: an entry here and one in the index, with the slack of both.
+pub(super) const TOPIC_REF_BYTES: usize = 64;
 
 const _: () = assert!(STREAM_BYTES <= 512, "a listening stream holds at most 512 bytes");
 
@@ -155,17 +153,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_of_lists_knows_its_members() {
-        let mut lists = Lists::of(|list| list != List::Prompts);
-        assert!(lists.has(List::Tools) && lists.has(List::Resources) && !lists.has(List::Prompts));
-        assert!(lists.take(List::Tools) && !lists.take(List::Tools));
-        lists.insert(List::Prompts);
-        assert!(lists.take(List::Prompts) && lists.take(List::Resources));
-        assert_eq!(lists, Lists::NONE);
+    fn list_set_contains_its_members() {
+        let mut lists = CatalogLists::of(|list| list != CatalogList::Prompts);
+        assert!(
+            lists.contains(CatalogList::Tools)
+                && lists.contains(CatalogList::Resources)
+                && !lists.contains(CatalogList::Prompts)
+        );
+        assert!(lists.remove(CatalogList::Tools) && !lists.remove(CatalogList::Tools));
+        lists.insert(CatalogList::Prompts);
+        assert!(lists.remove(CatalogList::Prompts) && lists.remove(CatalogList::Resources));
+        assert_eq!(lists, CatalogLists::NONE);
     }
 
     #[test]
-    fn a_stream_is_small() {
-        assert!(size_of::<Stream>() <= 112, "{}", size_of::<Stream>());
+    fn subscription_stream_stays_small() {
+        assert!(size_of::<SubscriptionStream>() <= 112, "{}", size_of::<SubscriptionStream>());
     }
 }

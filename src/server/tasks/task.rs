@@ -1,58 +1,57 @@
-//! One task: where it stands, since when, and who wants to hear of it.
+//! One task: status, times, result, and who waits for it.
 //!
-//! What it keeps true: it begins `working`, goes to and fro between that and `input_required`, and
-//! once it has ended (`completed`, `failed`, `cancelled`) it stays so, whatever its handler still
-//! does.
+//! Invariants: a task begins as `working` and alternates between that and `input_required`; the
+//! statuses `completed`, `failed` and `cancelled` are final, whatever its handler still does.
 //!
-//! Source: 2025-11-25, basic/utilities/tasks, "Task Status Lifecycle"; Tasks extension 2026-07-28,
-//! "Task Status".
+//! Source: MCP 2025-11-25, basic/utilities/tasks, "Task Status Lifecycle"; Tasks extension
+//! 2026-07-28, "Task Status".
 
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::identity::TaskId;
-use super::inquiry::Inquiries;
+use super::task_id::TaskId;
+use super::task_inputs::TaskInputs;
 use crate::base::slab::Key;
-use crate::base::time::{Calendar, Moment};
+use crate::base::time::{Instant, WallClock};
 use crate::engine::mesh::ShardId;
 use crate::protocol::error::Error;
-use crate::protocol::message::{TaskDetail, TaskStatus, TaskView};
+use crate::protocol::jsonrpc::IdBuf;
+use crate::protocol::model::{TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
-use crate::protocol::rpc::IdBuf;
-use crate::server::party::Party;
-use crate::server::questions::Dialogue;
-use crate::service::Client;
+use crate::server::client_requests::OpenRequests;
+use crate::server::reply_to::PeerId;
+use crate::service::ClientInfo;
 
-/// What a task begins with.
+/// Parameters of a new task.
 #[derive(Debug)]
-pub(in crate::server) struct Birth {
-    /// Whose call it was. It may be gone before the task does.
-    pub(in crate::server) party: Party,
-    /// What the caller speaks, which is how the result is kept, and what it can answer.
-    pub(in crate::server) client: Client,
-    /// What progress must name, where the caller wants to hear of it.
+pub(in crate::server) struct NewTask {
+    /// Peer that made the call. It may disconnect before the task ends.
+    pub(in crate::server) peer: PeerId,
+    /// Revision and capabilities of the caller; the result is stored in its revision.
+    pub(in crate::server) client: ClientInfo,
+    /// Token of progress notifications, if the caller requested them.
     pub(in crate::server) progress_token: Option<IdBuf>,
-    /// How long the caller wants it kept.
+    /// Requested ttl.
     pub(in crate::server) ttl: Option<Duration>,
 }
 
-/// How a task ended by itself.
+/// Outcome of a task that was not cancelled.
 #[derive(Clone, Debug)]
-pub(in crate::server) enum End {
-    /// With a result.
+pub(in crate::server) enum TaskOutcome {
+    /// A result.
     Result {
-        /// As the revision of its caller writes it: one JSON object.
+        /// One JSON object, in the revision of the caller.
         body: Vec<u8>,
-        /// It says that the tool failed (`isError`).
+        /// Whether it reports that the tool failed (`isError`).
         is_failed: bool,
     },
-    /// With an error instead of a result.
+    /// A JSON-RPC error.
     Error(Error),
 }
 
-impl End {
-    /// Bytes that it takes to keep it.
+impl TaskOutcome {
+    /// Returns the bytes that it counts for.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Result { body, .. } => body.len(),
@@ -63,142 +62,142 @@ impl End {
     }
 }
 
-/// Somebody who waits for the end of a task: a call on some shard.
+/// A call, on any shard, that waits for the end of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct Waiter {
-    /// Where the call stands.
+pub(in crate::server) struct TaskWaiter {
+    /// Shard of the call.
     pub(in crate::server) shard: ShardId,
-    /// Which call.
-    pub(in crate::server) ticket: Key,
-    /// When it gives up at the latest.
-    pub(in crate::server) deadline: Moment,
+    /// The call.
+    pub(in crate::server) call: Key,
+    /// Deadline of the call.
+    pub(in crate::server) deadline: Instant,
 }
 
-/// One task of a shard, run by a `W`.
+/// One task of a shard, with a handler `W`.
 #[derive(Debug)]
 pub(in crate::server) struct Task<W> {
     pub(in crate::server) id: TaskId,
-    pub(super) name: String,
-    pub(in crate::server) party: Party,
+    pub(super) id_text: String,
+    pub(in crate::server) peer: PeerId,
     pub(in crate::server) revision: Revision,
     pub(in crate::server) progress_token: Option<IdBuf>,
-    /// The last progress told: later ones must be greater.
-    pub(in crate::server) progress: f64,
-    /// What it asks by its inputs (2026-07-28).
-    pub(in crate::server) inquiries: Rc<Inquiries>,
-    /// What it asks by requests (2025-11-25).
-    pub(in crate::server) dialogue: Dialogue,
-    /// Tasks of a shard are counted as they begin.
+    /// Last progress sent; later values must be greater.
+    pub(in crate::server) last_progress: f64,
+    /// Its input requests (2026-07-28).
+    pub(in crate::server) inputs: Rc<TaskInputs>,
+    /// Its requests to the client (2025-11-25).
+    pub(in crate::server) client_requests: OpenRequests,
+    /// Number of the task on its shard, in order of creation.
     pub(super) number: u64,
     pub(super) status: TaskStatus,
     pub(super) message: Option<Cow<'static, str>>,
-    pub(super) created: Moment,
-    pub(super) updated: Moment,
-    /// Its state, counted from 1 with every change.
+    pub(super) created: Instant,
+    pub(super) updated: Instant,
+    /// Version of its state; 1 at creation, increased by every change.
     pub(in crate::server) version: u32,
     pub(super) ttl: Duration,
-    pub(super) end: Option<End>,
-    /// The handler, until it ends.
-    pub(super) work: Option<W>,
-    pub(super) waiters: Vec<Waiter>,
-    /// Shards on which somebody listens.
+    pub(super) outcome: Option<TaskOutcome>,
+    /// The handler, until it completes.
+    pub(super) handler: Option<W>,
+    pub(super) waiters: Vec<TaskWaiter>,
+    /// Shards with a subscription to the task.
     pub(super) watchers: Vec<ShardId>,
-    /// Whether it stands in the line of those whose change has not been told.
-    pub(super) has_changed: bool,
+    /// Whether it is in the queue of unsent changes.
+    pub(super) has_unsent_change: bool,
 }
 
 impl<W> Task<W> {
-    /// Where it stands.
+    /// Returns its status.
     pub(in crate::server) const fn status(&self) -> TaskStatus {
         self.status
     }
 
-    /// Whether it has ended.
-    pub(in crate::server) const fn is_over(&self) -> bool {
+    /// Returns whether its status is final.
+    pub(in crate::server) const fn has_ended(&self) -> bool {
         self.status.is_terminal()
     }
 
-    /// Its name, as it is told.
-    pub(in crate::server) fn name(&self) -> &str {
-        &self.name
+    /// Returns its id as text.
+    pub(in crate::server) fn id_text(&self) -> &str {
+        &self.id_text
     }
 
-    /// What there is to tell of it to everybody.
-    pub(in crate::server) fn view(&self, calendar: Calendar) -> TaskView<'_> {
+    /// Returns what both generations of the protocol show.
+    pub(in crate::server) fn view(&self, calendar: WallClock) -> TaskView<'_> {
         TaskView {
-            id: &self.name,
+            task_id: &self.id_text,
             status: self.status,
             status_message: self.message.as_deref(),
-            created_ms: calendar.unix_ms(self.created),
-            updated_ms: calendar.unix_ms(self.updated),
+            created_at_ms: calendar.unix_ms(self.created),
+            last_updated_at_ms: calendar.unix_ms(self.updated),
             ttl_ms: u64::try_from(self.ttl.as_millis()).ok(),
-            poll_ms: POLL_MS,
+            poll_interval_ms: POLL_INTERVAL_MS,
         }
     }
 
-    /// What there is to tell of it: to everybody, and to those who speak the extension.
-    pub(in crate::server) fn tell<T>(
+    /// Calls `tell` with the view of the task and the details of the extension.
+    pub(in crate::server) fn with_detail<T>(
         &self,
-        calendar: Calendar,
+        calendar: WallClock,
         tell: impl FnOnce(TaskView<'_>, TaskDetail<'_>) -> T,
     ) -> T {
         let view = self.view(calendar);
-        match &self.end {
-            Some(End::Result { body, .. }) => tell(view, TaskDetail::Result(body)),
-            Some(End::Error(error)) => tell(view, TaskDetail::Failed(error)),
+        match &self.outcome {
+            Some(TaskOutcome::Result { body, .. }) => tell(view, TaskDetail::Result(body)),
+            Some(TaskOutcome::Error(error)) => tell(view, TaskDetail::Error(error)),
             None if self.status == TaskStatus::InputRequired => {
-                self.inquiries.tell_open(|open| tell(view, TaskDetail::Requests(open)))
+                self.inputs.with_open(|open| tell(view, TaskDetail::InputRequests(open)))
             }
-            None => tell(view, TaskDetail::Nothing),
+            None => tell(view, TaskDetail::None),
         }
     }
 
-    /// How it ended by itself; `None` while it runs, and where it was cancelled.
-    pub(in crate::server) const fn end(&self) -> Option<&End> {
-        self.end.as_ref()
+    /// Returns its outcome; `None` while it runs, and if it was cancelled.
+    pub(in crate::server) const fn outcome(&self) -> Option<&TaskOutcome> {
+        self.outcome.as_ref()
     }
 
-    /// The handler, while it runs.
-    pub(in crate::server) const fn work(&mut self) -> Option<&mut W> {
-        self.work.as_mut()
+    /// Returns the handler while it runs.
+    pub(in crate::server) const fn handler(&mut self) -> Option<&mut W> {
+        self.handler.as_mut()
     }
 
-    /// Shards on which somebody listens to it.
+    /// Returns the shards with a subscription to it.
     pub(in crate::server) fn watchers(&self) -> &[ShardId] {
         &self.watchers
     }
 
-    /// Takes everybody who waits for its end.
-    pub(in crate::server) fn take_waiters(&mut self) -> Vec<Waiter> {
+    /// Removes and returns the calls that wait for its end.
+    pub(in crate::server) fn take_waiters(&mut self) -> Vec<TaskWaiter> {
         std::mem::take(&mut self.waiters)
     }
 
-    /// Whether another call may wait for the end.
-    pub(in crate::server) fn may_wait(&mut self, now: Moment) -> bool {
+    /// Returns whether another call may wait for its end.
+    pub(in crate::server) fn has_waiter_capacity(&mut self, now: Instant) -> bool {
         if self.waiters.len() >= WAITERS_MAX {
-            // Calls that were cancelled are not taken out one by one: they time out.
+            // Cancelled calls are not removed one by one: they time out.
             self.waiters.retain(|waiter| waiter.deadline > now);
         }
         self.waiters.len() < WAITERS_MAX
     }
 
-    /// Has a call wait for the end.
-    pub(in crate::server) fn wait(&mut self, waiter: Waiter) {
+    /// Adds a call that waits for its end.
+    pub(in crate::server) fn add_waiter(&mut self, waiter: TaskWaiter) {
         self.waiters.push(waiter);
     }
 
-    /// Has a shard hear of every change.
-    pub(super) fn watch(&mut self, shard: ShardId) {
+    /// Adds a shard that is notified of every change.
+    pub(super) fn add_watcher(&mut self, shard: ShardId) {
         if !self.watchers.contains(&shard) {
             self.watchers.push(shard);
         }
     }
 
-    pub(super) fn turn(
+    pub(super) fn set_status(
         &mut self,
         status: TaskStatus,
         message: Option<Cow<'static, str>>,
-        now: Moment,
+        now: Instant,
     ) {
         self.status = status;
         self.message = message;
@@ -207,8 +206,8 @@ impl<W> Task<W> {
     }
 }
 
-/// How often a caller is advised to ask, in milliseconds.
-const POLL_MS: u64 = 1_000;
+/// Poll interval suggested to clients, in milliseconds.
+const POLL_INTERVAL_MS: u64 = 1_000;
 
-/// Calls that may wait for the end of one task.
+/// Limit of calls that wait for the end of one task.
 const WAITERS_MAX: usize = 64;

@@ -1,196 +1,213 @@
-//! What a shard keeps for WebSocket, beside its connections: the rules, and what compresses.
+//! WebSocket state of one shard besides its connections: message limits, compression and counters.
 //!
-//! What it keeps true: a text is framed where it was written; compressed messages cost nothing
-//! before a client asks for them, and then the same however many do, because no message is
-//! compressed with another in mind.
+//! Invariants: a message is framed in the buffer in which it was written. Compression state is
+//! allocated when a client first negotiates it, and is shared by all connections, because messages
+//! are compressed independently of each other.
 
 use std::mem::take;
 
-use crate::link::{Ending, FrameStatistics};
-use crate::observe::counters::WebSockets as Counters;
+use crate::connection::{CloseReason, WebSocketStatistics};
 use crate::server::options::{Options, Utf8CloseCode};
+use crate::telemetry::counters::WebSocketCounters as Counters;
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
-use crate::transport::websocket::handshake::Accepts;
-use crate::transport::websocket::limits::{Fault, FrameLimits};
-use crate::transport::websocket::writer::{self, Mark};
+use crate::transport::websocket::handshake::HandshakeOptions;
+use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
+use crate::transport::websocket::writer::{self, FrameMark};
 
-/// What messages over WebSocket are held to. Changes while the shard runs.
+/// Limits and settings of WebSocket messages. Changes while the shard runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
-    /// What one message may take.
-    pub(super) frames: FrameLimits,
-    /// What one that is compressed may become.
-    inflate: InflateLimits,
-    /// Whether each ends in a newline.
-    pub(super) is_delimited: bool,
+pub(super) struct MessageRules {
+    /// Limits of one message.
+    pub(super) frame_limits: FrameLimits,
+    /// Limits of decompression.
+    inflate_limits: InflateLimits,
+    /// Whether each message must end in a newline.
+    pub(super) requires_newline: bool,
     utf8_close_code: Utf8CloseCode,
 }
 
-impl Rules {
-    /// The rules of `options`.
-    pub(super) fn of(options: &Options) -> Self {
+impl MessageRules {
+    /// Returns the settings of `options`.
+    pub(super) fn from_options(options: &Options) -> Self {
         let message_bytes_max = options.limits.message_bytes_max;
         let ratio_max = options.websocket.deflate_ratio_max as usize;
         Self {
-            frames: FrameLimits { message_bytes_max, ..FrameLimits::default() },
-            inflate: InflateLimits { message_bytes_max, ratio_max },
-            is_delimited: options.websocket.strict_delimiter,
+            frame_limits: FrameLimits { message_bytes_max, ..FrameLimits::default() },
+            inflate_limits: InflateLimits { message_bytes_max, ratio_max },
+            requires_newline: options.websocket.strict_delimiter,
             utf8_close_code: options.websocket.utf8_close_code,
         }
     }
 
-    /// A fault with the code that is configured for it.
-    pub(super) fn judge(&self, fault: Fault) -> Fault {
-        let is_utf8 = fault == Fault::NOT_UTF8 || fault == Fault::BAD_REASON;
+    /// Returns `fault` with the close code configured for it.
+    pub(super) fn apply_close_code(&self, fault: ProtocolError) -> ProtocolError {
+        let is_utf8 =
+            fault == ProtocolError::INVALID_UTF8 || fault == ProtocolError::INVALID_CLOSE_REASON;
         match self.utf8_close_code {
-            Utf8CloseCode::ProtocolError if is_utf8 => Fault { code: CloseCode::PROTOCOL, ..fault },
+            Utf8CloseCode::ProtocolError if is_utf8 => {
+                ProtocolError { code: CloseCode::PROTOCOL, ..fault }
+            }
             Utf8CloseCode::InvalidPayload | Utf8CloseCode::ProtocolError => fault,
         }
     }
 }
 
-/// How the messages to one client are written.
+/// Compression parameters of the messages to one client.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Manner {
-    /// Bits of the window that they are compressed with; 0 where they are not.
+pub(super) struct CompressionParams {
+    /// Window bits of the compressor; 0 disables compression.
     pub(super) window_bits: u8,
 }
 
-/// What one shard keeps for WebSocket.
+/// WebSocket state of one shard.
 #[derive(Debug)]
-pub(super) struct WebSockets {
-    /// What messages are held to.
-    pub(super) rules: Rules,
-    /// What a client may ask for.
-    pub(super) accepts: Accepts,
-    /// What has happened, but for what the link counts.
+pub(super) struct WebSocketFrontend {
+    /// Limits and settings of messages.
+    pub(super) rules: MessageRules,
+    /// What the handshake accepts.
+    pub(super) accepted_handshake: HandshakeOptions,
+    /// Counters, without those of the connection table.
     pub(super) counters: Counters,
     deflater: Deflater,
     inflater: Option<Box<Inflater>>,
-    /// The last message that was inflated, or its memory.
-    inflated: Vec<u8>,
+    /// The last decompressed message, whose buffer is reused.
+    inflate_buffer: Vec<u8>,
 }
 
-impl WebSockets {
-    /// Nothing but the rules.
-    pub(super) fn new(rules: Rules, accepts: Accepts) -> Self {
+impl WebSocketFrontend {
+    pub(super) fn new(rules: MessageRules, accepted_handshake: HandshakeOptions) -> Self {
         Self {
             rules,
-            accepts,
+            accepted_handshake,
             counters: Counters::default(),
             deflater: Deflater::new(),
             inflater: None,
-            inflated: Vec::new(),
+            inflate_buffer: Vec::new(),
         }
     }
 
-    /// Ends a frame that was begun in `out`: behind `mark` stands its text.
+    /// Ends a frame that was begun in `out`; its payload follows `mark`.
     #[inline]
-    pub(super) fn end_frame(&mut self, out: &mut Vec<u8>, mark: Mark, manner: Manner) {
+    pub(super) fn end_frame(
+        &mut self,
+        out: &mut Vec<u8>,
+        mark: FrameMark,
+        manner: CompressionParams,
+    ) {
         self.counters.messages_out += 1;
         self.counters.bytes_out += (out.len() - mark.body()) as u64;
         if manner.window_bits == 0 {
-            writer::end(out, mark);
+            writer::end_message(out, mark);
         } else {
-            writer::end_compressed(out, mark, self.deflater.within(manner.window_bits));
+            writer::end_compressed_message(
+                out,
+                mark,
+                self.deflater.with_window_bits(manner.window_bits),
+            );
         }
     }
 
-    /// Inflates a message; gives its text with the bytes behind it that a parser needs, and its
-    /// length. Hand the memory back by [`WebSockets::give`].
+    /// Decompresses a message; returns its text, followed by the padding that the parser needs, and
+    /// its length. Return the buffer with [`WebSocketFrontend::recycle_buffer`].
     ///
     /// # Errors
     ///
-    /// What the connection is closed for.
+    /// The fault for which the connection must be closed.
     #[cold]
-    pub(super) fn inflate(&mut self, deflated: &[u8]) -> Result<(Vec<u8>, usize), Fault> {
+    pub(super) fn inflate(&mut self, deflated: &[u8]) -> Result<(Vec<u8>, usize), ProtocolError> {
         let inflater = self.inflater.get_or_insert_with(Box::default);
-        let mut text = take(&mut self.inflated);
-        match inflater.inflate(deflated, &mut text, &self.rules.inflate) {
+        let mut text = take(&mut self.inflate_buffer);
+        match inflater.inflate(deflated, &mut text, &self.rules.inflate_limits) {
             Ok(length) => Ok((text, length)),
             Err(fault) => {
-                self.give(text);
+                self.recycle_buffer(text);
                 Err(fault)
             }
         }
     }
 
-    /// Keeps the memory of an inflated message for the next, unless that is much.
-    pub(super) fn give(&mut self, text: Vec<u8>) {
-        if text.capacity() <= INFLATED_BYTES_KEPT_MAX {
-            self.inflated = text;
+    /// Stores the buffer of a decompressed message for reuse, unless it is large.
+    pub(super) fn recycle_buffer(&mut self, text: Vec<u8>) {
+        if text.capacity() <= INFLATE_BUFFER_BYTES_KEPT_MAX {
+            self.inflate_buffer = text;
         }
     }
 
-    /// What has happened, with what the link has counted.
-    pub(super) const fn count(&self, frames: &FrameStatistics) -> Counters {
+    /// Returns all counters, with those of the connection table.
+    pub(super) const fn all_counters(&self, frames: &WebSocketStatistics) -> Counters {
         Counters {
-            upgraded: frames.adopted,
+            upgraded: frames.upgraded,
             messages_in: frames.messages_in,
             pings_in: frames.pings_in,
             pings_out: frames.pings_out,
             pongs_in: frames.pongs_in,
-            closed_internal: self.counters.closed_internal + frames.undrained,
+            closed_internal: self.counters.closed_internal + frames.send_timeouts,
             ..self.counters
         }
     }
 
-    /// Counts the end of a connection that was not broken off. `is_closed` where the peer sent a
-    /// close frame of its own accord.
-    pub(super) fn count_end(&mut self, ending: Ending, is_closed: bool) {
+    /// Counts a connection that has ended. `is_closed` is whether the peer sent a close frame of
+    /// its own accord.
+    pub(super) fn count_connection_end(&mut self, ending: CloseReason, is_closed: bool) {
         match ending {
-            Ending::Drain => self.count_close(CloseCode::GOING_AWAY),
-            Ending::Idle => self.count_close(CloseCode::NORMAL),
-            // The lease of a message.
-            Ending::Lease => self.count_close(CloseCode::PROTOCOL),
-            Ending::Peer if is_closed => self.counters.closed_by_peer += 1,
-            Ending::Peer | Ending::Failure => self.counters.closed_abnormally += 1,
-            // Broken off, which was counted then, and by the link where the peer did not read.
-            Ending::Fault | Ending::Refusal => {}
+            CloseReason::Drain => self.count_close(CloseCode::GOING_AWAY),
+            CloseReason::IdleTimeout => self.count_close(CloseCode::NORMAL),
+            // The timeout of a fragmented message.
+            CloseReason::MessageTimeout => self.count_close(CloseCode::PROTOCOL),
+            CloseReason::PeerClosed if is_closed => self.counters.closed_by_peer += 1,
+            CloseReason::PeerClosed | CloseReason::SocketError => {
+                self.counters.closed_abnormally += 1;
+            }
+            // Counted when the error occurred, or by the connection table for slow peers.
+            CloseReason::ProtocolViolation | CloseReason::Refused => {}
         }
     }
 
-    /// Counts how a connection was closed.
+    /// Counts a close code.
     pub(super) fn count_close(&mut self, code: CloseCode) {
         let counters = &mut self.counters;
         *match code {
             CloseCode::NORMAL => &mut counters.closed_normal,
             CloseCode::GOING_AWAY => &mut counters.closed_going_away,
             CloseCode::UNSUPPORTED => &mut counters.closed_unsupported,
-            CloseCode::INVALID => &mut counters.closed_invalid,
+            CloseCode::INVALID => &mut counters.closed_invalid_data,
             CloseCode::POLICY => &mut counters.closed_policy,
             CloseCode::TOO_BIG => &mut counters.closed_too_big,
             CloseCode::INTERNAL => &mut counters.closed_internal,
-            _ => &mut counters.closed_protocol,
+            _ => &mut counters.closed_protocol_error,
         } += 1;
     }
 }
 
-/// Bytes of an inflated message that are kept for the next one.
-const INFLATED_BYTES_KEPT_MAX: usize = 256 << 10;
+/// Largest buffer of a decompressed message that is stored for reuse.
+const INFLATE_BUFFER_BYTES_KEPT_MAX: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_utf8_gets_the_code_that_is_configured_and_nothing_else_does() {
+    fn invalid_utf8_gets_the_configured_close_code() {
         let mut options = Options::default();
-        assert_eq!(Rules::of(&options).judge(Fault::NOT_UTF8).code, CloseCode::INVALID);
+        assert_eq!(
+            MessageRules::from_options(&options).apply_close_code(ProtocolError::INVALID_UTF8).code,
+            CloseCode::INVALID
+        );
         options.websocket.utf8_close_code = Utf8CloseCode::ProtocolError;
-        let rules = Rules::of(&options);
-        for fault in Fault::ALL {
-            let is_utf8 = fault == Fault::NOT_UTF8 || fault == Fault::BAD_REASON;
+        let rules = MessageRules::from_options(&options);
+        for fault in ProtocolError::ALL {
+            let is_utf8 = fault == ProtocolError::INVALID_UTF8
+                || fault == ProtocolError::INVALID_CLOSE_REASON;
             let code = if is_utf8 { CloseCode::PROTOCOL } else { fault.code };
-            assert_eq!(rules.judge(fault), Fault { code, ..fault });
+            assert_eq!(rules.apply_close_code(fault), ProtocolError { code, ..fault });
         }
     }
 
     #[test]
-    fn every_code_that_is_said_is_counted_by_itself() {
-        let rules = Rules::of(&Options::default());
-        let mut websockets = WebSockets::new(rules, Accepts::default());
+    fn each_close_code_is_counted_separately() {
+        let rules = MessageRules::from_options(&Options::default());
+        let mut websockets = WebSocketFrontend::new(rules, HandshakeOptions::default());
         let codes = [
             CloseCode::NORMAL,
             CloseCode::GOING_AWAY,
@@ -208,9 +225,9 @@ mod tests {
         let expected = Counters {
             closed_normal: 1,
             closed_going_away: 1,
-            closed_protocol: 1,
+            closed_protocol_error: 1,
             closed_unsupported: 1,
-            closed_invalid: 1,
+            closed_invalid_data: 1,
             closed_policy: 1,
             closed_too_big: 1,
             closed_internal: 1,

@@ -1,57 +1,57 @@
-//! What a catalog offers, as bits.
+//! Features of a catalog as bits, and the server capabilities they imply.
 
 use std::fmt;
 use std::ops::BitOr;
 
-use crate::protocol::era::Method;
-use crate::protocol::message::{
+use crate::protocol::eras::Method;
+use crate::protocol::model::{
     PromptsCapability, ResourcesCapability, ServerCapabilities, TasksCapability, ToolsCapability,
 };
 
-/// Features of a server. A method of a feature that is not offered is unknown (-32601).
+/// Features of a server. A method of a feature that is not enabled is not found (-32601).
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub struct Features(u16);
 
 impl Features {
-    /// None of them.
+    /// No features.
     pub const NONE: Self = Self(0);
     /// `completion/complete`.
     pub const COMPLETIONS: Self = Self(1);
-    /// Changes of lists are told. Offered unless it is withheld.
+    /// `notifications/…/list_changed` are sent. Enabled by default.
     pub const LIST_CHANGED: Self = Self(1 << 1);
-    /// Log messages are sent, and `logging/setLevel` is served. Offered unless it is withheld.
+    /// `notifications/message` is sent and `logging/setLevel` is served. Enabled by default.
     pub const LOGGING: Self = Self(1 << 2);
-    /// Prompts, listed and made.
+    /// `prompts/list` and `prompts/get`.
     pub const PROMPTS: Self = Self(1 << 3);
-    /// Resources and templates, listed and read.
+    /// `resources/list`, `resources/templates/list` and `resources/read`.
     pub const RESOURCES: Self = Self(1 << 4);
-    /// Changes of single resources are told to whoever subscribed to them. Offered with resources
-    /// unless it is withheld.
+    /// `resources/subscribe` and `notifications/resources/updated`. Enabled by default if there are
+    /// resources.
     pub const SUBSCRIPTIONS: Self = Self(1 << 5);
-    /// Calls of tools may become tasks.
+    /// Tool calls may become tasks.
     pub const TASKS: Self = Self(1 << 6);
-    /// Tools, listed and called. Offered unless it is withheld: a list of nothing is an answer too.
+    /// `tools/list` and `tools/call`. Enabled by default: an empty list is a valid result.
     pub const TOOLS: Self = Self(1 << 7);
 
-    /// Whether all of `others` are among these.
-    pub const fn has(self, others: Self) -> bool {
+    /// Whether all of `others` are included.
+    pub const fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// These and `others`.
+    /// The union with `others`.
     #[must_use]
     pub const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// These but for `others`.
+    /// The difference: these without `others`.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// What `method` belongs to.
-    pub const fn of(method: Method) -> Self {
+    /// The feature that `method` belongs to; [`Features::NONE`] for methods of every server.
+    pub const fn required_by(method: Method) -> Self {
         match method {
             Method::CompletionComplete => Self::COMPLETIONS,
             Method::LoggingSetLevel => Self::LOGGING,
@@ -72,19 +72,21 @@ impl Features {
         }
     }
 
-    /// As `initialize` and `server/discover` say it.
+    /// The capabilities for `initialize` and `server/discover`.
     pub(super) fn capabilities(self) -> ServerCapabilities {
-        let list_changed = self.has(Self::LIST_CHANGED);
-        let subscribe = self.has(Self::SUBSCRIPTIONS);
+        let list_changed = self.contains(Self::LIST_CHANGED);
+        let subscribe = self.contains(Self::SUBSCRIPTIONS);
         ServerCapabilities {
-            tools: self.has(Self::TOOLS).then_some(ToolsCapability { list_changed }),
-            prompts: self.has(Self::PROMPTS).then_some(PromptsCapability { list_changed }),
+            tools: self.contains(Self::TOOLS).then_some(ToolsCapability { list_changed }),
+            prompts: self.contains(Self::PROMPTS).then_some(PromptsCapability { list_changed }),
             resources: self
-                .has(Self::RESOURCES)
+                .contains(Self::RESOURCES)
                 .then_some(ResourcesCapability { subscribe, list_changed }),
-            completions: self.has(Self::COMPLETIONS),
-            logging: self.has(Self::LOGGING),
-            tasks: self.has(Self::TASKS).then_some(TasksCapability { list: true, cancel: true }),
+            completions: self.contains(Self::COMPLETIONS),
+            logging: self.contains(Self::LOGGING),
+            tasks: self
+                .contains(Self::TASKS)
+                .then_some(TasksCapability { list: true, cancel: true }),
             ..ServerCapabilities::default()
         }
     }

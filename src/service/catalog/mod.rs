@@ -1,21 +1,20 @@
-//! The catalog: everything that a server offers, and every answer that is the same for all callers.
+//! The catalog: everything that a server offers, with the results that are the same for all
+//! clients already encoded.
 //!
-//! What it keeps true: a catalog never changes. It is built once, checked as a whole and shared by
-//! every shard; a change is the next edition ([`Catalog::edit`]), which shares what stayed the
-//! same. Constant answers are framed when it is built, so that giving one costs a copy of its
-//! bytes. It knows no connection and runs nothing that has to wait.
+//! A catalog is immutable, validated as a whole and shared by every shard. An update builds a new
+//! version ([`Catalog::to_builder`]), which shares unchanged entries and lists with the old one.
 
-mod name;
+mod name_hasher;
 
-mod page;
+mod pages;
 
 mod features;
 
-mod shelf;
+mod registry;
 
 mod builder;
 
-mod serving;
+mod dispatch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,85 +24,85 @@ use bytes::Bytes;
 pub use self::builder::CatalogBuilder;
 pub use self::features::Features;
 
-use self::builder::Settings;
-use self::shelf::Shelf;
-use crate::protocol::era::Method;
+use self::builder::CatalogSettings;
+use self::registry::Registry;
+use crate::protocol::eras::Method;
 use crate::protocol::error::Error;
-use crate::protocol::message::ServerInfo;
+use crate::protocol::model::Implementation;
 use crate::protocol::revision::Revision;
-use crate::service::call::Call;
+use crate::service::call::CallToolRequest;
 use crate::service::prompt::Prompt;
 use crate::service::resource::{Resource, ResourceTemplate};
 use crate::service::tool::Tool;
 
-/// What a server offers. Immutable: share it in an `Arc` between shards.
+/// Everything that a server offers. Immutable: share it between shards in an `Arc`.
 pub struct Catalog {
-    about: Settings,
+    settings: CatalogSettings,
     features: Features,
-    tools: Arc<Shelf<Tool>>,
-    prompts: Arc<Shelf<Prompt>>,
-    resources: Arc<Shelf<Resource>>,
-    templates: Arc<Shelf<ResourceTemplate>>,
-    bodies: Bodies,
+    tools: Arc<Registry<Tool>>,
+    prompts: Arc<Registry<Prompt>>,
+    resources: Arc<Registry<Resource>>,
+    templates: Arc<Registry<ResourceTemplate>>,
+    encoded_results: EncodedResults,
 }
 
-/// Bodies that are the same for all callers of one revision, by revision.
-struct Bodies {
+/// Encoded results that are the same for all clients of one revision, by revision.
+struct EncodedResults {
     initialize: [Bytes; Revision::ALL.len()],
     result_suffixes: [Bytes; Revision::ALL.len()],
     discover: Bytes,
 }
 
-/// Which lists read differently than in another edition.
+/// Lists that differ between two versions of a catalog.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Changes {
-    /// The list of tools.
+pub struct ListChanges {
+    /// The tool list differs.
     pub tools: bool,
-    /// The list of prompts.
+    /// The prompt list differs.
     pub prompts: bool,
-    /// The list of resources, or that of resource templates.
+    /// The resource list or the resource template list differs.
     pub resources: bool,
 }
 
-impl Changes {
-    /// Whether every list reads as before.
+impl ListChanges {
+    /// Whether no list differs.
     pub const fn is_empty(self) -> bool {
         !(self.tools || self.prompts || self.resources)
     }
 }
 
 impl Catalog {
-    /// Begins a catalog for the server `info`.
-    pub fn builder(info: ServerInfo) -> CatalogBuilder {
+    /// Starts a catalog for a server with this name and version.
+    pub fn builder(info: Implementation) -> CatalogBuilder {
         CatalogBuilder::new(info)
     }
 
-    /// Begins the next edition, with all that this one has. It offers every feature that this one
-    /// offers, even where nothing is left of it, as clients were told when they came; see
-    /// [`CatalogBuilder::withhold`].
+    /// Starts the next version, with all entries of this one. It keeps every feature of this
+    /// version enabled, even if no entry is left, because clients have been sent it; see
+    /// [`CatalogBuilder::disable_features`].
     ///
     /// ```
-    /// use corelane::protocol::message::ServerInfo;
+    /// use corelane::protocol::model::Implementation;
     /// use corelane::service::{Catalog, NoArguments, Tool};
     ///
-    /// let first = Catalog::builder(ServerInfo::new("shop", "1")).build()?;
-    /// let tool = Tool::new("open").inline(|_: NoArguments, answer| {
-    ///     answer.text("Come in.");
+    /// let first = Catalog::builder(Implementation::new("shop", "1")).build()?;
+    /// let tool = Tool::new("open").inline(|_: NoArguments, out| {
+    ///     out.text("Opened.");
     ///     Ok(())
     /// });
-    /// let second = first.edit().tool(tool).build()?;
+    /// let second = first.to_builder().tool(tool).build()?;
     /// assert!(second.changes_from(&first).tools);
-    /// let third = second.edit().remove_tool("open").build()?;
+    /// let third = second.to_builder().remove_tool("open").build()?;
     /// assert!(third.changes_from(&first).is_empty());
     /// # Ok::<(), corelane::service::CatalogError>(())
     /// ```
-    pub fn edit(&self) -> CatalogBuilder {
-        CatalogBuilder::of(self)
+    pub fn to_builder(&self) -> CatalogBuilder {
+        CatalogBuilder::from_catalog(self)
     }
 
-    /// Which lists a client of some revision would read differently than in `old`.
-    pub fn changes_from(&self, old: &Self) -> Changes {
-        Changes {
+    /// Compares the lists with those of `old`, as clients of any revision see them.
+    pub fn changes_from(&self, old: &Self) -> ListChanges {
+        ListChanges {
             tools: self.tools.differs_from(&old.tools),
             prompts: self.prompts.differs_from(&old.prompts),
             resources: self.resources.differs_from(&old.resources)
@@ -111,112 +110,111 @@ impl Catalog {
         }
     }
 
-    /// Who offers all this.
-    pub fn info(&self) -> &ServerInfo {
-        &self.about.info
+    /// Name, version and other facts about the server.
+    pub fn server_info(&self) -> &Implementation {
+        &self.settings.server_info
     }
 
-    /// What is offered.
+    /// Enabled features.
     pub const fn features(&self) -> Features {
         self.features
     }
 
-    /// Whether all of `features` are offered.
-    pub const fn has(&self, features: Features) -> bool {
-        self.features.has(features)
+    /// Whether all of `features` are enabled.
+    pub const fn has_features(&self, features: Features) -> bool {
+        self.features.contains(features)
     }
 
-    /// Fails with method not found (-32601) where `method` belongs to a feature that is not
-    /// offered.
+    /// Fails with method not found (-32601) if `method` belongs to a feature that is not enabled.
     ///
-    /// Source: 2026-07-28, basic/index, "Error Codes"; the same in all revisions.
+    /// Source: MCP 2026-07-28, basic/index, "Error Codes"; the same in all revisions.
     #[inline]
-    pub fn serves(&self, method: Method) -> Result<(), Error> {
-        if self.has(Features::of(method)) {
+    pub fn check_method(&self, method: Method) -> Result<(), Error> {
+        if self.has_features(Features::required_by(method)) {
             return Ok(());
         }
         Err(Error::method_not_found(method.as_str()))
     }
 
-    /// The tools in the order in which they were registered, which is the order of every list.
+    /// The tools in order of registration, which is the order of `tools/list`.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = &Tool> {
         self.tools.entries()
     }
 
-    /// The prompts in the order of their list.
+    /// The prompts in the order of `prompts/list`.
     pub fn prompts(&self) -> impl ExactSizeIterator<Item = &Prompt> {
         self.prompts.entries()
     }
 
-    /// The resources in the order of their list.
+    /// The resources in the order of `resources/list`.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &Resource> {
         self.resources.entries()
     }
 
-    /// The resource templates in the order of their list.
+    /// The resource templates in the order of `resources/templates/list`.
     pub fn templates(&self) -> impl ExactSizeIterator<Item = &ResourceTemplate> {
         self.templates.entries()
     }
 
-    /// The tool called `name`, where there is one. Cost: some ten nanoseconds.
+    /// The tool called `name`, or `None`. Cost: about ten nanoseconds.
     #[inline]
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.find(name)
     }
 
-    /// The prompt called `name`, where there is one.
+    /// The prompt called `name`, or `None`.
     pub fn prompt(&self, name: &str) -> Option<&Prompt> {
         self.prompts.find(name)
     }
 
-    /// The resource under `uri`, where there is one; templates are not looked at.
+    /// The resource with this URI, or `None`; templates are not matched.
     pub fn resource(&self, uri: &str) -> Option<&Resource> {
         self.resources.find(uri)
     }
 
-    /// The resource template `uri_template`, where there is one.
+    /// The resource template with exactly this URI template, or `None`.
     pub fn template(&self, uri_template: &str) -> Option<&ResourceTemplate> {
         self.templates.find(uri_template)
     }
 
-    /// The tool that `call` asks for. Fails with invalid params (-32602) where there is none.
+    /// The tool that `call` names. Fails with invalid params (-32602) if it does not exist.
     ///
-    /// Source: 2026-07-28, server/tools, "Error Handling"; the same in all revisions.
+    /// Source: MCP 2026-07-28, server/tools, "Error Handling"; the same in all revisions.
     #[inline]
-    pub fn called(&self, call: &Call<'_>) -> Result<&Tool, Error> {
+    pub fn find_called_tool(&self, call: &CallToolRequest<'_>) -> Result<&Tool, Error> {
         self.tool(call.name()).ok_or_else(|| Error::invalid_params("unknown tool"))
     }
 
-    /// The result of `initialize` that agrees on `revision`. The modern revision has no
-    /// `initialize`; a client that names it there is offered the latest one that has.
+    /// Encoded result of `initialize` for a client that requests `revision`. 2026-07-28 has no
+    /// `initialize`; a client that requests it is offered the latest revision that has.
     ///
-    /// Source: 2025-11-25, basic/lifecycle, "Version Negotiation".
-    pub const fn initialize_body(&self, revision: Revision) -> &Bytes {
-        &self.bodies.initialize[revision as usize]
+    /// Source: MCP 2025-11-25, basic/lifecycle, "Version Negotiation".
+    pub const fn initialize_result(&self, revision: Revision) -> &Bytes {
+        &self.encoded_results.initialize[revision as usize]
     }
 
-    /// The result of `server/discover`.
+    /// Encoded result of `server/discover`.
     ///
-    /// Source: 2026-07-28, server/discover.
-    pub const fn discover_body(&self) -> &Bytes {
-        &self.bodies.discover
+    /// Source: MCP 2026-07-28, server/discover.
+    pub const fn discover_result(&self) -> &Bytes {
+        &self.encoded_results.discover
     }
 
-    /// The result of `tools/list`: the page that `cursor` leads to, the first one without it.
+    /// Encoded result of `tools/list`: the page of `cursor`, or the first page.
     ///
-    /// Fails with invalid params (-32602) where this catalog did not issue the cursor.
+    /// Fails with invalid params (-32602) if this catalog did not issue the cursor.
     ///
-    /// Source: 2026-07-28, server/tools, "Listing Tools"; server/utilities/pagination.
+    /// Source: MCP 2026-07-28, server/tools, "Listing Tools"; server/utilities/pagination.
     pub fn tools_page(&self, revision: Revision, cursor: Option<&str>) -> Result<&Bytes, Error> {
         self.tools.page(revision, cursor)
     }
 
-    /// The result of `prompts/list`; see [`Catalog::tools_page`].
+    /// Encoded result of `prompts/list`; see [`Catalog::tools_page`].
     pub fn prompts_page(&self, revision: Revision, cursor: Option<&str>) -> Result<&Bytes, Error> {
         self.prompts.page(revision, cursor)
     }
 
-    /// The result of `resources/list`; see [`Catalog::tools_page`].
+    /// Encoded result of `resources/list`; see [`Catalog::tools_page`].
     pub fn resources_page(
         &self,
         revision: Revision,
@@ -225,7 +223,7 @@ impl Catalog {
         self.resources.page(revision, cursor)
     }
 
-    /// The result of `resources/templates/list`; see [`Catalog::tools_page`].
+    /// Encoded result of `resources/templates/list`; see [`Catalog::tools_page`].
     pub fn templates_page(
         &self,
         revision: Revision,
@@ -234,10 +232,10 @@ impl Catalog {
         self.templates.page(revision, cursor)
     }
 
-    /// What ends every result of `revision`: empty before 2026-07-28, from then on the members
-    /// that name its kind and the server. For `Answer::open`.
+    /// Last members of every result of `revision`: `resultType` and `_meta` with the server's
+    /// identity since 2026-07-28, empty before. For `CallToolResultWriter::open`.
     pub fn result_suffix(&self, revision: Revision) -> &[u8] {
-        &self.bodies.result_suffixes[revision as usize]
+        &self.encoded_results.result_suffixes[revision as usize]
     }
 }
 

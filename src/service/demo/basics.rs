@@ -1,13 +1,13 @@
-//! One tool of each kind, used by every test, example and measurement.
+//! One tool of each kind, used by tests, examples and benchmarks.
 //!
 //! | tool | kind | does |
 //! | --- | --- | --- |
-//! | `echo {message}` | inline, raw | sends the message back; allocates nothing |
+//! | `echo {message}` | inline, raw | returns the message; allocates nothing |
 //! | `add {a, b}` | inline, typed | adds two numbers; structured result |
-//! | `slow {steps, step_ms}` | local | waits step by step, tells progress, can be cancelled |
-//! | `hash {bytes}` | blocking | hashes that many bytes on the thread pool, likewise |
+//! | `slow {steps, step_ms}` | local | waits step by step with progress; can be cancelled |
+//! | `hash {bytes}` | blocking | hashes bytes on the thread pool with progress; can be cancelled |
 //!
-//! What it keeps true: every tool bounds what one call can cost.
+//! Every tool limits the cost of a call.
 
 use std::time::Duration;
 
@@ -16,67 +16,70 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::protocol::json::Value;
-use crate::protocol::message::Answer;
-use crate::service::call::Call;
+use crate::protocol::model::CallToolResultWriter;
+use crate::service::blocking_context::BlockingContext;
+use crate::service::call::CallToolRequest;
+use crate::service::context::RequestContext;
 use crate::service::fnv::Fnv;
-use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Outcome};
-use crate::service::tool::{Annotations, Tool};
-use crate::service::worker::Worker;
+use crate::service::results::{CallToolResult, HandlerError};
+use crate::service::tool::{Tool, ToolAnnotations};
 
-/// The demo tools, to stand beside others in a catalog.
+/// The demo tools, to add to a catalog.
 pub fn tools() -> [Tool; 4] {
     [
         Tool::new("echo")
             .title("Echo")
-            .describe("Sends the message back as it came.")
-            .annotations(Annotations::pure())
+            .description("Returns the message unchanged.")
+            .annotations(ToolAnnotations::pure())
             .inline_raw(echo_schema(), echo),
         Tool::new("add")
             .title("Add")
-            .describe("Adds two numbers.")
-            .annotations(Annotations::pure())
-            .returns::<Sum>()
-            .trust_results()
+            .description("Adds two numbers.")
+            .annotations(ToolAnnotations::pure())
+            .output_type::<Sum>()
+            .skip_output_validation()
             .inline(add),
         Tool::new("slow")
             .title("Slow")
-            .describe("Waits step by step and tells how far it is. Can be cancelled.")
-            .annotations(Annotations::pure())
-            .local(|Slow { steps, step_ms }: Slow, live: Live| async move {
-                within("steps", steps.into(), 1..=STEPS_MAX.into())?;
-                within("step_ms", step_ms.into(), 0..=STEP_MS_MAX.into())?;
+            .description("Waits step by step and reports progress. Can be cancelled.")
+            .annotations(ToolAnnotations::pure())
+            .local(|Slow { steps, step_ms }: Slow, ctx: RequestContext| async move {
+                check_range("steps", steps.into(), 1..=STEPS_MAX.into())?;
+                check_range("step_ms", step_ms.into(), 0..=STEP_MS_MAX.into())?;
                 let step = Duration::from_millis(step_ms.into());
                 for done in 1..=steps {
-                    live.sleep(step).await?;
-                    live.progress(done.into(), Some(steps.into()), None);
+                    ctx.sleep(step).await?;
+                    ctx.progress(done.into(), Some(steps.into()), None);
                 }
-                Ok(Outcome::text(format!("took {steps} steps of {step_ms} ms")))
+                Ok(CallToolResult::text(format!("took {steps} steps of {step_ms} ms")))
             }),
         Tool::new("hash")
             .title("Hash")
-            .describe("Generates bytes and hashes them with FNV-1a (64 bits). Can be cancelled.")
-            .annotations(Annotations::pure())
-            .returns::<Hashed>()
-            .trust_results()
-            .blocking(|Hash { bytes }, worker| hash(bytes, &worker)),
+            .description("Generates bytes and hashes them with FNV-1a (64 bits). Can be cancelled.")
+            .annotations(ToolAnnotations::pure())
+            .output_type::<Hashed>()
+            .skip_output_validation()
+            .blocking(|Hash { bytes }, ctx| hash(bytes, &ctx)),
     ]
 }
 
 fn echo_schema() -> serde_json::Value {
     json!({
         "type": "object",
-        "properties": { "message": { "type": "string", "description": "What to send back." } },
+        "properties": { "message": { "type": "string", "description": "Message to return." } },
         "required": ["message"],
     })
 }
 
-fn echo(call: &Call<'_>, answer: &mut Answer<'_>) -> Result<(), HandlerError> {
+fn echo(
+    call: &CallToolRequest<'_>,
+    out: &mut CallToolResultWriter<'_>,
+) -> Result<(), HandlerError> {
     let message = call
         .argument("message")
         .and_then(Value::as_str)
-        .ok_or_else(|| HandlerError::Arguments("`message` must be a string".into()))?;
-    answer.text(message);
+        .ok_or_else(|| HandlerError::InvalidParams("`message` must be a string".into()))?;
+    out.text(message);
     Ok(())
 }
 
@@ -90,69 +93,69 @@ struct Add {
 
 #[derive(JsonSchema, Serialize)]
 struct Sum {
-    /// The two numbers added.
+    /// Sum of the two numbers.
     sum: f64,
 }
 
-fn add(Add { a, b }: Add, answer: &mut Answer<'_>) -> Result<(), HandlerError> {
+fn add(Add { a, b }: Add, out: &mut CallToolResultWriter<'_>) -> Result<(), HandlerError> {
     let sum = a + b;
     if !sum.is_finite() {
-        return Err(HandlerError::Failed("the sum is too large for a number".into()));
+        return Err(HandlerError::Failed("the sum exceeds the range of a double".into()));
     }
-    answer.structured(&Sum { sum })?;
+    out.structured_content(&Sum { sum })?;
     Ok(())
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Slow {
-    /// How many steps to take.
+    /// Number of steps.
     #[schemars(range(min = 1, max = STEPS_MAX))]
     steps: u32,
-    /// How long a step takes, in milliseconds.
+    /// Duration of a step in milliseconds.
     #[schemars(range(max = STEP_MS_MAX))]
     step_ms: u32,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Hash {
-    /// How many bytes to hash: the bytes 0, 1, … 250 over and over.
+    /// Number of bytes to hash: the bytes 0, 1, … 250 repeatedly.
     #[schemars(range(max = HASH_BYTES_MAX))]
     bytes: u64,
 }
 
 #[derive(JsonSchema, Serialize)]
 struct Hashed {
-    /// The name of the hash.
+    /// Name of the hash function.
     algorithm: &'static str,
-    /// How many bytes were hashed.
+    /// Number of hashed bytes.
     bytes: u64,
     /// The hash: 16 hexadecimal digits.
     hash: String,
 }
 
-fn hash(bytes: u64, worker: &Worker) -> Result<Outcome, HandlerError> {
-    within("bytes", bytes, 0..=HASH_BYTES_MAX)?;
+fn hash(bytes: u64, ctx: &BlockingContext) -> Result<CallToolResult, HandlerError> {
+    check_range("bytes", bytes, 0..=HASH_BYTES_MAX)?;
     let block: Vec<u8> = (0..=250).cycle().take(HASH_BLOCK_BYTES).collect();
-    let (mut state, mut done, mut told) = (Fnv::new(), 0, 0);
+    let (mut state, mut done, mut reported) = (Fnv::new(), 0, 0);
     while done < bytes {
-        worker.check()?;
+        ctx.check_cancelled()?;
         let length = (bytes - done).min(HASH_BLOCK_BYTES as u64);
         #[expect(clippy::cast_possible_truncation, reason = "bounded by the block's length")]
         let part = &block[..length as usize];
-        state = state.and(part);
+        state = state.update(part);
         done += length;
-        if done - told >= HASH_PROGRESS_BYTES || done == bytes {
+        if done - reported >= HASH_PROGRESS_BYTES || done == bytes {
             #[expect(clippy::cast_precision_loss, reason = "the bound is far below 2^53")]
-            worker.progress(done as f64, Some(bytes as f64), None);
-            told = done;
+            ctx.progress(done as f64, Some(bytes as f64), None);
+            reported = done;
         }
     }
     let hash = format!("{:016x}", state.value());
-    Outcome::structured(&Hashed { algorithm: "FNV-1a-64", bytes, hash })
+    CallToolResult::structured(&Hashed { algorithm: "FNV-1a-64", bytes, hash })
 }
 
-/// Refuses an argument outside of its bounds, which its schema states.
-fn within(
+/// Rejects an argument outside of the bounds in its schema.
+fn check_range(
     name: &str,
     value: u64,
     bounds: std::ops::RangeInclusive<u64>,
@@ -160,22 +163,24 @@ fn within(
     if bounds.contains(&value) {
         return Ok(());
     }
-    let (least, most) = bounds.into_inner();
-    Err(HandlerError::arguments(format_args!("`{name}` must be between {least} and {most}")))
+    let (min, max) = bounds.into_inner();
+    Err(HandlerError::invalid_params(format_args!(
+        "`{name}` is {value}; it must be between {min} and {max}"
+    )))
 }
 
-/// The most steps of one `slow`.
+/// Maximum number of steps of a `slow` call.
 const STEPS_MAX: u32 = 1_000;
 
-/// The longest step of `slow`: a minute.
+/// Maximum duration of a step of `slow`: one minute.
 const STEP_MS_MAX: u32 = 60_000;
 
-/// The most bytes of one `hash`: 1 GiB, one to two seconds of a core.
+/// Maximum number of bytes of a `hash` call: 1 GiB, one to two seconds of a core.
 const HASH_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes hashed between two looks at cancellation, about 0.1 ms of a core; a multiple of 251, so
-/// that blocks join without a seam.
+/// Bytes hashed between two cancellation checks, about 0.1 ms of a core. A multiple of 251, so that
+/// blocks continue the pattern.
 const HASH_BLOCK_BYTES: usize = 251 * 256;
 
-/// Bytes hashed between two words of progress, some 20 ms of a core.
+/// Bytes hashed between two progress notifications, about 20 ms of a core.
 const HASH_PROGRESS_BYTES: u64 = 16 << 20;

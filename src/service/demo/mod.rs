@@ -1,8 +1,5 @@
-//! The demo services, offered by `corelane serve`.
-//!
-//! [`tools`] are one tool of each kind, for tests, examples and measurements. The [`fixture`] is
-//! what the official conformance suite looks for in a server: every feature of the protocol once,
-//! in the smallest form that shows it.
+//! Demo services of `corelane serve`: [`tools`], one tool of each kind for tests, examples and
+//! benchmarks, and [`fixture`], the services that the official conformance suite requires.
 
 mod basics;
 
@@ -10,25 +7,25 @@ pub mod fixture;
 
 pub use self::basics::tools;
 
-use crate::protocol::message::ServerInfo;
+use crate::protocol::model::Implementation;
 use crate::service::catalog::{Catalog, CatalogBuilder};
-use crate::service::problem::CatalogError;
+use crate::service::catalog_error::CatalogError;
 
-/// A catalog of the four demo tools, in the name of the server `info`.
+/// A catalog with the four demo tools, for a server with the given name and version.
 ///
 /// ```
-/// use corelane::protocol::message::ServerInfo;
+/// use corelane::protocol::model::Implementation;
 /// use corelane::service::demo;
 ///
-/// let catalog = demo::catalog(ServerInfo::new("demo", "1.0.0"))?;
+/// let catalog = demo::catalog(Implementation::new("demo", "1.0.0"))?;
 /// assert!(catalog.tool("echo").is_some());
 /// # Ok::<(), corelane::service::CatalogError>(())
 /// ```
-pub fn catalog(info: ServerInfo) -> Result<Catalog, CatalogError> {
+pub fn catalog(info: Implementation) -> Result<Catalog, CatalogError> {
     Catalog::builder(info).tools(tools()).build()
 }
 
 /// Adds all demo services to a catalog: the four tools and the fixture.
-pub fn offer(catalog: CatalogBuilder) -> CatalogBuilder {
-    fixture::offer(catalog.tools(tools()))
+pub fn add_services(catalog: CatalogBuilder) -> CatalogBuilder {
+    fixture::add_services(catalog.tools(tools()))
 }

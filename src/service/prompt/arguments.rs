@@ -1,55 +1,55 @@
-//! What a prompt was filled with.
+//! Argument values of a `prompts/get` request.
 
-use crate::protocol::params::Texts;
+use crate::protocol::params::StringMap;
 use crate::protocol::revision::Revision;
 
-/// The arguments of one `prompts/get`: names with texts. Every required one is there.
+/// Argument values of one `prompts/get`, by name. Every required argument is present.
 #[derive(Clone, Debug)]
-pub struct Arguments<'a> {
+pub struct PromptArguments<'a> {
     revision: Revision,
-    filled: Filled<'a>,
+    values: ArgumentValues<'a>,
 }
 
 #[derive(Clone, Debug)]
-enum Filled<'a> {
-    Kept(Box<[(Box<str>, Box<str>)]>),
-    Sent(Texts<'a>),
+enum ArgumentValues<'a> {
+    Owned(Box<[(Box<str>, Box<str>)]>),
+    Borrowed(StringMap<'a>),
 }
 
-impl<'a> Arguments<'a> {
-    /// Arguments where they lie in the message.
-    pub(super) const fn sent(revision: Revision, texts: Texts<'a>) -> Self {
-        Self { revision, filled: Filled::Sent(texts) }
+impl<'a> PromptArguments<'a> {
+    /// Arguments that borrow from the parsed message.
+    pub(super) const fn borrowed(revision: Revision, texts: StringMap<'a>) -> Self {
+        Self { revision, values: ArgumentValues::Borrowed(texts) }
     }
 
-    /// The argument called `name`, where it is filled in; the last one where it was sent twice.
-    pub fn find(&self, name: &str) -> Option<&str> {
-        match &self.filled {
-            Filled::Sent(texts) => texts.find(name),
-            Filled::Kept(kept) => {
-                kept.iter().rfind(|(known, _)| **known == *name).map(|(_, text)| &**text)
+    /// The value of the argument `name`, or `None`; the last one if it was sent more than once.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        match &self.values {
+            ArgumentValues::Borrowed(texts) => texts.find(name),
+            ArgumentValues::Owned(values) => {
+                values.iter().rfind(|(known, _)| **known == *name).map(|(_, text)| &**text)
             }
         }
     }
 
-    /// The argument called `name`, or nothing: for texts in which a gap does no harm.
+    /// The value of the argument `name`, or an empty string.
     pub fn text(&self, name: &str) -> &str {
-        self.find(name).unwrap_or_default()
+        self.get(name).unwrap_or_default()
     }
 
-    /// The revision that the caller speaks.
+    /// Protocol revision of the client.
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The same arguments, to outlive the message. Allocates each of them.
-    pub fn into_owned(self) -> Arguments<'static> {
-        let filled = match self.filled {
-            Filled::Sent(texts) => {
-                Filled::Kept(texts.iter().map(|(name, text)| (name.into(), text.into())).collect())
-            }
-            Filled::Kept(kept) => Filled::Kept(kept),
+    /// Copies the values, so that they outlive the message. Allocates each of them.
+    pub fn into_owned(self) -> PromptArguments<'static> {
+        let values = match self.values {
+            ArgumentValues::Borrowed(texts) => ArgumentValues::Owned(
+                texts.iter().map(|(name, text)| (name.into(), text.into())).collect(),
+            ),
+            ArgumentValues::Owned(values) => ArgumentValues::Owned(values),
         };
-        Arguments { revision: self.revision, filled }
+        PromptArguments { revision: self.revision, values }
     }
 }

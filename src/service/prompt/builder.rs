@@ -1,131 +1,131 @@
-//! A prompt in the making.
+//! Builder of prompts and their arguments.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::message::{Icon, PromptWriter};
+use crate::protocol::model::{GetPromptResultWriter, Icon};
 use crate::protocol::revision::Revision;
-use crate::service::completing::{Completer, Completing};
-use crate::service::entry::About;
+use crate::service::blocking_context::BlockingContext;
+use crate::service::completer::{Completer, CompletionContext};
+use crate::service::context::RequestContext;
+use crate::service::entry::Metadata;
 use crate::service::handler::{blocking_work, local_work};
-use crate::service::live::Live;
-use crate::service::outcome::{Completion, HandlerError, PromptOutcome, Yield};
-use crate::service::prompt::arguments::Arguments;
-use crate::service::prompt::{Handler, Prompt};
-use crate::service::worker::Worker;
+use crate::service::prompt::arguments::PromptArguments;
+use crate::service::prompt::{Prompt, PromptHandler};
+use crate::service::results::{Completion, GetPromptResult, HandlerError, HandlerOutput};
 
-/// A prompt that still waits for its handler. What is said about a prompt comes first, the handler
-/// last: it ends the sentence.
+/// Builder of a prompt. Set its properties first; one of the handler methods completes it.
 #[derive(Debug)]
-#[must_use = "a prompt begins to exist with its handler: inline, local or blocking"]
+#[must_use = "complete the prompt with a handler: inline, local or blocking"]
 pub struct PromptBuilder {
-    about: About,
+    metadata: Metadata,
     arguments: Vec<PromptArgument>,
 }
 
 impl PromptBuilder {
     pub(super) fn new(name: Box<str>) -> Self {
-        Self { about: About::new(name), arguments: Vec::new() }
+        Self { metadata: Metadata::new(name), arguments: Vec::new() }
     }
 
-    /// A name for people, in lists and menus. Told to clients from 2025-06-18 on.
+    /// Display name for people, sent since 2025-06-18. Default none.
     pub fn title(mut self, title: impl Into<Box<str>>) -> Self {
-        self.about.title = Some(title.into());
+        self.metadata.title = Some(title.into());
         self
     }
 
-    /// What the prompt is for. Told in lists and with the prompt itself.
-    pub fn describe(mut self, description: impl Into<Box<str>>) -> Self {
-        self.about.description = Some(description.into());
+    /// Description of the prompt, sent in lists and with its messages. Default none.
+    pub fn description(mut self, description: impl Into<Box<str>>) -> Self {
+        self.metadata.description = Some(description.into());
         self
     }
 
-    /// Adds an argument; they are asked for in the order in which they were added.
+    /// Adds an argument; clients ask for arguments in this order.
     pub fn argument(mut self, argument: PromptArgument) -> Self {
         self.arguments.push(argument);
         self
     }
 
-    /// Adds a picture. Told to clients from 2025-11-25 on.
+    /// Adds an icon, sent since 2025-11-25.
     pub fn icon(mut self, icon: Icon) -> Self {
-        self.about.icons.push(icon);
+        self.metadata.icons.push(icon);
         self
     }
 
-    /// Adds an entry to `_meta`, for extensions. Told to clients from 2025-06-18 on.
+    /// Adds an entry to `_meta`, sent since 2025-06-18.
     pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.about.meta.insert(key.into(), value.into());
+        self.metadata.meta.insert(key.into(), value.into());
         self
     }
 
-    /// Ends with a handler that runs to completion on the shard and writes the messages as it goes.
-    /// Allocates nothing of its own.
+    /// Completes the prompt with a function that runs on the shard and writes the messages. Cost:
+    /// no allocation beside those of the handler.
     pub fn inline<F>(self, handler: F) -> Prompt
     where
-        F: Fn(&Arguments<'_>, &mut PromptWriter<'_>) -> Result<(), HandlerError>
+        F: Fn(&PromptArguments<'_>, &mut GetPromptResultWriter<'_>) -> Result<(), HandlerError>
             + Send
             + Sync
             + 'static,
     {
-        self.with(Handler::Inline(Box::new(handler)))
+        self.build(PromptHandler::Inline(Box::new(handler)))
     }
 
-    /// Ends with a future that runs on the shard that received the request; it may wait, and ask
-    /// the client through its [`Live`].
+    /// Completes the prompt with an async function that runs on the shard that received the
+    /// request. Its future may be `!Send`.
     pub fn local<F, R>(self, handler: F) -> Prompt
     where
-        F: Fn(Arguments<'static>, Live) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<PromptOutcome, HandlerError>> + 'static,
+        F: Fn(PromptArguments<'static>, RequestContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<GetPromptResult, HandlerError>> + 'static,
     {
         let handler = Arc::new(handler);
-        self.with(Handler::Local(Box::new(move |arguments, prompt| {
+        self.build(PromptHandler::Local(Box::new(move |arguments, prompt| {
             let (handler, revision) = (Arc::clone(&handler), arguments.revision());
-            let finish = finish(prompt, revision);
-            local_work(move |live| handler(arguments, live), finish)
+            let finish = convert_result(prompt, revision);
+            local_work(move |ctx| handler(arguments, ctx), finish)
         })))
     }
 
-    /// Ends with a closure that runs on the thread pool: for what blocks, such as reading a file.
+    /// Completes the prompt with a function that runs on the thread pool, for work that blocks.
     pub fn blocking<F>(self, handler: F) -> Prompt
     where
-        F: Fn(Arguments<'static>, Worker) -> Result<PromptOutcome, HandlerError>
+        F: Fn(PromptArguments<'static>, BlockingContext) -> Result<GetPromptResult, HandlerError>
             + Send
             + Sync
             + 'static,
     {
         let handler = Arc::new(handler);
-        self.with(Handler::Blocking(Box::new(move |arguments, prompt| {
+        self.build(PromptHandler::Blocking(Box::new(move |arguments, prompt| {
             let (handler, revision) = (Arc::clone(&handler), arguments.revision());
-            let finish = finish(prompt, revision);
-            blocking_work(move |worker| handler(arguments, worker), finish)
+            let finish = convert_result(prompt, revision);
+            blocking_work(move |ctx| handler(arguments, ctx), finish)
         })))
     }
 
-    fn with(self, handler: Handler) -> Prompt {
-        Prompt { about: self.about, arguments: self.arguments, handler }
+    fn build(self, handler: PromptHandler) -> Prompt {
+        Prompt { metadata: self.metadata, arguments: self.arguments, handler }
     }
 }
 
-/// Gives what a local or blocking handler made its form: a description where it has none of its
-/// own, and errors as a prompt can have them.
-fn finish(
+/// Converts the result of a local or blocking handler: adds the prompt's description if it has
+/// none, and makes errors JSON-RPC errors.
+fn convert_result(
     prompt: &Prompt,
     revision: Revision,
-) -> impl FnOnce(Result<PromptOutcome, HandlerError>) -> Result<Yield, HandlerError> + Send + use<>
-{
-    let description = prompt.about.description.clone();
+) -> impl FnOnce(Result<GetPromptResult, HandlerError>) -> Result<HandlerOutput, HandlerError>
++ Send
++ use<> {
+    let description = prompt.metadata.description.clone();
     move |result| match result {
-        Ok(mut outcome) => {
-            outcome.description = outcome.description.or(description);
-            Ok(Yield::Prompt(outcome))
+        Ok(mut result) => {
+            result.description = result.description.or(description);
+            Ok(HandlerOutput::Prompt(result))
         }
-        Err(error) => Err(error.into_error(revision.is_modern()).into()),
+        Err(error) => Err(error.into_rpc_error(revision.is_modern()).into()),
     }
 }
 
-/// One argument of a prompt.
+/// Definition of an argument of a prompt.
 #[derive(Debug)]
 pub struct PromptArgument {
     pub(super) name: Box<str>,
@@ -136,56 +136,56 @@ pub struct PromptArgument {
 }
 
 impl PromptArgument {
-    /// An argument that may be left out.
+    /// An optional argument.
     pub fn new(name: impl Into<Box<str>>) -> Self {
         let name = name.into();
         Self { name, title: None, description: None, is_required: false, completer: None }
     }
 
-    /// Its name.
+    /// Name of the argument.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A name for people. Told to clients from 2025-06-18 on.
+    /// Display name for people, sent since 2025-06-18. Default none.
     #[must_use]
     pub fn title(mut self, title: impl Into<Box<str>>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// What it is.
+    /// Description of the argument. Default none.
     #[must_use]
-    pub fn describe(mut self, description: impl Into<Box<str>>) -> Self {
+    pub fn description(mut self, description: impl Into<Box<str>>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The prompt is not made without it: invalid params (-32602).
+    /// Makes the argument required. Without it, `prompts/get` fails with invalid params (-32602).
     #[must_use]
     pub const fn required(mut self) -> Self {
         self.is_required = true;
         self
     }
 
-    /// Says how the argument may go on while somebody types it. Runs on the shard, at once.
+    /// Sets the function that completes the argument. It runs inline on the shard.
     #[must_use]
-    pub fn complete(
+    pub fn completer(
         mut self,
-        completer: impl Fn(&Completing<'_>) -> Completion + Send + Sync + 'static,
+        completer: impl Fn(&CompletionContext<'_>) -> Completion + Send + Sync + 'static,
     ) -> Self {
         self.completer = Some(Completer::new(completer));
         self
     }
 
-    /// Source: `schema/<revision>`, type `PromptArgument`.
+    /// Source: MCP `schema/<revision>`, type `PromptArgument`.
     pub(super) fn write(&self, out: &mut Vec<u8>, revision: Revision) {
         let mut argument = ObjectWriter::open(out);
-        argument.text("name", &self.name);
+        argument.string("name", &self.name);
         if revision.dialect().titles {
-            argument.text_if("title", self.title.as_ref());
+            argument.string_opt("title", self.title.as_ref());
         }
-        argument.text_if("description", self.description.as_ref());
+        argument.string_opt("description", self.description.as_ref());
         if self.is_required {
             argument.boolean("required", true);
         }

@@ -1,9 +1,8 @@
-//! A prompt: a template of messages that a user picks and fills in.
+//! Prompts: message templates that a user selects and fills with arguments.
 //!
-//! What it keeps true: a handler runs only where every required argument is filled in. It does not
-//! find prompts; the catalog does.
+//! Invariant: a handler runs only if every required argument is present.
 //!
-//! Source: server/prompts of each revision.
+//! Source: MCP server/prompts of each revision.
 
 mod arguments;
 
@@ -12,122 +11,128 @@ mod builder;
 use std::borrow::Cow;
 use std::fmt;
 
-pub use self::arguments::Arguments;
+pub use self::arguments::PromptArguments;
 pub use self::builder::{PromptArgument, PromptBuilder};
 
 use crate::protocol::error::Error;
 use crate::protocol::json::ObjectWriter;
-use crate::protocol::message::{Listed, PromptWriter};
-use crate::protocol::params::Texts;
+use crate::protocol::model::{GetPromptResultWriter, ListKind};
+use crate::protocol::params::StringMap;
 use crate::protocol::revision::Revision;
-use crate::service::call::{BlockingWork, LocalWork, Reply};
-use crate::service::completing::Completer;
-use crate::service::entry::{About, Entry};
-use crate::service::handler::wall;
-use crate::service::outcome::HandlerError;
+use crate::service::call::{BlockingWork, Dispatch, LocalWork};
+use crate::service::completer::Completer;
+use crate::service::entry::{Entry, Metadata};
+use crate::service::handler::catch_panic;
+use crate::service::results::HandlerError;
 
-/// One prompt of a catalog.
+/// A prompt of a catalog.
 pub struct Prompt {
-    about: About,
+    metadata: Metadata,
     arguments: Vec<PromptArgument>,
-    handler: Handler,
+    handler: PromptHandler,
 }
 
-/// How a prompt is made.
-enum Handler {
+/// Handler of a prompt.
+enum PromptHandler {
     /// On the shard, to completion.
     Inline(InlineHandler),
     /// On the shard, as a future.
-    Local(Maker<LocalWork>),
+    Local(WorkFactory<LocalWork>),
     /// On the thread pool.
-    Blocking(Maker<BlockingWork>),
+    Blocking(WorkFactory<BlockingWork>),
 }
 
-type InlineHandler =
-    Box<dyn Fn(&Arguments<'_>, &mut PromptWriter<'_>) -> Result<(), HandlerError> + Send + Sync>;
+type InlineHandler = Box<
+    dyn Fn(&PromptArguments<'_>, &mut GetPromptResultWriter<'_>) -> Result<(), HandlerError>
+        + Send
+        + Sync,
+>;
 
-type Maker<W> = Box<dyn Fn(Arguments<'static>, &Prompt) -> W + Send + Sync>;
+type WorkFactory<W> = Box<dyn Fn(PromptArguments<'static>, &Prompt) -> W + Send + Sync>;
 
 impl Prompt {
-    /// Begins a prompt called `name`, unique among the prompts of its catalog.
+    /// Starts a prompt called `name`, unique among the prompts of its catalog.
     ///
     /// ```
-    /// use corelane::protocol::message::Role;
+    /// use corelane::protocol::model::Role;
     /// use corelane::service::{Prompt, PromptArgument};
     ///
     /// let prompt = Prompt::new("review")
-    ///     .describe("Asks for a review of some code.")
-    ///     .argument(PromptArgument::new("code").describe("The code.").required())
-    ///     .inline(|arguments, prompt| {
+    ///     .description("Asks for a code review.")
+    ///     .argument(PromptArgument::new("code").description("Code to review.").required())
+    ///     .inline(|arguments, out| {
     ///         let code = arguments.text("code");
-    ///         prompt.format(Role::User, format_args!("Please review this:\n{code}"));
+    ///         out.format_text(Role::User, format_args!("Please review this:\n{code}"));
     ///         Ok(())
     ///     });
     /// assert_eq!(prompt.name(), "review");
     /// ```
-    #[expect(clippy::new_ret_no_self, reason = "a prompt without a handler is not a prompt yet")]
+    #[expect(clippy::new_ret_no_self, reason = "a prompt needs a handler, which the builder takes")]
     pub fn new(name: impl Into<Box<str>>) -> PromptBuilder {
         PromptBuilder::new(name.into())
     }
 
-    /// Its name.
+    /// Name of the prompt.
     pub fn name(&self) -> &str {
-        &self.about.name
+        &self.metadata.name
     }
 
-    /// What it is for, where that was said.
+    /// Description of the prompt, or `None`.
     pub fn description(&self) -> Option<&str> {
-        self.about.description.as_deref()
+        self.metadata.description.as_deref()
     }
 
-    /// What it is filled with.
+    /// Arguments of the prompt, in the order in which they were added.
     pub fn arguments(&self) -> &[PromptArgument] {
         &self.arguments
     }
 
-    /// Makes the prompt, or hands out the work. After [`Reply::Ready`] the messages are written;
-    /// after any other reply what stands in `writer` is void.
-    pub(in crate::service) fn make(
+    /// Runs an inline handler, or returns the work of another kind. After [`Dispatch::Ready`] the
+    /// messages are written; otherwise what was written to `writer` is void.
+    pub(in crate::service) fn run(
         &self,
         revision: Revision,
-        filled: Texts<'_>,
-        writer: &mut PromptWriter<'_>,
-    ) -> Reply {
-        let arguments = Arguments::sent(revision, filled);
-        let result = self.require(&arguments).and_then(|()| {
-            wall(|| match &self.handler {
-                Handler::Inline(handler) => {
+        values: StringMap<'_>,
+        writer: &mut GetPromptResultWriter<'_>,
+    ) -> Dispatch {
+        let arguments = PromptArguments::borrowed(revision, values);
+        let result = self.check_required_arguments(&arguments).and_then(|()| {
+            catch_panic(|| match &self.handler {
+                PromptHandler::Inline(handler) => {
                     handler(&arguments, writer)?;
-                    Ok(Reply::Ready { is_failed: false })
+                    Ok(Dispatch::Ready { is_error: false })
                 }
-                Handler::Local(handler) => {
-                    Ok(Reply::Local(handler(arguments.clone().into_owned(), self)))
+                PromptHandler::Local(handler) => {
+                    Ok(Dispatch::Local(handler(arguments.clone().into_owned(), self)))
                 }
-                Handler::Blocking(handler) => {
-                    Ok(Reply::Blocking(handler(arguments.clone().into_owned(), self)))
+                PromptHandler::Blocking(handler) => {
+                    Ok(Dispatch::Blocking(handler(arguments.clone().into_owned(), self)))
                 }
             })
         });
-        result.unwrap_or_else(|error| Reply::Failed(error.into_error(revision.is_modern())))
+        result.unwrap_or_else(|error| Dispatch::Failed(error.into_rpc_error(revision.is_modern())))
     }
 
-    /// The completer of the argument called `name`, where it has one.
+    /// The completer of the argument `name`, or `None`.
     pub(in crate::service) fn completer(&self, name: &str) -> Option<&Completer> {
         let argument = self.arguments.iter().find(|argument| *argument.name == *name)?;
         argument.completer.as_ref()
     }
 
     /// Whether any argument has a completer.
-    pub(in crate::service) fn is_completed(&self) -> bool {
+    pub(in crate::service) fn has_completer(&self) -> bool {
         self.arguments.iter().any(|argument| argument.completer.is_some())
     }
 
-    fn require(&self, arguments: &Arguments<'_>) -> Result<(), HandlerError> {
+    fn check_required_arguments(
+        &self,
+        arguments: &PromptArguments<'_>,
+    ) -> Result<(), HandlerError> {
         let mut required = self.arguments.iter().filter(|argument| argument.is_required);
-        match required.find(|argument| arguments.find(&argument.name).is_none()) {
+        match required.find(|argument| arguments.get(&argument.name).is_none()) {
             None => Ok(()),
             Some(missing) => {
-                let message = format!("the prompt needs the argument `{}`", missing.name);
+                let message = format!("the prompt requires the argument `{}`", missing.name);
                 Err(Error::invalid_params(message).into())
             }
         }
@@ -135,44 +140,44 @@ impl Prompt {
 }
 
 impl Entry for Prompt {
-    const LISTED: Listed = Listed::Prompts;
+    const LIST: ListKind = ListKind::Prompts;
     const KIND: &'static str = "prompt";
 
     fn key(&self) -> &str {
         self.name()
     }
 
-    fn fit(&mut self) -> Result<(), Cow<'static, str>> {
-        if self.about.name.is_empty() {
+    fn prepare(&mut self) -> Result<(), Cow<'static, str>> {
+        if self.metadata.name.is_empty() {
             return Err("its name is empty".into());
         }
-        for (place, argument) in self.arguments.iter().enumerate() {
+        for (index, argument) in self.arguments.iter().enumerate() {
             if argument.name.is_empty() {
                 return Err("the name of an argument is empty".into());
             }
-            if self.arguments[..place].iter().any(|other| other.name == argument.name) {
+            if self.arguments[..index].iter().any(|other| other.name == argument.name) {
                 return Err(format!("two of its arguments are called `{}`", argument.name).into());
             }
         }
         Ok(())
     }
 
-    /// Source: `schema/<revision>`, type `Prompt`.
+    /// Source: MCP `schema/<revision>`, type `Prompt`.
     fn write(&self, out: &mut Vec<u8>, revision: Revision) {
         let mut prompt = ObjectWriter::open(out);
-        self.about.open(&mut prompt, revision);
+        self.metadata.write_leading_members(&mut prompt, revision);
         if !self.arguments.is_empty() {
             let out = prompt.key("arguments");
             out.push(b'[');
-            for (place, argument) in self.arguments.iter().enumerate() {
-                if place > 0 {
+            for (index, argument) in self.arguments.iter().enumerate() {
+                if index > 0 {
                     out.push(b',');
                 }
                 argument.write(out, revision);
             }
             out.push(b']');
         }
-        self.about.close(&mut prompt, revision);
+        self.metadata.write_trailing_members(&mut prompt, revision);
         prompt.close();
     }
 }
@@ -180,9 +185,9 @@ impl Entry for Prompt {
 impl fmt::Debug for Prompt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.handler {
-            Handler::Inline(_) => "inline",
-            Handler::Local(_) => "local",
-            Handler::Blocking(_) => "blocking",
+            PromptHandler::Inline(_) => "inline",
+            PromptHandler::Local(_) => "local",
+            PromptHandler::Blocking(_) => "blocking",
         };
         formatter
             .debug_struct("Prompt")

@@ -1,4 +1,4 @@
-//! How a resource is read: what it holds, or who knows.
+//! Handlers of resources and resource templates.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,91 +6,100 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::protocol::error::Error;
-use crate::protocol::message::{CacheHint, ContentsWriter};
-use crate::service::call::{BlockingWork, LocalWork, Reply};
-use crate::service::handler::{blocking_work, local_work, wall};
-use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, ResourceContents, Yield};
-use crate::service::resource::read::Read;
-use crate::service::worker::Worker;
+use crate::protocol::model::{CacheHint, ReadResourceResultWriter};
+use crate::service::blocking_context::BlockingContext;
+use crate::service::call::{BlockingWork, Dispatch, LocalWork};
+use crate::service::context::RequestContext;
+use crate::service::handler::{blocking_work, catch_panic, local_work};
+use crate::service::resource::read_context::ReadContext;
+use crate::service::results::{HandlerError, HandlerOutput, ReadResourceResult};
 
-/// Where the contents come from.
-pub(super) enum Handler {
-    /// Bytes that do not change.
+/// Source of the contents of a resource.
+pub(super) enum ResourceHandler {
+    /// Constant bytes.
     Blob(Bytes),
-    /// A closure on the thread pool.
-    Blocking(Box<dyn Fn(Read<'static>, CacheHint) -> BlockingWork + Send + Sync>),
-    /// A function, to completion on the shard.
+    /// A function that runs on the thread pool.
+    Blocking(Box<dyn Fn(ReadContext<'static>, CacheHint) -> BlockingWork + Send + Sync>),
+    /// A function that runs on the shard, to completion.
     Inline(InlineHandler),
-    /// A future on the shard.
-    Local(Box<dyn Fn(Read<'static>, CacheHint) -> LocalWork + Send + Sync>),
-    /// A text that does not change.
+    /// A future that runs on the shard.
+    Local(Box<dyn Fn(ReadContext<'static>, CacheHint) -> LocalWork + Send + Sync>),
+    /// A constant text.
     Text(Cow<'static, str>),
 }
 
-type InlineHandler =
-    Box<dyn Fn(&Read<'_>, &mut ContentsWriter<'_>) -> Result<(), HandlerError> + Send + Sync>;
+type InlineHandler = Box<
+    dyn Fn(&ReadContext<'_>, &mut ReadResourceResultWriter<'_>) -> Result<(), HandlerError>
+        + Send
+        + Sync,
+>;
 
-impl Handler {
+impl ResourceHandler {
     pub(super) fn local<F, R, C>(handler: F) -> Self
     where
-        F: Fn(Read<'static>, Live) -> R + Send + Sync + 'static,
+        F: Fn(ReadContext<'static>, RequestContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<C, HandlerError>> + 'static,
-        C: Into<ResourceContents> + 'static,
+        C: Into<ReadResourceResult> + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Local(Box::new(move |read, cache| {
-            let (handler, is_modern) = (Arc::clone(&handler), read.revision().is_modern());
-            local_work(move |live| handler(read, live), move |end| finish(end, cache, is_modern))
+        Self::Local(Box::new(move |request, cache| {
+            let (handler, is_modern) = (Arc::clone(&handler), request.revision().is_modern());
+            local_work(
+                move |ctx| handler(request, ctx),
+                move |result| convert_result(result, cache, is_modern),
+            )
         }))
     }
 
     pub(super) fn blocking<F, C>(handler: F) -> Self
     where
-        F: Fn(Read<'static>, Worker) -> Result<C, HandlerError> + Send + Sync + 'static,
-        C: Into<ResourceContents> + 'static,
+        F: Fn(ReadContext<'static>, BlockingContext) -> Result<C, HandlerError>
+            + Send
+            + Sync
+            + 'static,
+        C: Into<ReadResourceResult> + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Blocking(Box::new(move |read, cache| {
-            let (handler, is_modern) = (Arc::clone(&handler), read.revision().is_modern());
+        Self::Blocking(Box::new(move |request, cache| {
+            let (handler, is_modern) = (Arc::clone(&handler), request.revision().is_modern());
             blocking_work(
-                move |worker| handler(read, worker),
-                move |end| finish(end, cache, is_modern),
+                move |ctx| handler(request, ctx),
+                move |result| convert_result(result, cache, is_modern),
             )
         }))
     }
 
-    /// Writes the contents, or hands out the work.
+    /// Writes the contents, or returns the work of a local or blocking handler.
     pub(super) fn start(
         &self,
-        read: &Read<'_>,
+        ctx: &ReadContext<'_>,
         mime_type: Option<&str>,
         cache: CacheHint,
-        contents: &mut ContentsWriter<'_>,
-    ) -> Reply {
-        let is_modern = read.revision().is_modern();
-        let result = wall(|| match self {
+        contents: &mut ReadResourceResultWriter<'_>,
+    ) -> Dispatch {
+        let is_modern = ctx.revision().is_modern();
+        let result = catch_panic(|| match self {
             Self::Text(text) => {
-                contents.text(read.uri(), mime_type, text);
-                Ok(Reply::Ready { is_failed: false })
+                contents.text(ctx.uri(), mime_type, text);
+                Ok(Dispatch::Ready { is_error: false })
             }
             Self::Blob(bytes) => {
-                contents.blob(read.uri(), mime_type, bytes);
-                Ok(Reply::Ready { is_failed: false })
+                contents.blob(ctx.uri(), mime_type, bytes);
+                Ok(Dispatch::Ready { is_error: false })
             }
             Self::Inline(handler) => {
-                handler(read, contents)?;
+                handler(ctx, contents)?;
                 if contents.is_empty() {
-                    return Err(not_found(read));
+                    return Err(not_found(ctx));
                 }
-                Ok(Reply::Ready { is_failed: false })
+                Ok(Dispatch::Ready { is_error: false })
             }
-            Self::Local(handler) => Ok(Reply::Local(handler(read.clone().into_owned(), cache))),
+            Self::Local(handler) => Ok(Dispatch::Local(handler(ctx.clone().into_owned(), cache))),
             Self::Blocking(handler) => {
-                Ok(Reply::Blocking(handler(read.clone().into_owned(), cache)))
+                Ok(Dispatch::Blocking(handler(ctx.clone().into_owned(), cache)))
             }
         });
-        result.unwrap_or_else(|error| Reply::Failed(error.into_error(is_modern)))
+        result.unwrap_or_else(|error| Dispatch::Failed(error.into_rpc_error(is_modern)))
     }
 
     pub(super) const fn kind(&self) -> &'static str {
@@ -104,25 +113,25 @@ impl Handler {
     }
 }
 
-/// A handler that writes nothing says that there is nothing: contents are never empty (2026-07-28,
-/// server/resources, "Error Handling").
-fn not_found(read: &Read<'_>) -> HandlerError {
-    Error::resource_not_found(read.uri(), read.revision()).into()
+/// The error for a handler that writes nothing: a result must not have empty contents (MCP
+/// 2026-07-28, server/resources, "Error Handling").
+fn not_found(ctx: &ReadContext<'_>) -> HandlerError {
+    Error::resource_not_found(ctx.uri(), ctx.revision()).into()
 }
 
-/// Gives what a local or blocking handler made its form: how long it is fresh where it does not say
-/// so itself, and errors as a resource can have them.
-fn finish<C: Into<ResourceContents>>(
+/// Converts the result of a local or blocking handler: adds the cache hint of the resource if it
+/// has none, and makes errors JSON-RPC errors.
+fn convert_result<C: Into<ReadResourceResult>>(
     result: Result<C, HandlerError>,
     cache: CacheHint,
     is_modern: bool,
-) -> Result<Yield, HandlerError> {
+) -> Result<HandlerOutput, HandlerError> {
     match result {
         Ok(contents) => {
             let mut contents = contents.into();
-            contents.cache.get_or_insert(cache);
-            Ok(Yield::Resource(contents))
+            contents.cache_hint.get_or_insert(cache);
+            Ok(HandlerOutput::Resource(contents))
         }
-        Err(error) => Err(error.into_error(is_modern).into()),
+        Err(error) => Err(error.into_rpc_error(is_modern).into()),
     }
 }

@@ -1,19 +1,17 @@
-//! Resources: what a client may read, each under a URI, and whole families of them under a
-//! template.
+//! Resources, which clients read by URI, and resource templates for families of URIs.
 //!
-//! What it keeps true: a handler sees a `file:` URI only after it was found safe, and a URI of a
-//! template only with its variables found. It does not find resources; the catalog does. Links
-//! between files are not followed here: this room opens none.
+//! Invariants: a handler receives a `file:` URI only after it was found safe, and a URI of a
+//! template only with its variables extracted. Symbolic links are not resolved here.
 //!
-//! Source: server/resources of each revision; RFC 6570 for templates.
+//! Source: MCP server/resources of each revision; RFC 6570 for templates.
 
-mod percent;
+mod percent_encoding;
 
-mod file;
+mod file_uri;
 
-mod pattern;
+mod uri_template;
 
-mod read;
+mod read_context;
 
 mod handler;
 
@@ -24,90 +22,95 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::builder::ResourceBuilder;
-pub use self::read::Read;
+pub use self::read_context::ReadContext;
 
-use self::builder::Told;
-pub(in crate::service) use self::file::without_localhost;
-use self::handler::Handler;
-use self::pattern::Pattern;
-use crate::protocol::message::{CacheHint, ContentsWriter, Listed};
+use self::builder::ResourceDefinition;
+pub(in crate::service) use self::file_uri::strip_localhost;
+use self::handler::ResourceHandler;
+use self::uri_template::UriTemplate;
+use crate::protocol::model::{CacheHint, ListKind, ReadResourceResultWriter};
 use crate::protocol::revision::Revision;
-use crate::service::call::Reply;
-use crate::service::completing::Completer;
+use crate::service::call::Dispatch;
+use crate::service::completer::Completer;
 use crate::service::entry::Entry;
 
-/// One resource of a catalog.
+/// A resource of a catalog.
 pub struct Resource {
-    told: Told,
-    handler: Handler,
+    definition: ResourceDefinition,
+    handler: ResourceHandler,
 }
 
 impl Resource {
-    /// Begins a resource under `uri`, which is unique in its catalog, with a `name` for programs.
+    /// Starts a resource with a `uri`, unique in its catalog, and a `name` for programs.
     ///
     /// ```
     /// use corelane::service::Resource;
     ///
     /// let resource = Resource::new("test://greeting", "greeting")
-    ///     .describe("What to say first.")
+    ///     .description("A greeting.")
     ///     .mime_type("text/plain")
     ///     .text("Hello!");
     /// assert_eq!(resource.uri(), "test://greeting");
     /// ```
     pub fn new(uri: impl Into<Box<str>>, name: impl Into<Box<str>>) -> ResourceBuilder<Self> {
-        let make = |told, handler| Self { told, handler };
-        ResourceBuilder::new(Told::new(uri.into(), name.into()), make)
+        let make = |definition, handler| Self { definition, handler };
+        ResourceBuilder::new(ResourceDefinition::new(uri.into(), name.into()), make)
     }
 
-    /// Its URI.
+    /// URI of the resource.
     pub fn uri(&self) -> &str {
-        &self.told.uri
+        &self.definition.uri
     }
 
-    /// Its name.
+    /// Name of the resource.
     pub fn name(&self) -> &str {
-        &self.told.about.name
+        &self.definition.metadata.name
     }
 
-    /// How long its contents are fresh, and for whom.
-    pub(in crate::service) const fn cache(&self) -> CacheHint {
-        self.told.cache
+    /// How long clients may cache its contents, and whether shared caches may.
+    pub(in crate::service) const fn cache_hint(&self) -> CacheHint {
+        self.definition.cache_hint
     }
 
-    /// Writes what it holds, or hands out the work. After [`Reply::Ready`] the contents are
-    /// written; after any other reply what stands in `contents` is void.
+    /// Writes constant contents, runs an inline handler, or returns the work of another kind. After
+    /// [`Dispatch::Ready`] the contents are written; otherwise what was written is void.
     pub(in crate::service) fn read(
         &self,
-        read: &Read<'_>,
-        contents: &mut ContentsWriter<'_>,
-    ) -> Reply {
-        self.handler.start(read, self.told.mime_type.as_deref(), self.told.cache, contents)
+        ctx: &ReadContext<'_>,
+        contents: &mut ReadResourceResultWriter<'_>,
+    ) -> Dispatch {
+        self.handler.start(
+            ctx,
+            self.definition.mime_type.as_deref(),
+            self.definition.cache_hint,
+            contents,
+        )
     }
 }
 
 impl Entry for Resource {
-    const LISTED: Listed = Listed::Resources;
+    const LIST: ListKind = ListKind::Resources;
     const KIND: &'static str = "resource";
 
     fn key(&self) -> &str {
         self.uri()
     }
 
-    fn fit(&mut self) -> Result<(), Cow<'static, str>> {
+    fn prepare(&mut self) -> Result<(), Cow<'static, str>> {
         if !has_scheme(self.uri()) {
-            return Err("its URI does not begin with a scheme, such as `https:`".into());
+            return Err("the URI must begin with a scheme, such as `https:`".into());
         }
-        if self.uri().contains(|letter: char| letter.is_control() || letter == ' ') {
-            return Err("its URI holds spaces or control characters; encode them".into());
+        if self.uri().contains(|character: char| character.is_control() || character == ' ') {
+            return Err("the URI contains spaces or control characters; percent-encode them".into());
         }
-        match file::path(self.uri()) {
+        match file_uri::decode_path(self.uri()) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.message),
         }
     }
 
     fn write(&self, out: &mut Vec<u8>, revision: Revision) {
-        self.told.write("uri", out, revision);
+        self.definition.write("uri", out, revision);
     }
 }
 
@@ -121,27 +124,27 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// A family of resources of a catalog: one handler for every URI that fits a template.
+/// A resource template of a catalog: a handler for all URIs that match.
 pub struct ResourceTemplate {
-    told: Told,
-    handler: Handler,
-    /// The template taken apart, once it stands in a catalog.
-    pattern: Option<Arc<Pattern>>,
+    definition: ResourceDefinition,
+    handler: ResourceHandler,
+    /// The parsed template, once it is in a catalog.
+    pattern: Option<Arc<UriTemplate>>,
 }
 
 impl ResourceTemplate {
-    /// Begins a template, which is unique in its catalog, with a `name` for programs. Expressions
-    /// are `{name}` (one segment), `{+name}` (the rest, slashes included) and `{?a,b}` (a query);
-    /// at most 8 variables.
+    /// Starts a template with a `uri_template`, unique in its catalog, and a `name` for programs.
+    /// Expressions are `{name}` (one path segment), `{+name}` (any characters, including `/`) and
+    /// `{?a,b}` (query parameters), with at most 8 variables.
     ///
     /// ```
     /// use corelane::service::ResourceTemplate;
     ///
     /// let template = ResourceTemplate::new("test://users/{id}/name", "user-name")
     ///     .mime_type("text/plain")
-    ///     .inline(|read, contents| {
-    ///         let id = read.variable("id").unwrap_or_default();
-    ///         contents.text(read.uri(), Some("text/plain"), &format!("User {id}"));
+    ///     .inline(|ctx, contents| {
+    ///         let id = ctx.variable("id").unwrap_or_default();
+    ///         contents.text(ctx.uri(), Some("text/plain"), &format!("User {id}"));
     ///         Ok(())
     ///     });
     /// assert_eq!(template.uri_template(), "test://users/{id}/name");
@@ -150,71 +153,77 @@ impl ResourceTemplate {
         uri_template: impl Into<Box<str>>,
         name: impl Into<Box<str>>,
     ) -> ResourceBuilder<Self> {
-        let make = |told, handler| Self { told, handler, pattern: None };
-        ResourceBuilder::new(Told::new(uri_template.into(), name.into()), make)
+        let make = |definition, handler| Self { definition, handler, pattern: None };
+        ResourceBuilder::new(ResourceDefinition::new(uri_template.into(), name.into()), make)
     }
 
-    /// The template.
+    /// URI template (RFC 6570).
     pub fn uri_template(&self) -> &str {
-        &self.told.uri
+        &self.definition.uri
     }
 
-    /// Its name.
+    /// Name of the template.
     pub fn name(&self) -> &str {
-        &self.told.about.name
+        &self.definition.metadata.name
     }
 
-    /// How long what it gives is fresh, and for whom.
-    pub(in crate::service) const fn cache(&self) -> CacheHint {
-        self.told.cache
+    /// How long clients may cache contents, and whether shared caches may.
+    pub(in crate::service) const fn cache_hint(&self) -> CacheHint {
+        self.definition.cache_hint
     }
 
-    /// Whether `read` asks for one of this family; fills in its variables then.
-    pub(in crate::service) fn accept(&self, read: &mut Read<'_>) -> bool {
-        self.pattern.as_ref().is_some_and(|pattern| read.fill(pattern))
+    /// Whether the URI of `ctx` matches; if so, sets its variables.
+    pub(in crate::service) fn match_uri(&self, ctx: &mut ReadContext<'_>) -> bool {
+        self.pattern.as_ref().is_some_and(|pattern| ctx.match_template(pattern))
     }
 
-    /// [`Resource::read`].
+    /// Like [`Resource::read`].
     pub(in crate::service) fn read(
         &self,
-        read: &Read<'_>,
-        contents: &mut ContentsWriter<'_>,
-    ) -> Reply {
-        self.handler.start(read, self.told.mime_type.as_deref(), self.told.cache, contents)
+        ctx: &ReadContext<'_>,
+        contents: &mut ReadResourceResultWriter<'_>,
+    ) -> Dispatch {
+        self.handler.start(
+            ctx,
+            self.definition.mime_type.as_deref(),
+            self.definition.cache_hint,
+            contents,
+        )
     }
 
-    /// The completer of the variable called `name`, where it has one.
+    /// The completer of the variable `name`, or `None`.
     pub(in crate::service) fn completer(&self, name: &str) -> Option<&Completer> {
-        let (_, completer) = self.told.completers.iter().find(|(known, _)| **known == *name)?;
+        let (_, completer) =
+            self.definition.completers.iter().find(|(known, _)| **known == *name)?;
         Some(completer)
     }
 
     /// Whether any variable has a completer.
-    pub(in crate::service) const fn is_completed(&self) -> bool {
-        !self.told.completers.is_empty()
+    pub(in crate::service) const fn has_completer(&self) -> bool {
+        !self.definition.completers.is_empty()
     }
 }
 
 impl Entry for ResourceTemplate {
-    const LISTED: Listed = Listed::ResourceTemplates;
+    const LIST: ListKind = ListKind::ResourceTemplates;
     const KIND: &'static str = "resource template";
 
     fn key(&self) -> &str {
         self.uri_template()
     }
 
-    fn fit(&mut self) -> Result<(), Cow<'static, str>> {
-        let pattern = Pattern::parse(self.uri_template())?;
-        let unknown = |(name, _): &&(Box<str>, Completer)| pattern.place(name).is_none();
-        if let Some((name, _)) = self.told.completers.iter().find(unknown) {
-            return Err(format!("it completes `{name}`, which is none of its variables").into());
+    fn prepare(&mut self) -> Result<(), Cow<'static, str>> {
+        let pattern = UriTemplate::parse(self.uri_template())?;
+        let unknown = |(name, _): &&(Box<str>, Completer)| pattern.index_of(name).is_none();
+        if let Some((name, _)) = self.definition.completers.iter().find(unknown) {
+            return Err(format!("`{name}` has a completer but is not a variable").into());
         }
         self.pattern = Some(Arc::new(pattern));
         Ok(())
     }
 
     fn write(&self, out: &mut Vec<u8>, revision: Revision) {
-        self.told.write("uriTemplate", out, revision);
+        self.definition.write("uriTemplate", out, revision);
     }
 }
 
@@ -228,7 +237,7 @@ impl fmt::Debug for ResourceTemplate {
     }
 }
 
-/// Whether a URI begins with a scheme (RFC 3986, section 3.1).
+/// Whether `uri` begins with a scheme (RFC 3986, section 3.1).
 fn has_scheme(uri: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     uri.split_once(':').is_some_and(|(scheme, _)| {

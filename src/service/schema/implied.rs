@@ -1,13 +1,12 @@
-//! Whether a schema says no more than the Rust type it was derived from.
+//! Whether a schema derived from a Rust type requires more than the type.
 //!
-//! What it keeps true: what is implied is enforced by serde when arguments are read into their
-//! type, so that checking the schema as well would do the same work twice. Bounds, lengths and
-//! patterns that an author wrote beside a type are more than it says.
+//! If it does not, deserialization with serde already checks everything. Ranges, lengths and
+//! patterns that an author adds with attributes require more.
 
 use serde_json::{Map, Value};
 
-/// Whether reading a value as the type of `schema` checks all that the schema says. `schema` must
-/// have been derived from that type.
+/// Whether deserialization checks everything that `schema` requires. `schema` must be derived from
+/// the type that is deserialized.
 pub(in crate::service) fn is_implied(schema: &Value) -> bool {
     match schema {
         Value::Bool(_) => true,
@@ -34,19 +33,18 @@ fn is_object_implied(schema: &Map<String, Value>) -> bool {
     })
 }
 
-/// Whether a bound is that of the integer type which `format` names.
+/// Whether a bound is that of the integer type named by `format`.
 fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -> bool {
     let Some(format) = schema.get("format").and_then(Value::as_str) else { return false };
-    let known = BOUNDS.iter().find(|(name, ..)| *name == format);
+    let known = INTEGER_BOUNDS.iter().find(|(name, ..)| *name == format);
     known.is_some_and(|(_, least, most)| match keyword {
         "minimum" => bound.as_i64() == Some(*least),
         _ => bound.as_i64().is_some() && bound.as_i64() == *most,
     })
 }
 
-/// What schemars writes beside the formats of Rust's integers: the least value and the greatest,
-/// where it writes one.
-const BOUNDS: [(&str, i64, Option<i64>); 8] = [
+/// Bounds that schemars writes for the formats of Rust's integers: minimum, and maximum if any.
+const INTEGER_BOUNDS: [(&str, i64, Option<i64>); 8] = [
     ("int8", -128, Some(127)),
     ("int16", -32_768, Some(32_767)),
     ("uint", 0, None),
@@ -66,7 +64,7 @@ mod tests {
 
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct Plain {
         text: String,
         small: u8,
@@ -78,33 +76,33 @@ mod tests {
 
     #[derive(Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     enum Choice {
         One,
         Many { count: usize },
     }
 
     #[derive(Deserialize, JsonSchema)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct Bounded {
         #[schemars(range(min = 1))]
         count: u32,
     }
 
     #[derive(Deserialize, JsonSchema)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct Shaped {
         #[schemars(length(max = 3))]
         text: String,
     }
 
     #[test]
-    fn a_type_says_all_of_a_schema_that_was_derived_from_it() {
+    fn derived_schema_is_implied_by_its_type() {
         assert!(is_implied(schema_for!(Plain).as_value()), "{:?}", schema_for!(Plain));
     }
 
     #[test]
-    fn what_an_author_wrote_beside_the_type_is_more() {
+    fn schema_attributes_are_not_implied() {
         assert!(!is_implied(schema_for!(Bounded).as_value()));
         assert!(!is_implied(schema_for!(Shaped).as_value()));
     }

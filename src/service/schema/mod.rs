@@ -1,124 +1,126 @@
-//! Values held against JSON Schemas, before a handler runs and after.
+//! Validation of arguments and results against JSON Schemas.
 //!
-//! What it keeps true: a schema is compiled once, when its tool enters a catalog. An everyday one
-//! becomes a rule, which checks a parsed message without an allocation; any other goes to the
-//! `jsonschema` crate, which reads the message where it lies. A schema refers to nothing outside
-//! of itself, and `format` asserts nothing (2020-12, the default of its dialect).
+//! A schema is compiled once, when its tool enters a catalog. Schemas with common keywords only
+//! become a [`SimpleSchema`], which validates a parsed message without allocation; others use the
+//! `jsonschema` crate, which reads the parsed message in place. References to other documents are
+//! rejected, and `format` is an annotation (the default of JSON Schema 2020-12).
 
 mod violation;
 
-mod rule;
+mod simple_schema;
 
 mod tape;
 
 mod implied;
 
-mod header;
+mod parameter_header;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value as Owned;
 
-pub use self::header::ParameterHeader;
+pub use self::parameter_header::ParameterHeader;
 
-use self::rule::Rule;
+use self::simple_schema::SimpleSchema;
 use self::tape::{Tape, TapeNode};
 use crate::protocol::json::Value;
 
-pub(in crate::service) use self::header::read as parameter_headers;
 pub(in crate::service) use self::implied::is_implied;
+pub(in crate::service) use self::parameter_header::collect_headers as parameter_headers;
 
-/// What arguments must be.
+/// Compiled input schema of a tool.
 #[derive(Debug)]
-pub(in crate::service) struct ArgumentCheck(Depth);
+pub(in crate::service) struct CompiledInputSchema(InputValidation);
 
-/// How far a check goes.
+/// How arguments are validated.
 #[derive(Debug)]
-enum Depth {
-    /// Whatever their type takes; nothing is left to check.
-    Nothing,
-    /// A rule.
-    Rule(Rule),
-    /// A schema that says more than a rule can.
-    Schema(Box<Validator<Tape>>),
+enum InputValidation {
+    /// Not at all: deserialization checks everything that the schema requires.
+    AcceptAll,
+    /// With the simple validator.
+    Simple(SimpleSchema),
+    /// With the `jsonschema` crate.
+    Full(Box<Validator<Tape>>),
 }
 
-impl ArgumentCheck {
-    /// No check at all.
-    pub(in crate::service) const NOTHING: Self = Self(Depth::Nothing);
+impl CompiledInputSchema {
+    /// Accepts every value.
+    pub(in crate::service) const ACCEPT_ALL: Self = Self(InputValidation::AcceptAll);
 
-    /// Compiles the schema of arguments, an object; `Err` says what is wrong with it.
+    /// Compiles an input schema; `Err` is phrased to follow "tool `name`: ".
     pub(in crate::service) fn compile(schema: &Owned) -> Result<Self, String> {
-        if let Ok(rule) = Rule::compile(schema) {
-            return Ok(Self(Depth::Rule(rule)));
+        if let Ok(rule) = SimpleSchema::compile(schema) {
+            return Ok(Self(InputValidation::Simple(rule)));
         }
         let validator = jsonschema::options_for::<Tape>()
             .offline()
             .should_validate_formats(false)
-            .with_pattern_options(patterns())
+            .with_pattern_options(pattern_options())
             .build(schema)
-            .map_err(|error| format!("the schema of its arguments: {error}"))?;
-        Ok(Self(Depth::Schema(Box::new(validator))))
+            .map_err(|error| format!("invalid input schema: {error}"))?;
+        Ok(Self(InputValidation::Full(Box::new(validator))))
     }
 
-    /// Checks `arguments`, an object or none, which stands for the empty one. `Err` says what is
-    /// wrong, for a model to read.
+    /// Validates `arguments`, an object; `None` means an empty object. `Err` describes the first
+    /// violation for the model.
     #[inline]
-    pub(in crate::service) fn check(&self, arguments: Option<Value<'_>>) -> Result<(), String> {
+    pub(in crate::service) fn validate(&self, arguments: Option<Value<'_>>) -> Result<(), String> {
         match &self.0 {
-            Depth::Nothing => Ok(()),
-            Depth::Rule(rule) => match rule.check_object(arguments.and_then(Value::as_object)) {
-                Ok(()) => Ok(()),
-                Err(violation) => Err(violation.to_string()),
-            },
-            Depth::Schema(validator) => check_whole(validator, arguments),
+            InputValidation::AcceptAll => Ok(()),
+            InputValidation::Simple(rule) => {
+                match rule.validate_object(arguments.and_then(Value::as_object)) {
+                    Ok(()) => Ok(()),
+                    Err(violation) => Err(violation.to_string()),
+                }
+            }
+            InputValidation::Full(validator) => validate_fully(validator, arguments),
         }
     }
 }
 
-fn check_whole(validator: &Validator<Tape>, arguments: Option<Value<'_>>) -> Result<(), String> {
-    let arguments = arguments.map_or(TapeNode::Nothing, TapeNode::Value);
+fn validate_fully(validator: &Validator<Tape>, arguments: Option<Value<'_>>) -> Result<(), String> {
+    let arguments = arguments.map_or(TapeNode::Absent, TapeNode::Value);
     if validator.is_valid(arguments) {
         return Ok(());
     }
     match validator.validate(arguments) {
         Ok(()) => Ok(()),
-        Err(error) => Err(sentence(&error)),
+        Err(error) => Err(describe_error(&error)),
     }
 }
 
-/// What structured results must be.
+/// Compiled output schema of a tool.
 #[derive(Debug)]
-pub(in crate::service) struct ResultCheck(Box<Validator>);
+pub(in crate::service) struct CompiledOutputSchema(Box<Validator>);
 
-impl ResultCheck {
-    /// Compiles the schema of results; `Err` says what is wrong with it.
+impl CompiledOutputSchema {
+    /// Compiles an output schema; `Err` is phrased to follow "tool `name`: ".
     pub(in crate::service) fn compile(schema: &Owned) -> Result<Self, String> {
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(false)
-            .with_pattern_options(patterns())
+            .with_pattern_options(pattern_options())
             .build(schema)
-            .map_err(|error| format!("the schema of its results: {error}"))?;
+            .map_err(|error| format!("invalid output schema: {error}"))?;
         Ok(Self(Box::new(validator)))
     }
 
-    /// Checks one result; `Err` says what is wrong.
-    pub(in crate::service) fn check(&self, result: &Owned) -> Result<(), String> {
-        self.0.validate(result).map_err(|error| sentence(&error))
+    /// Validates one structured result; `Err` describes the first violation.
+    pub(in crate::service) fn validate(&self, result: &Owned) -> Result<(), String> {
+        self.0.validate(result).map_err(|error| describe_error(&error))
     }
 }
 
-/// Where the value stands, and what is wrong with it.
-fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
-    let place = error.instance_path().to_string();
-    if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") }
+/// The location of the value in the instance, and what is wrong with it.
+fn describe_error(error: &jsonschema::ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
+    if path.is_empty() { error.to_string() } else { format!("`{path}`: {error}") }
 }
 
-/// A pattern of a schema may step back, but a hostile argument must not hold a shard for longer
-/// than a fraction of a millisecond.
-fn patterns() -> PatternOptions<jsonschema::FancyRegex> {
-    PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX)
+/// Patterns may backtrack, but a hostile argument must not block a shard for more than a fraction
+/// of a millisecond.
+fn pattern_options() -> PatternOptions<jsonschema::FancyRegex> {
+    PatternOptions::fancy_regex().backtrack_limit(PATTERN_BACKTRACKS_MAX)
 }
 
-/// The most steps back of one pattern on one string; beyond them the string does not fit.
-const PATTERN_STEPS_MAX: usize = 20_000;
+/// Maximum number of backtracking steps of a pattern on a string; beyond it the string is rejected.
+const PATTERN_BACKTRACKS_MAX: usize = 20_000;

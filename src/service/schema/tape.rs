@@ -1,8 +1,8 @@
-//! The parsed message as the validator of whole schemas reads it: without a copy.
+//! Adapter from parsed messages to the `jsonschema` crate, which validates them in place.
 //!
-//! What it keeps true: a value of the message is validated where it lies. Owned JSON is made only
-//! for what a schema compares as a whole (`enum` of objects, `uniqueItems`) and for the words of an
-//! error. The last of duplicate keys counts, as everywhere in a handler's arguments.
+//! Owned JSON is created only for values that are compared as a whole (`enum` of objects,
+//! `uniqueItems`) and for error messages. Of duplicate keys the last one counts, as everywhere in
+//! arguments.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, JsonNumber, Node, NodeIdentity, Object};
 use serde_json::{Number, Value as Owned};
 
-use crate::protocol::json::{self, Items, Kind, Members, Value};
+use crate::protocol::json::{self, Items, Members, Value, ValueKind};
 
-/// The representation of JSON that a parsed message is.
+/// The JSON representation of parsed messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tape;
 
-/// One value to validate.
+/// A value to validate.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TapeNode<'a> {
-    /// No arguments at all, which is an empty object.
-    Nothing,
-    /// The name of a member, held against `propertyNames`.
+    /// Absent arguments: an empty object.
+    Absent,
+    /// The name of a member, for `propertyNames`.
     Name(&'a str),
     /// A value of the message.
     Value(Value<'a>),
@@ -32,15 +32,15 @@ impl Json for Tape {
     type PreparedKey = Box<str>;
     type StringBuffer = ();
 
-    /// Finding a key walks over the members anyway.
+    /// Lookup scans the members, so that preparing keys has no benefit.
     const KEYS_PER_LOOKUP: usize = 1;
 
     fn prepare_key(key: &str) -> Box<str> {
         key.into()
     }
 
-    fn with_string_node<T>((): &mut (), name: &str, look: impl FnOnce(TapeNode<'_>) -> T) -> T {
-        look(TapeNode::Name(name))
+    fn with_string_node<T>((): &mut (), name: &str, visit: impl FnOnce(TapeNode<'_>) -> T) -> T {
+        visit(TapeNode::Name(name))
     }
 }
 
@@ -51,7 +51,7 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
 
     fn as_object(&self) -> Option<TapeObject<'a>> {
         match self {
-            Self::Nothing => Some(TapeObject(None)),
+            Self::Absent => Some(TapeObject(None)),
             Self::Name(_) => None,
             Self::Value(value) => value.as_object().map(|object| TapeObject(Some(object))),
         }
@@ -60,13 +60,13 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
     fn as_array(&self) -> Option<TapeArray<'a>> {
         match self {
             Self::Value(value) => value.as_array().map(TapeArray),
-            Self::Nothing | Self::Name(_) => None,
+            Self::Absent | Self::Name(_) => None,
         }
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
         match self {
-            Self::Nothing => None,
+            Self::Absent => None,
             Self::Name(name) => Some(Cow::Borrowed(name)),
             Self::Value(value) => value.as_str().map(Cow::Borrowed),
         }
@@ -74,7 +74,7 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
 
     fn as_number(&self) -> Option<TapeNumber<'a>> {
         match self {
-            Self::Value(value) if value.kind() == Kind::Number => Some(TapeNumber(*value)),
+            Self::Value(value) if value.kind() == ValueKind::Number => Some(TapeNumber(*value)),
             _ => None,
         }
     }
@@ -82,7 +82,7 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
     fn as_boolean(&self) -> Option<bool> {
         match self {
             Self::Value(value) => value.as_bool(),
-            Self::Nothing | Self::Name(_) => None,
+            Self::Absent | Self::Name(_) => None,
         }
     }
 
@@ -92,22 +92,22 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
 
     fn json_type(&self) -> JsonType {
         match self {
-            Self::Nothing => JsonType::Object,
+            Self::Absent => JsonType::Object,
             Self::Name(_) => JsonType::String,
             Self::Value(value) => match value.kind() {
-                Kind::Array => JsonType::Array,
-                Kind::Boolean => JsonType::Boolean,
-                Kind::Null => JsonType::Null,
-                Kind::Number => JsonType::Number,
-                Kind::Object => JsonType::Object,
-                Kind::String => JsonType::String,
+                ValueKind::Array => JsonType::Array,
+                ValueKind::Boolean => JsonType::Boolean,
+                ValueKind::Null => JsonType::Null,
+                ValueKind::Number => JsonType::Number,
+                ValueKind::Object => JsonType::Object,
+                ValueKind::String => JsonType::String,
             },
         }
     }
 
     fn to_value(&self) -> Cow<'a, Owned> {
         Cow::Owned(match self {
-            Self::Nothing => Owned::Object(serde_json::Map::new()),
+            Self::Absent => Owned::Object(serde_json::Map::new()),
             Self::Name(name) => Owned::from(*name),
             Self::Value(value) => value.to_json(),
         })
@@ -115,7 +115,7 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
 
     fn identity(&self) -> Option<NodeIdentity> {
         let address = match self {
-            Self::Nothing => 0,
+            Self::Absent => 0,
             Self::Name(name) => name.as_ptr().addr(),
             Self::Value(value) => value.address(),
         };
@@ -123,7 +123,7 @@ impl<'a> Node<'a, Tape> for TapeNode<'a> {
     }
 }
 
-/// The members of an object, or of no arguments.
+/// The members of an object; `None` for absent arguments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TapeObject<'a>(Option<json::Object<'a>>);
 
@@ -145,7 +145,7 @@ impl<'a> Object<'a, Tape> for TapeObject<'a> {
     }
 }
 
-/// Walks over the members of an object.
+/// Iterates over the members of an object.
 #[derive(Clone, Debug)]
 pub(super) struct TapeMembers<'a>(Option<Members<'a>>);
 
@@ -175,7 +175,7 @@ impl<'a> Array<'a, Tape> for TapeArray<'a> {
     }
 }
 
-/// Walks over the items of an array.
+/// Iterates over the items of an array.
 #[derive(Clone, Debug)]
 pub(super) struct TapeItems<'a>(Items<'a>);
 
@@ -210,9 +210,9 @@ impl JsonNumber for TapeNumber<'_> {
 
     fn to_number(&self) -> Cow<'_, Number> {
         let number = match (self.0.as_i64(), self.0.as_u64()) {
-            (Some(whole), _) => whole.into(),
-            (None, Some(whole)) => whole.into(),
-            // JSON spells neither infinity nor "not a number".
+            (Some(integer), _) => integer.into(),
+            (None, Some(integer)) => integer.into(),
+            // JSON has neither infinity nor NaN.
             (None, None) => self.0.as_f64().and_then(Number::from_f64).unwrap_or_else(|| 0.into()),
         };
         Cow::Owned(number)

@@ -1,93 +1,91 @@
-//! What is wrong with a value, as a sentence that names the place.
+//! Description of a value that violates a schema, for the model that sent it.
 //!
-//! What it keeps true: nothing here is built before something is wrong, so that a value that is
-//! right costs no allocation. A model reads these sentences and corrects itself by them.
+//! Built only for invalid values, so that valid ones cost no allocation.
 
 use std::fmt;
 
-/// One value that is not what its rule says. One word, so that a check that passes hands back
-/// little.
+/// A violation of a schema. Boxed, so that `Result<(), Violation>` is one word.
 #[derive(Clone, Debug)]
-pub(super) struct Violation(Box<Finding>);
+pub(super) struct Violation(Box<ViolationDetails>);
 
-/// What was found, and where.
+/// The violation and its location.
 #[derive(Clone, Debug)]
-struct Finding {
-    /// The way to the value, joined by points; empty for the whole.
-    place: String,
-    /// The rest of the sentence.
+struct ViolationDetails {
+    /// Path to the value, joined by dots; empty for the root.
+    path: String,
+    /// What is wrong, phrased to follow the path.
     problem: String,
 }
 
-/// A bound, in the words of its kind.
+/// A limit in an error message.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Amount {
-    /// So many of something.
+pub(super) enum BoundValue {
+    /// A number of units, such as characters.
     Count(usize, &'static str),
-    /// A plain number.
+    /// A number.
     Number(f64),
 }
 
 impl Violation {
     #[cold]
     fn new(problem: String) -> Self {
-        Self(Box::new(Finding { place: String::new(), problem }))
+        Self(Box::new(ViolationDetails { path: String::new(), problem }))
     }
 
-    /// It is beyond a bound: "must be at least 3".
+    /// A number or length is out of bounds: "must be at least 3".
     #[cold]
-    pub(super) fn bound(relation: &str, bound: Amount) -> Self {
+    pub(super) fn out_of_bounds(relation: &str, bound: BoundValue) -> Self {
         Self::new(match bound {
-            Amount::Count(count, unit) => format!("must have {relation} {count} {unit}"),
-            Amount::Number(number) => format!("must be {relation} {number}"),
+            BoundValue::Count(count, unit) => format!("must have {relation} {count} {unit}"),
+            BoundValue::Number(number) => format!("must be {relation} {number}"),
         })
     }
 
-    /// It is none of the values it may be.
+    /// The value is not one of `enum` or `const`.
     #[cold]
-    pub(super) fn choice(choices: impl Iterator<Item = String>) -> Self {
-        Self::new(format!("must be {}", alternatives(choices)))
+    pub(super) fn not_allowed_value(choices: impl Iterator<Item = String>) -> Self {
+        Self::new(format!("must be {}", join_alternatives(choices)))
     }
 
-    /// It has another kind.
+    /// The value has the wrong type.
     #[cold]
-    pub(super) fn kind(kinds: impl Iterator<Item = &'static str>) -> Self {
-        Self::new(format!("must be {}", alternatives(kinds.map(String::from))))
+    pub(super) fn wrong_type(kinds: impl Iterator<Item = &'static str>) -> Self {
+        Self::new(format!("must be {}", join_alternatives(kinds.map(String::from))))
     }
 
-    /// It is not there.
+    /// A required member is missing.
     #[cold]
     pub(super) fn missing() -> Self {
         Self::new(String::from("is missing"))
     }
 
-    /// It must not be there.
+    /// An additional member that is not allowed.
     #[cold]
-    pub(super) fn unknown() -> Self {
-        Self::new(String::from("is not known"))
+    pub(super) fn unknown_property() -> Self {
+        Self::new(String::from("is not allowed: unknown property"))
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { place, problem } = &*self.0;
-        if place.is_empty() {
-            return write!(formatter, "the arguments: {problem}");
+        let ViolationDetails { path, problem } = &*self.0;
+        if path.is_empty() {
+            return write!(formatter, "arguments: {problem}");
         }
-        write!(formatter, "`{place}` {problem}")
+        write!(formatter, "`{path}` {problem}")
     }
 }
 
-/// The same violation, seen from one level above: inside of `name`.
+/// Adds the parent member or index `name` to the path of a violation.
 #[cold]
-pub(super) fn at(name: &str, mut inner: Violation) -> Violation {
-    let place = &mut inner.0.place;
-    let joint = if place.is_empty() { "" } else { "." };
-    place.insert_str(0, joint);
-    place.insert_str(0, name);
+pub(super) fn within(name: &str, mut inner: Violation) -> Violation {
+    let path = &mut inner.0.path;
+    let separator = if path.is_empty() { "" } else { "." };
+    path.insert_str(0, separator);
+    path.insert_str(0, name);
     inner
 }
 
-fn alternatives(choices: impl Iterator<Item = String>) -> String {
+fn join_alternatives(choices: impl Iterator<Item = String>) -> String {
     choices.collect::<Vec<_>>().join(" or ")
 }

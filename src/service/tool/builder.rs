@@ -1,163 +1,166 @@
-//! A tool in the making.
+//! Builder of tools.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::protocol::era::ClientCapabilities;
-use crate::protocol::message::{Answer, Icon};
-use crate::service::call::Call;
-use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Outcome};
-use crate::service::schema::ArgumentCheck;
+use crate::protocol::eras::ClientCapabilities;
+use crate::protocol::model::{CallToolResultWriter, Icon};
+use crate::service::blocking_context::BlockingContext;
+use crate::service::call::CallToolRequest;
+use crate::service::context::RequestContext;
+use crate::service::results::{CallToolResult, HandlerError};
+use crate::service::schema::CompiledInputSchema;
 use crate::service::tool::Tool;
-use crate::service::tool::definition::{Annotations, Definition, TaskSupport};
-use crate::service::tool::handler::Handler;
-use crate::service::tool::promise::Promise;
+use crate::service::tool::definition::{TaskSupport, ToolAnnotations, ToolDefinition};
+use crate::service::tool::handler::ToolHandler;
+use crate::service::tool::output_validator::OutputValidator;
 use crate::service::tool::schema;
-use crate::service::worker::Worker;
 
-/// A tool that still waits for its handler. What is said about a tool comes first, the handler
-/// last: it ends the sentence.
+/// Builder of a tool. Set its properties first; one of the handler methods completes it.
 #[derive(Debug)]
-#[must_use = "a tool begins to exist with its handler: inline, inline_raw, local or blocking"]
+#[must_use = "complete the tool with a handler: inline, inline_raw, local or blocking"]
 pub struct ToolBuilder {
-    definition: Definition,
-    has_schema: bool,
-    is_trusted: bool,
+    definition: ToolDefinition,
+    has_input_schema: bool,
+    skips_output_validation: bool,
 }
 
 impl ToolBuilder {
     pub(super) fn new(name: Box<str>) -> Self {
-        Self { definition: Definition::new(name), has_schema: false, is_trusted: false }
+        Self {
+            definition: ToolDefinition::new(name),
+            has_input_schema: false,
+            skips_output_validation: false,
+        }
     }
 
-    /// A name for people, in lists and dialogs. Told to clients from 2025-03-26 on.
+    /// Display name for people, sent since 2025-03-26. Default none.
     pub fn title(mut self, title: impl Into<Box<str>>) -> Self {
-        self.definition.about.title = Some(title.into());
+        self.definition.metadata.title = Some(title.into());
         self
     }
 
-    /// What the tool does, for the model that decides whether to call it.
-    pub fn describe(mut self, description: impl Into<Box<str>>) -> Self {
-        self.definition.about.description = Some(description.into());
+    /// Description for the model, which decides by it whether to call the tool. Default none.
+    pub fn description(mut self, description: impl Into<Box<str>>) -> Self {
+        self.definition.metadata.description = Some(description.into());
         self
     }
 
-    /// Hints about its effects. Told to clients from 2025-03-26 on.
-    pub fn annotations(mut self, annotations: Annotations) -> Self {
+    /// Hints about the effects of the tool, sent since 2025-03-26. Default none.
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.definition.annotations = Some(annotations);
         self
     }
 
-    /// Adds a picture. Told to clients from 2025-11-25 on.
+    /// Adds an icon, sent since 2025-11-25.
     pub fn icon(mut self, icon: Icon) -> Self {
-        self.definition.about.icons.push(icon);
+        self.definition.metadata.icons.push(icon);
         self
     }
 
-    /// Adds an entry to `_meta` of the tool, for extensions. Told to clients from 2025-06-18 on.
-    /// Keys whose prefix names `modelcontextprotocol` or `mcp` are reserved.
+    /// Adds an entry to `_meta` of the tool, sent since 2025-06-18. Keys whose prefix contains
+    /// `modelcontextprotocol` or `mcp` are reserved.
     pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.definition.about.meta.insert(key.into(), value.into());
+        self.definition.metadata.meta.insert(key.into(), value.into());
         self
     }
 
-    /// The JSON Schema of its arguments (2020-12 where it names no other), in place of the one
-    /// derived from their type: for handlers that take a `serde_json::Value`, or to say more than a
-    /// type can. It is told to clients as it is, and arguments are held against it before the
-    /// handler sees them.
+    /// Sets the JSON Schema of the arguments (2020-12 unless `$schema` names another). Default: the
+    /// schema derived from their type. Use it for handlers that take a `serde_json::Value`, or for
+    /// constraints that a type cannot express. It is listed as given, and arguments are validated
+    /// against it before the handler runs.
     ///
-    /// Cost of a check: an everyday schema (types, bounds, `enum`, `required`, nested objects and
-    /// arrays) some nanoseconds a member and no allocation; one with `$ref`, `pattern`, `oneOf` and
-    /// the like is walked by the `jsonschema` crate. It may refer to its own parts only.
-    pub fn accepts(mut self, schema: impl Into<Value>) -> Self {
+    /// Cost of validation: for simple schemas (types, bounds, `enum`, `required`, nested objects
+    /// and arrays) some nanoseconds per member and no allocation; schemas with `$ref`, `pattern`,
+    /// `oneOf` and the like use the `jsonschema` crate. References to other documents are rejected.
+    pub fn input_schema(mut self, schema: impl Into<Value>) -> Self {
         self.definition.input_schema = schema.into();
         self.definition.is_schema_derived = false;
-        self.has_schema = true;
+        self.has_input_schema = true;
         self
     }
 
-    /// Promises structured results of type `T`: its schema becomes the `outputSchema`, told to
-    /// clients from 2025-06-18 on (until 2025-11-25 only where `T` is an object). What the handler
-    /// then gives is held against it; see [`ToolBuilder::trust_results`].
-    pub fn returns<T: JsonSchema>(self) -> Self {
-        self.returns_schema(schema::of_results::<T>())
+    /// Declares structured results of type `T`: its schema becomes the `outputSchema`, sent since
+    /// 2025-06-18 (up to 2025-11-25 only if it describes an object). Results are validated against
+    /// it; see [`ToolBuilder::skip_output_validation`].
+    pub fn output_type<T: JsonSchema>(self) -> Self {
+        self.output_schema(schema::derive_output_schema::<T>())
     }
 
-    /// [`ToolBuilder::returns`] with a JSON Schema.
-    pub fn returns_schema(mut self, schema: impl Into<Value>) -> Self {
+    /// Like [`ToolBuilder::output_type`], with a JSON Schema.
+    pub fn output_schema(mut self, schema: impl Into<Value>) -> Self {
         self.definition.output_schema = Some(schema.into());
         self
     }
 
-    /// Sends structured results as they are. Without it each one is held against the
-    /// `outputSchema`, and one that breaks the promise is an internal error (-32603) instead of an
-    /// answer that clients reject: at the cost of reading the result once more, with allocations.
-    /// Debug builds look at every result all the same.
-    pub const fn trust_results(mut self) -> Self {
-        self.is_trusted = true;
+    /// Sends structured results without validation. By default each one is validated against the
+    /// `outputSchema`, and one that does not conform becomes an internal error (-32603); this
+    /// parses the result once more and allocates. Debug builds always validate.
+    pub const fn skip_output_validation(mut self) -> Self {
+        self.skips_output_validation = true;
         self
     }
 
-    /// Whether a call of it may or must become a task. Default [`TaskSupport::Forbidden`].
-    pub const fn task(mut self, support: TaskSupport) -> Self {
-        self.definition.task = support;
+    /// Whether calls may or must become tasks. Default [`TaskSupport::Forbidden`].
+    pub const fn task_support(mut self, support: TaskSupport) -> Self {
+        self.definition.task_support = support;
         self
     }
 
-    /// Lets its handler decide when a call becomes a task: it begins as an ordinary call, may ask
-    /// its client as one, and becomes a task where the handler awaits [`Live::begin_task`]. The
-    /// client then gets the name of the task, and the handler goes on. Without this a call that is
-    /// to be a task is one before its handler runs. For local handlers; with others it means
-    /// nothing. Cost: the call counts as one in flight, with its deadline, until it is a task.
+    /// Lets the handler decide when a call becomes a task. The handler starts as part of an
+    /// ordinary call, may request input from the client, and turns the call into a task by awaiting
+    /// [`RequestContext::begin_task`]. By default the task is created before the handler starts.
+    /// Only for local handlers; others ignore it. Cost: until it becomes a task, the call occupies
+    /// a slot of the requests in flight and has their deadline.
     ///
     /// ```
-    /// use corelane::protocol::message::{Elicitation, Field, Form};
-    /// use corelane::service::{Live, NoArguments, Outcome, TaskSupport, Tool};
+    /// use corelane::protocol::model::{ElicitRequest, Field, Form};
+    /// use corelane::service::{CallToolResult, NoArguments, RequestContext, TaskSupport, Tool};
     ///
-    /// let tool = Tool::new("publish").task(TaskSupport::Optional).asks_before_task().local(
-    ///     |_: NoArguments, live: Live| async move {
-    ///         let form = Form::new().field(Field::text("title").required());
-    ///         live.elicit("title", Elicitation::form("Which title?", form)).await?;
-    ///         live.begin_task().await?;
-    ///         Ok(Outcome::text("published"))
+    /// let tool = Tool::new("publish").task_support(TaskSupport::Optional).deferred_task().local(
+    ///     |_: NoArguments, ctx: RequestContext| async move {
+    ///         let form = Form::new().field(Field::string("title").required());
+    ///         ctx.elicit("title", ElicitRequest::form("Which title?", form)).await?;
+    ///         ctx.begin_task().await?;
+    ///         Ok(CallToolResult::text("published"))
     ///     },
     /// );
     /// # drop(tool);
     /// ```
     ///
-    /// Source: Tasks extension 2026-07-28 (SEP-2663), "Task Creation": what must be asked before
-    /// there is a task is asked by ordinary rounds.
-    pub const fn asks_before_task(mut self) -> Self {
-        self.definition.asks_before_task = true;
+    /// Source: MCP Tasks extension 2026-07-28 (SEP-2663), "Task Creation".
+    pub const fn deferred_task(mut self) -> Self {
+        self.definition.has_deferred_task = true;
         self
     }
 
-    /// What a client must have declared to call it. A modern client that did not is told so
-    /// (-32021); an earlier one gets a failed result.
-    pub const fn needs(mut self, capabilities: ClientCapabilities) -> Self {
-        self.definition.needs = self.definition.needs.with(capabilities);
+    /// Requires the client to have declared `capabilities`. Otherwise calls fail with missing
+    /// capability (-32021) since 2026-07-28, and with an `isError` result before.
+    pub const fn require(mut self, capabilities: ClientCapabilities) -> Self {
+        self.definition.required_capabilities =
+            self.definition.required_capabilities.union(capabilities);
         self
     }
 
-    /// Ends with a handler that runs to completion on the shard and writes its answer as it goes.
-    /// Arguments arrive as a `T`; those that are none fail before the handler runs.
+    /// Completes the tool with a function that runs on the shard and writes its result to the
+    /// [`CallToolResultWriter`](crate::protocol::model::CallToolResultWriter). The arguments are
+    /// deserialized into `T`; if that fails, the handler is not run.
     ///
     /// ```
     /// use corelane::service::Tool;
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Repeat {
-    ///     /// What to say.
+    ///     /// Word to repeat.
     ///     word: String,
-    ///     /// How often.
+    ///     /// Number of repetitions.
     ///     times: u8,
     /// }
     ///
-    /// let tool = Tool::new("repeat").describe("Says a word several times.").inline(
-    ///     |Repeat { word, times }, answer| {
-    ///         answer.text(&word.repeat(times.into()));
+    /// let tool = Tool::new("repeat").description("Repeats a word.").inline(
+    ///     |Repeat { word, times }, out| {
+    ///         out.text(&word.repeat(times.into()));
     ///         Ok(())
     ///     },
     /// );
@@ -166,13 +169,13 @@ impl ToolBuilder {
     pub fn inline<T, F>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema,
-        F: Fn(T, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
+        F: Fn(T, &mut CallToolResultWriter<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
     {
-        self.typed::<T>().with(Handler::inline(handler))
+        self.with_derived_schema::<T>().build(ToolHandler::inline(handler))
     }
 
-    /// Ends with a handler that runs to completion on the shard and reads its arguments where they
-    /// lie in the message: the way without an allocation. `schema` is what clients are told.
+    /// Completes the tool with a function that runs on the shard and reads its arguments from the
+    /// parsed message without allocation. `schema` is the input schema.
     ///
     /// ```
     /// use corelane::service::Tool;
@@ -187,83 +190,86 @@ impl ToolBuilder {
     ///     "properties": { "word": { "type": "string" } },
     ///     "required": ["word"],
     /// });
-    /// let tool = Tool::new("shout").inline_raw(schema, |call, answer| {
+    /// let tool = Tool::new("shout").inline_raw(schema, |call, out| {
     ///     let Shout { word } = call.decode()?;
-    ///     answer.text(word);
-    ///     answer.text("!");
+    ///     out.text(word);
+    ///     out.text("!");
     ///     Ok(())
     /// });
     /// # drop(tool);
     /// ```
     pub fn inline_raw<F>(self, schema: impl Into<Value>, handler: F) -> Tool
     where
-        F: Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
+        F: Fn(&CallToolRequest<'_>, &mut CallToolResultWriter<'_>) -> Result<(), HandlerError>
+            + Send
+            + Sync
+            + 'static,
     {
-        self.accepts(schema).with(Handler::inline_raw(handler))
+        self.input_schema(schema).build(ToolHandler::inline_raw(handler))
     }
 
-    /// Ends with a future that runs on the shard that received the call. It need not be `Send`; it
-    /// may wait, tell progress and hear of cancellation through its [`Live`].
+    /// Completes the tool with an async function that runs on the shard that received the call. Its
+    /// future may be `!Send`.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use corelane::service::{Live, NoArguments, Outcome, Tool};
+    /// use corelane::service::{CallToolResult, NoArguments, RequestContext, Tool};
     ///
-    /// let tool = Tool::new("nap").local(|_: NoArguments, live: Live| async move {
-    ///     live.sleep(Duration::from_secs(1)).await?;
-    ///     Ok(Outcome::text("slept well"))
+    /// let tool = Tool::new("nap").local(|_: NoArguments, ctx: RequestContext| async move {
+    ///     ctx.sleep(Duration::from_secs(1)).await?;
+    ///     Ok(CallToolResult::text("slept for 1 s"))
     /// });
     /// # drop(tool);
     /// ```
     pub fn local<T, F, R>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema + 'static,
-        F: Fn(T, Live) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, HandlerError>> + 'static,
+        F: Fn(T, RequestContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<CallToolResult, HandlerError>> + 'static,
     {
-        self.typed::<T>().with(Handler::local(handler))
+        self.with_derived_schema::<T>().build(ToolHandler::local(handler))
     }
 
-    /// Ends with a closure that runs on the thread pool: for what blocks or computes for long. It
-    /// tells progress and asks for cancellation through its [`Worker`].
+    /// Completes the tool with a function that runs on the thread pool, for work that blocks or
+    /// computes for more than some microseconds.
     ///
     /// ```
-    /// use corelane::service::{Outcome, Tool, HandlerError, Worker};
+    /// use corelane::service::{BlockingContext, CallToolResult, HandlerError, Tool};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Read {
     ///     path: std::path::PathBuf,
     /// }
     ///
-    /// let tool = Tool::new("read").blocking(|Read { path }, _: Worker| {
-    ///     std::fs::read_to_string(path).map(Outcome::text).map_err(HandlerError::failed)
+    /// let tool = Tool::new("read").blocking(|Read { path }, _: BlockingContext| {
+    ///     std::fs::read_to_string(path).map(CallToolResult::text).map_err(HandlerError::failed)
     /// });
     /// # drop(tool);
     /// ```
     pub fn blocking<T, F>(self, handler: F) -> Tool
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
-        F: Fn(T, Worker) -> Result<Outcome, HandlerError> + Send + Sync + 'static,
+        F: Fn(T, BlockingContext) -> Result<CallToolResult, HandlerError> + Send + Sync + 'static,
     {
-        self.typed::<T>().with(Handler::blocking(handler))
+        self.with_derived_schema::<T>().build(ToolHandler::blocking(handler))
     }
 
-    /// Takes the schema of `T` where no other was given.
-    fn typed<T: JsonSchema>(mut self) -> Self {
-        if !self.has_schema {
-            self = self.accepts(schema::of_arguments::<T>());
+    /// Sets the input schema derived from `T`, unless another was set.
+    fn with_derived_schema<T: JsonSchema>(mut self) -> Self {
+        if !self.has_input_schema {
+            self = self.input_schema(schema::derive_input_schema::<T>());
             self.definition.is_schema_derived = true;
         }
         self
     }
 
-    fn with(self, handler: Handler) -> Tool {
+    fn build(self, handler: ToolHandler) -> Tool {
         Tool {
             definition: self.definition,
             handler,
-            check: ArgumentCheck::NOTHING,
-            promise: Promise::new(self.is_trusted),
-            headers: Box::default(),
+            input_schema: CompiledInputSchema::ACCEPT_ALL,
+            output_validator: OutputValidator::new(self.skips_output_validation),
+            parameter_headers: Box::default(),
         }
     }
 }

@@ -1,60 +1,60 @@
-//! What `tools/list` says about a tool, in the words of each revision.
+//! The definition of a tool, as `tools/list` reports it in each revision.
 //!
-//! What it keeps true: a member is written only for revisions that know it (output schema from
-//! 2025-06-18, annotations from 2025-03-26, execution in 2025-11-25 alone), and schemas are written
-//! as they were given, key by key.
+//! Members are written only for revisions that define them (output schema since 2025-06-18,
+//! annotations since 2025-03-26, `execution` in 2025-11-25 only). Schemas keep the order of their
+//! keys.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::protocol::era::ClientCapabilities;
+use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::revision::Revision;
-use crate::service::entry::About;
+use crate::service::entry::Metadata;
 use crate::service::tool::schema;
 
-/// Everything that is told about a tool. The schemas are fitted already.
+/// Definition of a tool.
 #[derive(Clone, Debug)]
-pub(super) struct Definition {
-    pub(super) about: About,
+pub(super) struct ToolDefinition {
+    pub(super) metadata: Metadata,
     pub(super) input_schema: Value,
-    /// The schema of the arguments was derived from the type they are read into.
+    /// The input schema was derived from the type of the arguments.
     pub(super) is_schema_derived: bool,
     pub(super) output_schema: Option<Value>,
-    pub(super) annotations: Option<Annotations>,
-    pub(super) task: TaskSupport,
-    /// A call of it becomes a task when its handler says so.
-    pub(super) asks_before_task: bool,
-    pub(super) needs: ClientCapabilities,
+    pub(super) annotations: Option<ToolAnnotations>,
+    pub(super) task_support: TaskSupport,
+    /// The handler decides when a call becomes a task.
+    pub(super) has_deferred_task: bool,
+    pub(super) required_capabilities: ClientCapabilities,
 }
 
-impl Definition {
-    /// A tool of which nothing is told but its name, and which takes an object of anything.
+impl ToolDefinition {
+    /// A definition with a name only, which takes any object.
     pub(super) fn new(name: Box<str>) -> Self {
         Self {
-            about: About::new(name),
+            metadata: Metadata::new(name),
             input_schema: json!({ "type": "object" }),
             is_schema_derived: false,
             output_schema: None,
             annotations: None,
-            task: TaskSupport::default(),
-            asks_before_task: false,
-            needs: ClientCapabilities::NONE,
+            task_support: TaskSupport::default(),
+            has_deferred_task: false,
+            required_capabilities: ClientCapabilities::NONE,
         }
     }
 
-    /// Checks the name and fits the schemas; `Err` says what is wrong, as the end of a sentence.
-    pub(super) fn fit(&mut self) -> Result<(), Cow<'static, str>> {
-        let name = &self.about.name;
+    /// Checks the name and prepares the schemas. `Err` is phrased to follow "tool `name`: ".
+    pub(super) fn prepare(&mut self) -> Result<(), Cow<'static, str>> {
+        let name = &self.metadata.name;
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte);
         if !(1..=NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(is_allowed) {
             return Err("its name must be 1 to 128 characters of A-Z a-z 0-9 _ . / -".into());
         }
-        self.input_schema = schema::fit_arguments(self.input_schema.take())?;
+        self.input_schema = schema::prepare_input_schema(self.input_schema.take())?;
         if let Some(schema) = self.output_schema.take() {
-            self.output_schema = Some(schema::fit_results(schema)?);
+            self.output_schema = Some(schema::prepare_output_schema(schema)?);
         }
         Ok(())
     }
@@ -65,101 +65,100 @@ impl Definition {
     pub(super) fn write(&self, out: &mut Vec<u8>, revision: Revision) {
         let dialect = revision.dialect();
         let mut tool = ObjectWriter::open(out);
-        self.about.open(&mut tool, revision);
-        tool.json("inputSchema", &self.input_schema);
+        self.metadata.write_leading_members(&mut tool, revision);
+        tool.value("inputSchema", &self.input_schema);
         if let Some(schema) = self.output_schema_in(revision) {
-            tool.json("outputSchema", schema);
+            tool.value("outputSchema", schema);
         }
         if dialect.tool_annotations
             && let Some(annotations) = self.annotations_in(revision)
         {
             write::json(tool.key("annotations"), &json!(annotations));
         }
-        if dialect.core_tasks && self.task != TaskSupport::Forbidden {
+        if dialect.core_tasks && self.task_support != TaskSupport::Forbidden {
             let mut execution = tool.object("execution");
-            execution.text("taskSupport", self.task.as_str());
+            execution.string("taskSupport", self.task_support.as_str());
             execution.close();
         }
-        self.about.close(&mut tool, revision);
+        self.metadata.write_trailing_members(&mut tool, revision);
         tool.close();
     }
 
-    /// Until 2025-11-25 structured results are objects; later clients alone are told of others.
+    /// Up to 2025-11-25 structured results must be objects; other schemas are not sent.
     fn output_schema_in(&self, revision: Revision) -> Option<&Value> {
         let schema = self.output_schema.as_ref()?;
         let dialect = revision.dialect();
-        let fits = dialect.structured_any || schema::is_of_object(schema);
+        let fits = dialect.structured_content_any || schema::is_object_schema(schema);
         (dialect.structured_content && fits).then_some(schema)
     }
 
-    /// 2025-03-26 has no `title` of its own and keeps it among the annotations.
-    fn annotations_in(&self, revision: Revision) -> Option<Annotations> {
+    /// 2025-03-26 has no `title` member and uses that of the annotations.
+    fn annotations_in(&self, revision: Revision) -> Option<ToolAnnotations> {
         let mut annotations = self.annotations.clone();
-        if let (Some(title), false) = (&self.about.title, revision.dialect().titles) {
+        if let (Some(title), false) = (&self.metadata.title, revision.dialect().titles) {
             annotations.get_or_insert_default().title.get_or_insert_with(|| title.clone());
         }
         annotations
     }
 }
 
-/// Hints about what a tool does, for the host that asks its user before calling it. They are not
-/// promises: a client trusts them as far as it trusts the server.
+/// Hints about the effects of a tool, for the client application that asks its user for consent.
+/// Clients must not rely on them unless they trust the server.
 ///
-/// Source: 2025-03-26 and later, type `ToolAnnotations`.
+/// Source: MCP 2025-03-26 and later, type `ToolAnnotations`.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Annotations {
-    /// A name for people. Prefer [`ToolBuilder::title`](super::ToolBuilder::title), which stands
-    /// here where a revision has no other place for it.
+pub struct ToolAnnotations {
+    /// Display name. Prefer [`ToolBuilder::title`](super::ToolBuilder::title), which sets this for
+    /// revisions that have no other title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Box<str>>,
-    /// Whether the tool leaves its environment as it is. Clients assume `false`.
+    /// The tool does not modify its environment. Default `false`.
     #[serde(rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
-    pub read_only: Option<bool>,
-    /// Whether the tool may destroy something rather than only add. Clients assume `true`.
+    pub read_only_hint: Option<bool>,
+    /// The tool may perform destructive updates, not only additive ones. Default `true`.
     #[serde(rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
-    pub destructive: Option<bool>,
-    /// Whether calling again with the same arguments changes nothing more. Clients assume `false`.
+    pub destructive_hint: Option<bool>,
+    /// Repeated calls with the same arguments have no further effect. Default `false`.
     #[serde(rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
-    pub idempotent: Option<bool>,
-    /// Whether the tool reaches an open world (the web), not a closed one (a memory). Clients
-    /// assume `true`.
+    pub idempotent_hint: Option<bool>,
+    /// The tool interacts with external entities, such as the web, not only a closed domain.
+    /// Default `true`.
     #[serde(rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
-    pub open_world: Option<bool>,
+    pub open_world_hint: Option<bool>,
 }
 
-impl Annotations {
-    /// The hints of a tool that computes something from its arguments and touches nothing else.
+impl ToolAnnotations {
+    /// Annotations of a tool that only computes a result from its arguments.
     pub fn pure() -> Self {
         Self {
-            read_only: Some(true),
-            destructive: Some(false),
-            idempotent: Some(true),
-            open_world: Some(false),
+            read_only_hint: Some(true),
+            destructive_hint: Some(false),
+            idempotent_hint: Some(true),
+            open_world_hint: Some(false),
             ..Self::default()
         }
     }
 }
 
-/// Whether a call of a tool may become a task: work that goes on while the client asks now and then
-/// how far it is.
+/// Whether calls of a tool may become tasks, whose state the client polls.
 ///
-/// Source: 2025-11-25, basic/utilities/tasks, "Tool-Level Negotiation" (`execution.taskSupport`).
-/// From 2026-07-28 on clients are not told; a required one then is a task for every client that
-/// knows tasks, and refused for others.
+/// Source: MCP 2025-11-25, basic/utilities/tasks, "Tool-Level Negotiation"
+/// (`execution.taskSupport`). Since 2026-07-28 it is not listed; a call of a tool that requires
+/// tasks becomes one for clients that support them, and is rejected for others.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TaskSupport {
-    /// Never.
+    /// Calls never become tasks.
     #[default]
     Forbidden,
-    /// Where the client wishes.
+    /// Calls become tasks if the client requests it.
     Optional,
-    /// Always.
+    /// Calls always become tasks.
     Required,
 }
 
 impl TaskSupport {
-    /// The word on the wire.
+    /// The value of `taskSupport` in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Forbidden => "forbidden",
@@ -169,5 +168,5 @@ impl TaskSupport {
     }
 }
 
-/// The longest name of a tool (2025-11-25 and later, server/tools, "Tool Names").
+/// Maximum length of a tool name (MCP 2025-11-25 and later, server/tools, "Tool Names").
 const NAME_BYTES_MAX: usize = 128;

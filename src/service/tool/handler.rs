@@ -1,22 +1,22 @@
-//! The three kinds of handlers of a tool, with the types of their arguments forgotten.
+//! The three kinds of tool handlers, with the types of their arguments erased.
 //!
-//! What it keeps true: arguments are read before work is handed out, so that what is wrong with
-//! them is said at once. It does not run local or blocking work: it hands them out.
+//! Arguments are decoded before a local or blocking handler is started, so that invalid arguments
+//! are reported immediately.
 
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use crate::protocol::message::Answer;
-use crate::service::call::{BlockingWork, Call, LocalWork, Reply};
-use crate::service::handler::{blocking_work, local_work, wall};
-use crate::service::live::Live;
-use crate::service::outcome::{HandlerError, Outcome, Yield};
-use crate::service::tool::promise::Promise;
-use crate::service::worker::Worker;
+use crate::protocol::model::CallToolResultWriter;
+use crate::service::blocking_context::BlockingContext;
+use crate::service::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork};
+use crate::service::context::RequestContext;
+use crate::service::handler::{blocking_work, catch_panic, local_work};
+use crate::service::results::{CallToolResult, HandlerError, HandlerOutput};
+use crate::service::tool::output_validator::OutputValidator;
 
-/// How a tool is run.
-pub(super) enum Handler {
+/// Handler of a tool.
+pub(super) enum ToolHandler {
     /// On the shard, to completion.
     Inline(InlineHandler),
     /// On the shard, as a future.
@@ -25,25 +25,35 @@ pub(super) enum Handler {
     Blocking(BlockingHandler),
 }
 
-type InlineHandler =
-    Box<dyn Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync>;
-type LocalHandler =
-    Box<dyn Fn(&Call<'_>, &Promise) -> Result<LocalWork, HandlerError> + Send + Sync>;
-type BlockingHandler =
-    Box<dyn Fn(&Call<'_>, &Promise) -> Result<BlockingWork, HandlerError> + Send + Sync>;
+type InlineHandler = Box<
+    dyn Fn(&CallToolRequest<'_>, &mut CallToolResultWriter<'_>) -> Result<(), HandlerError>
+        + Send
+        + Sync,
+>;
+type LocalHandler = Box<
+    dyn Fn(&CallToolRequest<'_>, &OutputValidator) -> Result<LocalWork, HandlerError> + Send + Sync,
+>;
+type BlockingHandler = Box<
+    dyn Fn(&CallToolRequest<'_>, &OutputValidator) -> Result<BlockingWork, HandlerError>
+        + Send
+        + Sync,
+>;
 
-impl Handler {
+impl ToolHandler {
     pub(super) fn inline<T, F>(handler: F) -> Self
     where
         T: DeserializeOwned,
-        F: Fn(T, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
+        F: Fn(T, &mut CallToolResultWriter<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
     {
-        Self::Inline(Box::new(move |call, answer| handler(call.decode()?, answer)))
+        Self::Inline(Box::new(move |call, writer| handler(call.decode()?, writer)))
     }
 
     pub(super) fn inline_raw<F>(handler: F) -> Self
     where
-        F: Fn(&Call<'_>, &mut Answer<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
+        F: Fn(&CallToolRequest<'_>, &mut CallToolResultWriter<'_>) -> Result<(), HandlerError>
+            + Send
+            + Sync
+            + 'static,
     {
         Self::Inline(Box::new(handler))
     }
@@ -51,16 +61,16 @@ impl Handler {
     pub(super) fn local<T, F, R>(handler: F) -> Self
     where
         T: DeserializeOwned + 'static,
-        F: Fn(T, Live) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, HandlerError>> + 'static,
+        F: Fn(T, RequestContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<CallToolResult, HandlerError>> + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Local(Box::new(move |call, promise| {
+        Self::Local(Box::new(move |call, validator| {
             let (handler, arguments) = (Arc::clone(&handler), call.decode::<T>()?);
-            let promise = promise.clone();
+            let validator = validator.clone();
             Ok(local_work(
-                move |live| handler(arguments, live),
-                move |result| promise.look(result).map(Yield::Tool),
+                move |ctx| handler(arguments, ctx),
+                move |result| validator.validate(result).map(HandlerOutput::Tool),
             ))
         }))
     }
@@ -68,35 +78,35 @@ impl Handler {
     pub(super) fn blocking<T, F>(handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
-        F: Fn(T, Worker) -> Result<Outcome, HandlerError> + Send + Sync + 'static,
+        F: Fn(T, BlockingContext) -> Result<CallToolResult, HandlerError> + Send + Sync + 'static,
     {
         let handler = Arc::new(handler);
-        Self::Blocking(Box::new(move |call, promise| {
+        Self::Blocking(Box::new(move |call, validator| {
             let (handler, arguments) = (Arc::clone(&handler), call.decode::<T>()?);
-            let promise = promise.clone();
+            let validator = validator.clone();
             Ok(blocking_work(
-                move |worker| handler(arguments, worker),
-                move |result| promise.look(result).map(Yield::Tool),
+                move |ctx| handler(arguments, ctx),
+                move |result| validator.validate(result).map(HandlerOutput::Tool),
             ))
         }))
     }
 
-    /// Runs an inline handler, or hands out the work of another kind.
+    /// Runs an inline handler, or returns the work of another kind.
     #[inline]
     pub(super) fn start(
         &self,
-        call: &Call<'_>,
-        answer: &mut Answer<'_>,
-        promise: &Promise,
-    ) -> Result<Reply, HandlerError> {
-        wall(|| match self {
+        call: &CallToolRequest<'_>,
+        writer: &mut CallToolResultWriter<'_>,
+        validator: &OutputValidator,
+    ) -> Result<Dispatch, HandlerError> {
+        catch_panic(|| match self {
             Self::Inline(handler) => {
-                handler(call, answer)?;
-                promise.look_at(answer)?;
-                Ok(Reply::Ready { is_failed: answer.is_failed() })
+                handler(call, writer)?;
+                validator.validate_written(writer)?;
+                Ok(Dispatch::Ready { is_error: writer.is_error() })
             }
-            Self::Local(handler) => handler(call, promise).map(Reply::Local),
-            Self::Blocking(handler) => handler(call, promise).map(Reply::Blocking),
+            Self::Local(handler) => handler(call, validator).map(Dispatch::Local),
+            Self::Blocking(handler) => handler(call, validator).map(Dispatch::Blocking),
         })
     }
 }

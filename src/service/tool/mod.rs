@@ -1,14 +1,12 @@
-//! A tool: what is told about it and what runs when it is called.
+//! Tools: their definitions, handlers and validation of arguments and results.
 //!
-//! What it keeps true: a tool that exists has a name that clients can repeat, schemas that every
-//! revision accepts and exactly one handler; all of it is checked once, when the tool enters a
-//! catalog, so that a call checks nothing twice. It does not find tools; the catalog does.
+//! Names and schemas are checked once, when a tool enters a catalog.
 
 mod schema;
 
 mod definition;
 
-mod promise;
+mod output_validator;
 
 mod handler;
 
@@ -18,138 +16,145 @@ use std::borrow::Cow;
 use std::fmt;
 
 pub use self::builder::ToolBuilder;
-pub use self::definition::{Annotations, TaskSupport};
+pub use self::definition::{TaskSupport, ToolAnnotations};
 
-use self::definition::Definition;
-use self::handler::Handler;
-use self::promise::Promise;
-use crate::protocol::era::ClientCapabilities;
-use crate::protocol::message::{Answer, Listed};
+use self::definition::ToolDefinition;
+use self::handler::ToolHandler;
+use self::output_validator::OutputValidator;
+use crate::protocol::eras::ClientCapabilities;
+use crate::protocol::model::{CallToolResultWriter, ListKind};
 use crate::protocol::revision::Revision;
-use crate::service::call::{Call, Reply};
+use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::entry::Entry;
-use crate::service::outcome::HandlerError;
-use crate::service::schema::{self as schemas, ArgumentCheck, ParameterHeader};
+use crate::service::results::HandlerError;
+use crate::service::schema::{self as schemas, CompiledInputSchema, ParameterHeader};
 
-/// One tool of a catalog.
+/// A tool of a catalog.
 ///
-/// A handler is one of three kinds; choose by what it waits for:
+/// The kind of its handler decides where it runs; choose by what it waits for:
 ///
 /// | kind | runs | may |
 /// | --- | --- | --- |
-/// | [`inline`](ToolBuilder::inline) | on the shard, at once | compute for microseconds |
-/// | [`local`](ToolBuilder::local) | on the shard, as a future | wait, without being `Send` |
+/// | [`inline`](ToolBuilder::inline) | on the shard, to completion | compute for microseconds |
+/// | [`local`](ToolBuilder::local) | on the shard, as a future, which may be `!Send` | await |
 /// | [`blocking`](ToolBuilder::blocking) | on the thread pool | block, compute for long |
 ///
-/// What a call costs beside the handler itself: inline nothing (typed arguments allocate what they
-/// hold, [`inline_raw`](ToolBuilder::inline_raw) not even that), local two allocations, blocking
-/// one and two crossings between threads.
+/// Cost of a call beside the handler: inline none (typed arguments allocate what they hold,
+/// [`inline_raw`](ToolBuilder::inline_raw) not even that), local two allocations, blocking one
+/// allocation and two thread crossings.
 ///
-/// A shard serves nobody else while an inline handler runs or a local one is polled.
+/// A shard serves no other request while an inline handler runs or a local one is polled.
 pub struct Tool {
-    definition: Definition,
-    handler: Handler,
-    /// What arguments are held against before the handler sees them.
-    check: ArgumentCheck,
-    promise: Promise,
-    headers: Box<[ParameterHeader]>,
+    definition: ToolDefinition,
+    handler: ToolHandler,
+    /// Validates arguments before the handler runs.
+    input_schema: CompiledInputSchema,
+    output_validator: OutputValidator,
+    parameter_headers: Box<[ParameterHeader]>,
 }
 
 impl Tool {
-    /// Begins a tool called `name`: 1 to 128 characters of `A-Z a-z 0-9 _ . / -`, unique in its
-    /// catalog. Keep to 64, which is what some clients take. Names are checked when the catalog
-    /// is built.
+    /// Starts a tool called `name`: 1 to 128 characters of `A-Z a-z 0-9 _ . / -`, unique in its
+    /// catalog. Some clients accept at most 64 characters. Names are checked when the catalog is
+    /// built.
     ///
     /// ```
     /// use corelane::service::{NoArguments, Tool};
     ///
     /// let tool = Tool::new("hello")
-    ///     .describe("Greets whoever asks.")
-    ///     .inline(|_: NoArguments, answer| {
-    ///         answer.text("Hello!");
+    ///     .description("Greets the caller.")
+    ///     .inline(|_: NoArguments, out| {
+    ///         out.text("Hello!");
     ///         Ok(())
     ///     });
     /// assert_eq!(tool.name(), "hello");
     /// ```
-    #[expect(clippy::new_ret_no_self, reason = "a tool without a handler is not a tool yet")]
+    #[expect(clippy::new_ret_no_self, reason = "a tool needs a handler, which the builder takes")]
     pub fn new(name: impl Into<Box<str>>) -> ToolBuilder {
         ToolBuilder::new(name.into())
     }
 
-    /// Its name.
+    /// Name of the tool.
     pub fn name(&self) -> &str {
-        &self.definition.about.name
+        &self.definition.metadata.name
     }
 
-    /// Whether a call of it may or must become a task.
+    /// Whether calls may or must become tasks.
     pub const fn task_support(&self) -> TaskSupport {
-        self.definition.task
+        self.definition.task_support
     }
 
-    /// Whether a call of it begins as one and becomes a task when its handler says so; see
-    /// [`ToolBuilder::asks_before_task`].
-    pub const fn asks_before_task(&self) -> bool {
-        self.definition.asks_before_task && matches!(self.handler, Handler::Local(_))
+    /// Whether the handler decides when a call becomes a task; see [`ToolBuilder::deferred_task`].
+    pub const fn has_deferred_task(&self) -> bool {
+        self.definition.has_deferred_task && matches!(self.handler, ToolHandler::Local(_))
     }
 
-    /// What a client must have declared to call it.
-    pub const fn needs(&self) -> ClientCapabilities {
-        self.definition.needs
+    /// Capabilities that a client must declare to call the tool.
+    pub const fn required_capabilities(&self) -> ClientCapabilities {
+        self.definition.required_capabilities
     }
 
-    /// The arguments that clients over HTTP repeat as headers (`x-mcp-header`). Known once the tool
-    /// stands in a catalog.
+    /// Arguments that clients repeat as HTTP headers (`x-mcp-header`). Empty until the tool is in a
+    /// catalog.
     pub fn parameter_headers(&self) -> &[ParameterHeader] {
-        &self.headers
+        &self.parameter_headers
     }
 
-    /// Runs the tool, or hands out its work.
+    /// Runs an inline handler, or returns the work of another kind.
     ///
-    /// After [`Reply::Ready`], `answer` holds the whole content; after any other reply what stands
-    /// in it is void and the caller takes it back. Errors of the tool itself have found their form
-    /// already: in the answer, or as [`Reply::Failed`].
+    /// After [`Dispatch::Ready`], `writer` holds the complete content; otherwise what was written
+    /// is void and the caller discards it. Errors of the handler are already reported: in `writer`,
+    /// or as [`Dispatch::Failed`].
     #[inline]
-    pub fn call(&self, call: &Call<'_>, answer: &mut Answer<'_>) -> Reply {
-        match self.start(call, answer) {
+    pub fn call(
+        &self,
+        call: &CallToolRequest<'_>,
+        writer: &mut CallToolResultWriter<'_>,
+    ) -> Dispatch {
+        match self.start(call, writer) {
             Ok(reply) => reply,
-            Err(error) => match error.settle(answer) {
-                Ok(()) => Reply::Ready { is_failed: true },
-                Err(error) => Reply::Failed(error),
+            Err(error) => match error.write_to(writer) {
+                Ok(()) => Dispatch::Ready { is_error: true },
+                Err(error) => Dispatch::Failed(error),
             },
         }
     }
 
     #[inline]
-    fn start(&self, call: &Call<'_>, answer: &mut Answer<'_>) -> Result<Reply, HandlerError> {
-        if !self.definition.needs.is_empty() {
-            let missing = self.definition.needs.without(call.capabilities());
+    fn start(
+        &self,
+        call: &CallToolRequest<'_>,
+        writer: &mut CallToolResultWriter<'_>,
+    ) -> Result<Dispatch, HandlerError> {
+        if !self.definition.required_capabilities.is_empty() {
+            let missing = self.definition.required_capabilities.difference(call.capabilities());
             if !missing.is_empty() {
-                return Err(HandlerError::Lacking(missing));
+                return Err(HandlerError::MissingCapability(missing));
             }
         }
-        self.check.check(call.arguments()).map_err(HandlerError::arguments)?;
-        self.handler.start(call, answer, &self.promise)
+        self.input_schema.validate(call.arguments()).map_err(HandlerError::invalid_params)?;
+        self.handler.start(call, writer, &self.output_validator)
     }
 }
 
 impl Entry for Tool {
-    const LISTED: Listed = Listed::Tools;
+    const LIST: ListKind = ListKind::Tools;
     const KIND: &'static str = "tool";
 
     fn key(&self) -> &str {
         self.name()
     }
 
-    fn fit(&mut self) -> Result<(), Cow<'static, str>> {
-        self.definition.fit()?;
+    fn prepare(&mut self) -> Result<(), Cow<'static, str>> {
+        self.definition.prepare()?;
         let schema = &self.definition.input_schema;
-        self.headers = schemas::parameter_headers(schema)?;
-        // Compiled in any case: a schema that nobody can read must not reach a client either.
-        let check = ArgumentCheck::compile(schema)?;
+        self.parameter_headers = schemas::parameter_headers(schema)?;
+        // Compiled even if it is not used: a schema that does not compile must not be listed.
+        let check = CompiledInputSchema::compile(schema)?;
         if !(self.definition.is_schema_derived && schemas::is_implied(schema)) {
-            self.check = check;
+            self.input_schema = check;
         }
-        self.promise.keep(self.definition.output_schema.as_ref())
+        self.output_validator.compile(self.definition.output_schema.as_ref())
     }
 
     fn write(&self, out: &mut Vec<u8>, revision: Revision) {
@@ -160,9 +165,9 @@ impl Entry for Tool {
 impl fmt::Debug for Tool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.handler {
-            Handler::Inline(_) => "inline",
-            Handler::Local(_) => "local",
-            Handler::Blocking(_) => "blocking",
+            ToolHandler::Inline(_) => "inline",
+            ToolHandler::Local(_) => "local",
+            ToolHandler::Blocking(_) => "blocking",
         };
         formatter
             .debug_struct("Tool")

@@ -1,171 +1,169 @@
-//! The fields that only some answers have: sessions, challenges, cross-origin access.
+//! Response fields beyond status, type, date and length: sessions, authentication, CORS.
 //!
-//! What it keeps true: no value ends its own line. Whatever a value holds, a control character in
-//! it (but the tab) is written as a space, so what a peer sent may be given back (RFC 9110,
-//! section 5.5). It does not decide which answer has which field.
+//! Control characters in a value, except tab, are replaced by spaces, so that a value taken from a
+//! request cannot inject a line (RFC 9110, section 5.5).
 //!
 //! Source: MCP 2025-11-25 basic/transports, "Session Management"; RFC 9110; the Fetch standard,
 //! "CORS protocol"; Content Security Policy Level 3.
 
 use crate::protocol::json::write;
 
-/// What an answer says besides its status, type, date and length; by default nothing.
+/// Additional fields of a response; none by default.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields<'a> {
-    /// `Mcp-Session-Id`: the session that began, or that the request belongs to.
-    pub session: Option<&'a [u8]>,
-    /// `MCP-Protocol-Version`: the revision that the session speaks.
-    pub version: Option<&'a str>,
-    /// `Allow`: the verbs that the path knows, with a 405.
+pub struct ResponseFields<'a> {
+    /// `Mcp-Session-Id`: the session of the request.
+    pub session_id: Option<&'a [u8]>,
+    /// `MCP-Protocol-Version`: the negotiated revision of the session.
+    pub protocol_version: Option<&'a str>,
+    /// `Allow`: the methods of the path, with status 405.
     pub allow: Option<&'static str>,
-    /// `Accept-Encoding: identity`, with a 415: not the type of the body was refused, but that
-    /// something was done to it (RFC 9110, section 12.5.3).
-    pub takes_identity: bool,
+    /// `Accept-Encoding: identity`, with status 415: the content coding was refused, not the media
+    /// type (RFC 9110, section 12.5.3).
+    pub accept_encoding_identity: bool,
     /// `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
-    /// Which origin may read the answer. Without it a browser shows the answer to none but ours.
-    pub origin: Option<Allowed<'a>>,
-    /// The answer to a preflight, besides `origin`.
+    /// `Access-Control-Allow-Origin`. Without it browsers hide the response from other origins.
+    pub allow_origin: Option<AllowOrigin<'a>>,
+    /// CORS preflight response fields, in addition to `allow_origin`.
     pub preflight: Option<Preflight<'a>>,
-    /// `WWW-Authenticate`, with a 401 or 403.
-    pub challenge: Option<&'a str>,
-    /// `Content-Security-Policy` of a page; its type is then not to be guessed at either.
-    pub policy: Option<&'a str>,
+    /// `WWW-Authenticate`, with status 401 or 403.
+    pub www_authenticate: Option<&'a str>,
+    /// `Content-Security-Policy` of an HTML page; adds `X-Content-Type-Options: nosniff`.
+    pub content_security_policy: Option<&'a str>,
 }
 
-impl Fields<'_> {
-    /// Nothing besides.
+impl ResponseFields<'_> {
+    /// No additional fields.
     pub const NONE: Self = Self {
-        session: None,
-        version: None,
+        session_id: None,
+        protocol_version: None,
         allow: None,
-        takes_identity: false,
+        accept_encoding_identity: false,
         retry_after_seconds: None,
-        origin: None,
+        allow_origin: None,
         preflight: None,
-        challenge: None,
-        policy: None,
+        www_authenticate: None,
+        content_security_policy: None,
     };
 
-    /// Whether there is nothing to say.
+    /// Returns whether there are no fields.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         matches!(
             self,
             Self {
-                session: None,
-                version: None,
+                session_id: None,
+                protocol_version: None,
                 allow: None,
-                takes_identity: false,
+                accept_encoding_identity: false,
                 retry_after_seconds: None,
-                origin: None,
+                allow_origin: None,
                 preflight: None,
-                challenge: None,
-                policy: None,
+                www_authenticate: None,
+                content_security_policy: None,
             }
         )
     }
 
-    /// Appends a line for each.
+    /// Appends one line per field.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        if let Some(session) = self.session {
-            push(out, b"Mcp-Session-Id: ", session);
+        if let Some(session) = self.session_id {
+            push_field(out, b"Mcp-Session-Id: ", session);
         }
-        if let Some(version) = self.version {
-            push(out, b"MCP-Protocol-Version: ", version.as_bytes());
+        if let Some(version) = self.protocol_version {
+            push_field(out, b"MCP-Protocol-Version: ", version.as_bytes());
         }
         if let Some(allow) = self.allow {
-            push(out, b"Allow: ", allow.as_bytes());
+            push_field(out, b"Allow: ", allow.as_bytes());
         }
-        if self.takes_identity {
+        if self.accept_encoding_identity {
             out.extend_from_slice(b"Accept-Encoding: identity\r\n");
         }
         if let Some(seconds) = self.retry_after_seconds {
-            push_number(out, b"Retry-After: ", seconds);
+            push_number_field(out, b"Retry-After: ", seconds);
         }
-        if let Some(origin) = self.origin {
+        if let Some(origin) = self.allow_origin {
             origin.write(out);
             if self.preflight.is_none() {
-                out.extend_from_slice(EXPOSED);
+                out.extend_from_slice(EXPOSE_HEADERS);
             }
         }
         if let Some(preflight) = self.preflight {
             preflight.write(out);
         }
-        if let Some(challenge) = self.challenge {
-            push(out, b"WWW-Authenticate: ", challenge.as_bytes());
+        if let Some(challenge) = self.www_authenticate {
+            push_field(out, b"WWW-Authenticate: ", challenge.as_bytes());
         }
-        if let Some(policy) = self.policy {
-            push(out, b"Content-Security-Policy: ", policy.as_bytes());
+        if let Some(policy) = self.content_security_policy {
+            push_field(out, b"Content-Security-Policy: ", policy.as_bytes());
             out.extend_from_slice(b"X-Content-Type-Options: nosniff\r\n");
         }
     }
 }
 
-impl Default for Fields<'_> {
+impl Default for ResponseFields<'_> {
     fn default() -> Self {
         Self::NONE
     }
 }
 
-/// Which origin a browser lets read an answer (`Access-Control-Allow-Origin`).
+/// Origin allowed to read a response (`Access-Control-Allow-Origin`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Allowed<'a> {
-    /// Every one.
+pub enum AllowOrigin<'a> {
+    /// Any origin: `*`.
     Any,
-    /// This one, given back as it was sent; caches are told that answers vary by it.
+    /// The origin of the request, echoed with `Vary: Origin`.
     Origin(&'a [u8]),
 }
 
-impl Allowed<'_> {
+impl AllowOrigin<'_> {
     fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Any => out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n"),
             Self::Origin(origin) => {
-                push(out, b"Access-Control-Allow-Origin: ", origin);
+                push_field(out, b"Access-Control-Allow-Origin: ", origin);
                 out.extend_from_slice(b"Vary: Origin\r\n");
             }
         }
     }
 }
 
-/// What a browser may send from another origin; the answer to its preflight.
+/// Response to a CORS preflight request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Preflight<'a> {
-    /// `Access-Control-Allow-Methods`: the verbs of the path.
-    pub verbs: &'static str,
-    /// `Access-Control-Allow-Headers`. The names of `Mcp-Param-*` have no end, so what was asked
-    /// for (`Access-Control-Request-Headers`) is given back; a `*` would leave out
-    /// `Authorization`.
+    /// `Access-Control-Allow-Methods`: the methods of the path.
+    pub methods: &'static str,
+    /// `Access-Control-Allow-Headers`: the requested names (`Access-Control-Request-Headers`) are
+    /// echoed, because `Mcp-Param-*` names are unbounded and `*` does not include `Authorization`.
     pub headers: Option<&'a [u8]>,
-    /// `Access-Control-Max-Age`: how long the browser need not ask again, in seconds.
-    pub age_seconds_max: u32,
+    /// `Access-Control-Max-Age`: seconds for which a browser may cache the preflight.
+    pub max_age_seconds: u32,
 }
 
 impl Preflight<'_> {
     fn write(self, out: &mut Vec<u8>) {
-        push(out, b"Access-Control-Allow-Methods: ", self.verbs.as_bytes());
+        push_field(out, b"Access-Control-Allow-Methods: ", self.methods.as_bytes());
         if let Some(headers) = self.headers {
-            push(out, b"Access-Control-Allow-Headers: ", headers);
+            push_field(out, b"Access-Control-Allow-Headers: ", headers);
         }
-        push_number(out, b"Access-Control-Max-Age: ", self.age_seconds_max);
+        push_number_field(out, b"Access-Control-Max-Age: ", self.max_age_seconds);
     }
 }
 
-/// Appends a line; `name` ends with its colon and a space.
-fn push(out: &mut Vec<u8>, name: &'static [u8], value: &[u8]) {
+/// Appends a field line; `name` includes the colon and a space.
+fn push_field(out: &mut Vec<u8>, name: &'static [u8], value: &[u8]) {
     out.extend_from_slice(name);
     push_value(out, value);
     out.extend_from_slice(b"\r\n");
 }
 
-fn push_number(out: &mut Vec<u8>, name: &'static [u8], number: u32) {
+fn push_number_field(out: &mut Vec<u8>, name: &'static [u8], number: u32) {
     out.extend_from_slice(name);
     write::unsigned(out, u64::from(number));
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `value` with a space in the place of every control character but the tab.
+/// Appends `value` with control characters, except tab, replaced by spaces.
 pub(super) fn push_value(out: &mut Vec<u8>, value: &[u8]) {
     let start = out.len();
     out.extend_from_slice(value);
@@ -176,16 +174,16 @@ pub(super) fn push_value(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// What a script may read besides what it always may: the fields of this page that tell it
-/// something.
-const EXPOSED: &[u8] = b"Access-Control-Expose-Headers: Mcp-Session-Id, MCP-Protocol-Version, \
+/// Fields that scripts may read in addition to the CORS-safelisted ones.
+const EXPOSE_HEADERS: &[u8] =
+    b"Access-Control-Expose-Headers: Mcp-Session-Id, MCP-Protocol-Version, \
 Retry-After, WWW-Authenticate\r\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn written(fields: &Fields<'_>) -> String {
+    fn written(fields: &ResponseFields<'_>) -> String {
         let mut out = Vec::new();
         fields.write(&mut out);
         assert_eq!(out.is_empty(), fields.is_empty());
@@ -193,21 +191,21 @@ mod tests {
     }
 
     #[test]
-    fn no_fields_write_nothing() {
-        assert_eq!(written(&Fields::default()), "");
+    fn empty_fields_write_nothing() {
+        assert_eq!(written(&ResponseFields::default()), "");
     }
 
     #[test]
-    fn every_field_has_a_line_of_its_own() {
-        let fields = Fields {
-            session: Some(b"0123-abc"),
-            version: Some("2025-11-25"),
+    fn each_field_is_written_on_its_own_line() {
+        let fields = ResponseFields {
+            session_id: Some(b"0123-abc"),
+            protocol_version: Some("2025-11-25"),
             allow: Some("GET, POST"),
-            takes_identity: true,
+            accept_encoding_identity: true,
             retry_after_seconds: Some(120),
-            challenge: Some("Bearer realm=\"mcp\""),
-            policy: Some("default-src 'none'"),
-            ..Fields::default()
+            www_authenticate: Some("Bearer realm=\"mcp\""),
+            content_security_policy: Some("default-src 'none'"),
+            ..ResponseFields::default()
         };
         assert_eq!(
             written(&fields),
@@ -220,24 +218,30 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_was_given_back_varies_the_answer_and_a_star_does_not() {
-        let origin = Some(Allowed::Origin(b"http://localhost:6274"));
-        let one = written(&Fields { origin, ..Fields::default() });
+    fn echoed_origin_adds_vary_and_wildcard_does_not() {
+        let origin = Some(AllowOrigin::Origin(b"http://localhost:6274"));
+        let one = written(&ResponseFields { allow_origin: origin, ..ResponseFields::default() });
         assert!(one.starts_with(
             "Access-Control-Allow-Origin: http://localhost:6274\r\nVary: Origin\r\n\
              Access-Control-Expose-Headers: Mcp-Session-Id, "
         ));
-        let any = written(&Fields { origin: Some(Allowed::Any), ..Fields::default() });
+        let any = written(&ResponseFields {
+            allow_origin: Some(AllowOrigin::Any),
+            ..ResponseFields::default()
+        });
         assert!(any.starts_with("Access-Control-Allow-Origin: *\r\nAccess-Control-Expose"));
         assert!(!any.contains("Vary"));
     }
 
     #[test]
-    fn a_preflight_tells_verbs_headers_and_age_and_exposes_nothing() {
+    fn preflight_lists_methods_headers_and_max_age() {
         let preflight =
-            Preflight { verbs: "POST", headers: Some(b"authorization"), age_seconds_max: 7200 };
-        let fields =
-            Fields { origin: Some(Allowed::Any), preflight: Some(preflight), ..Fields::default() };
+            Preflight { methods: "POST", headers: Some(b"authorization"), max_age_seconds: 7200 };
+        let fields = ResponseFields {
+            allow_origin: Some(AllowOrigin::Any),
+            preflight: Some(preflight),
+            ..ResponseFields::default()
+        };
         assert_eq!(
             written(&fields),
             "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: POST\r\n\
@@ -246,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn a_value_does_not_end_its_line() {
-        let origin = Some(Allowed::Origin(b"http://a\r\nSet-Cookie: b\0\x7f\tc"));
-        let text = written(&Fields { origin, ..Fields::default() });
+    fn field_value_cannot_inject_a_line() {
+        let origin = Some(AllowOrigin::Origin(b"http://a\r\nSet-Cookie: b\0\x7f\tc"));
+        let text = written(&ResponseFields { allow_origin: origin, ..ResponseFields::default() });
         assert!(text.contains("Allow-Origin: http://a  Set-Cookie: b  \tc\r\n"));
     }
 }

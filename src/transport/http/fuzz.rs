@@ -1,107 +1,123 @@
-//! The body of a fuzz target: any bytes, cut anywhere, and what must hold for the requests in them.
+//! Fuzz target body for HTTP requests: arbitrary bytes, split arbitrarily.
 //!
-//! It panics when the reading of HTTP breaks a promise, which no input may bring about. A fuzzer
-//! calls it with bytes of its own; the tests call it with seeded mutations. It is not part of the
-//! road.
+//! Panics when an invariant of the request reader is violated. Called by the fuzzer with its own
+//! input and by the tests with seeded mutations.
 
 use super::head::{BodyLength, Field, Head};
-use super::limits::{Limits, Refusal};
-use super::reader::{Next, PADDING, RequestReader};
+use super::limits::{RequestError, RequestLimits};
+use super::reader::{PADDING, RequestEvent, RequestReader};
 
-/// One thing that a reader said of a stream.
+/// One result of reading a stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Said {
-    /// A request: its head as it was sent, what was read from it, and its body.
+pub enum RequestOutcome {
+    /// A request: its head as sent, as parsed, and its body.
     Request(Vec<u8>, Head, Vec<u8>),
-    /// Why there is no further one.
-    Refused(Refusal),
+    /// Why the stream was rejected.
+    Rejected(RequestError),
 }
 
-/// Reads `stream` whole and again in pieces of the given `lengths` (the last one again and again;
-/// one byte each where there are none), and returns what was said.
+/// Reads `stream` whole and again in pieces of the given `lengths` (repeating the last one; single
+/// bytes if empty), and returns the results.
 ///
 /// # Panics
 ///
-/// When something that is promised does not hold.
-pub fn stream(stream: &[u8], lengths: &[usize], limits: &Limits) -> Vec<Said> {
+/// If an invariant is violated.
+pub fn check_stream(
+    stream: &[u8],
+    lengths: &[usize],
+    limits: &RequestLimits,
+) -> Vec<RequestOutcome> {
     let whole = read(stream, &[stream.len()], limits);
-    assert_eq!(read(stream, lengths, limits), whole, "a stream reads otherwise where it is cut");
+    assert_eq!(read(stream, lengths, limits), whole, "the result depends on the split");
     whole
 }
 
-/// Reads `stream` in pieces and checks every word.
-fn read(stream: &[u8], lengths: &[usize], limits: &Limits) -> Vec<Said> {
+/// Reads `stream` in pieces and checks every result.
+fn read(stream: &[u8], lengths: &[usize], limits: &RequestLimits) -> Vec<RequestOutcome> {
     let last = lengths.last().copied().unwrap_or(1);
     let mut lengths = lengths.iter().copied().chain(std::iter::repeat(last));
     let mut reader = RequestReader::new();
-    let (mut said, mut rest) = (Vec::new(), stream);
+    let (mut outcomes, mut rest) = (Vec::new(), stream);
     while !rest.is_empty() {
         let (arrival, later) = rest.split_at(lengths.next().unwrap_or(1).clamp(1, rest.len()));
         rest = later;
-        read_arrival(&mut reader, arrival, limits, &mut said);
+        read_arrival(&mut reader, arrival, limits, &mut outcomes);
         let held_bytes_max = limits.head_bytes_max + limits.body_bytes_max;
-        assert!(reader.held_bytes() <= held_bytes_max, "more is held than a request may have");
-        assert!(reader.held_bytes() == 0 || reader.is_inside_request(), "an idle reader holds");
+        assert!(reader.held_bytes() <= held_bytes_max, "more is held than the limits allow");
+        assert!(
+            reader.held_bytes() == 0 || reader.is_inside_request(),
+            "an idle reader holds data"
+        );
     }
-    said
+    outcomes
 }
 
-fn read_arrival(reader: &mut RequestReader, arrival: &[u8], limits: &Limits, said: &mut Vec<Said>) {
+fn read_arrival(
+    reader: &mut RequestReader,
+    arrival: &[u8],
+    limits: &RequestLimits,
+    outcomes: &mut Vec<RequestOutcome>,
+) {
     let mut from = 0;
     loop {
         match reader.next(arrival, &mut from, limits, Vec::new) {
-            Next::Announced => {
-                let (head, bytes) = reader.announced();
-                check(head, bytes, limits);
-                assert_ne!(head.body, BodyLength::None, "nothing was to be waited for");
+            RequestEvent::HeadComplete => {
+                let (head, bytes) = reader.pending_head();
+                check_head(head, bytes, limits);
+                assert_ne!(head.body, BodyLength::None, "announced a request without a body");
             }
-            Next::Assembled => {
+            RequestEvent::Assembled => {
                 let assembled = reader.take();
                 let (head, bytes) = (assembled.head, assembled.bytes);
                 assert!(bytes[assembled.body.end..].iter().eq(&[0; PADDING]), "padding is missing");
-                assert!(!reader.is_inside_request(), "what was taken is still awaited");
-                said.push(request(head, &bytes, &bytes[assembled.body], limits));
+                assert!(!reader.is_inside_request(), "a taken request is still pending");
+                outcomes.push(request(head, &bytes, &bytes[assembled.body], limits));
             }
-            Next::Inside { head, start, body } => {
-                said.push(request(head, &arrival[start..], &arrival[body], limits));
+            RequestEvent::InPlace { head, start, body } => {
+                outcomes.push(request(head, &arrival[start..], &arrival[body], limits));
             }
-            Next::NeedMore => break,
-            Next::Refused(refusal) => {
-                assert!(matches!(refusal.status.code(), 400..=599), "a refusal is an error");
-                assert!(!said.iter().any(|said| matches!(said, Said::Refused(_))), "said twice");
-                said.push(Said::Refused(refusal));
+            RequestEvent::NeedMore => break,
+            RequestEvent::Rejected(error) => {
+                assert!(matches!(error.status.code(), 400..=599), "not an error status");
+                let is_second =
+                    outcomes.iter().any(|outcome| matches!(outcome, RequestOutcome::Rejected(_)));
+                assert!(!is_second, "rejected twice");
+                outcomes.push(RequestOutcome::Rejected(error));
             }
         }
     }
-    assert_eq!(from, arrival.len(), "an arrival was not used up");
+    assert_eq!(from, arrival.len(), "input was not consumed");
 }
 
-fn request(head: Head, bytes: &[u8], body: &[u8], limits: &Limits) -> Said {
-    check(&head, bytes, limits);
+fn request(head: Head, bytes: &[u8], body: &[u8], limits: &RequestLimits) -> RequestOutcome {
+    check_head(&head, bytes, limits);
     match head.body {
-        BodyLength::None => assert!(body.is_empty(), "a body came from nowhere"),
-        BodyLength::Length(length) => assert_eq!(length, body.len() as u64, "a body was cut"),
+        BodyLength::None => assert!(body.is_empty(), "unexpected body"),
+        BodyLength::Length(length) => assert_eq!(length, body.len() as u64, "wrong body length"),
         BodyLength::Chunked => {}
     }
-    assert!(body.len() <= limits.body_bytes_max, "a body is too large");
-    Said::Request(bytes[..head.bytes as usize].to_vec(), head, body.to_vec())
+    assert!(body.len() <= limits.body_bytes_max, "body over the limit");
+    RequestOutcome::Request(bytes[..head.bytes as usize].to_vec(), head, body.to_vec())
 }
 
-/// What holds for every head that is taken.
-fn check(head: &Head, bytes: &[u8], limits: &Limits) {
+/// Checks the invariants of an accepted head.
+fn check_head(head: &Head, bytes: &[u8], limits: &RequestLimits) {
     let lines = &bytes[..head.bytes as usize];
-    assert!(lines.len() <= limits.head_bytes_max, "a head is too large");
-    assert!(lines.ends_with(b"\r\n\r\n"), "a head has no end");
+    assert!(lines.len() <= limits.head_bytes_max, "head over the limit");
+    assert!(lines.ends_with(b"\r\n\r\n"), "head without an end");
     let (feeds, ends) = (memchr::memchr_iter(b'\n', lines).count(), lines.windows(2));
-    assert_eq!(ends.filter(|two| two == b"\r\n").count(), feeds, "a line feed stands alone");
-    assert_eq!(memchr::memchr_iter(b'\r', lines).count(), feeds, "a return stands alone");
-    assert_eq!(Head::parse(lines, limits).as_ref(), Ok(&Some(head.clone())), "read in two ways");
-    assert!(matches!(head.path(bytes), [b'/', ..] | b"*"), "a target is no path");
+    assert_eq!(ends.filter(|two| two == b"\r\n").count(), feeds, "LF without CR");
+    assert_eq!(memchr::memchr_iter(b'\r', lines).count(), feeds, "CR without LF");
+    assert_eq!(Head::parse(lines, limits).as_ref(), Ok(&Some(head.clone())), "ambiguous head");
+    assert!(matches!(head.path(bytes), [b'/', ..] | b"*"), "target is not a path");
     assert!(head.minor_version == 0 || head.field(bytes, Field::Host).is_some(), "no host");
-    assert!(head.has_params || head.params(bytes).next().is_none(), "params were overlooked");
+    assert!(
+        head.has_param_headers || head.param_headers(bytes).next().is_none(),
+        "missed a param header"
+    );
     for field in FIELDS {
         let value = head.field(bytes, field).unwrap_or_default();
-        assert_eq!(value, value.trim_ascii(), "a value has white space around it");
+        assert_eq!(value, value.trim_ascii(), "value has surrounding white space");
     }
 }
 

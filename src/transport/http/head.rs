@@ -1,66 +1,66 @@
-//! The head of one request: its verb, its target and the fields that MCP over HTTP and the framing
-//! of HTTP/1.1 look at (RFC 9112, sections 2 to 6; MCP 2026-07-28 basic/transports).
+//! The head of a request: method, target, and the fields used by MCP over HTTP and by the framing
+//! of HTTP/1.1 (RFC 9112, sections 2 to 6; MCP 2026-07-28 basic/transports).
 //!
-//! What it keeps true: a head is judged when it is whole, in one pass, without memory; a field that
-//! means one thing stands once; the length of the body is known, or the head is refused. It holds
-//! places, not bytes: whoever asks for a value brings the bytes that the head was read from.
+//! Invariants: a head is parsed once, when it is complete, without allocation; single-valued fields
+//! occur once; the length of the body is known. A head holds positions, not bytes: the accessors
+//! take the bytes it was parsed from.
 
 mod media;
 
 mod target;
 
-mod reading;
+mod field_parser;
 
 mod parse;
 
 use memchr::memchr;
 
-use super::grammar::is_name;
+use super::grammar::is_field_name;
 
 pub use self::media::{Accept, ContentCoding, ContentType};
 
-/// A place in the bytes of a request, counted from the first byte of its head.
+/// A byte range in a request, counted from the first byte of its head.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Span {
-    /// The first byte.
+    /// First byte.
     pub start: u32,
-    /// The one behind the last.
+    /// One past the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// The place of `start..end`, which lies within a head.
+    /// Creates the span `start..end`, which lies within a head.
     #[expect(clippy::cast_possible_truncation, reason = "a head is not that long")]
-    const fn between(start: usize, end: usize) -> Self {
+    const fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// What stands there. Nothing, where `bytes` are not those of the request.
+    /// Returns the bytes of the span, or an empty slice if it lies outside `bytes`.
     #[inline]
-    pub fn of(self, bytes: &[u8]) -> &[u8] {
+    pub fn slice(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }
 
-/// What a request wants done (RFC 9110, section 9).
+/// A request method (RFC 9110, section 9).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Verb {
-    /// Ends a session.
+pub enum HttpMethod {
+    /// DELETE: ends a session.
     Delete,
-    /// Opens a stream or reads a page.
+    /// GET: opens a stream or reads a page.
     Get,
-    /// What GET would say, without the body.
+    /// HEAD: GET without the body.
     Head,
-    /// Asks what may be asked, mostly for a page of another origin.
+    /// OPTIONS: asks for the allowed methods, or is a CORS preflight.
     Options,
-    /// Brings a message.
+    /// POST: carries a message.
     Post,
-    /// Anything else.
+    /// Any other method.
     #[default]
     Other,
 }
 
-/// The fields whose value is asked for. Each means one thing: twice in a head, it is refused.
+/// A field whose value can be queried. A head that repeats one is rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Field {
     /// `Access-Control-Request-Headers` (Fetch standard, CORS preflight).
@@ -85,116 +85,116 @@ pub enum Field {
     Origin,
 }
 
-/// How many of [`Field`] there are.
-const FIELDS: usize = Field::Origin as usize + 1;
+/// Number of [`Field`] variants.
+const FIELD_COUNT: usize = Field::Origin as usize + 1;
 
-/// How long the body of a request is (RFC 9112, section 6.3).
+/// Length of the body of a request (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum BodyLength {
-    /// There is none.
+    /// No body.
     #[default]
     None,
-    /// As many bytes as `Content-Length` says.
+    /// `Content-Length`, in bytes.
     Length(u64),
-    /// It says so itself, chunk by chunk.
+    /// `Transfer-Encoding: chunked`.
     Chunked,
 }
 
-/// One head. Places are counted from its first byte.
+/// The head of a request. Positions count from its first byte.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Head {
-    /// What is wanted.
-    pub verb: Verb,
-    /// The path with its query; `*` for a question about the whole server.
+    /// The method.
+    pub method: HttpMethod,
+    /// The path with its query, or `*` (asterisk form).
     pub target: Span,
     /// 1 for HTTP/1.1, 0 for HTTP/1.0.
     pub minor_version: u8,
-    /// How long the body is.
+    /// The length of the body.
     pub body: BodyLength,
-    /// Whether another request may follow on the connection (RFC 9112, section 9.3).
-    pub keeps_alive: bool,
-    /// Whether the peer waits for `100 Continue` before it sends the body (RFC 9110, section
+    /// Whether the connection persists after the response (RFC 9112, section 9.3).
+    pub keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before sending the body (RFC 9110, section
     /// 10.1.1).
     pub expects_continue: bool,
-    /// The type of the body.
+    /// `Content-Type`.
     pub content_type: ContentType,
-    /// What was done to the body.
+    /// `Content-Encoding`.
     pub content_coding: ContentCoding,
-    /// The types that an answer may have.
+    /// `Accept`.
     pub accept: Accept,
-    /// Whether a field begins with `Mcp-Param-`.
-    pub has_params: bool,
-    /// Bytes of the head with its last empty line.
+    /// Whether a field name begins with `Mcp-Param-`.
+    pub has_param_headers: bool,
+    /// Bytes of the head including its final empty line.
     pub bytes: u32,
-    /// Values by [`Field`]; one that begins at zero is missing, for the method begins there.
-    fields: [Span; FIELDS],
+    /// Values by [`Field`]; a span that starts at zero is missing, since the method is there.
+    fields: [Span; FIELD_COUNT],
 }
 
 impl Head {
-    /// The head of nothing, where none is awaited.
+    /// Placeholder where no head is pending.
     pub(super) const EMPTY: Self = Self {
-        verb: Verb::Other,
+        method: HttpMethod::Other,
         target: Span { start: 0, end: 0 },
         minor_version: 1,
         body: BodyLength::None,
-        keeps_alive: false,
+        keep_alive: false,
         expects_continue: false,
         content_type: ContentType::Missing,
         content_coding: ContentCoding::Identity,
         accept: Accept { is_present: false, json: false, event_stream: false },
-        has_params: false,
+        has_param_headers: false,
         bytes: 0,
-        fields: [Span { start: 0, end: 0 }; FIELDS],
+        fields: [Span { start: 0, end: 0 }; FIELD_COUNT],
     };
 
-    /// The value of a field without the white space around it; `None` where it is missing.
+    /// Returns the value of a field without surrounding white space, or `None` if it is missing.
     #[inline]
     pub fn field<'b>(&self, bytes: &'b [u8], field: Field) -> Option<&'b [u8]> {
         let span = self.fields[field as usize];
-        (span.start != 0).then(|| span.of(bytes))
+        (span.start != 0).then(|| span.slice(bytes))
     }
 
-    /// The fields that mirror arguments (MCP 2026-07-28 basic/transports/streamable-http,
-    /// `x-mcp-header`): what follows `Mcp-Param-` in the name, and the value. Reads the lines
-    /// again: ask where [`Head::has_params`] says that there are some.
-    pub fn params<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
+    /// Iterates over the fields that mirror arguments (`x-mcp-header`, MCP 2026-07-28
+    /// basic/transports/streamable-http): the part of the name after `Mcp-Param-`, and the value.
+    /// Scans the lines again; call only if [`Head::has_param_headers`] is set.
+    pub fn param_headers<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         let head = bytes.get(..self.bytes as usize).unwrap_or_default();
         head.split(|&byte| byte == b'\n').skip(1).filter_map(|line| {
             let colon = memchr(b':', line)?;
             let (name, value) = (&line[..colon], &line[colon + 1..]);
-            Some((mirrored(name)?, value.trim_ascii()))
+            Some((param_header_name(name)?, value.trim_ascii()))
         })
     }
 
-    /// The target without its query.
+    /// Returns the target without its query.
     pub fn path<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        let target = self.target.of(bytes);
+        let target = self.target.slice(bytes);
         &target[..memchr(b'?', target).unwrap_or(target.len())]
     }
 }
 
-/// What follows `Mcp-Param-` in the name of a field that begins so.
+/// Returns the part of a field name after `Mcp-Param-`, if it has this prefix.
 #[inline]
-fn mirrored(name: &[u8]) -> Option<&[u8]> {
+fn param_header_name(name: &[u8]) -> Option<&[u8]> {
     let (start, rest) = name.split_first_chunk::<10>()?;
-    is_name(start, b"mcp-param-").then_some(rest)
+    is_field_name(start, b"mcp-param-").then_some(rest)
 }
 
-/// Where the heads of a stream end: the first empty line behind the first line. Remembers what it
-/// has seen, so that a head which comes byte by byte is looked at once.
+/// Finds the end of a head: the first empty line after the first line. Keeps its state between
+/// calls, so that each byte is scanned once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum HeadEnd {
-    /// Within a line.
+    /// Inside a line.
     #[default]
     InLine,
-    /// At the beginning of a line.
+    /// At the start of a line.
     LineStart,
-    /// A line has begun with a carriage return.
+    /// After a carriage return at the start of a line.
     AfterReturn,
 }
 
 impl HeadEnd {
-    /// Looks at the next bytes of a head; says how many of them belong to it where it ends in them.
+    /// Scans the next bytes of a head. Returns the number of bytes up to its end if it ends there.
     pub(super) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         loop {

@@ -1,52 +1,51 @@
-//! How much one request may be, and what is said to one that is more, or that is none.
+//! Size limits of a request, and the error of a rejected one.
 
 use super::status::Status;
 
-/// Fields of one head, at most, whatever the options say: their places stand on the stack.
+/// Hard limit on the fields of a head; their positions are stored on the stack.
 pub const FIELDS_MAX: usize = 64;
 
-/// Bounds on one request.
+/// Size limits of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
-    /// Bytes of a head with its last empty line. Default 16 KiB. A head that is not whole is held
-    /// in memory up to here.
+pub struct RequestLimits {
+    /// Bytes of a head including its final empty line. An incomplete head is buffered up to this
+    /// size. Default 16 KiB.
     pub head_bytes_max: usize,
-    /// Fields of a head. Default 64, which is also the most.
+    /// Fields of a head, at most [`FIELDS_MAX`]. Default 64.
     pub fields_max: usize,
-    /// Bytes of a body, decoded. Default 4 MiB. A body that is not whole is held in memory up to
-    /// here.
+    /// Bytes of a decoded body. An incomplete body is buffered up to this size. Default 4 MiB.
     pub body_bytes_max: usize,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self { head_bytes_max: 16 << 10, fields_max: FIELDS_MAX, body_bytes_max: 4 << 20 }
     }
 }
 
-/// Why bytes are not a request that is taken. The connection ends with the answer: where the next
-/// request would begin is not known, or not to be trusted.
+/// Why a request was rejected. The connection closes after the response, because the start of the
+/// next request is unknown or cannot be trusted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Refusal {
-    /// What the answer says.
+pub struct RequestError {
+    /// Status of the response.
     pub status: Status,
-    /// The same for people, without anything that the peer wrote.
+    /// Human-readable reason, without any data of the peer.
     pub reason: &'static str,
 }
 
-impl Refusal {
-    /// What is not HTTP, or could be read in two ways.
-    pub(super) const fn bad(reason: &'static str) -> Self {
+impl RequestError {
+    /// 400: malformed or ambiguous.
+    pub(super) const fn bad_request(reason: &'static str) -> Self {
         Self { status: Status::BAD_REQUEST, reason }
     }
 
-    /// A body longer than `body_bytes_max`.
-    pub(super) const fn large_body() -> Self {
+    /// 413: a body over `body_bytes_max`.
+    pub(super) const fn body_too_large() -> Self {
         Self { status: Status::CONTENT_TOO_LARGE, reason: "the body is too large" }
     }
 
-    /// Fields, before or behind the body, that are too many or too long.
-    pub(super) const fn large_fields(reason: &'static str) -> Self {
+    /// 431: header or trailer fields too many or too long.
+    pub(super) const fn fields_too_large(reason: &'static str) -> Self {
         Self { status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE, reason }
     }
 }

@@ -1,15 +1,12 @@
-//! HTTP/1.1 and server-sent events (RFC 9110, RFC 9112), sans-IO: bytes to requests, answers to
-//! bytes.
+//! HTTP/1.1 and server-sent events (RFC 9110, RFC 9112), sans-IO.
 //!
-//! [`reader::RequestReader`] turns what arrives on one connection into requests, each a
-//! [`head::Head`] and a body. What two readers of the same bytes could understand differently is
-//! refused, so that nobody can smuggle a request past whoever stands in front of this server.
-//! [`ladder`] says of a head what the request is and whether its message is read at all, and
-//! [`mirror`] holds it against the message.
+//! [`reader::RequestReader`] parses the input of a connection into requests, each a [`head::Head`]
+//! and a body. Ambiguous input is rejected to prevent request smuggling. [`checks`] classifies a
+//! request by its head and decides whether its body is read; [`header_consistency`] compares the
+//! headers with the body.
 //!
-//! An answer is written into a buffer that the caller owns: its head first, the text behind it, and
-//! what could not be known before (a length, the size of a chunk) is put in at the end. Nothing
-//! here reads a clock or knows a socket, a session or what a text means.
+//! Responses are written into a buffer of the caller: the head, then the body; lengths and chunk
+//! sizes are filled in at the end. Nothing here uses clocks, sockets or sessions.
 
 pub mod status;
 
@@ -23,9 +20,9 @@ pub mod reader;
 
 pub mod fuzz;
 
-pub mod ladder;
+pub mod checks;
 
-pub mod mirror;
+pub mod header_consistency;
 
 pub mod date;
 

@@ -1,258 +1,261 @@
-//! Requests from a stream of HTTP/1.1 (RFC 9112, sections 2.2, 6, 7 and 9.3).
+//! Parses a stream into HTTP/1.1 requests (RFC 9112, sections 2.2, 6, 7 and 9.3).
 //!
-//! What it keeps true: a request inside one arrival is never copied; one that comes in several is
-//! copied once, its head looked at once for its end and once for its meaning; an idle reader holds
-//! no bytes, and is two words as long as every request came whole; what outgrows a limit is refused
-//! as soon as that is known, before the rest is buffered; the same stream gives the same requests
-//! wherever it is cut.
-//!
-//! What it does not do: answer, wait, or say how long a peer may take.
+//! Invariants: a request within one read is not copied, one from several reads is copied once; an
+//! idle reader holds no bytes; a request over a limit is rejected before the rest is buffered; the
+//! result does not depend on how the stream is split.
 
 mod chunked;
 
-mod begun;
+mod partial;
 
 use std::mem::replace;
 use std::ops::Range;
 
-use self::begun::Begun;
+use self::partial::PartialRequest;
 use super::head::{BodyLength, Head};
-use super::limits::{Limits, Refusal};
+use super::limits::{RequestError, RequestLimits};
 
-/// Bytes of zeros behind an assembled request, so that a parser may read its body in whole vectors.
+/// Zero bytes behind an assembled request, so that a SIMD parser may read past its body.
 pub const PADDING: usize = 64;
 
-/// Empty lines before a request, at most: one is what old clients send behind a body (RFC 9112,
-/// section 2.2), more than a few is somebody who wants to keep us busy.
+/// Empty lines allowed before a request. Old clients send one after a body (RFC 9112, section 2.2).
 const EMPTY_LINES_MAX: u8 = 8;
 
-/// What the next bytes of a stream are.
+/// The result of reading the next request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Next {
-    /// A head is whole and its body is not. Said once a request, and only where the body has to be
-    /// waited for: see [`RequestReader::announced`]. Either call [`RequestReader::next`] on, or
-    /// [`RequestReader::give_up`] first.
-    Announced,
-    /// A whole request that came in several arrivals, or in chunks: fetch it with
-    /// [`RequestReader::take`].
+pub enum RequestEvent {
+    /// A head is complete and its body is not. Returned once per request that has to wait for its
+    /// body: see [`RequestReader::pending_head`]. Call [`RequestReader::next`] again, or
+    /// [`RequestReader::discard_request`] first.
+    HeadComplete,
+    /// A complete request from several reads or chunks: call [`RequestReader::take`].
     Assembled,
-    /// A whole request, found inside the arrival itself.
-    Inside {
-        /// Its head; places are counted from `start`.
+    /// A complete request within the input.
+    InPlace {
+        /// The head; positions count from `start`.
         head: Head,
-        /// Where it begins in the arrival.
+        /// Start of the request in the input.
         start: usize,
-        /// Where its body stands in the arrival.
+        /// Range of the body in the input.
         body: Range<usize>,
     },
-    /// The arrival is used up.
+    /// All input is consumed.
     NeedMore,
-    /// What came is no request. Said once; nothing more is read.
-    Refused(Refusal),
+    /// The request is invalid. Returned once; no further input is read.
+    Rejected(RequestError),
 }
 
-/// A request that came in several arrivals, or in chunks.
+/// A request from several reads or chunks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Assembled {
-    /// Its head and its body, decoded, then at least [`PADDING`] zeros.
+    /// Head and decoded body, followed by at least [`PADDING`] zero bytes.
     pub bytes: Vec<u8>,
-    /// Its head; places are counted from the first of `bytes`.
+    /// The head; positions count from the first of `bytes`.
     pub head: Head,
-    /// Where its body stands in `bytes`.
+    /// Range of the body in `bytes`.
     pub body: Range<usize>,
 }
 
-/// Cuts one stream into requests.
+/// Splits a stream into requests.
 #[derive(Debug, Default)]
 pub struct RequestReader {
-    stage: Stage,
+    state: ReaderState,
     empty_lines: EmptyLines,
-    /// The request that is not whole; it is here from the first one on that came in pieces.
-    begun: Option<Box<Begun>>,
+    /// The incomplete request; allocated for the first one that arrives in pieces.
+    partial: Option<Box<PartialRequest>>,
 }
 
-/// How far the stream has come.
+/// State of a reader.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Stage {
-    /// Nothing of a request has come.
+enum ReaderState {
+    /// Before a request.
     #[default]
     Idle,
-    /// A request has begun.
-    Begun,
-    /// Nothing is read any more.
-    Refused,
+    /// Inside a request.
+    InRequest,
+    /// Rejected; no further input is read.
+    Rejected,
 }
 
 /// The empty lines before a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct EmptyLines {
     count: u8,
-    /// The carriage return of one has come, its line feed has not.
-    has_begun: bool,
+    /// The carriage return of an empty line has arrived, its line feed has not.
+    saw_return: bool,
 }
 
 impl RequestReader {
-    /// A reader before the first request, holding no memory.
+    /// Creates a reader before the first request, without a buffer.
     pub const fn new() -> Self {
-        let empty_lines = EmptyLines { count: 0, has_begun: false };
-        Self { stage: Stage::Idle, empty_lines, begun: None }
+        let empty_lines = EmptyLines { count: 0, saw_return: false };
+        Self { state: ReaderState::Idle, empty_lines, partial: None }
     }
 
-    /// Looks at `arrival[*from..]` for the next request and moves `from` behind what was used.
-    /// `spare` provides the memory when a request has to be kept (an empty buffer from a pool).
+    /// Reads the next request from `arrival[*from..]` and advances `from`. `spare` provides an
+    /// empty buffer if an incomplete request has to be stored.
     ///
-    /// Call it until it says [`Next::NeedMore`] or [`Next::Refused`].
+    /// Call until it returns [`RequestEvent::NeedMore`] or [`RequestEvent::Rejected`].
     #[inline]
     pub fn next(
         &mut self,
         arrival: &[u8],
         from: &mut usize,
-        limits: &Limits,
+        limits: &RequestLimits,
         spare: impl FnOnce() -> Vec<u8>,
-    ) -> Next {
-        if self.stage != Stage::Idle
-            && let Some(next) = self.go_on(arrival, from, limits)
+    ) -> RequestEvent {
+        if self.state != ReaderState::Idle
+            && let Some(next) = self.resume(arrival, from, limits)
         {
             return next;
         }
-        self.begin(arrival, from, limits, spare)
+        self.read_request(arrival, from, limits, spare)
     }
 
-    /// The request announced by [`Next::Assembled`]. Give its memory back to the pool.
+    /// Returns the request announced by [`RequestEvent::Assembled`]. Return its buffer to the pool.
     pub fn take(&mut self) -> Assembled {
-        let whole = self.begun.as_mut().filter(|begun| begun.is_whole());
-        let Some(begun) = whole.filter(|_| self.stage == Stage::Begun) else {
+        let complete = self.partial.as_mut().filter(|partial| partial.is_complete());
+        let Some(partial) = complete.filter(|_| self.state == ReaderState::InRequest) else {
             return Assembled { bytes: vec![0; PADDING], head: Head::EMPTY, body: 0..0 };
         };
-        self.stage = Stage::Idle;
-        let mut bytes = begun.release();
-        let head = replace(&mut begun.head, Head::EMPTY);
+        self.state = ReaderState::Idle;
+        let mut bytes = partial.take_buffer();
+        let head = replace(&mut partial.head, Head::EMPTY);
         let body = head.bytes as usize..bytes.len();
         bytes.resize(body.end + PADDING, 0);
         Assembled { bytes, head, body }
     }
 
-    /// The head announced by [`Next::Announced`] and the bytes that its places are counted in.
-    pub fn announced(&self) -> (&Head, &[u8]) {
-        self.begun.as_ref().map_or((&Head::EMPTY, &[]), |begun| (&begun.head, begun.held()))
+    /// Returns the head announced by [`RequestEvent::HeadComplete`] and the bytes it refers to.
+    pub fn pending_head(&self) -> (&Head, &[u8]) {
+        self.partial
+            .as_ref()
+            .map_or((&Head::EMPTY, &[]), |partial| (&partial.head, partial.buffer()))
     }
 
-    /// Forgets the request that has been announced, and skips what is still to come of its body;
-    /// hands its memory back. The request behind it is read as if this one had been taken.
-    pub fn give_up(&mut self) -> Vec<u8> {
-        match &mut self.begun {
-            Some(begun) if self.stage == Stage::Begun => {
-                if begun.is_whole() {
-                    self.stage = Stage::Idle;
+    /// Discards the pending request and skips the rest of its body. Returns its buffer. The next
+    /// request is read normally.
+    pub fn discard_request(&mut self) -> Vec<u8> {
+        match &mut self.partial {
+            Some(partial) if self.state == ReaderState::InRequest => {
+                if partial.is_complete() {
+                    self.state = ReaderState::Idle;
                 }
-                begun.give_up()
+                partial.discard()
             }
             _ => Vec::new(),
         }
     }
 
-    /// Bytes held for a request that is not whole.
+    /// Returns the bytes held for an incomplete request.
     #[inline]
     pub const fn held_bytes(&self) -> usize {
-        match &self.begun {
-            Some(begun) if self.is_inside_request() => begun.held().len(),
+        match &self.partial {
+            Some(partial) if self.is_inside_request() => partial.buffer().len(),
             _ => 0,
         }
     }
 
-    /// Whether a request has begun and is not over: a peer that ends the stream here has said half
-    /// of something.
+    /// Returns whether a request is incomplete.
     #[inline]
     pub const fn is_inside_request(&self) -> bool {
-        matches!(self.stage, Stage::Begun)
+        matches!(self.state, ReaderState::InRequest)
     }
 
-    /// Reads from the beginning of a request.
+    /// Reads from the start of a request.
     #[inline]
-    fn begin(
+    fn read_request(
         &mut self,
         arrival: &[u8],
         from: &mut usize,
-        limits: &Limits,
+        limits: &RequestLimits,
         spare: impl FnOnce() -> Vec<u8>,
-    ) -> Next {
-        if let Err(refusal) = self.empty_lines.skip(arrival, from) {
-            return self.refuse(refusal);
+    ) -> RequestEvent {
+        if let Err(error) = self.empty_lines.skip(arrival, from) {
+            return self.reject(error);
         }
         let start = *from;
         let rest = &arrival[start..];
         if rest.is_empty() {
-            return Next::NeedMore;
+            return RequestEvent::NeedMore;
         }
         self.empty_lines.count = 0;
         let head = match Head::parse(rest, limits) {
             Ok(Some(head)) => head,
             Ok(None) => {
                 *from = arrival.len();
-                self.begun().begin_head(rest, spare);
-                return Next::NeedMore;
+                self.partial().start_head(rest, spare);
+                return RequestEvent::NeedMore;
             }
-            Err(refusal) => return self.refuse(refusal),
+            Err(error) => return self.reject(error),
         };
         let head_end = start + head.bytes as usize;
         *from = head_end;
-        if let Some(length) = length_within(&head, arrival.len() - head_end) {
+        if let Some(length) = complete_body_length(&head, arrival.len() - head_end) {
             *from += length;
-            return Next::Inside { head, start, body: head_end..*from };
+            return RequestEvent::InPlace { head, start, body: head_end..*from };
         }
-        let begun = self.begun();
-        begun.hold(&arrival[start..head_end], spare);
-        begun.begin_body(head, arrival, from, limits).unwrap_or_else(|refusal| self.refuse(refusal))
+        let partial = self.partial();
+        partial.append(&arrival[start..head_end], spare);
+        partial.start_body(head, arrival, from, limits).unwrap_or_else(|error| self.reject(error))
     }
 
-    /// Goes on with a request that has begun in an earlier arrival. Nothing, where one that was
-    /// given up is over: another may begin.
+    /// Continues an incomplete request. Returns `None` if a discarded request has ended and the
+    /// next one may begin.
     #[inline(never)]
-    fn go_on(&mut self, arrival: &[u8], from: &mut usize, limits: &Limits) -> Option<Next> {
-        let Some(begun) = self.begun.as_mut().filter(|_| self.stage == Stage::Begun) else {
+    fn resume(
+        &mut self,
+        arrival: &[u8],
+        from: &mut usize,
+        limits: &RequestLimits,
+    ) -> Option<RequestEvent> {
+        let Some(partial) = self.partial.as_mut().filter(|_| self.state == ReaderState::InRequest)
+        else {
             *from = arrival.len();
-            return Some(Next::NeedMore);
+            return Some(RequestEvent::NeedMore);
         };
-        match begun.go_on(arrival, from, limits) {
+        match partial.resume(arrival, from, limits) {
             Ok(Some(next)) => Some(next),
             Ok(None) => {
-                self.stage = Stage::Idle;
+                self.state = ReaderState::Idle;
                 None
             }
-            Err(refusal) => Some(self.refuse(refusal)),
+            Err(error) => Some(self.reject(error)),
         }
     }
 
-    /// The place of a request that begins and is not whole.
+    /// Enters the state of an incomplete request.
     #[cold]
-    fn begun(&mut self) -> &mut Begun {
-        self.stage = Stage::Begun;
-        self.begun.get_or_insert_default()
+    fn partial(&mut self) -> &mut PartialRequest {
+        self.state = ReaderState::InRequest;
+        self.partial.get_or_insert_default()
     }
 
     #[cold]
-    fn refuse(&mut self, refusal: Refusal) -> Next {
-        *self = Self { stage: Stage::Refused, ..Self::new() };
-        Next::Refused(refusal)
+    fn reject(&mut self, error: RequestError) -> RequestEvent {
+        *self = Self { state: ReaderState::Rejected, ..Self::new() };
+        RequestEvent::Rejected(error)
     }
 }
 
 impl EmptyLines {
-    /// Moves `from` behind the empty lines that a request may have before it.
+    /// Advances `from` past empty lines before a request.
     #[inline]
-    fn skip(&mut self, arrival: &[u8], from: &mut usize) -> Result<(), Refusal> {
+    fn skip(&mut self, arrival: &[u8], from: &mut usize) -> Result<(), RequestError> {
         while let Some(&byte) = arrival.get(*from) {
-            match (byte, self.has_begun) {
-                (b'\r', false) => self.has_begun = true,
+            match (byte, self.saw_return) {
+                (b'\r', false) => self.saw_return = true,
                 (b'\n', true) => {
-                    self.has_begun = false;
+                    self.saw_return = false;
                     self.count += 1;
                 }
                 (_, false) => break,
-                (_, true) => return Err(Refusal::bad("a carriage return stands alone")),
+                (_, true) => {
+                    return Err(RequestError::bad_request("CR without LF before the request"));
+                }
             }
             if self.count > EMPTY_LINES_MAX {
-                return Err(Refusal::bad("too many empty lines before a request"));
+                return Err(RequestError::bad_request("too many empty lines before a request"));
             }
             *from += 1;
         }
@@ -260,9 +263,9 @@ impl EmptyLines {
     }
 }
 
-/// The length of a body that is whole in the `available` bytes behind its head, as it stands there.
+/// Returns the length of a body that lies completely in the `available` bytes behind its head.
 #[inline]
-fn length_within(head: &Head, available: usize) -> Option<usize> {
+fn complete_body_length(head: &Head, available: usize) -> Option<usize> {
     match head.body {
         BodyLength::None => Some(0),
         BodyLength::Length(length) => {

@@ -1,192 +1,197 @@
-//! The head of an answer, and what frames the body behind it.
+//! Writing of responses: the head, and the framing of the body.
 //!
-//! An answer is written in one go into one buffer: [`begin`] appends the head with an empty place
-//! for the length, the caller appends the body, [`end`] puts the length in. What it keeps true: the
-//! length is that of the body, an answer that may not have a body has none, and nothing is moved,
-//! copied twice or allocated but the growth of the buffer. The length stands behind spaces, which
-//! a field may begin with (RFC 9112, section 5.1).
+//! A response is written into one buffer: [`begin_response`] appends the head with a placeholder
+//! for the length, the caller appends the body, [`end_response`] fills in the length. Nothing is
+//! moved, copied twice or allocated except the growth of the buffer. The length is padded with
+//! leading spaces, which are optional white space (RFC 9112, section 5.1).
 //!
-//! JSON answers have no `Cache-Control`: an answer to a POST is not kept by caches that were not
-//! told to (RFC 9110, section 9.3.3). It does not know what a request asked for.
+//! JSON responses have no `Cache-Control`: responses to POST are not cached by default (RFC 9110,
+//! section 9.3.3).
 //!
 //! Source: RFC 9112, sections 4, 6 and 9; MCP 2026-07-28 basic/transports/streamable-http.
 
 use super::date::{self, Date};
-use super::fields::Fields;
+use super::fields::ResponseFields;
 use super::status::Status;
 
-/// What an answer says before its body.
+/// The head of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
-    /// How the request ended.
+    /// The status.
     pub status: Status,
-    /// What follows the head.
-    pub body: Body,
-    /// Whether the connection closes behind the answer. An answer to HTTP/1.0 closes: nothing
-    /// here says `keep-alive`.
-    pub closes: bool,
-    /// Whether an event stream comes in chunks. Without them (HTTP/1.0) only the end of the
-    /// connection ends the stream, so it closes whatever `closes` says.
+    /// The kind of body.
+    pub body: BodyKind,
+    /// Whether the connection closes after the response (`Connection: close`). Set it for HTTP/1.0:
+    /// `keep-alive` is never sent.
+    pub close: bool,
+    /// Whether an event stream is chunked. Without chunks (HTTP/1.0) the stream ends with the
+    /// connection, which closes regardless of `close`.
     pub is_chunked: bool,
-    /// What only some answers say.
-    pub fields: Fields<'a>,
+    /// Additional fields.
+    pub fields: ResponseFields<'a>,
 }
 
 impl Response<'_> {
-    /// 200 with a JSON text on a connection that stays: the answer to most requests.
-    pub const JSON: Self = Self::new(Status::OK, Body::Json);
+    /// 200 with a JSON body on a persistent connection.
+    pub const JSON: Self = Self::new(Status::OK, BodyKind::Json);
 
-    /// An answer on a connection that stays, streamed in chunks where it is a stream.
-    pub const fn new(status: Status, body: Body) -> Self {
-        Self { status, body, closes: false, is_chunked: true, fields: Fields::NONE }
+    /// Creates a response on a persistent connection; an event stream is chunked.
+    pub const fn new(status: Status, body: BodyKind) -> Self {
+        Self { status, body, close: false, is_chunked: true, fields: ResponseFields::NONE }
     }
 
-    /// Whether [`PLAIN`] is its head.
+    /// Returns whether [`JSON_HEAD`] is the head of this response.
     #[inline]
-    fn is_plain(&self) -> bool {
+    fn is_default_json(&self) -> bool {
         self.status == Status::OK
-            && self.body == Body::Json
-            && !self.closes
+            && self.body == BodyKind::Json
+            && !self.close
             && self.fields.is_empty()
     }
 
-    const fn ending(&self) -> Ending {
+    const fn body_framing(&self) -> BodyFraming {
         if self.status.forbids_body() {
-            return Ending::Empty;
+            return BodyFraming::None;
         }
         match self.body {
-            Body::EventStream => Ending::Open,
-            Body::Json | Body::Text(_) => Ending::Counted,
-            Body::Nothing => Ending::Empty,
+            BodyKind::EventStream => BodyFraming::UntilEnd,
+            BodyKind::Json | BodyKind::Text(_) => BodyFraming::ContentLength,
+            BodyKind::Empty => BodyFraming::None,
         }
     }
 }
 
-/// What follows a head.
+/// The kind of body of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Body {
-    /// Server-sent events, for as long as the stream lasts.
+pub enum BodyKind {
+    /// Server-sent events until the stream ends.
     EventStream,
     /// One JSON text.
     Json,
-    /// Nothing.
-    Nothing,
-    /// A text of this media type.
+    /// No body.
+    Empty,
+    /// Text of this media type.
     Text(&'static str),
 }
 
-/// Where an answer that has begun stands in its buffer. Valid as long as nothing before or inside
-/// the answer is moved.
+/// Positions of an unfinished response in its buffer. Valid as long as nothing before or inside the
+/// response moves.
 #[derive(Debug)]
-#[must_use = "an answer that was begun has to be ended"]
-pub struct Mark {
+#[must_use = "finish the response with `end_response`"]
+pub struct ResponseMark {
     head: usize,
     body: usize,
-    ending: Ending,
+    framing: BodyFraming,
 }
 
-impl Mark {
-    /// Where the head begins.
+impl ResponseMark {
+    /// Returns the start of the head.
     pub const fn head(&self) -> usize {
         self.head
     }
 
-    /// Where the body begins.
+    /// Returns the start of the body.
     pub const fn body(&self) -> usize {
         self.body
     }
 }
 
-/// How the end of a body is told.
+/// How the end of a body is determined (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Ending {
-    /// By its length, whose place is the end of the head.
-    Counted,
-    /// There is no body.
-    Empty,
+enum BodyFraming {
+    /// By `Content-Length`; its placeholder is the end of the head.
+    ContentLength,
+    /// No body.
+    None,
     /// By the last chunk, or by the end of the connection.
-    Open,
+    UntilEnd,
 }
 
-/// Appends the head of an answer; the body is to be appended behind it.
+/// Appends the head of a response; append the body after it.
 ///
-/// Cost: two copies of 116 bytes for the plain answer ([`Response::JSON`]).
+/// Costs two copies of 116 bytes for [`Response::JSON`].
 #[inline]
-pub fn begin(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) -> Mark {
+pub fn begin_response(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) -> ResponseMark {
     let head = out.len();
-    let ending = if response.is_plain() {
-        let mut text = *PLAIN;
-        text[PLAIN_DATE_AT..PLAIN_DATE_AT + date::LENGTH].copy_from_slice(date.as_bytes());
+    let ending = if response.is_default_json() {
+        let mut text = *JSON_HEAD;
+        text[JSON_HEAD_DATE_AT..JSON_HEAD_DATE_AT + date::LENGTH].copy_from_slice(date.as_bytes());
         out.extend_from_slice(&text);
-        Ending::Counted
+        BodyFraming::ContentLength
     } else {
         write_head(out, response, date);
-        response.ending()
+        response.body_framing()
     };
-    Mark { head, body: out.len(), ending }
+    ResponseMark { head, body: out.len(), framing: ending }
 }
 
-/// Ends an answer: what stands behind its head is its body. Where it has none, that is removed.
+/// Ends a response: everything after its head is the body, which is removed if the response must
+/// not have one.
 ///
 /// # Panics
 ///
-/// If the body has more bytes than ten digits can tell.
+/// If the length of the body has more than ten digits.
 #[inline]
-#[expect(clippy::needless_pass_by_value, reason = "an answer ends once: its mark is used up")]
-pub fn end(out: &mut Vec<u8>, mark: Mark) {
-    match mark.ending {
-        Ending::Counted => put_length(out, mark.body),
-        Ending::Empty => out.truncate(mark.body),
-        Ending::Open => {}
+#[expect(clippy::needless_pass_by_value, reason = "consumes the mark: a response ends once")]
+pub fn end_response(out: &mut Vec<u8>, mark: ResponseMark) {
+    match mark.framing {
+        BodyFraming::ContentLength => write_length(out, mark.body),
+        BodyFraming::None => out.truncate(mark.body),
+        BodyFraming::UntilEnd => {}
     }
 }
 
-/// Ends the answer to a HEAD: the head is that of the whole answer, the body is left out (RFC
-/// 9110, section 9.3.2).
-pub fn end_without_body(out: &mut Vec<u8>, mark: Mark) {
+/// Ends a response to HEAD: the head of the full response, without its body (RFC 9110, section
+/// 9.3.2).
+pub fn end_head_response(out: &mut Vec<u8>, mark: ResponseMark) {
     let body = mark.body;
-    end(out, mark);
+    end_response(out, mark);
     out.truncate(body);
 }
 
-/// Puts another head before the body that was written behind the one of `mark`. Where the new
-/// answer has no body, or one that comes later, what was written is removed.
+/// Replaces the head before a body that is already written. The body is removed if the new response
+/// has none or is a stream.
 ///
-/// Cost: it moves the body; meant for what turns out to be an error.
-#[expect(clippy::needless_pass_by_value, reason = "the head that it stands for is gone")]
-pub fn amend(out: &mut Vec<u8>, mark: Mark, response: &Response<'_>, date: &Date) -> Mark {
-    if response.ending() != Ending::Counted {
+/// Moves the body; meant for responses that turn out to be errors.
+#[expect(clippy::needless_pass_by_value, reason = "consumes the mark: its head is replaced")]
+pub fn replace_head(
+    out: &mut Vec<u8>,
+    mark: ResponseMark,
+    response: &Response<'_>,
+    date: &Date,
+) -> ResponseMark {
+    if response.body_framing() != BodyFraming::ContentLength {
         out.truncate(mark.head);
-        return begin(out, response, date);
+        return begin_response(out, response, date);
     }
     out.drain(mark.head..mark.body);
     let written = out.len();
-    let Mark { head, body, ending } = begin(out, response, date);
+    let ResponseMark { head, body, framing: ending } = begin_response(out, response, date);
     let head_bytes = body - head;
     debug_assert_eq!(head, written);
     out[mark.head..].rotate_right(head_bytes);
-    Mark { head: mark.head, body: mark.head + head_bytes, ending }
+    ResponseMark { head: mark.head, body: mark.head + head_bytes, framing: ending }
 }
 
-/// Appends a whole answer.
-pub fn whole(out: &mut Vec<u8>, response: &Response<'_>, date: &Date, body: &[u8]) {
-    let mark = begin(out, response, date);
+/// Appends a complete response.
+pub fn write_response(out: &mut Vec<u8>, response: &Response<'_>, date: &Date, body: &[u8]) {
+    let mark = begin_response(out, response, date);
     out.extend_from_slice(body);
-    end(out, mark);
+    end_response(out, mark);
 }
 
-/// What is said to a client that waits before it sends a body (RFC 9110, section 10.1.1).
+/// The interim response to `Expect: 100-continue` (RFC 9110, section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 fn write_head(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) {
-    let ending = response.ending();
+    let ending = response.body_framing();
     response.status.write_line(out);
-    if ending != Ending::Empty {
+    if ending != BodyFraming::None {
         match response.body {
-            Body::EventStream => out.extend_from_slice(STREAM),
-            Body::Json => out.extend_from_slice(b"Content-Type: application/json\r\n"),
-            Body::Nothing => {}
-            Body::Text(media_type) => {
+            BodyKind::EventStream => out.extend_from_slice(EVENT_STREAM_FIELDS),
+            BodyKind::Json => out.extend_from_slice(b"Content-Type: application/json\r\n"),
+            BodyKind::Empty => {}
+            BodyKind::Text(media_type) => {
                 out.extend_from_slice(b"Content-Type: ");
                 out.extend_from_slice(media_type.as_bytes());
                 out.extend_from_slice(b"\r\n");
@@ -197,64 +202,63 @@ fn write_head(out: &mut Vec<u8>, response: &Response<'_>, date: &Date) {
     out.extend_from_slice(date.as_bytes());
     out.extend_from_slice(b"\r\n");
     response.fields.write(out);
-    let ends_with_connection = ending == Ending::Open && !response.is_chunked;
-    let upgrades = response.status == Status::UPGRADE_REQUIRED;
-    out.extend_from_slice(match (response.closes || ends_with_connection, upgrades) {
+    let closes_at_end = ending == BodyFraming::UntilEnd && !response.is_chunked;
+    let is_upgrade = response.status == Status::UPGRADE_REQUIRED;
+    out.extend_from_slice(match (response.close || closes_at_end, is_upgrade) {
         (false, false) => b"",
         (false, true) => b"Connection: Upgrade\r\n",
         (true, false) => b"Connection: close\r\n",
         (true, true) => b"Connection: close, Upgrade\r\n",
     });
-    if upgrades {
-        out.extend_from_slice(UPGRADE);
+    if is_upgrade {
+        out.extend_from_slice(UPGRADE_FIELDS);
     }
     out.extend_from_slice(match ending {
-        Ending::Counted => LENGTH_TO_COME,
-        Ending::Empty if response.status.forbids_body() => b"\r\n",
-        Ending::Empty => b"Content-Length: 0\r\n\r\n",
-        Ending::Open if ends_with_connection => b"\r\n",
-        Ending::Open => b"Transfer-Encoding: chunked\r\n\r\n",
+        BodyFraming::ContentLength => LENGTH_PLACEHOLDER,
+        BodyFraming::None if response.status.forbids_body() => b"\r\n",
+        BodyFraming::None => b"Content-Length: 0\r\n\r\n",
+        BodyFraming::UntilEnd if closes_at_end => b"\r\n",
+        BodyFraming::UntilEnd => b"Transfer-Encoding: chunked\r\n\r\n",
     });
 }
 
-/// Puts the length of the body that begins at `body` into the place before it.
+/// Fills in the length of the body that starts at `body`.
 #[inline]
-fn put_length(out: &mut [u8], body: usize) {
+fn write_length(out: &mut [u8], body: usize) {
     let mut rest = out.len() - body;
     let end = body - b"\r\n\r\n".len();
-    for place in out[end - LENGTH_DIGITS..end].iter_mut().rev() {
-        *place = b"0123456789"[rest % 10];
+    for digit in out[end - LENGTH_DIGITS..end].iter_mut().rev() {
+        *digit = b"0123456789"[rest % 10];
         rest /= 10;
         if rest == 0 {
             return;
         }
     }
-    panic!("a body of more than {LENGTH_DIGITS} digits of bytes");
+    panic!("the body length has more than {LENGTH_DIGITS} digits");
 }
 
-/// The head of the answer to most requests, with places for the date and the length.
-const PLAIN: &[u8; 116] = b"HTTP/1.1 200 OK\r\n\
+/// The head of [`Response::JSON`], with placeholders for date and length.
+const JSON_HEAD: &[u8; 116] = b"HTTP/1.1 200 OK\r\n\
 Content-Type: application/json\r\n\
 Date: Ddd, 00 Mmm 0000 00:00:00 GMT\r\n\
 Content-Length:          0\r\n\r\n";
 
-const PLAIN_DATE_AT: usize = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: ".len();
+const JSON_HEAD_DATE_AT: usize =
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: ".len();
 
-/// The end of a head whose length is put in later.
-const LENGTH_TO_COME: &[u8] = b"Content-Length:          0\r\n\r\n";
+/// The end of a head whose length is filled in later.
+const LENGTH_PLACEHOLDER: &[u8] = b"Content-Length:          0\r\n\r\n";
 
-/// The place of a length: ten digits, more than any message may have bytes.
+/// Digits of the length placeholder.
 const LENGTH_DIGITS: usize = 10;
 
-/// What to upgrade to, and to which version of it (RFC 9110, sections 7.8 and 15.5.22; RFC 6455,
-/// section 4.4).
-const UPGRADE: &[u8] = b"Upgrade: websocket\r\n\
+/// The fields of a 426 response (RFC 9110, sections 7.8 and 15.5.22; RFC 6455, section 4.4).
+const UPGRADE_FIELDS: &[u8] = b"Upgrade: websocket\r\n\
 Sec-WebSocket-Version: 13\r\n";
 
-/// What a stream says of itself. No proxy on the way may collect or change it: each event is
-/// wanted when it is written (MCP 2026-07-28 basic/transports/streamable-http asks for
-/// `X-Accel-Buffering`).
-const STREAM: &[u8] = b"Content-Type: text/event-stream\r\n\
+/// The fields of an event stream. Proxies must not buffer or transform it: MCP 2026-07-28
+/// basic/transports/streamable-http asks for `X-Accel-Buffering`.
+const EVENT_STREAM_FIELDS: &[u8] = b"Content-Type: text/event-stream\r\n\
 Cache-Control: no-cache, no-transform\r\n\
 X-Accel-Buffering: no\r\n";
 
@@ -263,22 +267,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plain_head_is_what_would_have_been_written_piece_by_piece() {
+    fn prebuilt_json_head_equals_written_head() {
         let date = Date::new(784_111_777);
         let (mut short, mut long) = (Vec::new(), Vec::new());
-        let mark = begin(&mut short, &Response::JSON, &date);
+        let mark = begin_response(&mut short, &Response::JSON, &date);
         write_head(&mut long, &Response::JSON, &date);
         assert_eq!(String::from_utf8(short), String::from_utf8(long));
-        assert_eq!(mark.ending, Response::JSON.ending());
+        assert_eq!(mark.framing, Response::JSON.body_framing());
     }
 
     #[test]
-    fn every_place_of_a_length_can_be_put_in() {
-        let head = LENGTH_TO_COME.len();
+    fn content_length_is_filled_in_for_any_size() {
+        let head = LENGTH_PLACEHOLDER.len();
         for bytes in [0, 1, 9, 10, 99, 100, 4_095, 65_536, 1_000_000] {
-            let mut out = LENGTH_TO_COME.to_vec();
+            let mut out = LENGTH_PLACEHOLDER.to_vec();
             out.resize(head + bytes, b'x');
-            put_length(&mut out, head);
+            write_length(&mut out, head);
             let line = String::from_utf8(out[..head].to_vec()).unwrap();
             assert_eq!(line, format!("Content-Length: {bytes:>10}\r\n\r\n"));
         }

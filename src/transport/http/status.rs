@@ -1,70 +1,69 @@
-//! The status of an answer: three digits and their name.
+//! Status codes of responses (RFC 9110, section 15).
 //!
-//! What it keeps true: a status ends its exchange (no 1xx is one) and has three digits, so that a
-//! status line is always well formed. It does not say when an answer has which status.
+//! Only final status codes exist here, 200 to 599; 1xx are not represented.
 //!
 //! Source: RFC 9110, section 15; RFC 6585 (429, 431).
 
 use std::fmt;
 
-/// The status of a final answer: 200 to 599.
+/// A final status code: 200 to 599.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Status(u16);
 
 impl Status {
-    /// 200: a result, or an error of JSON-RPC that HTTP has no word for.
+    /// 200: a result, or a JSON-RPC error without a status of its own.
     pub const OK: Self = Self(200);
-    /// 202: what was sent asks for no answer and was taken.
+    /// 202: a notification or response was accepted; there is no body.
     pub const ACCEPTED: Self = Self(202);
-    /// 204: done, and there is nothing to say; the answer has no body.
+    /// 204: success without a body.
     pub const NO_CONTENT: Self = Self(204);
-    /// 400: the request is malformed or contradicts itself.
+    /// 400: malformed or inconsistent request.
     pub const BAD_REQUEST: Self = Self(400);
-    /// 401: who asks has to say who it is.
+    /// 401: authentication required.
     pub const UNAUTHORIZED: Self = Self(401);
-    /// 403: refused to whoever asks from there.
+    /// 403: host or origin not allowed.
     pub const FORBIDDEN: Self = Self(403);
     /// 404: no such path, session or method.
     pub const NOT_FOUND: Self = Self(404);
-    /// 405: the path does not know the verb.
+    /// 405: the path does not support the method.
     pub const METHOD_NOT_ALLOWED: Self = Self(405);
-    /// 406: the answer cannot be given in a type that was asked for.
+    /// 406: the response type is not in `Accept`.
     pub const NOT_ACCEPTABLE: Self = Self(406);
     /// 408: the request took too long to arrive.
     pub const REQUEST_TIMEOUT: Self = Self(408);
-    /// 409: there is one already.
+    /// 409: conflicts with an existing stream.
     pub const CONFLICT: Self = Self(409);
-    /// 413: the body is longer than is read.
+    /// 413: the body is over the limit.
     pub const CONTENT_TOO_LARGE: Self = Self(413);
-    /// 414: the target is longer than is read.
+    /// 414: the target is over the limit.
     pub const URI_TOO_LONG: Self = Self(414);
-    /// 415: the body is of a type that is not read.
+    /// 415: unsupported content type or coding.
     pub const UNSUPPORTED_MEDIA_TYPE: Self = Self(415);
-    /// 417: an expectation that is not known.
+    /// 417: unsupported `Expect`.
     pub const EXPECTATION_FAILED: Self = Self(417);
-    /// 421: the request was meant for another host.
+    /// 421: the request is for another host.
     pub const MISDIRECTED_REQUEST: Self = Self(421);
-    /// 426: the path is spoken with in another protocol, which the answer names.
+    /// 426: the path requires the protocol named in `Upgrade`.
     pub const UPGRADE_REQUIRED: Self = Self(426);
-    /// 429: more requests than are allowed.
+    /// 429: rate limit exceeded.
     pub const TOO_MANY_REQUESTS: Self = Self(429);
-    /// 431: the head is longer than is read, or has too many fields.
+    /// 431: the head is over the limit, or has too many fields.
     pub const REQUEST_HEADER_FIELDS_TOO_LARGE: Self = Self(431);
-    /// 500: our fault.
+    /// 500: internal error.
     pub const INTERNAL: Self = Self(500);
-    /// 501: a transfer coding that is not known.
+    /// 501: unsupported transfer coding or method.
     pub const NOT_IMPLEMENTED: Self = Self(501);
-    /// 503: full for the moment.
+    /// 503: the server is overloaded or draining.
     pub const UNAVAILABLE: Self = Self(503);
-    /// 505: a version of HTTP that is not spoken.
+    /// 505: unsupported HTTP version.
     pub const VERSION_NOT_SUPPORTED: Self = Self(505);
 
-    /// The three digits as a number.
+    /// Returns the numeric code.
     pub const fn code(self) -> u16 {
         self.0
     }
 
-    /// The name that RFC 9110 gives the code; empty for one that has no constant here.
+    /// Returns the reason phrase, or an empty string for codes without a constant here.
     pub const fn reason(self) -> &'static str {
         match self.0 {
             200 => "OK",
@@ -94,8 +93,8 @@ impl Status {
         }
     }
 
-    /// Whether an answer with this status has no body, and no field that tells its length
-    /// (RFC 9110, sections 8.6 and 15.4.5).
+    /// Returns whether a response with this status has neither body nor length (RFC 9110, sections
+    /// 8.6 and 15.4.5).
     pub const fn forbids_body(self) -> bool {
         matches!(self.0, 204 | 304)
     }
@@ -111,7 +110,7 @@ impl Status {
 }
 
 impl From<u16> for Status {
-    /// The status of `code`; 500 where `code` is not one of a final answer.
+    /// Converts `code`; codes outside 200 to 599 become 500.
     fn from(code: u16) -> Self {
         if matches!(code, 200..=599) { Self(code) } else { Self::INTERNAL }
     }
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_line_has_three_digits_and_the_name_of_the_code() {
+    fn status_line_has_code_and_reason() {
         assert_eq!(line(Status::NOT_FOUND), "HTTP/1.1 404 Not Found\r\n");
         assert_eq!(
             line(Status::VERSION_NOT_SUPPORTED),
@@ -143,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn the_space_before_a_missing_name_stays() {
+    fn status_line_without_reason_ends_with_space() {
         assert_eq!(line(Status::from(299)), "HTTP/1.1 299 \r\n");
     }
 
     #[test]
-    fn what_is_no_final_status_becomes_500() {
+    fn invalid_status_code_becomes_500() {
         for code in [0, 99, 100, 199, 600, 1000, u16::MAX] {
             assert_eq!(Status::from(code), Status::INTERNAL);
         }

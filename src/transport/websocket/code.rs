@@ -1,44 +1,42 @@
-//! Why a WebSocket connection ends: the number in a close frame (RFC 6455, section 7.4).
+//! Close codes of WebSocket (RFC 6455, section 7.4).
 //!
-//! What it keeps true: a code may stand on the wire. 1005, 1006 and 1015 only stand for what is
-//! missing there, so they are none. It does not say who closes when.
+//! Only codes that may be sent are represented; 1005, 1006 and 1015 are not.
 
 use std::fmt;
 
-/// A code that may stand in a close frame.
+/// A code that may occur in a close frame.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct CloseCode(u16);
 
 impl CloseCode {
-    /// 1000: what the connection was for is done.
+    /// 1000: normal closure.
     pub const NORMAL: Self = Self(1000);
-    /// 1001: the server goes down, or the page was left.
+    /// 1001: the server is shutting down, or the page was left.
     pub const GOING_AWAY: Self = Self(1001);
-    /// 1002: the peer broke the protocol.
+    /// 1002: protocol error.
     pub const PROTOCOL: Self = Self(1002);
-    /// 1003: data of a type that is not taken: binary messages.
+    /// 1003: unsupported data: binary messages.
     pub const UNSUPPORTED: Self = Self(1003);
-    /// 1007: data that is not of its type: text that is not UTF-8.
+    /// 1007: invalid payload: text that is not UTF-8.
     pub const INVALID: Self = Self(1007);
-    /// 1008: against the rules of whoever says so.
+    /// 1008: policy violation.
     pub const POLICY: Self = Self(1008);
-    /// 1009: a message longer than is taken.
+    /// 1009: message too big.
     pub const TOO_BIG: Self = Self(1009);
-    /// 1011: our fault.
+    /// 1011: internal error.
     pub const INTERNAL: Self = Self(1011);
 
-    /// The code of this number, where a close frame may have it: those of the protocol that are
-    /// registered (1000 to 1003, 1007 to 1014), those of libraries and frameworks (3000 to 3999)
-    /// and private ones (4000 to 4999).
-    pub const fn read(number: u16) -> Option<Self> {
+    /// Returns the code for `number` if it may occur in a close frame: registered codes (1000 to
+    /// 1003, 1007 to 1014), codes of libraries (3000 to 3999) and private codes (4000 to 4999).
+    pub const fn from_u16(number: u16) -> Option<Self> {
         match number {
             1000..=1003 | 1007..=1014 | 3000..=4999 => Some(Self(number)),
             _ => None,
         }
     }
 
-    /// The number.
-    pub const fn number(self) -> u16 {
+    /// Returns the numeric code.
+    pub const fn as_u16(self) -> u16 {
         self.0
     }
 }

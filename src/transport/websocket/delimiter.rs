@@ -1,43 +1,42 @@
-//! Several JSON texts in one message, each ended by a line feed (seed 001, section 4).
+//! Splits a WebSocket message into JSON texts separated by line feeds.
 //!
-//! What it keeps true: texts are told apart in one pass without memory; the line feed behind the
-//! last may be missing unless the delimiter is strict; empty lines are none.
+//! Empty lines are ignored. The last line feed is optional unless the delimiter is strict.
 
 use std::ops::Range;
 
 use memchr::memchr;
 
-use super::limits::Fault;
+use super::limits::ProtocolError;
 
-/// The JSON texts of one message, as ranges of it.
+/// Iterator over the JSON texts of a message, as byte ranges.
 #[derive(Clone, Debug)]
-pub struct Messages<'t> {
+pub struct DelimitedMessages<'t> {
     text: &'t [u8],
     from: usize,
 }
 
-impl<'t> Messages<'t> {
-    /// The texts in `text`, the last with or without its line feed.
+impl<'t> DelimitedMessages<'t> {
+    /// Creates an iterator; the last text may lack its line feed.
     #[inline]
     pub const fn new(text: &'t [u8]) -> Self {
         Self { text, from: 0 }
     }
 
-    /// The texts in `text`, the last with its line feed.
+    /// Creates an iterator; the last text must have its line feed.
     ///
     /// # Errors
     ///
-    /// [`Fault::NO_DELIMITER`], where it has none.
+    /// [`ProtocolError::MISSING_DELIMITER`] if it has none.
     #[inline]
-    pub const fn strict(text: &'t [u8]) -> Result<Self, Fault> {
+    pub const fn strict(text: &'t [u8]) -> Result<Self, ProtocolError> {
         match text {
             [.., b'\n'] => Ok(Self::new(text)),
-            _ => Err(Fault::NO_DELIMITER),
+            _ => Err(ProtocolError::MISSING_DELIMITER),
         }
     }
 }
 
-impl Iterator for Messages<'_> {
+impl Iterator for DelimitedMessages<'_> {
     type Item = Range<usize>;
 
     #[inline]

@@ -1,19 +1,18 @@
-//! The header of one frame (RFC 6455, section 5.2): what it says, and what it may not say.
+//! Parsing and validation of frame headers (RFC 6455, section 5.2).
 //!
-//! What it keeps true: a header is judged byte by byte as far as it has come, so that the same
-//! stream breaks for the same reason wherever it is cut; no payload is awaited that will not be
-//! taken.
+//! A header is validated as far as it has arrived, so that the same stream fails with the same
+//! error wherever it is split, and before its payload arrives.
 
-use super::limits::Fault;
-use super::mask::Key;
+use super::limits::ProtocolError;
+use super::mask::MaskKey;
 
-/// The last frame of its message.
+/// FIN bit: the last frame of a message.
 pub(super) const FINAL: u8 = 0x80;
-/// The first reserved bit: the message is compressed (RFC 7692, section 6).
+/// RSV1 bit: the message is compressed (RFC 7692, section 6).
 pub(super) const COMPRESSED: u8 = 0x40;
 const RESERVED: u8 = 0x70;
 const OPCODE: u8 = 0x0f;
-/// Opcodes from here on are those of control frames.
+/// Opcodes with this bit are control frames.
 const CONTROL: u8 = 0x08;
 pub(super) const MASKED: u8 = 0x80;
 
@@ -25,41 +24,40 @@ pub(super) const CLOSE: u8 = 0x8;
 pub(super) const PING: u8 = 0x9;
 pub(super) const PONG: u8 = 0xa;
 
-/// Bytes of a header, at most: two, a length of eight, a key of four.
+/// Maximum size of a header: two bytes, an eight-byte length and a four-byte key.
 pub(super) const HEADER_BYTES_MAX: usize = 14;
-/// Bytes of the payload of a control frame, at most (section 5.5).
+/// Maximum payload of a control frame (section 5.5).
 pub(super) const CONTROL_BYTES_MAX: usize = 125;
 
-/// A header that is whole.
+/// A complete frame header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
-    /// Its first byte.
-    first: u8,
-    /// Its own bytes.
-    pub(super) bytes: usize,
-    pub(super) key: Key,
-    pub(super) payload: usize,
+    first_byte: u8,
+    /// Length of the header itself.
+    pub(super) length: usize,
+    pub(super) key: MaskKey,
+    pub(super) payload_length: usize,
 }
 
-/// What a header is judged by besides itself.
+/// What the validity of a header depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// Whether it stands behind a fragment of a message that is not over.
-    pub(super) is_inside: bool,
-    /// Whether compressed messages were agreed on.
-    pub(super) is_deflating: bool,
+pub(super) struct HeaderContext {
+    /// Whether a fragmented message is incomplete.
+    pub(super) is_inside_message: bool,
+    /// Whether compression was negotiated.
+    pub(super) is_compression_negotiated: bool,
     pub(super) is_binary_allowed: bool,
-    /// Bytes that may still come of the message.
+    /// Bytes left of the message size limit.
     pub(super) bytes_max: usize,
 }
 
 impl Header {
-    /// Reads the header that `bytes` begin with; `None` where it does not end in them.
+    /// Parses the header at the start of `bytes`. Returns `None` if it is incomplete.
     #[inline]
-    pub(super) fn read(bytes: &[u8], place: Place) -> Result<Option<Self>, Fault> {
+    pub(super) fn parse(bytes: &[u8], place: HeaderContext) -> Result<Option<Self>, ProtocolError> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         let first = *first;
-        judge(first, *second, place)?;
+        check_first_bytes(first, *second, place)?;
         let (payload, rest, length_bytes) = match (second & !MASKED, rest) {
             (126, [high, low, rest @ ..]) => {
                 (u64::from(u16::from_be_bytes([*high, *low])), rest, 2)
@@ -74,48 +72,53 @@ impl Header {
             (length, rest) => (u64::from(length), rest, 0),
         };
         match length_bytes {
-            2 if payload < 126 => return Err(Fault::LONG_LENGTH),
-            8 if payload <= 0xffff => return Err(Fault::LONG_LENGTH),
-            8 if payload >> 63 != 0 => return Err(Fault::HUGE_LENGTH),
+            2 if payload < 126 => return Err(ProtocolError::NON_MINIMAL_LENGTH),
+            8 if payload <= 0xffff => return Err(ProtocolError::NON_MINIMAL_LENGTH),
+            8 if payload >> 63 != 0 => return Err(ProtocolError::LENGTH_OVERFLOW),
             _ => {}
         }
         let payload = usize::try_from(payload).unwrap_or(usize::MAX);
         if payload > place.bytes_max && first & CONTROL == 0 {
-            return Err(Fault::TOO_BIG);
+            return Err(ProtocolError::MESSAGE_TOO_BIG);
         }
         let Some(&key) = rest.first_chunk::<4>() else { return Ok(None) };
-        Ok(Some(Self { first, bytes: 2 + length_bytes + 4, key, payload }))
+        Ok(Some(Self {
+            first_byte: first,
+            length: 2 + length_bytes + 4,
+            key,
+            payload_length: payload,
+        }))
     }
 
     #[inline]
     pub(super) const fn opcode(&self) -> u8 {
-        self.first & OPCODE
+        self.first_byte & OPCODE
     }
 
-    /// What message it begins.
+    /// Returns the kind of the message that begins with this frame.
     #[inline]
-    pub(super) const fn kind(&self) -> Kind {
-        Kind(self.first)
+    pub(super) const fn kind(&self) -> MessageKind {
+        MessageKind(self.first_byte)
     }
 
-    /// Whether it is one of a control frame.
+    /// Returns whether this is a control frame.
     #[inline]
     pub(super) const fn is_control(&self) -> bool {
-        self.first & CONTROL != 0
+        self.first_byte & CONTROL != 0
     }
 
-    /// Whether the message ends with this frame.
+    /// Returns whether this is the last frame of its message.
     #[inline]
     pub(super) const fn is_final(&self) -> bool {
-        self.first & FINAL != 0
+        self.first_byte & FINAL != 0
     }
 }
 
-/// What a message is: the first byte of its first frame.
+/// The kind of a message, from the first byte of its first frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kind(u8);
+pub(super) struct MessageKind(u8);
 
-impl Kind {
+impl MessageKind {
     #[inline]
     pub(super) const fn is_binary(self) -> bool {
         self.0 & OPCODE == BINARY
@@ -126,36 +129,40 @@ impl Kind {
         self.0 & COMPRESSED != 0
     }
 
-    /// Whether its bytes are text as they come.
+    /// Returns whether the payload is uncompressed text.
     pub(super) const fn is_plain_text(self) -> bool {
         !self.is_binary() && !self.is_compressed()
     }
 }
 
-/// A count of bytes of a header or of the payload of a control frame.
-#[expect(clippy::cast_possible_truncation, reason = "neither has more than 125 bytes")]
-pub(super) const fn short(count: usize) -> u8 {
+/// Converts a byte count of a header or control payload.
+#[expect(clippy::cast_possible_truncation, reason = "counts are at most 125")]
+pub(super) const fn to_u8(count: usize) -> u8 {
     count as u8
 }
 
-/// What the first two bytes may not say.
+/// Validates the first two bytes.
 #[inline]
-fn judge(first: u8, second: u8, place: Place) -> Result<(), Fault> {
+fn check_first_bytes(first: u8, second: u8, place: HeaderContext) -> Result<(), ProtocolError> {
     let opcode = first & OPCODE;
-    // Only the first frame of a message says that it is compressed (RFC 7692, section 6.1).
+    // RSV1 is allowed only on the first frame of a message (RFC 7692, section 6.1).
     let begins = matches!(opcode, TEXT | BINARY);
-    let known = if place.is_deflating && begins { COMPRESSED } else { 0 };
+    let known = if place.is_compression_negotiated && begins { COMPRESSED } else { 0 };
     if first & RESERVED & !known != 0 {
-        return Err(Fault::RESERVED_BIT);
+        return Err(ProtocolError::RESERVED_BIT);
     }
     match opcode {
-        CONTINUATION if !place.is_inside => return Err(Fault::LONE_CONTINUATION),
-        TEXT | BINARY if place.is_inside => return Err(Fault::INTERLEAVED),
-        BINARY if !place.is_binary_allowed => return Err(Fault::BINARY),
-        CLOSE | PING | PONG if first & FINAL == 0 => return Err(Fault::FRAGMENTED_CONTROL),
-        CLOSE | PING | PONG if second & !MASKED > 125 => return Err(Fault::LONG_CONTROL),
+        CONTINUATION if !place.is_inside_message => {
+            return Err(ProtocolError::UNEXPECTED_CONTINUATION);
+        }
+        TEXT | BINARY if place.is_inside_message => return Err(ProtocolError::INTERLEAVED),
+        BINARY if !place.is_binary_allowed => return Err(ProtocolError::UNSUPPORTED_BINARY),
+        CLOSE | PING | PONG if first & FINAL == 0 => return Err(ProtocolError::FRAGMENTED_CONTROL),
+        CLOSE | PING | PONG if second & !MASKED > 125 => {
+            return Err(ProtocolError::OVERSIZED_CONTROL);
+        }
         CONTINUATION | TEXT | BINARY | CLOSE | PING | PONG => {}
-        _ => return Err(Fault::RESERVED_OPCODE),
+        _ => return Err(ProtocolError::RESERVED_OPCODE),
     }
-    if second & MASKED == 0 { Err(Fault::UNMASKED) } else { Ok(()) }
+    if second & MASKED == 0 { Err(ProtocolError::UNMASKED) } else { Ok(()) }
 }

@@ -1,76 +1,83 @@
-//! The body of a fuzz target: any bytes, cut anywhere, and what must hold for the frames in them.
+//! Fuzz target body for WebSocket frames: arbitrary bytes, split arbitrarily.
 //!
-//! It panics when the reading of frames breaks a promise, which no input may bring about. A fuzzer
-//! calls it with bytes of its own; the tests call it with seeded mutations. It is not part of the
-//! road.
+//! Panics when an invariant of the frame reader is violated. Called by the fuzzer with its own
+//! input and by the tests with seeded mutations.
 
 use super::code::CloseCode;
-use super::limits::{Fault, FrameLimits};
-use super::reader::{FrameReader, Next, PADDING};
+use super::limits::{FrameLimits, ProtocolError};
+use super::reader::{FrameEvent, FrameReader, PADDING};
 use super::utf8;
 
-/// One thing that a reader said of a stream.
+/// One result of reading a stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Said {
-    /// Why nothing more is read.
-    Broken(Fault),
-    /// The peer closed, with this code and this payload.
+pub enum FrameOutcome {
+    /// The stream is invalid; reading stopped.
+    Invalid(ProtocolError),
+    /// A close frame, with its code and payload.
     Close(Option<CloseCode>, Vec<u8>),
-    /// A message that has to be inflated.
+    /// A compressed message.
     Compressed(Vec<u8>),
-    /// A message that is not text.
+    /// A binary message.
     Binary(Vec<u8>),
-    /// A ping with this payload.
+    /// A ping, with its payload.
     Ping(Vec<u8>),
-    /// A pong with this payload.
+    /// A pong, with its payload.
     Pong(Vec<u8>),
-    /// A message.
+    /// A text message.
     Text(Vec<u8>),
 }
 
-/// Reads `stream` whole and again in pieces of the given `lengths` (the last one again and again;
-/// one byte each where there are none), and returns what was said. Text that came whole is looked
-/// at as a parser would.
+/// Reads `stream` whole and again in pieces of the given `lengths` (repeating the last one; single
+/// bytes if empty), and returns the results. Text is validated as a parser would.
 ///
 /// # Panics
 ///
-/// When something that is promised does not hold.
-pub fn stream(
+/// If an invariant is violated.
+pub fn check_stream(
     stream: &[u8],
     lengths: &[usize],
     limits: &FrameLimits,
     is_deflating: bool,
-) -> Vec<Said> {
+) -> Vec<FrameOutcome> {
     let whole = read(stream, &[stream.len()], limits, is_deflating);
-    let cut = read(stream, lengths, limits, is_deflating);
-    assert_eq!(cut, whole, "a stream reads otherwise where it is cut");
+    let split = read(stream, lengths, limits, is_deflating);
+    assert_eq!(split, whole, "the result depends on the split");
     whole
 }
 
-/// Reads `stream` in pieces and checks every word.
-fn read(stream: &[u8], lengths: &[usize], limits: &FrameLimits, is_deflating: bool) -> Vec<Said> {
+/// Reads `stream` in pieces and checks every result.
+fn read(
+    stream: &[u8],
+    lengths: &[usize],
+    limits: &FrameLimits,
+    is_deflating: bool,
+) -> Vec<FrameOutcome> {
     let last = lengths.last().copied().unwrap_or(1);
     let mut lengths = lengths.iter().copied().chain(std::iter::repeat(last));
-    let mut reader = if is_deflating { FrameReader::compressed() } else { FrameReader::new() };
-    let (mut said, mut rest) = (Vec::new(), stream);
+    let mut reader =
+        if is_deflating { FrameReader::with_compression() } else { FrameReader::new() };
+    let (mut outcomes, mut rest) = (Vec::new(), stream);
     while !rest.is_empty() {
         let (arrival, later) = rest.split_at(lengths.next().unwrap_or(1).clamp(1, rest.len()));
         rest = later;
-        if !read_arrival(&mut reader, arrival, limits, &mut said) {
+        if !read_arrival(&mut reader, arrival, limits, &mut outcomes) {
             break;
         }
-        assert!(reader.held_bytes() <= limits.message_bytes_max, "more is held than a message has");
-        assert!(reader.held_bytes() == 0 || reader.is_inside_message(), "an idle reader holds");
+        assert!(reader.held_bytes() <= limits.message_bytes_max, "more is held than the limit");
+        assert!(
+            reader.held_bytes() == 0 || reader.is_inside_message(),
+            "an idle reader holds data"
+        );
     }
-    said
+    outcomes
 }
 
-/// Reads one arrival; says whether there is more to read.
+/// Reads one piece. Returns whether reading continues.
 fn read_arrival(
     reader: &mut FrameReader,
     original: &[u8],
     limits: &FrameLimits,
-    said: &mut Vec<Said>,
+    outcomes: &mut Vec<FrameOutcome>,
 ) -> bool {
     let mut arrival = original.to_vec();
     let mut from = 0;
@@ -78,57 +85,57 @@ fn read_arrival(
         let before = from;
         let next = reader.next(&mut arrival, &mut from, limits, Vec::new);
         assert!(from >= before, "bytes are read twice");
-        assert_eq!(arrival[from..], original[from..], "what was not read was changed");
-        assert!(reader.control().len() <= 125, "a control frame is too long");
-        let control = reader.control().to_vec();
-        said.push(match next {
-            Next::Assembled { is_compressed } => {
+        assert_eq!(arrival[from..], original[from..], "unread bytes were changed");
+        assert!(reader.control_payload().len() <= 125, "control payload over 125 bytes");
+        let control = reader.control_payload().to_vec();
+        outcomes.push(match next {
+            FrameEvent::Assembled { is_compressed } => {
                 let (bytes, length) = reader.take();
                 assert!(bytes[length..].iter().eq(&[0; PADDING]), "padding is missing");
-                assert!(!reader.is_inside_message(), "what was taken is still awaited");
-                let message = message(&bytes[..length], is_compressed, reader, limits);
-                let is_broken = matches!(message, Said::Broken(_));
-                assert!(!is_broken, "text was assembled that is none");
+                assert!(!reader.is_inside_message(), "a taken message is still pending");
+                let message = classify_message(&bytes[..length], is_compressed, reader, limits);
+                let is_broken = matches!(message, FrameOutcome::Invalid(_));
+                assert!(!is_broken, "assembled text is not UTF-8");
                 message
             }
-            Next::Inside { start, end, is_compressed } => {
-                assert!(before <= start && end == from, "a message lies somewhere else");
-                message(&arrival[start..end], is_compressed, reader, limits)
+            FrameEvent::InPlace { start, end, is_compressed } => {
+                assert!(before <= start && end == from, "wrong message range");
+                classify_message(&arrival[start..end], is_compressed, reader, limits)
             }
-            Next::Ping => Said::Ping(control),
-            Next::Pong => Said::Pong(control),
-            Next::Close(code) => Said::Close(code, control),
-            Next::Broken(fault) => Said::Broken(fault),
-            Next::NeedMore => {
-                assert_eq!(from, arrival.len(), "an arrival was not used up");
+            FrameEvent::Ping => FrameOutcome::Ping(control),
+            FrameEvent::Pong => FrameOutcome::Pong(control),
+            FrameEvent::Close(code) => FrameOutcome::Close(code, control),
+            FrameEvent::Invalid(fault) => FrameOutcome::Invalid(fault),
+            FrameEvent::NeedMore => {
+                assert_eq!(from, arrival.len(), "input was not consumed");
                 return true;
             }
         });
-        if matches!(said.last(), Some(Said::Broken(_) | Said::Close(..))) {
-            assert!(reader.held_bytes() == 0 && !reader.is_inside_message(), "it still holds");
+        if matches!(outcomes.last(), Some(FrameOutcome::Invalid(_) | FrameOutcome::Close(..))) {
+            assert!(reader.held_bytes() == 0 && !reader.is_inside_message(), "data is still held");
             return false;
         }
     }
 }
 
-/// What a message is, to whoever looks at its text.
-fn message(
+/// Classifies a message and validates its text.
+fn classify_message(
     bytes: &[u8],
     is_compressed: bool,
     reader: &mut FrameReader,
     limits: &FrameLimits,
-) -> Said {
-    assert!(bytes.len() <= limits.message_bytes_max, "a message is too long");
-    assert!(!reader.is_binary() || limits.is_binary_allowed, "binary data was taken");
+) -> FrameOutcome {
+    assert!(bytes.len() <= limits.message_bytes_max, "message over the limit");
+    assert!(!reader.is_binary() || limits.is_binary_allowed, "binary message was accepted");
     let bytes = bytes.to_vec();
     if is_compressed {
-        Said::Compressed(bytes)
+        FrameOutcome::Compressed(bytes)
     } else if reader.is_binary() {
-        Said::Binary(bytes)
-    } else if utf8::is_text(&bytes) {
-        Said::Text(bytes)
+        FrameOutcome::Binary(bytes)
+    } else if utf8::is_utf8(&bytes) {
+        FrameOutcome::Text(bytes)
     } else {
-        drop(reader.give_up());
-        Said::Broken(Fault::NOT_UTF8)
+        drop(reader.abort());
+        FrameOutcome::Invalid(ProtocolError::INVALID_UTF8)
     }
 }

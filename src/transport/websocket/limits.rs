@@ -1,15 +1,15 @@
-//! How much one message may be, and how a peer can break the protocol.
+//! Limits of messages, and the protocol errors of a peer.
 
 use super::code::CloseCode;
 
-/// Bounds on what a peer sends.
+/// Limits of received messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FrameLimits {
-    /// Bytes of a message, as they stand on the wire, over all its frames. Default 4 MiB. A message
-    /// that is not whole is held in memory up to here.
+    /// Bytes of a message as received, over all its frames. An incomplete message is buffered up to
+    /// this size. Default 4 MiB.
     pub message_bytes_max: usize,
-    /// Whether binary messages are taken. Default no: MCP is text. The echo that is tested against
-    /// the whole of RFC 6455 takes them.
+    /// Whether binary messages are accepted. Default false, since MCP uses text; the Autobahn echo
+    /// server accepts them.
     pub is_binary_allowed: bool,
 }
 
@@ -19,64 +19,64 @@ impl Default for FrameLimits {
     }
 }
 
-/// How the peer broke the protocol. Each kind is a constant, so that kinds can be told apart and
+/// A protocol error of the peer. Each kind is a constant, so that kinds can be compared and
 /// counted.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Fault {
-    /// What the close frame says.
+pub struct ProtocolError {
+    /// The code of the close frame.
     pub code: CloseCode,
-    /// The same for people, without anything that the peer wrote: short enough for a close frame.
+    /// The reason of the close frame, without any data of the peer.
     pub reason: &'static str,
 }
 
-/// Makes the faults and the list of them.
-macro_rules! faults {
+/// Declares the protocol errors and the list of them.
+macro_rules! protocol_errors {
     ($($(#[doc = $what:literal])+ $name:ident $code:ident $reason:literal,)+) => {
-        impl Fault {
+        impl ProtocolError {
             $($(#[doc = $what])+
             pub const $name: Self = Self { code: CloseCode::$code, reason: $reason };)+
 
-            /// Every kind.
+            /// All kinds.
             pub const ALL: [Self; [$($reason),+].len()] = [$(Self::$name),+];
         }
     };
 }
 
-faults! {
-    /// A bit that no extension has given a meaning is set (RFC 6455, section 5.2).
+protocol_errors! {
+    /// A reserved bit is set that no extension defines (RFC 6455, section 5.2).
     RESERVED_BIT PROTOCOL "a reserved bit is set",
-    /// An opcode that means nothing (section 5.2).
+    /// A reserved opcode (section 5.2).
     RESERVED_OPCODE PROTOCOL "the opcode is reserved",
-    /// A frame of a client that is not masked (section 5.1).
+    /// An unmasked frame of a client (section 5.1).
     UNMASKED PROTOCOL "the frame is not masked",
-    /// A control frame in fragments (section 5.5).
+    /// A fragmented control frame (section 5.5).
     FRAGMENTED_CONTROL PROTOCOL "a control frame is fragmented",
     /// A control frame of more than 125 bytes (section 5.5).
-    LONG_CONTROL PROTOCOL "a control frame is too long",
-    /// A continuation of nothing (section 5.4).
-    LONE_CONTINUATION PROTOCOL "there is no message to continue",
-    /// A message inside the fragments of another (section 5.4).
+    OVERSIZED_CONTROL PROTOCOL "a control frame is too long",
+    /// A continuation frame without a message (section 5.4).
+    UNEXPECTED_CONTINUATION PROTOCOL "unexpected continuation frame",
+    /// A message inside a fragmented message (section 5.4).
     INTERLEAVED PROTOCOL "a message begins inside another",
-    /// A length that fits into fewer bytes (section 5.2).
-    LONG_LENGTH PROTOCOL "the length is not in its shortest form",
-    /// A length with the highest of its 64 bits set (section 5.2).
-    HUGE_LENGTH PROTOCOL "the length has more than 63 bits",
-    /// A close frame of one byte: half a code (section 5.5.1).
-    HALF_CODE PROTOCOL "the close frame has half a code",
-    /// A code that may not stand in a close frame (section 7.4).
-    BAD_CODE PROTOCOL "the close code is none",
-    /// The reason of a close frame is not UTF-8 (section 5.5.1).
-    BAD_REASON INVALID "the close reason is not UTF-8",
+    /// A length that is not minimally encoded (section 5.2).
+    NON_MINIMAL_LENGTH PROTOCOL "the length is not in its shortest form",
+    /// A 64-bit length with the most significant bit set (section 5.2).
+    LENGTH_OVERFLOW PROTOCOL "the length has more than 63 bits",
+    /// A close frame of one byte (section 5.5.1).
+    TRUNCATED_CLOSE_CODE PROTOCOL "the close frame has a truncated code",
+    /// A code that must not be sent (section 7.4).
+    INVALID_CLOSE_CODE PROTOCOL "the close code is invalid",
+    /// A close reason that is not UTF-8 (section 5.5.1).
+    INVALID_CLOSE_REASON INVALID "the close reason is not UTF-8",
     /// Text that is not UTF-8 (section 8.1).
-    NOT_UTF8 INVALID "the text is not UTF-8",
-    /// Binary data, where only text is taken.
-    BINARY UNSUPPORTED "binary messages are not taken",
-    /// A message longer than `message_bytes_max`.
-    TOO_BIG TOO_BIG "the message is too big",
-    /// What was compressed cannot be decompressed (RFC 7692, section 7.2.2).
-    NOT_DEFLATED INVALID "the message is not well compressed",
-    /// A message that inflates to far more than was sent.
-    INFLATES_FAR POLICY "the message inflates too far",
-    /// A message without its line feed, where the delimiter is strict (seed 001, section 4).
-    NO_DELIMITER PROTOCOL "the message does not end in a line feed",
+    INVALID_UTF8 INVALID "the text is not UTF-8",
+    /// A binary message where only text is accepted.
+    UNSUPPORTED_BINARY UNSUPPORTED "binary messages are not supported",
+    /// A message over `message_bytes_max`.
+    MESSAGE_TOO_BIG TOO_BIG "the message is too big",
+    /// Compressed data that cannot be inflated (RFC 7692, section 7.2.2).
+    INVALID_DEFLATE INVALID "the compressed message is invalid",
+    /// A message that exceeds the inflate ratio.
+    INFLATE_RATIO POLICY "the message exceeds the compression ratio limit",
+    /// A message without a final line feed, where the delimiter is strict.
+    MISSING_DELIMITER PROTOCOL "the message does not end in a line feed",
 }

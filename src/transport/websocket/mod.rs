@@ -1,14 +1,12 @@
-//! WebSocket (RFC 6455) and its compressed messages (RFC 7692), sans-IO: bytes to messages and
-//! control frames, texts to frames.
+//! WebSocket (RFC 6455) with message compression (RFC 7692), sans-IO.
 //!
-//! [`handshake`] answers the request that [`http`](super::http) has read; from then on
-//! [`reader::FrameReader`] turns what arrives into messages, and [`writer`] puts texts into frames.
-//! A message holds one JSON text, or several in lines, which [`delimiter`] tells apart.
+//! [`handshake`] validates the upgrade request parsed by [`http`](super::http) and writes its
+//! response; then [`reader::FrameReader`] parses messages and control frames, and [`writer`] frames
+//! texts. A message holds one JSON text, or several that [`delimiter`] splits.
 //!
-//! What it keeps true: a message inside one arrival is unmasked where it lies, neither copied nor
-//! kept; whatever the peer breaks is told at the first byte that shows it, with the code that the
-//! connection is closed with. Nothing here reads a clock, knows a socket or what a text means: who
-//! pings, waits and closes is the link.
+//! A message within one read is unmasked in place and not copied. A protocol error is reported at
+//! the first byte that shows it, with its close code. Pings, timeouts and closing belong to
+//! [`connection`](crate::connection).
 
 pub mod code;
 

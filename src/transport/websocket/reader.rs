@@ -1,131 +1,132 @@
-//! Messages and control frames from a stream of frames (RFC 6455, sections 5 to 7).
+//! Parses a stream of frames into messages and control frames (RFC 6455, sections 5 to 7).
 //!
-//! What it keeps true: a message that came in one frame and one arrival is unmasked where it lies
-//! and never copied; one that came in several is copied once, and its text is checked as it comes;
-//! an idle reader holds no memory; what outgrows a limit is refused by its header, before it has
-//! come; the same stream gives the same messages wherever it is cut.
+//! Invariants: a message in one frame and one read is unmasked in place and not copied; other
+//! messages are copied once, and their text is validated as it arrives; an idle reader holds no
+//! memory; a frame over the limit is rejected by its header; the result does not depend on how the
+//! stream is split.
 //!
-//! What it does not do: answer, wait, inflate, or look into the text of a message that came whole.
+//! Messages are not inflated. Text of a message in one frame is not validated here.
 
 use std::mem::take;
 
 use super::code::CloseCode;
 use super::frame::{
-    BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, Kind, PING, Place, TEXT, short,
+    BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, HeaderContext, MessageKind, PING,
+    TEXT, to_u8,
 };
-use super::limits::{Fault, FrameLimits};
-use super::mask::{self, Key};
-use super::utf8::Checker;
+use super::limits::{FrameLimits, ProtocolError};
+use super::mask::{self, MaskKey};
+use super::utf8::Utf8Validator;
 
-/// Bytes of zeros behind an assembled message, so that a parser may read it in whole vectors.
+/// Zero bytes behind an assembled message, so that a SIMD parser may read past its end.
 pub const PADDING: usize = 64;
 
-/// Memory taken ahead for a frame whose length is known, at most: a peer that only says that it
-/// will send much gets no more for it.
+/// Memory reserved for a frame of known length. Bounds what a peer gains by announcing a large one.
 const RESERVED_BYTES_MAX: usize = 64 << 10;
 
-/// What the next bytes of a stream are.
+/// The result of reading the next frames.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Next {
-    /// A whole message that came in several frames or arrivals: fetch it with
-    /// [`FrameReader::take`]. Text is UTF-8, unless it is compressed.
+pub enum FrameEvent {
+    /// A message from several frames or reads: call [`FrameReader::take`]. Text is valid UTF-8,
+    /// unless it is compressed.
     Assembled {
-        /// Whether it has to be inflated.
+        /// Whether the message has to be inflated.
         is_compressed: bool,
     },
-    /// The peer broke the protocol. Said once; nothing more is read.
-    Broken(Fault),
-    /// The peer closes, for this reason if it said one; the payload of its frame is
-    /// [`FrameReader::control`]. Said once; nothing more is read.
+    /// A protocol error. Returned once; no further input is read.
+    Invalid(ProtocolError),
+    /// A close frame, with its code if any; its payload is [`FrameReader::control_payload`].
+    /// Returned once; no further input is read.
     Close(Option<CloseCode>),
-    /// A whole message, unmasked inside the arrival itself. Nobody has looked whether it is UTF-8:
-    /// the parser of its JSON does.
-    Inside {
-        /// Where it begins in the arrival.
+    /// A message within the input, unmasked in place. UTF-8 is not validated; the JSON parser does
+    /// that.
+    InPlace {
+        /// Start of the message in the input.
         start: usize,
-        /// Where it ends.
+        /// End of the message in the input.
         end: usize,
-        /// Whether it has to be inflated.
+        /// Whether the message has to be inflated.
         is_compressed: bool,
     },
-    /// The arrival is used up.
+    /// All input is consumed.
     NeedMore,
-    /// The peer asks for a sign of life: a pong with the payload [`FrameReader::control`].
+    /// A ping; its payload is [`FrameReader::control_payload`].
     Ping,
-    /// The peer gave a sign of life; the payload of its frame is [`FrameReader::control`].
+    /// A pong; its payload is [`FrameReader::control_payload`].
     Pong,
 }
 
-/// Cuts one stream into messages.
+/// Splits a stream into messages.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
+#[expect(clippy::struct_excessive_bools, reason = "four independent flags")]
 pub struct FrameReader {
-    /// The message that is not whole, unmasked, as far as it has come.
+    /// The incomplete message, unmasked.
     message: Vec<u8>,
-    /// The payload of the control frame that came last, where it has one.
-    control: Option<Box<Control>>,
+    /// The payload of the last control frame, if any.
+    control_payload: Option<Box<ControlPayload>>,
     state: State,
-    /// Checks the text of a message that comes in pieces.
-    text: Checker,
-    kind: Kind,
-    /// Whether compressed messages were agreed on.
-    is_deflating: bool,
-    /// Whether a message has begun that is not over.
-    is_inside: bool,
-    /// Whether messages are thrown away as they come.
+    /// Validates the text of a fragmented message.
+    utf8: Utf8Validator,
+    kind: MessageKind,
+    /// Whether compression was negotiated.
+    is_compression_negotiated: bool,
+    /// Whether a message is incomplete.
+    is_inside_fragments: bool,
+    /// Whether messages are discarded.
     is_discarding: bool,
-    /// Whether the frame that comes is the last of its message.
+    /// Whether the current frame is the last of its message.
     is_final: bool,
 }
 
 /// The payload of a control frame.
 #[derive(Debug)]
-struct Control {
+struct ControlPayload {
     bytes: [u8; CONTROL_BYTES_MAX],
     length: u8,
 }
 
-/// What is read.
+/// Reading state.
 ///
 /// ```text
-///        ┌──────────────▶ Control ─▶ Idle or Between
-/// Idle ──┴─▶ Header ─▶ Data ─▶ Between ─▶ … ─▶ Data ─▶ Whole ─▶ Idle          any ─▶ Over
+///        ┌──────────────▶ Control ─▶ Idle or BetweenFrames
+/// Idle ──┴─▶ Header ─▶ Data ─▶ BetweenFrames ─▶ … ─▶ Data ─▶ Complete ─▶ Idle      any ─▶ Closed
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
-    /// Nothing of a message or a frame has come.
+    /// Before a message.
     #[default]
     Idle,
     /// Between two fragments of a message.
-    Between,
-    /// The header of a frame has begun.
+    BetweenFrames,
+    /// Inside the header of a frame.
     Header { bytes: [u8; HEADER_BYTES_MAX - 1], length: u8 },
-    /// The payload of a message.
-    Data { key: Key, remaining: usize },
-    /// The payload of a control frame.
-    Control { opcode: u8, key: Key, remaining: u8 },
-    /// A message is whole and waits to be taken.
-    Whole,
-    /// Nothing is read any more.
-    Over,
+    /// Inside the payload of a data frame.
+    Data { key: MaskKey, remaining: usize },
+    /// Inside the payload of a control frame.
+    Control { opcode: u8, key: MaskKey, remaining: u8 },
+    /// A message is complete and waits to be taken.
+    Complete,
+    /// Closed or failed; no further input is read.
+    Closed,
 }
 
 impl FrameReader {
-    /// A reader before the first frame, holding no memory.
+    /// Creates a reader before the first frame, without a buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same where compressed messages were agreed on.
-    pub fn compressed() -> Self {
-        Self { is_deflating: true, ..Self::default() }
+    /// Creates a reader for a connection with compression.
+    pub fn with_compression() -> Self {
+        Self { is_compression_negotiated: true, ..Self::default() }
     }
 
-    /// Looks at `arrival[*from..]` for the next message or control frame, unmasks it there and
-    /// moves `from` behind what was used. `buffer` provides the memory when a message has to be
-    /// kept (an empty buffer from a pool).
+    /// Reads the next message or control frame from `arrival[*from..]`, unmasks it in place and
+    /// advances `from`. `buffer` provides an empty buffer if an incomplete message has to be
+    /// stored.
     ///
-    /// Call it until it says [`Next::NeedMore`], [`Next::Close`] or [`Next::Broken`].
+    /// Call until it returns [`FrameEvent::NeedMore`], [`FrameEvent::Close`] or
+    /// [`FrameEvent::Invalid`].
     #[inline]
     pub fn next(
         &mut self,
@@ -133,97 +134,98 @@ impl FrameReader {
         from: &mut usize,
         limits: &FrameLimits,
         mut buffer: impl FnMut() -> Vec<u8>,
-    ) -> Next {
+    ) -> FrameEvent {
         if matches!(self.state, State::Idle) {
-            self.control = None;
-            match Header::read(&arrival[*from..], self.place(limits)) {
+            self.control_payload = None;
+            match Header::parse(&arrival[*from..], self.header_context(limits)) {
                 Ok(Some(header)) if !header.is_control() && header.is_final() => {
-                    let start = *from + header.bytes;
-                    if arrival.len() - start >= header.payload {
-                        let end = start + header.payload;
-                        mask::apply(&mut arrival[start..end], header.key);
+                    let start = *from + header.length;
+                    if arrival.len() - start >= header.payload_length {
+                        let end = start + header.payload_length;
+                        mask::apply_mask(&mut arrival[start..end], header.key);
                         *from = end;
                         self.kind = header.kind();
-                        return Next::Inside {
+                        return FrameEvent::InPlace {
                             start,
                             end,
                             is_compressed: self.kind.is_compressed(),
                         };
                     }
                 }
-                Ok(None) if *from == arrival.len() => return Next::NeedMore,
+                Ok(None) if *from == arrival.len() => return FrameEvent::NeedMore,
                 Ok(_) => {}
                 Err(fault) => return self.fail(fault),
             }
         }
-        self.go_on(arrival, from, limits, &mut buffer)
+        self.resume(arrival, from, limits, &mut buffer)
     }
 
-    /// The message announced by [`Next::Assembled`], followed by [`PADDING`] bytes of zeros: the
-    /// buffer and the length of the message in it. Give the buffer back to its pool.
+    /// Returns the message announced by [`FrameEvent::Assembled`], followed by [`PADDING`] zero
+    /// bytes: the buffer and the length of the message. Return the buffer to the pool.
     pub fn take(&mut self) -> (Vec<u8>, usize) {
         let mut message = take(&mut self.message);
         let length = message.len();
         message.resize(length + PADDING, 0);
-        if matches!(self.state, State::Whole) {
+        if matches!(self.state, State::Complete) {
             self.state = State::Idle;
         }
         (message, length)
     }
 
-    /// Drops the message that has begun and reads nothing more; hands its memory back.
-    pub fn give_up(&mut self) -> Vec<u8> {
-        self.state = State::Over;
-        self.is_inside = false;
+    /// Discards the incomplete message and stops reading. Returns its buffer.
+    pub fn abort(&mut self) -> Vec<u8> {
+        self.state = State::Closed;
+        self.is_inside_fragments = false;
         let mut message = take(&mut self.message);
         message.clear();
         message
     }
 
-    /// Throws messages away from here on: those that come are still announced, and one in pieces is
-    /// empty. Control frames and faults are told as ever. Hands back the memory of the message that
-    /// has begun.
-    pub fn discard(&mut self) -> Vec<u8> {
+    /// Discards messages from now on. They are still announced, fragmented ones as empty; control
+    /// frames and errors are reported as before. Returns the buffer of the incomplete message.
+    pub fn discard_messages(&mut self) -> Vec<u8> {
         self.is_discarding = true;
         let mut message = take(&mut self.message);
         message.clear();
         message
     }
 
-    /// The payload of the control frame that was announced last, until [`FrameReader::next`] is
-    /// called again: at most 125 bytes. That of a close frame begins with its code.
-    pub fn control(&self) -> &[u8] {
-        self.control.as_ref().map_or(&[], |control| &control.bytes[..usize::from(control.length)])
+    /// Returns the payload of the last control frame, at most 125 bytes, until
+    /// [`FrameReader::next`] is called again. That of a close frame begins with its code.
+    pub fn control_payload(&self) -> &[u8] {
+        self.control_payload
+            .as_ref()
+            .map_or(&[], |control| &control.bytes[..usize::from(control.length)])
     }
 
-    /// Whether the message that was announced last is binary.
+    /// Returns whether the last message is binary.
     pub const fn is_binary(&self) -> bool {
         self.kind.is_binary()
     }
 
-    /// Whether a message or a frame has begun that is not whole.
+    /// Returns whether a message or frame is incomplete.
     pub const fn is_inside_message(&self) -> bool {
-        !matches!(self.state, State::Idle | State::Over | State::Whole)
+        !matches!(self.state, State::Idle | State::Closed | State::Complete)
     }
 
-    /// Bytes held for a message that is not whole.
+    /// Returns the bytes held for an incomplete message.
     pub const fn held_bytes(&self) -> usize {
         self.message.len()
     }
 
-    /// Goes on wherever the last arrival ended.
+    /// Continues with new input in any state.
     #[inline(never)]
-    fn go_on(
+    fn resume(
         &mut self,
         arrival: &mut [u8],
         from: &mut usize,
         limits: &FrameLimits,
         buffer: &mut dyn FnMut() -> Vec<u8>,
-    ) -> Next {
+    ) -> FrameEvent {
         loop {
-            let step = match self.state {
-                State::Idle | State::Between => {
-                    self.control = None;
+            let progress = match self.state {
+                State::Idle | State::BetweenFrames => {
+                    self.control_payload = None;
                     self.read_header([0; HEADER_BYTES_MAX - 1], 0, arrival, from, limits)
                 }
                 State::Header { bytes, length } => {
@@ -235,115 +237,115 @@ impl FrameReader {
                 State::Control { opcode, key, remaining } => {
                     self.read_control(opcode, key, remaining, arrival, from)
                 }
-                State::Whole => {
-                    Step::Say(Next::Assembled { is_compressed: self.kind.is_compressed() })
-                }
-                State::Over => {
+                State::Complete => ReadProgress::Return(FrameEvent::Assembled {
+                    is_compressed: self.kind.is_compressed(),
+                }),
+                State::Closed => {
                     *from = arrival.len();
-                    Step::Say(Next::NeedMore)
+                    ReadProgress::Return(FrameEvent::NeedMore)
                 }
             };
-            if let Step::Say(next) = step {
+            if let ReadProgress::Return(next) = progress {
                 return next;
             }
         }
     }
 
-    /// Goes on with a header of which `length` bytes have come before.
+    /// Continues a header of which `length` bytes arrived before.
     fn read_header(
         &mut self,
-        mut begun: [u8; HEADER_BYTES_MAX - 1],
+        mut partial: [u8; HEADER_BYTES_MAX - 1],
         length: u8,
         arrival: &[u8],
         from: &mut usize,
         limits: &FrameLimits,
-    ) -> Step {
+    ) -> ReadProgress {
         let length = usize::from(length);
         let rest = &arrival[*from..];
         let mut bytes = [0; HEADER_BYTES_MAX];
-        bytes[..length].copy_from_slice(&begun[..length]);
+        bytes[..length].copy_from_slice(&partial[..length]);
         let count = rest.len().min(HEADER_BYTES_MAX - length);
         bytes[length..length + count].copy_from_slice(&rest[..count]);
-        match Header::read(&bytes[..length + count], self.place(limits)) {
+        match Header::parse(&bytes[..length + count], self.header_context(limits)) {
             Ok(Some(header)) => {
-                *from += header.bytes - length;
-                self.begin(header);
-                Step::On
+                *from += header.length - length;
+                self.begin_payload(header);
+                ReadProgress::Continue
             }
             Ok(None) => {
                 *from = arrival.len();
                 if count > 0 {
-                    begun.copy_from_slice(&bytes[..HEADER_BYTES_MAX - 1]);
-                    self.state = State::Header { bytes: begun, length: short(length + count) };
+                    partial.copy_from_slice(&bytes[..HEADER_BYTES_MAX - 1]);
+                    self.state = State::Header { bytes: partial, length: to_u8(length + count) };
                 }
-                Step::Say(Next::NeedMore)
+                ReadProgress::Return(FrameEvent::NeedMore)
             }
-            Err(fault) => Step::Say(self.fail(fault)),
+            Err(fault) => ReadProgress::Return(self.fail(fault)),
         }
     }
 
-    /// A header is whole: what follows is its payload.
-    fn begin(&mut self, header: Header) {
-        let Header { key, payload: remaining, .. } = header;
+    /// Enters the payload of a frame after its header.
+    fn begin_payload(&mut self, header: Header) {
+        let Header { key, payload_length: remaining, .. } = header;
         let opcode = header.opcode();
         if header.is_control() {
-            self.state = State::Control { opcode, key, remaining: short(remaining) };
+            self.state = State::Control { opcode, key, remaining: to_u8(remaining) };
             return;
         }
         if matches!(opcode, TEXT | BINARY) {
-            self.is_inside = true;
+            self.is_inside_fragments = true;
             self.kind = header.kind();
-            self.text = Checker::default();
+            self.utf8 = Utf8Validator::default();
         }
         self.is_final = header.is_final();
         self.state = State::Data { key, remaining };
     }
 
-    /// Goes on with the payload of a message.
+    /// Continues the payload of a data frame.
     fn read_data(
         &mut self,
-        key: Key,
+        key: MaskKey,
         remaining: usize,
         arrival: &mut [u8],
         from: &mut usize,
         buffer: &mut dyn FnMut() -> Vec<u8>,
-    ) -> Step {
+    ) -> ReadProgress {
         let count = remaining.min(arrival.len() - *from);
         if count > 0 {
             let piece = &mut arrival[*from..*from + count];
             *from += count;
-            if !self.is_discarding && !self.keep(piece, key, remaining, buffer) {
-                return Step::Say(self.fail(Fault::NOT_UTF8));
+            if !self.is_discarding && !self.append_payload(piece, key, remaining, buffer) {
+                return ReadProgress::Return(self.fail(ProtocolError::INVALID_UTF8));
             }
         }
         let remaining = remaining - count;
         if remaining > 0 {
-            self.state = State::Data { key: mask::turned(key, count), remaining };
-            return Step::Say(Next::NeedMore);
+            self.state = State::Data { key: mask::rotate_key(key, count), remaining };
+            return ReadProgress::Return(FrameEvent::NeedMore);
         }
         if !self.is_final {
-            self.state = State::Between;
-            return Step::On;
+            self.state = State::BetweenFrames;
+            return ReadProgress::Continue;
         }
-        if !self.is_discarding && !self.text.is_whole() {
-            return Step::Say(self.fail(Fault::NOT_UTF8));
+        if !self.is_discarding && !self.utf8.is_complete() {
+            return ReadProgress::Return(self.fail(ProtocolError::INVALID_UTF8));
         }
-        self.is_inside = false;
-        self.state = State::Whole;
-        Step::On
+        self.is_inside_fragments = false;
+        self.state = State::Complete;
+        ReadProgress::Continue
     }
 
-    /// Keeps a piece of a message, and takes memory for the `remaining` bytes of its frame; `false`
-    /// where it is no text and should be.
-    fn keep(
+    /// Appends a piece of a message, reserving memory for the `remaining` bytes of its frame.
+    /// Returns `false` if text is not valid UTF-8.
+    fn append_payload(
         &mut self,
         piece: &mut [u8],
-        key: Key,
+        key: MaskKey,
         remaining: usize,
         buffer: &mut dyn FnMut() -> Vec<u8>,
     ) -> bool {
-        mask::apply(piece, key);
-        if self.kind.is_plain_text() && !self.text.push(piece) {
+        mask::apply_mask(piece, key);
+        if self.kind.is_plain_text() && !self.utf8.push(piece) {
             return false;
         }
         if self.message.capacity() == 0 {
@@ -354,102 +356,102 @@ impl FrameReader {
         true
     }
 
-    /// Goes on with the payload of a control frame.
+    /// Continues the payload of a control frame.
     fn read_control(
         &mut self,
         opcode: u8,
-        key: Key,
+        key: MaskKey,
         remaining: u8,
         arrival: &mut [u8],
         from: &mut usize,
-    ) -> Step {
+    ) -> ReadProgress {
         let count = usize::from(remaining).min(arrival.len() - *from);
         if count > 0 {
             let piece = &mut arrival[*from..*from + count];
             *from += count;
-            mask::apply(piece, key);
-            self.control.get_or_insert_default().push(piece);
+            mask::apply_mask(piece, key);
+            self.control_payload.get_or_insert_default().push(piece);
         }
-        let remaining = remaining - short(count);
+        let remaining = remaining - to_u8(count);
         if remaining > 0 {
-            let key = mask::turned(key, count);
+            let key = mask::rotate_key(key, count);
             self.state = State::Control { opcode, key, remaining };
-            return Step::Say(Next::NeedMore);
+            return ReadProgress::Return(FrameEvent::NeedMore);
         }
-        self.state = if self.is_inside { State::Between } else { State::Idle };
-        Step::Say(match opcode {
-            CLOSE => self.close(),
-            PING => Next::Ping,
-            _ => Next::Pong,
+        self.state = if self.is_inside_fragments { State::BetweenFrames } else { State::Idle };
+        ReadProgress::Return(match opcode {
+            CLOSE => self.handle_close(),
+            PING => FrameEvent::Ping,
+            _ => FrameEvent::Pong,
         })
     }
 
-    /// A close frame is whole.
+    /// Handles a complete close frame.
     #[cold]
-    fn close(&mut self) -> Next {
-        let code = match read_close(self.control()) {
+    fn handle_close(&mut self) -> FrameEvent {
+        let code = match parse_close_code(self.control_payload()) {
             Ok(code) => code,
             Err(fault) => return self.fail(fault),
         };
         self.message.clear();
-        self.is_inside = false;
-        self.state = State::Over;
-        Next::Close(code)
+        self.is_inside_fragments = false;
+        self.state = State::Closed;
+        FrameEvent::Close(code)
     }
 
     #[cold]
-    fn fail(&mut self, fault: Fault) -> Next {
+    fn fail(&mut self, fault: ProtocolError) -> FrameEvent {
         self.message.clear();
-        self.control = None;
-        self.is_inside = false;
-        self.state = State::Over;
-        Next::Broken(fault)
+        self.control_payload = None;
+        self.is_inside_fragments = false;
+        self.state = State::Closed;
+        FrameEvent::Invalid(fault)
     }
 
     #[inline]
-    const fn place(&self, limits: &FrameLimits) -> Place {
-        Place {
-            is_inside: self.is_inside,
-            is_deflating: self.is_deflating,
+    const fn header_context(&self, limits: &FrameLimits) -> HeaderContext {
+        HeaderContext {
+            is_inside_message: self.is_inside_fragments,
+            is_compression_negotiated: self.is_compression_negotiated,
             is_binary_allowed: limits.is_binary_allowed,
             bytes_max: limits.message_bytes_max.saturating_sub(self.message.len()),
         }
     }
 }
 
-/// Whether there is something to say.
-enum Step {
-    On,
-    Say(Next),
+/// Whether reading continues or an event is returned.
+enum ReadProgress {
+    Continue,
+    Return(FrameEvent),
 }
 
-impl Control {
-    /// Appends what has come; a header promised no more than there is room for.
+impl ControlPayload {
+    /// Appends payload; the header guarantees that it fits.
     fn push(&mut self, piece: &[u8]) {
         let length = usize::from(self.length);
         self.bytes[length..length + piece.len()].copy_from_slice(piece);
-        self.length += short(piece.len());
+        self.length += to_u8(piece.len());
     }
 }
 
-impl Default for Control {
+impl Default for ControlPayload {
     fn default() -> Self {
         Self { bytes: [0; CONTROL_BYTES_MAX], length: 0 }
     }
 }
 
-/// The code of a close frame (RFC 6455, sections 5.5.1 and 7.4).
-fn read_close(payload: &[u8]) -> Result<Option<CloseCode>, Fault> {
+/// Parses the code of a close frame (RFC 6455, sections 5.5.1 and 7.4).
+fn parse_close_code(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
     match payload {
         [] => Ok(None),
-        [_] => Err(Fault::HALF_CODE),
+        [_] => Err(ProtocolError::TRUNCATED_CLOSE_CODE),
         [high, low, reason @ ..] => {
-            let Some(code) = CloseCode::read(u16::from_be_bytes([*high, *low])) else {
-                return Err(Fault::BAD_CODE);
+            let Some(code) = CloseCode::from_u16(u16::from_be_bytes([*high, *low])) else {
+                return Err(ProtocolError::INVALID_CLOSE_CODE);
             };
             match std::str::from_utf8(reason) {
                 Ok(_) => Ok(Some(code)),
-                Err(_) => Err(Fault::BAD_REASON),
+                Err(_) => Err(ProtocolError::INVALID_CLOSE_REASON),
             }
         }
     }

@@ -1,28 +1,27 @@
-//! Whether text that comes in pieces is UTF-8 (RFC 3629; RFC 6455, section 8.1).
+//! Incremental UTF-8 validation (RFC 3629; RFC 6455, section 8.1).
 //!
-//! What it keeps true: it fails at the first piece whose bytes cannot become text whatever follows,
-//! not at the end of the message; a character that is cut between pieces costs no memory but the
-//! three bytes of it that may be awaited.
+//! Fails at the first piece that no continuation can make valid. Stores at most three bytes of a
+//! split character.
 
 use simdutf8::compat;
 
-use super::frame::short;
+use super::frame::to_u8;
 
-/// Text so far.
+/// Validates text that arrives in pieces.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Checker {
-    /// The beginning of a character whose end has not come.
-    begun: [u8; 3],
-    begun_bytes: u8,
+pub struct Utf8Validator {
+    /// The bytes of an incomplete character.
+    partial: [u8; 3],
+    partial_length: u8,
 }
 
-impl Checker {
-    /// Takes the next piece; says whether what has come can still become text.
+impl Utf8Validator {
+    /// Validates the next piece. Returns whether the text can still become valid.
     #[inline]
     #[must_use]
     pub fn push(&mut self, mut piece: &[u8]) -> bool {
-        if self.begun_bytes > 0 {
-            match self.complete(piece) {
+        if self.partial_length > 0 {
+            match self.complete_character(piece) {
                 Some(used) => piece = &piece[used..],
                 None => return false,
             }
@@ -31,47 +30,47 @@ impl Checker {
             Ok(_) => true,
             Err(error) if error.error_len().is_none() => {
                 let rest = &piece[error.valid_up_to()..];
-                self.begun[..rest.len()].copy_from_slice(rest);
-                self.begun_bytes = short(rest.len());
+                self.partial[..rest.len()].copy_from_slice(rest);
+                self.partial_length = to_u8(rest.len());
                 true
             }
             Err(_) => false,
         }
     }
 
-    /// Whether no character is cut.
+    /// Returns whether the text ends with a complete character.
     #[inline]
-    pub const fn is_whole(&self) -> bool {
-        self.begun_bytes == 0
+    pub const fn is_complete(&self) -> bool {
+        self.partial_length == 0
     }
 
-    /// Goes on with the character that has begun; says how many bytes of `piece` it took. None
-    /// where it cannot become one.
-    fn complete(&mut self, piece: &[u8]) -> Option<usize> {
+    /// Completes a split character. Returns the number of bytes used of `piece`, or `None` if the
+    /// character is invalid.
+    fn complete_character(&mut self, piece: &[u8]) -> Option<usize> {
         let mut character = [0; 4];
-        let mut length = usize::from(self.begun_bytes);
-        character[..length].copy_from_slice(&self.begun[..length]);
+        let mut length = usize::from(self.partial_length);
+        character[..length].copy_from_slice(&self.partial[..length]);
         for (used, &byte) in piece.iter().enumerate() {
             character[length] = byte;
             length += 1;
             match std::str::from_utf8(&character[..length]) {
                 Ok(_) => {
-                    self.begun_bytes = 0;
+                    self.partial_length = 0;
                     return Some(used + 1);
                 }
                 Err(error) if error.error_len().is_some() => return None,
                 Err(_) => {}
             }
         }
-        self.begun.copy_from_slice(&character[..3]);
-        self.begun_bytes = short(length);
+        self.partial.copy_from_slice(&character[..3]);
+        self.partial_length = to_u8(length);
         Some(piece.len())
     }
 }
 
-/// Whether a whole text is UTF-8: for whoever does not hand it to a parser that looks.
+/// Returns whether a complete text is valid UTF-8.
 #[inline]
-pub fn is_text(bytes: &[u8]) -> bool {
+pub fn is_utf8(bytes: &[u8]) -> bool {
     simdutf8::basic::from_utf8(bytes).is_ok()
 }
 
@@ -79,18 +78,18 @@ pub fn is_text(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Where text in pieces is found to be none: the byte that was pushed last, or the end.
+    /// Returns the number of bytes pushed when validation failed.
     fn failing(bytes: &[u8], cut: usize) -> Option<usize> {
-        let mut checker = Checker::default();
+        let mut checker = Utf8Validator::default();
         let (start, end) = bytes.split_at(cut);
         if !checker.push(start) {
             return Some(cut);
         }
-        (!checker.push(end) || !checker.is_whole()).then_some(bytes.len())
+        (!checker.push(end) || !checker.is_complete()).then_some(bytes.len())
     }
 
     #[test]
-    fn every_cut_is_judged_as_the_whole_is() {
+    fn utf8_split_anywhere_validates_like_whole() {
         let samples: [&[u8]; 12] = [
             b"",
             b"plain",
@@ -107,20 +106,20 @@ mod tests {
         ];
         for bytes in samples {
             for cut in 0..=bytes.len() {
-                let is_none = std::str::from_utf8(bytes).is_err();
-                assert_eq!(failing(bytes, cut).is_some(), is_none, "{bytes:x?} {cut}");
+                let is_invalid = std::str::from_utf8(bytes).is_err();
+                assert_eq!(failing(bytes, cut).is_some(), is_invalid, "{bytes:x?} {cut}");
             }
-            assert_eq!(is_text(bytes), std::str::from_utf8(bytes).is_ok());
+            assert_eq!(is_utf8(bytes), std::str::from_utf8(bytes).is_ok());
         }
     }
 
     #[test]
-    fn single_bytes_fail_as_early_as_the_standard_library_knows_it() {
+    fn utf8_error_is_found_at_earliest_byte() {
         for first in 0..=255_u8 {
             for second in [0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff] {
                 for third in [0x41, 0x80, 0xbf, 0xc2] {
                     let bytes = [first, second, third];
-                    let mut checker = Checker::default();
+                    let mut checker = Utf8Validator::default();
                     let failed = (1..=3).find(|&length| !checker.push(&bytes[length - 1..length]));
                     let expected = (1..=3).find(|&length| {
                         let result = std::str::from_utf8(&bytes[..length]);

@@ -1,19 +1,19 @@
-//! How connections come about.
+//! Accepting and opening connections.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use corelane::engine::ring::{Completion, Operation, Ring, RingOptions, Socket, Source};
 
-use super::bench::{Bench, dial, read, write};
+use super::test_ring::{TestRing, connect, read, write};
 
 pub(super) fn options() -> RingOptions {
     RingOptions { sockets_max: 4, accepts_in_flight: 2, ..super::small() }
 }
 
-pub(super) fn a_connection_is_accepted_with_its_peers_address<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn accept_reports_peer_address<R: Ring>(mut bench: TestRing<R>) {
     let (name, address) = bench.listen();
-    let client = dial(address);
-    bench.await_one(|told| match told {
+    let client = connect(address);
+    bench.await_completion(|completion| match completion {
         Completion::Accepted { listener, peer, .. } => {
             assert_eq!(*listener, name);
             assert_eq!(*peer, client.local_addr().ok());
@@ -23,31 +23,31 @@ pub(super) fn a_connection_is_accepted_with_its_peers_address<R: Ring>(mut bench
     });
 }
 
-pub(super) fn more_connections_than_one_visit_takes_are_all_accepted<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn connections_beyond_one_batch_are_all_accepted<R: Ring>(mut bench: TestRing<R>) {
     let (_, address) = bench.listen();
-    let clients: Vec<TcpStream> = (0..4).map(|_| dial(address)).collect();
+    let clients: Vec<TcpStream> = (0..4).map(|_| connect(address)).collect();
     let mut sockets: Vec<_> = clients.iter().map(|_| bench.await_accepted()).collect();
     sockets.sort();
     sockets.dedup();
-    assert_eq!(sockets.len(), 4, "each has a name of its own");
+    assert_eq!(sockets.len(), 4, "sockets are distinct");
 }
 
-pub(super) fn a_full_ring_says_so_and_goes_on_when_a_socket_closes<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn full_ring_reports_failure_and_accepts_after_close<R: Ring>(mut bench: TestRing<R>) {
     let (_, address) = bench.listen();
-    let clients: Vec<TcpStream> = (0..4).map(|_| dial(address)).collect();
+    let clients: Vec<TcpStream> = (0..4).map(|_| connect(address)).collect();
     let sockets: Vec<_> = clients.iter().map(|_| bench.await_accepted()).collect();
-    let _fifth = dial(address);
-    bench.await_one(|told| match told {
+    let _fifth = connect(address);
+    bench.await_completion(|completion| match completion {
         Completion::AcceptFailed { .. } => Some(()),
-        Completion::Accepted { .. } => panic!("there is no place for a fifth"),
+        Completion::Accepted { .. } => panic!("accepted over sockets_max"),
         _ => None,
     });
     bench.close(sockets[2]);
     bench.close(sockets[1]);
-    // The fifth may have been turned away or may have waited; a sixth has a place in any case.
-    let mut sixth = dial(address);
+    // The fifth may have been refused or may have waited; the sixth is accepted in either case.
+    let mut sixth = connect(address);
     let expected = sixth.local_addr().ok();
-    let socket = bench.await_one(|told| match told {
+    let socket = bench.await_completion(|completion| match completion {
         Completion::Accepted { socket, peer, .. } if *peer == expected => Some(*socket),
         _ => None,
     });
@@ -56,11 +56,11 @@ pub(super) fn a_full_ring_says_so_and_goes_on_when_a_socket_closes<R: Ring>(mut 
     assert_eq!(read(&mut sixth, 7), b"welcome");
 }
 
-pub(super) fn a_connection_can_be_opened_from_the_ring<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn connect_opens_connection<R: Ring>(mut bench: TestRing<R>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    bench.submit(Operation::Connect { address, from: None, token: 77 });
-    let socket = bench.await_one(|told| match told {
+    bench.submit(Operation::Connect { address, local_address: None, token: 77 });
+    let socket = bench.await_completion(|completion| match completion {
         Completion::Connected { token: 77, result } => Some(*result.as_ref().unwrap()),
         _ => None,
     });
@@ -74,15 +74,15 @@ pub(super) fn a_connection_can_be_opened_from_the_ring<R: Ring>(mut bench: Bench
     bench.close(socket);
 }
 
-pub(super) fn a_refused_connection_is_answered_with_the_reason<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn refused_connect_reports_error<R: Ring>(mut bench: TestRing<R>) {
     let address = {
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-        nobody.local_addr().unwrap()
+        let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+        unused.local_addr().unwrap()
     };
-    // More attempts than there are places: a failed one keeps none.
+    // More attempts than slots: a failed attempt frees its slot.
     for token in 0..10 {
-        bench.submit(Operation::Connect { address, from: None, token });
-        bench.await_one(|told| match told {
+        bench.submit(Operation::Connect { address, local_address: None, token });
+        bench.await_completion(|completion| match completion {
             Completion::Connected { token: answered, result } => {
                 assert_eq!(*answered, token);
                 let error = result.as_ref().unwrap_err();
@@ -94,11 +94,11 @@ pub(super) fn a_refused_connection_is_answered_with_the_reason<R: Ring>(mut benc
     }
 }
 
-pub(super) fn a_stream_can_be_brought_in_from_outside<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn connected_stream_can_be_registered<R: Ring>(mut bench: TestRing<R>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut client = dial(server.local_addr().unwrap());
+    let mut client = connect(server.local_addr().unwrap());
     let (accepted, _) = server.accept().unwrap();
-    let socket = bench.adopt(Source::Stream(accepted.into()));
+    let socket = bench.register(Source::Stream(accepted.into()));
     bench.submit(Operation::Receive(socket));
     write(&mut client, b"hello");
     assert_eq!(bench.await_bytes(socket, 5), b"hello");
@@ -108,22 +108,22 @@ pub(super) fn a_stream_can_be_brought_in_from_outside<R: Ring>(mut bench: Bench<
     bench.close(socket);
 }
 
-/// An attempt from this address of the machine; its answer.
+/// Connects from the local address `from`; returns the result.
 fn connect_from<R: Ring>(
-    bench: &mut Bench<R>,
+    bench: &mut TestRing<R>,
     (address, from): (SocketAddr, SocketAddr),
     token: u64,
 ) -> std::io::Result<Socket> {
-    bench.submit(Operation::Connect { address, from: Some(from), token });
-    bench.await_one(|told| match told {
+    bench.submit(Operation::Connect { address, local_address: Some(from), token });
+    bench.await_completion(|completion| match completion {
         Completion::Connected { token: answered, result } if *answered == token => {
-            Some(super::bench::copy(result))
+            Some(super::test_ring::copy_result(result))
         }
         _ => None,
     })
 }
 
-pub(super) fn a_connection_comes_from_the_address_that_was_named<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn connect_uses_given_source_address<R: Ring>(mut bench: TestRing<R>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     for (token, from) in [(1, "127.0.0.2:0"), (2, "127.0.0.3:0"), (3, "127.0.0.3:0")] {
@@ -141,11 +141,11 @@ pub(super) fn a_connection_comes_from_the_address_that_was_named<R: Ring>(mut be
     }
 }
 
-pub(super) fn an_address_that_is_not_ours_fails_its_connection_alone<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn foreign_source_address_fails_only_its_connect<R: Ring>(mut bench: TestRing<R>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    let (mut client, socket) = bench.connected();
-    // More attempts than there are places, and one of another family: none keeps its place.
+    let (mut client, socket) = bench.connect_receiving();
+    // More attempts than slots, one from another address family: each failure frees its slot.
     for token in 0..10 {
         let foreign: SocketAddr =
             if token == 0 { "[::1]:0" } else { "192.0.2.1:0" }.parse().unwrap();
@@ -157,7 +157,7 @@ pub(super) fn an_address_that_is_not_ours_fails_its_connection_alone<R: Ring>(mu
     write(&mut client, b"still here");
     assert_eq!(bench.await_bytes(socket, 10), b"still here");
     let ours = connect_from(&mut bench, (address, "127.0.0.2:0".parse().unwrap()), 10).unwrap();
-    // Nobody but the last one was ever heard of at the other side.
+    // The server has seen only the last attempt.
     assert_eq!(server.accept().unwrap().1.ip().to_string(), "127.0.0.2");
     bench.close(ours);
 }

@@ -1,4 +1,4 @@
-//! What stands in for sockets on standard input and output.
+//! Pipes, files and devices as standard input and output.
 
 use std::fs::OpenOptions;
 use std::io::{PipeReader, PipeWriter, Read, Seek};
@@ -6,15 +6,15 @@ use std::os::unix::net::UnixStream;
 
 use corelane::engine::ring::{Operation, Ring, RingOptions, Source};
 
-use super::bench::{Bench, PATIENCE, pattern, read, write};
+use super::test_ring::{TIMEOUT, TestRing, pattern, read, write};
 
 pub(super) fn options() -> RingOptions {
     super::small()
 }
 
-pub(super) fn a_pipe_is_read_until_its_writer_is_gone<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn pipe_is_read_until_writer_closes<R: Ring>(mut bench: TestRing<R>) {
     let (reader, mut writer) = std::io::pipe().unwrap();
-    let socket = bench.adopt(Source::Pipe(reader.into()));
+    let socket = bench.register(Source::Pipe(reader.into()));
     bench.submit(Operation::Receive(socket));
     write(&mut writer, b"one line\n");
     assert_eq!(bench.await_bytes(socket, 9), b"one line\n");
@@ -22,36 +22,36 @@ pub(super) fn a_pipe_is_read_until_its_writer_is_gone<R: Ring>(mut bench: Bench<
     write(&mut writer, &bytes);
     assert!(bench.await_bytes(socket, bytes.len()) == bytes);
     drop(writer);
-    bench.await_ended(socket).unwrap();
+    bench.await_end_of_stream(socket).unwrap();
     bench.close(socket);
 }
 
-pub(super) fn a_pipe_that_was_set_not_to_block_is_waited_for<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn nonblocking_pipe_is_waited_for<R: Ring>(mut bench: TestRing<R>) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&reader, true).unwrap();
-    let socket = bench.adopt(Source::Pipe(reader.into()));
+    let socket = bench.register(Source::Pipe(reader.into()));
     bench.submit(Operation::Receive(socket));
-    bench.settle();
-    assert!(bench.told.is_empty(), "{:?}", bench.told);
+    bench.run_until_idle();
+    assert!(bench.completions.is_empty(), "{:?}", bench.completions);
     write(&mut writer, b"late");
     assert_eq!(bench.await_bytes(socket, 4), b"late");
 
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
-    write_at_the_pace_of_its_reader(&mut bench, reader, writer);
+    write_to_slow_reader(&mut bench, reader, writer);
 }
 
-pub(super) fn a_pipe_is_written_at_the_pace_of_its_reader<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn pipe_write_waits_for_slow_reader<R: Ring>(mut bench: TestRing<R>) {
     let (reader, writer) = std::io::pipe().unwrap();
-    write_at_the_pace_of_its_reader(&mut bench, reader, writer);
+    write_to_slow_reader(&mut bench, reader, writer);
 }
 
-fn write_at_the_pace_of_its_reader<R: Ring>(
-    bench: &mut Bench<R>,
+fn write_to_slow_reader<R: Ring>(
+    bench: &mut TestRing<R>,
     mut reader: PipeReader,
     writer: PipeWriter,
 ) {
-    let socket = bench.adopt(Source::Pipe(writer.into()));
+    let socket = bench.register(Source::Pipe(writer.into()));
     let bytes = pattern(300_000);
     let reader = std::thread::spawn(move || {
         let mut arrived = Vec::new();
@@ -59,20 +59,20 @@ fn write_at_the_pace_of_its_reader<R: Ring>(
         arrived
     });
     let mut from = 0;
-    // A kernel that takes less than all of it says so; the rest is sent again.
+    // After a short write the rest is sent again.
     while from < bytes.len() {
-        bench.submit(Operation::Send { socket, buffer: bytes.clone(), from });
+        bench.submit(Operation::Send { socket, buffer: bytes.clone(), offset: from });
         let taken = bench.await_sent(socket).1.unwrap();
         assert!(taken > 0);
         from += taken;
     }
     bench.close(socket);
-    assert!(reader.join().unwrap() == bytes, "all of it, then the end");
+    assert!(reader.join().unwrap() == bytes, "all bytes, then end of file");
 }
 
-pub(super) fn a_pipe_without_reader_fails_its_send<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn send_to_pipe_without_reader_fails<R: Ring>(mut bench: TestRing<R>) {
     let (reader, writer) = std::io::pipe().unwrap();
-    let socket = bench.adopt(Source::Pipe(writer.into()));
+    let socket = bench.register(Source::Pipe(writer.into()));
     drop(reader);
     bench.send(socket, b"anybody?");
     let (buffer, result) = bench.await_sent(socket);
@@ -81,11 +81,11 @@ pub(super) fn a_pipe_without_reader_fails_its_send<R: Ring>(mut bench: Bench<R>)
     bench.close(socket);
 }
 
-pub(super) fn a_socket_pair_serves_as_standard_input_and_output<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn socket_pair_serves_as_standard_streams<R: Ring>(mut bench: TestRing<R>) {
     let (mut outside, inside) = UnixStream::pair().unwrap();
-    outside.set_read_timeout(Some(PATIENCE)).unwrap();
-    let input = bench.adopt(Source::Pipe(inside.try_clone().unwrap().into()));
-    let output = bench.adopt(Source::Pipe(inside.into()));
+    outside.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let input = bench.register(Source::Pipe(inside.try_clone().unwrap().into()));
+    let output = bench.register(Source::Pipe(inside.into()));
     bench.submit(Operation::Receive(input));
     write(&mut outside, b"question");
     assert_eq!(bench.await_bytes(input, 8), b"question");
@@ -93,24 +93,24 @@ pub(super) fn a_socket_pair_serves_as_standard_input_and_output<R: Ring>(mut ben
     bench.await_sent(output).1.unwrap();
     assert_eq!(read(&mut outside, 6), b"answer");
     drop(outside);
-    bench.await_ended(input).unwrap();
+    bench.await_end_of_stream(input).unwrap();
     bench.close(input);
     bench.close(output);
 }
 
-pub(super) fn a_file_is_read_to_its_end<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn file_is_read_to_end<R: Ring>(mut bench: TestRing<R>) {
     let bytes = pattern(100_000);
     let file = super::file_with(&bytes).unwrap();
-    let socket = bench.adopt(Source::Pipe(file.into()));
+    let socket = bench.register(Source::Pipe(file.into()));
     bench.submit(Operation::Receive(socket));
     assert!(bench.await_bytes(socket, bytes.len()) == bytes);
-    bench.await_ended(socket).unwrap();
+    bench.await_end_of_stream(socket).unwrap();
     bench.close(socket);
 }
 
-pub(super) fn a_file_is_written<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn file_is_written_in_order<R: Ring>(mut bench: TestRing<R>) {
     let mut file = super::file_with(b"").unwrap();
-    let socket = bench.adopt(Source::Pipe(file.try_clone().unwrap().into()));
+    let socket = bench.register(Source::Pipe(file.try_clone().unwrap().into()));
     let bytes = pattern(100_000);
     for piece in bytes.chunks(30_000) {
         bench.send(socket, piece);
@@ -123,12 +123,12 @@ pub(super) fn a_file_is_written<R: Ring>(mut bench: Bench<R>) {
     assert!(written == bytes);
 }
 
-pub(super) fn the_null_device_ends_at_once<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn null_device_ends_immediately<R: Ring>(mut bench: TestRing<R>) {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
-    let socket = bench.adopt(Source::Pipe(null.into()));
+    let socket = bench.register(Source::Pipe(null.into()));
     bench.submit(Operation::Receive(socket));
     bench.send(socket, b"gone");
-    bench.await_ended(socket).unwrap();
+    bench.await_end_of_stream(socket).unwrap();
     assert_eq!(bench.await_sent(socket).1.unwrap(), 4);
     bench.close(socket);
 }

@@ -1,41 +1,41 @@
-//! Bytes out.
+//! Sending: partial sends, slow readers, half-close, failures.
 
 use std::io::Read;
 use std::net::{Shutdown, TcpStream};
 
-use corelane::engine::ring::{Completion, Operation, Patience, Ring, RingOptions};
+use corelane::engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions};
 
-use super::bench::{Bench, dial, pattern, read, reset, write};
+use super::test_ring::{TestRing, connect, pattern, read, reset, write};
 
 pub(super) fn options() -> RingOptions {
     super::small()
 }
 
-pub(super) fn a_send_begins_where_it_is_told_to<R: Ring>(mut bench: Bench<R>) {
-    let (mut client, socket) = bench.connected();
+pub(super) fn send_starts_at_given_offset<R: Ring>(mut bench: TestRing<R>) {
+    let (mut client, socket) = bench.connect_receiving();
     let buffer = b"already sent, not yet sent".to_vec();
-    bench.submit(Operation::Send { socket, buffer, from: 14 });
+    bench.submit(Operation::Send { socket, buffer, offset: 14 });
     let (buffer, result) = bench.await_sent(socket);
-    assert_eq!(buffer, b"already sent, not yet sent", "the buffer comes back unchanged");
+    assert_eq!(buffer, b"already sent, not yet sent", "the buffer is returned unchanged");
     assert_eq!(result.unwrap(), 12);
     assert_eq!(read(&mut client, 12), b"not yet sent");
 }
 
-pub(super) fn an_empty_send_is_answered<R: Ring>(mut bench: Bench<R>) {
-    let (mut client, socket) = bench.connected();
-    bench.submit(Operation::Send { socket, buffer: b"all".to_vec(), from: 3 });
+pub(super) fn empty_send_completes_with_zero<R: Ring>(mut bench: TestRing<R>) {
+    let (mut client, socket) = bench.connect_receiving();
+    bench.submit(Operation::Send { socket, buffer: b"all".to_vec(), offset: 3 });
     assert_eq!(bench.await_sent(socket).1.unwrap(), 0);
     bench.send(socket, b"next");
     assert_eq!(bench.await_sent(socket).1.unwrap(), 4);
     assert_eq!(read(&mut client, 4), b"next");
 }
 
-pub(super) fn a_large_send_arrives_whole_at_a_slow_reader<R: Ring>(mut bench: Bench<R>) {
-    let (mut client, socket) = bench.connected();
+pub(super) fn large_send_completes_with_slow_reader<R: Ring>(mut bench: TestRing<R>) {
+    let (mut client, socket) = bench.connect_receiving();
     let bytes = pattern(16 << 20);
     bench.send(socket, &bytes);
-    bench.settle();
-    assert!(!bench.has_told_of(socket), "the kernel does not hold that much");
+    bench.run_until_idle();
+    assert!(!bench.has_completion_of(socket), "the kernel accepted all bytes");
     let mut arrived = Vec::with_capacity(bytes.len());
     let mut piece = vec![0; 100_000];
     let mut sent = 0;
@@ -44,7 +44,7 @@ pub(super) fn a_large_send_arrives_whole_at_a_slow_reader<R: Ring>(mut bench: Be
         let count = if is_behind { 0 } else { client.read(&mut piece).unwrap() };
         arrived.extend_from_slice(&piece[..count]);
         sent = bytes.len();
-        bench.turn(Patience::None);
+        bench.turn(ParkTimeout::Zero);
     }
     assert!(arrived == bytes);
     let (buffer, result) = bench.await_sent(socket);
@@ -52,60 +52,58 @@ pub(super) fn a_large_send_arrives_whole_at_a_slow_reader<R: Ring>(mut bench: Be
     assert!(buffer == bytes);
 }
 
-pub(super) fn a_finished_socket_still_receives<R: Ring>(mut bench: Bench<R>) {
-    let (mut client, socket) = bench.connected();
+pub(super) fn shutdown_write_keeps_receiving<R: Ring>(mut bench: TestRing<R>) {
+    let (mut client, socket) = bench.connect_receiving();
     bench.send(socket, b"that was all");
     bench.await_sent(socket).1.unwrap();
-    bench.submit(Operation::Finish(socket));
-    bench.turn(Patience::None);
-    let mut heard = Vec::new();
-    client.read_to_end(&mut heard).unwrap();
-    assert_eq!(heard, b"that was all");
+    bench.submit(Operation::ShutdownWrite(socket));
+    bench.turn(ParkTimeout::Zero);
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    assert_eq!(received, b"that was all");
     write(&mut client, b"thank you");
     assert_eq!(bench.await_bytes(socket, 9), b"thank you");
     client.shutdown(Shutdown::Write).unwrap();
-    bench.await_ended(socket).unwrap();
+    bench.await_end_of_stream(socket).unwrap();
     bench.close(socket);
 }
 
-pub(super) fn finishing_waits_for_the_send_under_way<R: Ring>(mut bench: Bench<R>) {
-    let (mut client, socket) = bench.connected();
+pub(super) fn shutdown_write_waits_for_send_in_flight<R: Ring>(mut bench: TestRing<R>) {
+    let (mut client, socket) = bench.connect_receiving();
     let bytes = pattern(16 << 20);
     bench.send(socket, &bytes);
-    bench.submit(Operation::Finish(socket));
-    // Part of it is on its way, the rest waits for a peer that does not read yet.
-    bench.settle();
-    assert!(!bench.has_told_of(socket), "{:?}", bench.told);
+    bench.submit(Operation::ShutdownWrite(socket));
+    // Part of it is in flight, the rest waits for a peer that does not read yet.
+    bench.run_until_idle();
+    assert!(!bench.has_completion_of(socket), "{:?}", bench.completions);
     let reader = std::thread::spawn(move || {
-        let mut heard = Vec::new();
-        client.read_to_end(&mut heard).unwrap();
-        heard
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        received
     });
     assert_eq!(bench.await_sent(socket).1.unwrap(), bytes.len());
-    // The half close is submitted by the next park.
-    bench.turn(Patience::None);
-    bench.turn(Patience::None);
+    // The shutdown is submitted by the next park.
+    bench.turn(ParkTimeout::Zero);
+    bench.turn(ParkTimeout::Zero);
     assert!(reader.join().unwrap() == bytes);
-    bench.await_ended(socket).unwrap();
+    bench.await_end_of_stream(socket).unwrap();
     bench.close(socket);
 }
 
-pub(super) fn a_close_takes_the_send_under_way_and_the_end_behind_it_back<R: Ring>(
-    mut bench: Bench<R>,
-) {
+pub(super) fn close_cancels_send_and_pending_shutdown<R: Ring>(mut bench: TestRing<R>) {
     let (_, address) = bench.listen();
-    // An end that is left over would be the next tenant's.
+    // A leftover shutdown would hit the next connection of the same socket number.
     for _ in 0..3 {
-        let (client, socket) = bench.pair(address);
+        let (client, socket) = bench.connect(address);
         bench.send(socket, &pattern(16 << 20));
-        bench.submit(Operation::Finish(socket));
-        bench.settle();
+        bench.submit(Operation::ShutdownWrite(socket));
+        bench.run_until_idle();
         bench.submit(Operation::Close(socket));
         bench.await_sent(socket).1.ok();
         bench.await_closed(socket);
         drop(client);
-        let (mut next, socket) = bench.pair(address);
-        bench.settle();
+        let (mut next, socket) = bench.connect(address);
+        bench.run_until_idle();
         bench.send(socket, b"whole");
         assert_eq!(bench.await_sent(socket).1.unwrap(), 5);
         assert_eq!(read(&mut next, 5), b"whole");
@@ -113,13 +111,11 @@ pub(super) fn a_close_takes_the_send_under_way_and_the_end_behind_it_back<R: Rin
     }
 }
 
-pub(super) fn a_send_after_the_peer_is_gone_is_answered_with_a_failure<R: Ring>(
-    mut bench: Bench<R>,
-) {
-    let (client, socket) = bench.connected();
-    bench.turn(Patience::None);
+pub(super) fn send_after_peer_reset_fails<R: Ring>(mut bench: TestRing<R>) {
+    let (client, socket) = bench.connect_receiving();
+    bench.turn(ParkTimeout::Zero);
     reset(client);
-    bench.await_ended(socket).unwrap_err();
+    bench.await_end_of_stream(socket).unwrap_err();
     bench.send(socket, b"hello?");
     let (buffer, result) = bench.await_sent(socket);
     assert_eq!(buffer, b"hello?");
@@ -127,39 +123,39 @@ pub(super) fn a_send_after_the_peer_is_gone_is_answered_with_a_failure<R: Ring>(
     bench.close(socket);
 }
 
-pub(super) fn requests_are_echoed_on_many_connections<R: Ring>(mut bench: Bench<R>) {
+pub(super) fn requests_are_echoed_on_many_connections<R: Ring>(mut bench: TestRing<R>) {
     let (_, address) = bench.listen();
-    let mut clients: Vec<TcpStream> = (0..50).map(|_| dial(address)).collect();
+    let mut clients: Vec<TcpStream> = (0..50).map(|_| connect(address)).collect();
     for round in 0..20_u8 {
-        for (client, seat) in clients.iter_mut().zip(0_u8..) {
-            write(client, &[round, seat, b'\n']);
+        for (client, index) in clients.iter_mut().zip(0_u8..) {
+            write(client, &[round, index, b'\n']);
         }
         let mut answered = 0;
         while answered < clients.len() {
             answered += echo(&mut bench);
         }
-        for (client, seat) in clients.iter_mut().zip(0_u8..) {
-            assert_eq!(read(client, 3), [round, seat, b'\n']);
+        for (client, index) in clients.iter_mut().zip(0_u8..) {
+            assert_eq!(read(client, 3), [round, index, b'\n']);
         }
     }
 }
 
-/// One turn of an echo server; returns the sends that ended.
-fn echo<R: Ring>(bench: &mut Bench<R>) -> usize {
+/// One turn of an echo server; returns the number of completed sends.
+fn echo<R: Ring>(bench: &mut TestRing<R>) -> usize {
     let mut sent = 0;
-    bench.turn(Patience::For(super::bench::PATIENCE));
-    for told in std::mem::take(&mut bench.told) {
-        match told {
+    bench.turn(ParkTimeout::After(super::test_ring::TIMEOUT));
+    for completion in std::mem::take(&mut bench.completions) {
+        match completion {
             Completion::Accepted { socket, .. } => bench.submit(Operation::Receive(socket)),
-            Completion::Received { socket, lease } => {
-                let buffer = bench.take(lease);
-                bench.submit(Operation::Send { socket, buffer, from: 0 });
+            Completion::Received { socket, buffer } => {
+                let buffer = bench.take_bytes(buffer);
+                bench.submit(Operation::Send { socket, buffer, offset: 0 });
             }
             Completion::Sent { result, .. } => {
                 assert_eq!(result.unwrap(), 3);
                 sent += 1;
             }
-            other => panic!("not expected: {other:?}"),
+            other => panic!("unexpected: {other:?}"),
         }
     }
     sent

@@ -1,22 +1,22 @@
-//! The simulated ring, and the real shard loop over it.
+//! The simulated ring, and the shard loop over it.
 
-mod echo;
+mod echo_driver;
 mod network;
-mod swarm;
+mod random_faults;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use corelane::engine::ring::RingOptions;
 
-/// Where simulated servers listen.
+/// Listening address of simulated servers.
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8888);
 
-/// Longer than anything in a simulated world takes.
-const LONG: Duration = Duration::from_mins(1);
+/// Longer than any simulated run takes.
+const MAX_RUN_TIME: Duration = Duration::from_mins(1);
 
-/// Small sizes: limits are met within a run.
-fn small() -> RingOptions {
+/// Small sizes, so that runs reach the limits.
+fn small_ring() -> RingOptions {
     RingOptions {
         sockets_max: 24,
         receive_buffers: 8,

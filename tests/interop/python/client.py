@@ -1,12 +1,12 @@
-"""One feature of MCP, used by the official Python SDK and told as one JSON object.
+"""Uses one feature of MCP through the official Python SDK and prints a JSON summary.
 
 Usage: client.py FEATURE MODE URL
        client.py FEATURE MODE COMMAND [ARGUMENT...]
 
-FEATURE is a module beside this file. MODE is what the SDK's `Client` calls it: `legacy` (the
-initialize handshake), `auto` (discover first) or a modern revision. URL is where a server speaks
-Streamable HTTP; COMMAND starts one over stdio. The scripts judge nothing: they do what a client
-does and say what came back; the tests above this folder assert.
+FEATURE is a module in this directory. MODE is the mode of the SDK's `Client`: `legacy` (the
+initialize handshake), `auto` (discover first) or a modern revision. URL is a Streamable HTTP
+endpoint; COMMAND starts a stdio server. The scripts assert nothing; the tests in `tests/interop`
+check the summary.
 """
 
 import importlib
@@ -17,32 +17,32 @@ import warnings
 import anyio
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-import told
+import common
 
 FEATURES = (
     "session",
     "content",
-    "telling",
+    "progress_and_logging",
     "resources",
     "prompts",
-    "asking",
-    "rounds",
+    "client_requests",
+    "input_required",
     "changes",
     "tasks",
-    "exchanges",
+    "resumption",
 )
 
 
-async def main(feature, mode, *place):
+async def main(feature, mode, *target):
     if feature not in FEATURES:
         raise SystemExit(f"no such feature: {feature}")
     module = importlib.import_module(feature)
-    with anyio.fail_after(4 * told.STEP_SECONDS_MAX):
-        summary = await module.summary(told.Server(list(place), mode))
+    with anyio.fail_after(4 * common.STEP_SECONDS_MAX):
+        summary = await module.summary(common.Server(list(target), mode))
     print(json.dumps(summary))
 
 
 if __name__ == "__main__":
-    # The legacy era is what these scripts are about, however old it is.
+    # The legacy era is deprecated, and tested here on purpose.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
     anyio.run(main, *sys.argv[1:])

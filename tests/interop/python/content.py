@@ -1,6 +1,6 @@
-"""Every kind of content that a tool answers with, and tools as they are listed."""
+"""Content types of tool results, and `tools/list`."""
 
-from told import outcome, wire
+from common import outcome, wire
 
 TOOLS = (
     "test_simple_text",

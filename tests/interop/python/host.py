@@ -1,8 +1,8 @@
-"""The user and the model behind a client: callbacks that answer what a server asks.
+"""The host of a client: callbacks for elicitation, sampling and roots.
 
-Each tells how far it is before it answers, where the question came with a token for that: only the
-requests of the legacy era do. It uses a method of the session that the SDK calls deprecated, for
-progress goes only one way in the modern era.
+Each callback sends progress before its result if the request has a progress token, which only
+requests of the legacy era have. The session method for it is deprecated in the SDK, because a
+modern client sends no progress.
 """
 
 from mcp.types import (
@@ -13,45 +13,45 @@ from mcp.types import (
     TextContent,
 )
 
-from told import ANSWERS, wire
+from common import ANSWERS, wire
 
 
 def content(schema):
-    """A form filled in: what it suggests itself, else what the user always says."""
+    """Fills in a form: the default of each field, else the fixed answer for its name."""
     fields = schema["properties"].items()
     return {name: field.get("default", ANSWERS["fields"].get(name)) for name, field in fields}
 
 
 class Host:
-    """Answers, and keeps what was asked."""
+    """Responds to server requests and records them."""
 
     def __init__(self):
-        self.asked = []
-        self.reports = 0
+        self.requests = []
+        self.progress_sent = 0
 
     def options(self):
-        """What to construct a client with."""
+        """Returns the options of a client with all callbacks."""
         return {
             "sampling_callback": self.sample,
             "elicitation_callback": self.elicit,
             "list_roots_callback": self.roots,
         }
 
-    async def hear(self, context, method, params=None):
-        self.asked.append({"method": method, "params": params and wire(params)})
+    async def record(self, context, method, params=None):
+        self.requests.append({"method": method, "params": params and wire(params)})
         token = (context.meta or {}).get("progress_token")
         if token is not None:
             for done in (1, 2):
                 await context.session.send_progress_notification(token, done, 2, "thinking")
-                self.reports += 1
+                self.progress_sent += 1
 
     async def sample(self, context, params):
-        await self.hear(context, "sampling/createMessage", params)
+        await self.record(context, "sampling/createMessage", params)
         text = TextContent(type="text", text=ANSWERS["sampled"])
         return CreateMessageResult(role="assistant", content=text, model="interop")
 
     async def elicit(self, context, params):
-        await self.hear(context, "elicitation/create", params)
+        await self.record(context, "elicitation/create", params)
         if params.message == ANSWERS["declined"]:
             return ElicitResult(action="decline")
         if params.message == ANSWERS["cancelled"]:
@@ -61,5 +61,5 @@ class Host:
         return ElicitResult(action="accept", content=content(params.requested_schema))
 
     async def roots(self, context):
-        await self.hear(context, "roots/list")
+        await self.record(context, "roots/list")
         return ListRootsResult(roots=[Root(uri=ANSWERS["root"], name="project")])

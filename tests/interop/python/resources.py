@@ -1,8 +1,8 @@
-"""Resources: lists, templates, texts, bytes, and what is not there."""
+"""Resources: lists, templates, text, blobs, completion and an unknown URI."""
 
 from mcp.types import ResourceTemplateReference
 
-from told import outcome, wire
+from common import outcome, wire
 
 
 async def summary(server):
@@ -14,7 +14,7 @@ async def summary(server):
             "text": await outcome(client.read_resource("test://static-text")),
             "blob": await outcome(client.read_resource("test://static-binary")),
             "template": await outcome(client.read_resource("test://template/42/data")),
-            "unknown": await outcome(client.read_resource("test://nobody")),
+            "unknown": await outcome(client.read_resource("test://unknown")),
             "completion": await outcome(
                 client.complete(template, {"name": "id", "value": "12"})
             ),

@@ -1,11 +1,11 @@
-"""A first session: who the server is, its tools, calls that end well and calls that do not."""
+"""A first session: server info, tools, successful and failing calls."""
 
 import anyio
 from mcp import MCPError
 
 
-def told(result):
-    """A tool result as plain data."""
+def plain(result):
+    """Returns a tool result as plain data."""
     return {
         "text": [block.text for block in result.content if block.type == "text"],
         "structured": result.structured_content,
@@ -13,32 +13,32 @@ def told(result):
     }
 
 
-async def refused(call):
-    """The outcome of a call that should not succeed: an error code or a failed result."""
+async def failed(call):
+    """Returns the error code or failed result of a call that must not succeed."""
     try:
-        return told(await call)
+        return plain(await call)
     except MCPError as error:
         return {"code": error.code, "message": error.message}
 
 
 async def slow(client, steps):
-    """Runs `slow` to its end; the progress that was reported comes back with the result."""
-    seen = []
+    """Calls `slow` and returns its result with the progress notifications."""
+    reports = []
 
     async def progress(done, total, message):
-        seen.append([done, total])
+        reports.append([done, total])
 
     arguments = {"steps": steps, "step_ms": 20}
     result = await client.call_tool("slow", arguments, progress_callback=progress)
-    return told(result) | {"progress": seen}
+    return plain(result) | {"progress": reports}
 
 
 async def cancelled(client):
-    """Starts a `slow` that would take a minute and walks away after its first progress."""
-    begun = anyio.Event()
+    """Calls `slow` for a minute and cancels it after its first progress notification."""
+    started = anyio.Event()
 
     async def progress(done, total, message):
-        begun.set()
+        started.set()
 
     async def run():
         arguments = {"steps": 1_000, "step_ms": 50}
@@ -46,27 +46,27 @@ async def cancelled(client):
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
-        await begun.wait()
+        await started.wait()
         group.cancel_scope.cancel()
-    return begun.is_set()
+    return started.is_set()
 
 
 async def summary(server):
     async with server.client() as client:
-        seen = {
+        results = {
             "revision": client.protocol_version,
             "server": client.server_info.name if client.server_info else None,
             "has_tools": client.server_capabilities.tools is not None,
         }
         tools = (await client.list_tools()).tools
-        seen["tools"] = [tool.name for tool in tools]
-        seen["schemas"] = [tool.input_schema["type"] for tool in tools]
-        seen["echo"] = told(await client.call_tool("echo", {"message": "ünï ☃ \n 𝄞"}))
-        seen["add"] = told(await client.call_tool("add", {"a": 2, "b": 40}))
-        seen["slow"] = await slow(client, 5)
-        seen["hash"] = told(await client.call_tool("hash", {"bytes": 65_536}))
-        seen["cancelled"] = await cancelled(client)
-        seen["unknown_tool"] = await refused(client.call_tool("nobody", {}))
-        seen["bad_argument"] = await refused(client.call_tool("add", {"a": "two", "b": 40}))
-        seen["afterwards"] = told(await client.call_tool("echo", {"message": "still here"}))
-        return seen
+        results["tools"] = [tool.name for tool in tools]
+        results["schemas"] = [tool.input_schema["type"] for tool in tools]
+        results["echo"] = plain(await client.call_tool("echo", {"message": "ünï ☃ \n 𝄞"}))
+        results["add"] = plain(await client.call_tool("add", {"a": 2, "b": 40}))
+        results["slow"] = await slow(client, 5)
+        results["hash"] = plain(await client.call_tool("hash", {"bytes": 65_536}))
+        results["cancelled"] = await cancelled(client)
+        results["unknown_tool"] = await failed(client.call_tool("unknown", {}))
+        results["bad_argument"] = await failed(client.call_tool("add", {"a": "two", "b": 40}))
+        results["afterwards"] = plain(await client.call_tool("echo", {"message": "still here"}))
+        return results

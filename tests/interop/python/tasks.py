@@ -1,12 +1,12 @@
-"""Tasks of both generations, as far as this client goes.
+"""The tasks extension and core tasks, as far as this SDK supports them.
 
-The extension of 2026-07-28 is not in the SDK; its interface for extensions carries it whole: a
-claim on the result type `task`, here with a resolver that asks until the task has ended. It cannot
-listen to `taskIds`, for the filter of `Client.listen` knows none.
+The SDK has no tasks extension of 2026-07-28, but its extension interface can implement it: a claim
+on the result type `task`, with a resolver that polls until the task has ended. It cannot listen to
+`taskIds`, which the filter of `Client.listen` lacks.
 
-The core tasks of 2025-11-25 are in the SDK as types only: it checks every answer to `tools/call`
-against `CallToolResult`, so that it cannot begin a task. What is left are the methods that ask for
-tasks, and calls that run without one.
+Of the core tasks of 2025-11-25 the SDK has only the types: it validates every response to
+`tools/call` as `CallToolResult`, so it cannot create a task. The remaining cases are the task
+methods and calls without a task.
 """
 
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from mcp.types import (
 )
 
 import host
-from told import outcome, wire
+from common import outcome, wire
 
 JOBS = {
     "slow": ("slow_compute", {"seconds": 0.2, "label": "ada"}),
@@ -38,7 +38,7 @@ JOBS = {
 
 
 class Task(Result):
-    """A task of the extension, as it is told."""
+    """A `tools/call` result of type `task`."""
 
     result_type: Literal["task"]
     task_id: str
@@ -46,8 +46,8 @@ class Task(Result):
     poll_interval_ms: int
 
 
-class Shown(Result):
-    """A task that was asked for, with what its status brings along."""
+class GetTask(Result):
+    """The result of `tasks/get`."""
 
     result_type: Literal["complete"]
     task_id: str
@@ -57,8 +57,8 @@ class Shown(Result):
     error: dict[str, Any] | None = None
 
 
-class Done(Result):
-    """The answer to an update or a cancellation."""
+class Acknowledged(Result):
+    """The result of `tasks/update` and `tasks/cancel`."""
 
     result_type: Literal["complete"]
 
@@ -73,13 +73,13 @@ class TaskRequest(Request[TaskParams, str]):
 
 
 class Tasks(ClientExtension):
-    """Follows a task to its end and answers for the user on the way."""
+    """Polls a task until it ends and responds to its input requests."""
 
     identifier = "io.modelcontextprotocol/tasks"
 
     def __init__(self):
         self.statuses = []
-        self.cancels = False
+        self.is_cancelling = False
 
     def claims(self):
         return [ResultClaim(result_type="task", model=Task, resolve=self.resolve)]
@@ -87,37 +87,38 @@ class Tasks(ClientExtension):
     async def resolve(self, task, context):
         self.statuses.append(task.status)
 
-        async def send(method, shape, **given):
-            params = TaskParams(task_id=task.task_id, **given)
+        async def send(method, shape, **args):
+            params = TaskParams(task_id=task.task_id, **args)
             return await context.session.send_request(
                 TaskRequest(method=method, params=params), shape
             )
 
-        if self.cancels:
-            await send("tasks/cancel", Done)
+        if self.is_cancelling:
+            await send("tasks/cancel", Acknowledged)
         while True:
-            shown = await send("tasks/get", Shown)
-            if shown.status != self.statuses[-1]:
-                self.statuses.append(shown.status)
-            if shown.status == "input_required":
-                answers = {key: accepted(asked) for key, asked in shown.input_requests.items()}
-                await send("tasks/update", Done, input_responses=answers)
-            elif shown.status != "working":
-                return ended(shown)
+            state = await send("tasks/get", GetTask)
+            if state.status != self.statuses[-1]:
+                self.statuses.append(state.status)
+            if state.status == "input_required":
+                requests = state.input_requests.items()
+                responses = {key: accepted(request) for key, request in requests}
+                await send("tasks/update", Acknowledged, input_responses=responses)
+            elif state.status != "working":
+                return call_result(state)
             await anyio.sleep(min(task.poll_interval_ms, 50) / 1000)
 
 
-def accepted(asked):
-    content = host.content(asked["params"]["requestedSchema"])
+def accepted(request):
+    content = host.content(request["params"]["requestedSchema"])
     return {"action": "accept", "content": content}
 
 
-def ended(shown):
-    """What a call must return, whatever its task came to."""
-    if shown.result is not None:
-        return CallToolResult.model_validate(shown.result)
-    told = shown.error or {"status": shown.status}
-    return CallToolResult(content=[], structured_content=told, is_error=True)
+def call_result(state):
+    """Returns the result or error of an ended task as the result of its call."""
+    if state.result is not None:
+        return CallToolResult.model_validate(state.result)
+    content = state.error or {"status": state.status}
+    return CallToolResult(content=[], structured_content=content, is_error=True)
 
 
 async def summary(server):
@@ -126,31 +127,31 @@ async def summary(server):
 
 async def extension(server):
     tasks = Tasks()
-    seen = {}
+    results = {}
     async with server.client(extensions=[tasks], **host.Host().options()) as client:
         for name, (tool, arguments) in JOBS.items():
             tasks.statuses = []
             result = await outcome(client.call_tool(tool, arguments))
-            seen[name] = {**result, "statuses": tasks.statuses}
-        tasks.statuses, tasks.cancels = [], True
+            results[name] = {**result, "statuses": tasks.statuses}
+        tasks.statuses, tasks.is_cancelling = [], True
         result = await outcome(client.call_tool("slow_compute", {"seconds": 600}))
-        seen["cancelled"] = {**result, "statuses": tasks.statuses}
+        results["cancelled"] = {**result, "statuses": tasks.statuses}
         tasks.statuses = []
-        seen["inline"] = await outcome(client.call_tool("greet", {"name": "Ada"}))
-        seen["inline"]["statuses"] = tasks.statuses
-        request = TaskRequest(method="tasks/get", params=TaskParams(task_id="nobody"))
-        seen["unknown"] = await outcome(client.session.send_request(request, Shown))
+        results["inline"] = await outcome(client.call_tool("greet", {"name": "Ada"}))
+        results["inline"]["statuses"] = tasks.statuses
+        request = TaskRequest(method="tasks/get", params=TaskParams(task_id="unknown"))
+        results["unknown"] = await outcome(client.session.send_request(request, GetTask))
     async with server.client() as client:
-        seen["undeclared"] = await outcome(client.call_tool("slow_compute", {"seconds": 0}))
-        seen["required"] = await outcome(client.call_tool("failing_job"))
-    return seen
+        results["undeclared"] = await outcome(client.call_tool("slow_compute", {"seconds": 0}))
+        results["required"] = await outcome(client.call_tool("failing_job"))
+    return results
 
 
 async def core(server):
     async with server.client() as client:
-        get = GetTaskRequest(params=GetTaskRequestParams(task_id="nobody"))
+        get = GetTaskRequest(params=GetTaskRequestParams(task_id="unknown"))
         return {
-            "offered": wire(client.server_capabilities)["tasks"],
+            "capabilities": wire(client.server_capabilities)["tasks"],
             "listed": await outcome(
                 client.session.send_request(ListTasksRequest(), ListTasksResult)
             ),

@@ -1,36 +1,36 @@
-// One feature of MCP, used by the official TypeScript SDK and told as one JSON object.
+// Uses one feature of MCP through the official TypeScript SDK and prints a JSON summary.
 //
 // Usage: client.mjs FEATURE MODE URL
 //        client.mjs FEATURE MODE COMMAND [ARGUMENT...]
 //
-// FEATURE is a module beside this file. MODE is `legacy` (the initialize handshake), `auto`
-// (discover first) or a modern revision to pin. URL is where a server speaks Streamable HTTP or
-// WebSocket; COMMAND starts one over stdio. The scripts judge nothing: they do what a client does
-// and say what came back; the tests above this folder assert.
+// FEATURE is a module in this directory. MODE is `legacy` (the initialize handshake), `auto`
+// (discover first) or a modern revision to pin. URL is a Streamable HTTP or WebSocket endpoint;
+// COMMAND starts a stdio server. The scripts assert nothing; the tests in `tests/interop` check the
+// summary.
 
-import { STEP_MS_MAX, Server } from "./told.mjs";
+import { STEP_MS_MAX, Server } from "./common.mjs";
 
 const FEATURES = [
   "session",
   "content",
-  "telling",
+  "progress_and_logging",
   "resources",
   "prompts",
-  "asking",
-  "rounds",
+  "client_requests",
+  "input_required",
   "changes",
   "tasks",
-  "exchanges",
+  "resumption",
 ];
 
-const [feature, mode, ...place] = process.argv.slice(2);
+const [feature, mode, ...target] = process.argv.slice(2);
 if (!FEATURES.includes(feature)) {
   throw new Error(`no such feature: ${feature}`);
 }
-const patience = setTimeout(() => {
-  console.error("the session did not end in time");
+const timeout = setTimeout(() => {
+  console.error(`timed out after ${4 * STEP_MS_MAX} ms`);
   process.exit(1);
 }, 4 * STEP_MS_MAX);
 const { summary } = await import(`./${feature}.mjs`);
-console.log(JSON.stringify(await summary(new Server(mode, place))));
-clearTimeout(patience);
+console.log(JSON.stringify(await summary(new Server(mode, target))));
+clearTimeout(timeout);

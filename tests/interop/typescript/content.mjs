@@ -1,6 +1,6 @@
-// Every kind of content that a tool answers with, and tools as they are listed.
+// Content types of tool results, and `tools/list`.
 
-import { outcome } from "./told.mjs";
+import { outcome } from "./common.mjs";
 
 const TOOLS = [
   "test_simple_text",
@@ -14,14 +14,14 @@ const TOOLS = [
 
 export async function summary(server) {
   const client = await server.connect(server.client());
-  const call = (name, given) => outcome(client.callTool({ name, arguments: given }));
+  const call = (name, args) => outcome(client.callTool({ name, arguments: args }));
   const { tools } = await client.listTools();
   const calls = {};
   for (const name of TOOLS) {
     calls[name] = await call(name);
   }
   const contact = { name: "Ada", contactMethod: "email", email: "ada@example.org" };
-  const seen = {
+  const results = {
     tools: Object.fromEntries(tools.map((tool) => [tool.name, tool])),
     calls,
     structured: await call("add", { a: 2, b: 40 }),
@@ -30,5 +30,5 @@ export async function summary(server) {
     region: await call("test_header_parameter", { region: "eu" }),
   };
   await client.close();
-  return seen;
+  return results;
 }

@@ -1,41 +1,41 @@
-// The user and the model behind a client: handlers that answer what a server asks.
+// The host of a client: handlers for elicitation, sampling and roots.
 //
-// Each tells how far it is before it answers, where the question came with a token for that: only
-// the requests of the legacy era do.
+// Each handler sends progress before its result if the request has a progress token, which only
+// requests of the legacy era have.
 
-import { ANSWERS } from "./told.mjs";
+import { ANSWERS } from "./common.mjs";
 
-/** A form filled in: what it suggests itself, else what the user always says. */
+/** Fills in a form: the default of each field, else the fixed answer for its name. */
 function content(schema) {
-  const answer = ([name, field]) => [name, field.default ?? ANSWERS.fields[name]];
-  return Object.fromEntries(Object.entries(schema.properties).map(answer));
+  const fill = ([name, field]) => [name, field.default ?? ANSWERS.fields[name]];
+  return Object.fromEntries(Object.entries(schema.properties).map(fill));
 }
 
-/** Answers, and keeps what was asked. */
+/** Responds to server requests and records them. */
 export class Host {
-  asked = [];
-  reports = 0;
+  requests = [];
+  progressSent = 0;
 
-  /** A client that is not connected yet and declares all that this host can answer. */
+  /** Returns an unconnected client that declares every capability of this host. */
   client(server) {
     const capabilities = { sampling: {}, elicitation: { form: {}, url: {} }, roots: {} };
     const client = server.client({ capabilities });
-    const answers = {
+    const handlers = {
       "sampling/createMessage": () => this.#sample(),
       "elicitation/create": (params) => this.#elicit(params),
       "roots/list": () => ({ roots: [{ uri: ANSWERS.root, name: "project" }] }),
     };
-    for (const [method, answer] of Object.entries(answers)) {
+    for (const [method, handle] of Object.entries(handlers)) {
       client.setRequestHandler(method, async ({ params }, context) => {
-        this.asked.push({ method, params });
-        await this.#tellProgress(context.mcpReq);
-        return answer(params);
+        this.requests.push({ method, params });
+        await this.#sendProgress(context.mcpReq);
+        return handle(params);
       });
     }
     return client;
   }
 
-  async #tellProgress({ _meta, notify }) {
+  async #sendProgress({ _meta, notify }) {
     const progressToken = _meta?.progressToken;
     if (progressToken === undefined) {
       return;
@@ -43,7 +43,7 @@ export class Host {
     for (const progress of [1, 2]) {
       const params = { progressToken, progress, total: 2, message: "thinking" };
       await notify({ method: "notifications/progress", params });
-      this.reports += 1;
+      this.progressSent += 1;
     }
   }
 

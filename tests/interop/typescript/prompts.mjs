@@ -1,25 +1,25 @@
-// Prompts: arguments, embedded resources, pictures, and completion of an argument.
+// Prompts: arguments, embedded resources, images, and completion of an argument.
 
-import { outcome } from "./told.mjs";
+import { outcome } from "./common.mjs";
 
-const NAMED = "test_prompt_with_arguments";
+const PROMPT = "test_prompt_with_arguments";
 
 export async function summary(server) {
   const client = await server.connect(server.client());
-  const prompt = (name, given) => outcome(client.getPrompt({ name, arguments: given }));
+  const prompt = (name, args) => outcome(client.getPrompt({ name, arguments: args }));
   const embedded = { resourceUri: "test://example-resource" };
-  const ref = { type: "ref/prompt", name: NAMED };
+  const ref = { type: "ref/prompt", name: PROMPT };
   const argument = { name: "arg1", value: "par" };
-  const seen = {
+  const results = {
     prompts: (await client.listPrompts()).prompts,
     simple: await prompt("test_simple_prompt"),
-    arguments: await prompt(NAMED, { arg1: "hello", arg2: "world" }),
-    missing_argument: await prompt(NAMED, { arg1: "hello" }),
+    arguments: await prompt(PROMPT, { arg1: "hello", arg2: "world" }),
+    missing_argument: await prompt(PROMPT, { arg1: "hello" }),
     embedded: await prompt("test_prompt_with_embedded_resource", embedded),
     image: await prompt("test_prompt_with_image"),
-    unknown: await prompt("nobody"),
+    unknown: await prompt("unknown"),
     completion: await outcome(client.complete({ ref, argument })),
   };
   await client.close();
-  return seen;
+  return results;
 }

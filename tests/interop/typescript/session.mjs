@@ -1,9 +1,9 @@
-// A first session: who the server is, its tools, calls that end well and calls that do not.
+// A first session: server info, tools, successful and failing calls.
 
-import { STEP_MS_MAX } from "./told.mjs";
+import { STEP_MS_MAX } from "./common.mjs";
 
-/** A tool result as plain data. */
-function told(result) {
+/** Returns a tool result as plain data. */
+function plain(result) {
   return {
     text: result.content.filter((block) => block.type === "text").map((block) => block.text),
     structured: result.structuredContent ?? null,
@@ -11,25 +11,25 @@ function told(result) {
   };
 }
 
-/** The outcome of a call that should not succeed: an error code or a failed result. */
-async function refused(call) {
+/** Returns the error code or failed result of a call that must not succeed. */
+async function failed(call) {
   try {
-    return told(await call);
+    return plain(await call);
   } catch (error) {
     return { code: error.code ?? null, message: String(error.message) };
   }
 }
 
-/** Runs `slow` to its end; the progress that was reported comes back with the result. */
+/** Calls `slow` and returns its result with the progress notifications. */
 async function slow(client, steps) {
   const progress = [];
   const onprogress = (report) => progress.push([report.progress, report.total ?? null]);
   const call = { name: "slow", arguments: { steps, step_ms: 20 } };
   const result = await client.callTool(call, { timeout: STEP_MS_MAX, onprogress });
-  return { ...told(result), progress };
+  return { ...plain(result), progress };
 }
 
-/** Starts a `slow` that would take a minute and walks away after its first progress. */
+/** Calls `slow` for a minute and cancels it after its first progress notification. */
 async function cancelled(client) {
   const abort = new AbortController();
   const options = { signal: abort.signal, onprogress: () => abort.abort(), timeout: STEP_MS_MAX };
@@ -45,23 +45,23 @@ async function cancelled(client) {
 export async function summary(server) {
   const client = server.client();
   await server.connect(client);
-  const call = (name, given) => client.callTool({ name, arguments: given });
+  const call = (name, args) => client.callTool({ name, arguments: args });
   const { tools } = await client.listTools();
-  const seen = {
+  const results = {
     revision: client.getNegotiatedProtocolVersion(),
     server: client.getServerVersion()?.name ?? null,
     has_tools: client.getServerCapabilities()?.tools !== undefined,
     tools: tools.map((tool) => tool.name),
     schemas: tools.map((tool) => tool.inputSchema.type),
-    echo: told(await call("echo", { message: "ünï ☃ \n 𝄞" })),
-    add: told(await call("add", { a: 2, b: 40 })),
+    echo: plain(await call("echo", { message: "ünï ☃ \n 𝄞" })),
+    add: plain(await call("add", { a: 2, b: 40 })),
     slow: await slow(client, 5),
-    hash: told(await call("hash", { bytes: 65_536 })),
+    hash: plain(await call("hash", { bytes: 65_536 })),
     cancelled: await cancelled(client),
-    unknown_tool: await refused(call("nobody", {})),
-    bad_argument: await refused(call("add", { a: "two", b: 40 })),
-    afterwards: told(await call("echo", { message: "still here" })),
+    unknown_tool: await failed(call("unknown", {})),
+    bad_argument: await failed(call("add", { a: "two", b: 40 })),
+    afterwards: plain(await call("echo", { message: "still here" })),
   };
   await client.close();
-  return seen;
+  return results;
 }

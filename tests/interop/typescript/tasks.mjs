@@ -1,14 +1,14 @@
-// Tasks of both generations, as far as this client goes.
+// Core tasks and the tasks extension, as far as this SDK supports them.
 //
-// The core tasks of 2025-11-25 are in the SDK as methods without functions of their own: `request`
-// sends them, with a schema that takes the answer as it is.
+// The SDK has no functions for the core tasks of 2025-11-25: `request` sends their methods, with a
+// schema that accepts any result.
 //
-// Of the extension of 2026-07-28 the SDK knows nothing: it refuses every result type but `complete`
-// and `input_required`, whatever schema it is given. A client that declares the extension by hand
-// therefore sees its call refused by the SDK, which tells that the server began a task.
+// The SDK does not support the extension of 2026-07-28: it rejects every result type except
+// `complete` and `input_required`, whatever the schema. For a client that declares the extension
+// by hand the call therefore fails in the SDK, with an error that contains the result type `task`.
 
 import { Host } from "./host.mjs";
-import { Heard, outcome } from "./told.mjs";
+import { EventLog, outcome } from "./common.mjs";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const JOBS = {
@@ -19,60 +19,60 @@ const JOBS = {
   twice: ["multi_input", {}],
 };
 
-// A schema that finds nothing to object to.
-const AS_IT_IS = {
+// A schema that accepts any value.
+const ANY = {
   "~standard": { version: 1, vendor: "interop", validate: (value) => ({ value }) },
 };
 
 export async function summary(server) {
-  const seen = await (server.isLegacy ? core(server) : extension(server));
+  const results = await (server.isLegacy ? core(server) : extension(server));
   const client = await server.connect(server.client());
-  const call = (name, given) => outcome(client.callTool({ name, arguments: given }));
-  seen.undeclared = await call("slow_compute", { seconds: 0 });
-  seen.required = await call("failing_job", {});
+  const call = (name, args) => outcome(client.callTool({ name, arguments: args }));
+  results.undeclared = await call("slow_compute", { seconds: 0 });
+  results.required = await call("failing_job", {});
   await client.close();
-  return seen;
+  return results;
 }
 
 async function core(server) {
-  const told = new Heard();
+  const statuses = new EventLog();
   const client = new Host().client(server);
   client.setNotificationHandler("notifications/tasks/status", ({ params }) =>
-    told.add(`${params.taskId} ${params.status}`),
+    statuses.add(`${params.taskId} ${params.status}`),
   );
   await server.connect(client);
-  const ask = async (method, params) => client.request({ method, params }, AS_IT_IS);
-  const begin = async (name, given) => {
-    const { task } = await ask("tools/call", { name, arguments: given, task: { ttl: 60_000 } });
+  const request = async (method, params) => client.request({ method, params }, ANY);
+  const createTask = async (name, args) => {
+    const { task } = await request("tools/call", { name, arguments: args, task: { ttl: 60_000 } });
     return { taskId: task.taskId };
   };
 
-  const seen = { offered: client.getServerCapabilities().tasks };
-  for (const [job, [name, given]] of Object.entries(JOBS)) {
-    const task = await begin(name, given);
-    const ended = await outcome(ask("tasks/result", task));
-    seen[job] = { ...ended, status: (await ask("tasks/get", task)).status };
-    await told.until(1, `${task.taskId} ${seen[job].status}`);
+  const results = { capabilities: client.getServerCapabilities().tasks };
+  for (const [job, [name, args]] of Object.entries(JOBS)) {
+    const task = await createTask(name, args);
+    const result = await outcome(request("tasks/result", task));
+    results[job] = { ...result, status: (await request("tasks/get", task)).status };
+    await statuses.waitFor(1, `${task.taskId} ${results[job].status}`);
   }
-  const task = await begin("slow_compute", { seconds: 600 });
-  seen.cancelled = await outcome(ask("tasks/cancel", task));
-  seen.cancelled_again = await outcome(ask("tasks/cancel", task));
-  seen.refused = await outcome(begin("greet", { name: "Ada" }));
-  seen.unknown = await outcome(ask("tasks/get", { taskId: "nobody" }));
-  seen.listed = await outcome(ask("tasks/list", {}));
+  const task = await createTask("slow_compute", { seconds: 600 });
+  results.cancelled = await outcome(request("tasks/cancel", task));
+  results.cancelled_twice = await outcome(request("tasks/cancel", task));
+  results.not_a_task_tool = await outcome(createTask("greet", { name: "Ada" }));
+  results.unknown = await outcome(request("tasks/get", { taskId: "unknown" }));
+  results.listed = await outcome(request("tasks/list", {}));
   await client.close();
-  return seen;
+  return results;
 }
 
 async function extension(server) {
   const capabilities = { extensions: { [EXTENSION]: {} } };
   const client = await server.connect(server.client({ capabilities }));
-  const call = (name, given) => outcome(client.callTool({ name, arguments: given }));
-  const seen = {
-    offered: client.getServerCapabilities().extensions,
+  const call = (name, args) => outcome(client.callTool({ name, arguments: args }));
+  const results = {
+    capabilities: client.getServerCapabilities().extensions,
     declared: await call("slow_compute", { seconds: 0 }),
     inline: await call("greet", { name: "Ada" }),
   };
   await client.close();
-  return seen;
+  return results;
 }

@@ -1,21 +1,26 @@
-//! The catalog changes while clients use it.
+//! Catalog changes during a connection.
 
 use serde_json::json;
 
 use super::Feature;
-use crate::dialogue::Dialogue;
-use crate::{ALL, hold};
+use crate::transcript_client::TranscriptClient;
+use crate::{ALL, check_transcript};
 
 #[test]
-fn a_changed_list_reads_as_written() {
-    hold(&Feature { name: "catalog-change", revisions: &ALL, arguments: &[], play: change });
+fn changed_prompts_list_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "catalog-change",
+        revisions: &ALL,
+        arguments: &[],
+        scenario: change,
+    });
 }
 
-fn change(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    dialogue.part("a prompt more");
-    let before = dialogue.succeed("prompts/list", json!({}));
-    dialogue.call("test_trigger_prompt_change", &json!({}));
-    let after = dialogue.succeed("prompts/list", json!({}));
+fn change(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    client.start_section("a prompt is added");
+    let before = client.expect_result("prompts/list", json!({}));
+    client.call_tool("test_trigger_prompt_change", &json!({}));
+    let after = client.expect_result("prompts/list", json!({}));
     assert_ne!(before["prompts"], after["prompts"]);
 }

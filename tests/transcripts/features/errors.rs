@@ -1,34 +1,39 @@
-//! What is no message, and what nobody can do.
+//! Invalid JSON, invalid messages, unknown methods and ignored messages.
 
 use serde_json::json;
 
 use super::Feature;
-use crate::dialogue::Dialogue;
-use crate::{ALL, hold};
+use crate::transcript_client::TranscriptClient;
+use crate::{ALL, check_transcript};
 
 #[test]
-fn errors_read_as_written() {
-    hold(&Feature { name: "errors", revisions: &ALL, arguments: &[], play: errors });
+fn errors_match_golden_transcript() {
+    check_transcript(&Feature {
+        name: "errors",
+        revisions: &ALL,
+        arguments: &[],
+        scenario: errors,
+    });
 }
 
-fn errors(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    dialogue.part("what is not JSON");
+fn errors(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    client.start_section("invalid JSON");
     for text in ["{", "nonsense", "{\"a\":\"\\ud800\"}"] {
-        dialogue.say_text(text);
-        dialogue.hear(None);
+        client.send_raw(text);
+        client.receive(None);
     }
-    dialogue.part("what is no message");
+    client.start_section("invalid messages");
     for text in ["7", "{}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}"] {
-        dialogue.say_text(text);
-        dialogue.hear(None);
+        client.send_raw(text);
+        client.receive(None);
     }
-    dialogue.part("methods that there are not");
-    dialogue.fail("no/such/method", json!({}), -32601);
-    dialogue.part("messages that nobody waits for are passed over");
-    dialogue.notify("notifications/nothing", None);
-    let progress = json!({"progressToken": "nobody", "progress": 1});
-    dialogue.notify("notifications/progress", Some(progress));
-    dialogue.say(&json!({"jsonrpc": "2.0", "id": "never", "result": {}}));
-    dialogue.call("echo", &json!({"message": "still here"}));
+    client.start_section("unknown methods");
+    client.expect_error("no/such/method", json!({}), -32601);
+    client.start_section("unexpected messages are ignored");
+    client.notify("notifications/unknown", None);
+    let progress = json!({"progressToken": "unknown", "progress": 1});
+    client.notify("notifications/progress", Some(progress));
+    client.send(&json!({"jsonrpc": "2.0", "id": "never", "result": {}}));
+    client.call_tool("echo", &json!({"message": "still here"}));
 }

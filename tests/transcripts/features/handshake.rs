@@ -1,77 +1,92 @@
-//! How a client and the server become acquainted, and how they part.
+//! Handshake, discovery and batches.
 
 use serde_json::json;
 
 use super::Feature;
-use crate::dialogue::Dialogue;
-use crate::{LEGACY, MODERN, hold};
+use crate::transcript_client::TranscriptClient;
+use crate::{LEGACY, MODERN, check_transcript};
 
 #[test]
-fn a_handshake_reads_as_written() {
-    hold(&Feature { name: "handshake", revisions: &LEGACY, arguments: &[], play: handshake });
+fn handshake_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "handshake",
+        revisions: &LEGACY,
+        arguments: &[],
+        scenario: handshake,
+    });
 }
 
-fn handshake(dialogue: &mut Dialogue) {
-    dialogue.part("before the handshake");
-    dialogue.succeed("ping", json!({}));
-    dialogue.fail("tools/list", json!({}), -32600);
-    dialogue.open(json!({}));
-    dialogue.part("after it");
-    dialogue.succeed("ping", json!({}));
+fn handshake(client: &mut TranscriptClient) {
+    client.start_section("before the handshake");
+    client.expect_result("ping", json!({}));
+    client.expect_error("tools/list", json!({}), -32600);
+    client.open(json!({}));
+    client.start_section("after the handshake");
+    client.expect_result("ping", json!({}));
     let again = json!({
-        "protocolVersion": dialogue.revision,
+        "protocolVersion": client.revision,
         "capabilities": {},
         "clientInfo": {"name": "transcript", "version": "1"},
     });
-    dialogue.fail("initialize", again, -32600);
+    client.expect_error("initialize", again, -32600);
 }
 
 #[test]
-fn a_discovery_reads_as_written() {
-    hold(&Feature { name: "discovery", revisions: &[MODERN], arguments: &[], play: discovery });
+fn discovery_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "discovery",
+        revisions: &[MODERN],
+        arguments: &[],
+        scenario: discovery,
+    });
 }
 
-fn discovery(dialogue: &mut Dialogue) {
-    dialogue.part("what the server offers");
-    dialogue.succeed("server/discover", json!({}));
-    dialogue.part("a revision that nobody speaks");
-    dialogue.say(&json!({
+fn discovery(client: &mut TranscriptClient) {
+    client.start_section("server/discover");
+    client.expect_result("server/discover", json!({}));
+    client.start_section("an unsupported revision");
+    client.send(&json!({
         "jsonrpc": "2.0", "id": "v", "method": "server/discover",
         "params": {"_meta": {
             "io.modelcontextprotocol/protocolVersion": "1900-01-01",
             "io.modelcontextprotocol/clientCapabilities": {},
         }},
     }));
-    dialogue.hear(None);
-    dialogue.part("a request that does not say what its client can do");
-    dialogue.say(&json!({
+    client.receive(None);
+    client.start_section("a request without client capabilities");
+    client.send(&json!({
         "jsonrpc": "2.0", "id": "m", "method": "tools/list",
         "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}},
     }));
-    dialogue.hear(None);
-    dialogue.part("what the revision does not have any more");
+    client.receive(None);
+    client.start_section("methods removed in this revision");
     for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe"] {
-        dialogue.fail(method, json!({"level": "info", "uri": "test://static-text"}), -32601);
+        client.expect_error(method, json!({"level": "info", "uri": "test://static-text"}), -32601);
     }
 }
 
 #[test]
-fn a_batch_reads_as_written() {
-    hold(&Feature { name: "batch", revisions: &["2025-03-26"], arguments: &[], play: batch });
+fn batch_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "batch",
+        revisions: &["2025-03-26"],
+        arguments: &[],
+        scenario: batch,
+    });
 }
 
-fn batch(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    dialogue.part("two requests, a notification and something that is no message");
-    dialogue.say(&json!([
+fn batch(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    client.start_section("two requests, a notification and an invalid message");
+    client.send(&json!([
         {"jsonrpc": "2.0", "id": "a", "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}},
         {"jsonrpc": "2.0", "id": "b", "method": "tools/call",
          "params": {"name": "echo", "arguments": {"message": "together"}}},
         7,
     ]));
-    dialogue.hear(None);
-    dialogue.part("nothing at all");
-    dialogue.say(&json!([]));
-    dialogue.hear(None);
+    client.receive(None);
+    client.start_section("an empty batch");
+    client.send(&json!([]));
+    client.receive(None);
 }

@@ -1,25 +1,24 @@
-//! The plays: one for each feature of the protocol.
+//! One scenario for each feature of the protocol.
 
 mod catalog;
+mod client_requests;
 mod errors;
 mod handshake;
-mod questions;
+mod input_required;
 mod resources;
-mod rounds;
 mod subscriptions;
 mod tasks;
 mod tools;
 
-use crate::dialogue::Dialogue;
+use crate::transcript_client::TranscriptClient;
 
-/// A feature, the revisions that have it and how it is played.
+/// A feature, its revisions and its scenario.
 pub(crate) struct Feature {
-    /// The name of its golden files.
+    /// Name of its golden files.
     pub(crate) name: &'static str,
-    /// The revisions that it is played in.
     pub(crate) revisions: &'static [&'static str],
-    /// Arguments of the program beyond those of every play.
+    /// Additional command line arguments.
     pub(crate) arguments: &'static [&'static str],
-    /// What the client says and waits for.
-    pub(crate) play: fn(&mut Dialogue),
+    /// Sends and receives the messages.
+    pub(crate) scenario: fn(&mut TranscriptClient),
 }

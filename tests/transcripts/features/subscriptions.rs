@@ -1,60 +1,74 @@
-//! Who hears of changes: by listening, and by subscribing.
+//! Change notifications: `subscriptions/listen` and `resources/subscribe`.
 
 use serde_json::json;
 
 use super::Feature;
-use crate::dialogue::Dialogue;
-use crate::{LEGACY, MODERN, hold};
+use crate::transcript_client::TranscriptClient;
+use crate::{LEGACY, MODERN, check_transcript};
 
 #[test]
-fn listening_reads_as_written() {
-    hold(&Feature { name: "listening", revisions: &[MODERN], arguments: &[], play: listening });
+fn subscriptions_listen_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "subscriptions-listen",
+        revisions: &[MODERN],
+        arguments: &[],
+        scenario: subscriptions_listen,
+    });
 }
 
-fn listening(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    dialogue.part("two streams, each with its own wishes");
-    let tools = dialogue.ask(
+fn subscriptions_listen(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    client.start_section("two streams with different filters");
+    let tools = client.send_request(
         "subscriptions/listen",
         json!({"notifications": {"toolsListChanged": true, "taskIds": []}}),
     );
-    dialogue.hear_from_server("notifications/subscriptions/acknowledged");
+    client.receive_method("notifications/subscriptions/acknowledged");
     let filter = json!({
         "promptsListChanged": true,
         "resourcesListChanged": true,
         "resourceSubscriptions": ["test://watched-resource"],
     });
-    dialogue.ask("subscriptions/listen", json!({"notifications": filter}));
-    dialogue.hear_from_server("notifications/subscriptions/acknowledged");
-    dialogue.part("tools change");
-    dialogue.call("test_trigger_tool_change", &json!({}));
-    dialogue.part("prompts change");
-    dialogue.call("test_trigger_prompt_change", &json!({}));
-    dialogue.part("a stream ends, and one that never was");
-    dialogue.notify("notifications/cancelled", Some(json!({"requestId": tools})));
-    dialogue.notify("notifications/cancelled", Some(json!({"requestId": "never"})));
-    dialogue.call("test_trigger_tool_change", &json!({}));
-    dialogue.part("wishes that are none");
+    client.send_request("subscriptions/listen", json!({"notifications": filter}));
+    client.receive_method("notifications/subscriptions/acknowledged");
+    client.start_section("tools change");
+    client.call_tool("test_trigger_tool_change", &json!({}));
+    client.start_section("prompts change");
+    client.call_tool("test_trigger_prompt_change", &json!({}));
+    client.start_section("a stream is cancelled, and an unknown one");
+    client.notify("notifications/cancelled", Some(json!({"requestId": tools})));
+    client.notify("notifications/cancelled", Some(json!({"requestId": "never"})));
+    client.call_tool("test_trigger_tool_change", &json!({}));
+    client.start_section("invalid filters");
     for notifications in [json!(7), json!({"toolsListChanged": "yes"})] {
-        dialogue.fail("subscriptions/listen", json!({"notifications": notifications}), -32602);
+        client.expect_error(
+            "subscriptions/listen",
+            json!({"notifications": notifications}),
+            -32602,
+        );
     }
 }
 
 #[test]
-fn subscribing_reads_as_written() {
-    hold(&Feature { name: "subscribing", revisions: &LEGACY, arguments: &[], play: subscribing });
+fn resources_subscribe_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "resources-subscribe",
+        revisions: &LEGACY,
+        arguments: &[],
+        scenario: resources_subscribe,
+    });
 }
 
-fn subscribing(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
+fn resources_subscribe(client: &mut TranscriptClient) {
+    client.open(json!({}));
     let watched = json!({"uri": "test://watched-resource"});
-    dialogue.part("a resource, and one that there is not");
-    dialogue.succeed("resources/subscribe", watched.clone());
-    dialogue.fail("resources/subscribe", json!({"uri": "test://nothing"}), -32002);
-    dialogue.part("lists change");
-    dialogue.call("test_trigger_tool_change", &json!({}));
-    dialogue.call("test_trigger_prompt_change", &json!({}));
-    dialogue.part("enough of it, twice");
-    dialogue.succeed("resources/unsubscribe", watched.clone());
-    dialogue.succeed("resources/unsubscribe", watched);
+    client.start_section("a resource, and an unknown one");
+    client.expect_result("resources/subscribe", watched.clone());
+    client.expect_error("resources/subscribe", json!({"uri": "test://nothing"}), -32002);
+    client.start_section("lists change");
+    client.call_tool("test_trigger_tool_change", &json!({}));
+    client.call_tool("test_trigger_prompt_change", &json!({}));
+    client.start_section("unsubscribe, twice");
+    client.expect_result("resources/unsubscribe", watched.clone());
+    client.expect_result("resources/unsubscribe", watched);
 }

@@ -1,37 +1,42 @@
-//! Tools: lists, every kind of content, failures, progress, log messages and cancellation.
+//! Tools: lists, content types, errors, progress, log messages and cancellation.
 
 use serde_json::json;
 
 use super::Feature;
-use crate::dialogue::Dialogue;
-use crate::{ALL, hold};
+use crate::transcript_client::TranscriptClient;
+use crate::{ALL, check_transcript};
 
 #[test]
-fn a_list_of_tools_reads_as_written() {
-    let arguments = &["--page-length-max", "20"];
-    hold(&Feature { name: "tools-list", revisions: &ALL, arguments, play: list });
+fn tools_list_matches_golden_transcript() {
+    let arguments = &["--page-size", "20"];
+    check_transcript(&Feature { name: "tools-list", revisions: &ALL, arguments, scenario: list });
 }
 
-fn list(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    dialogue.part("page by page");
-    let mut page = dialogue.succeed("tools/list", json!({}));
+fn list(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    client.start_section("page by page");
+    let mut page = client.expect_result("tools/list", json!({}));
     while let Some(cursor) = page.get("nextCursor").cloned() {
-        page = dialogue.succeed("tools/list", json!({"cursor": cursor}));
+        page = client.expect_result("tools/list", json!({"cursor": cursor}));
     }
-    dialogue.part("cursors that nobody gave");
+    client.start_section("invalid cursors");
     for cursor in [json!(""), json!("nowhere"), json!(7)] {
-        dialogue.fail("tools/list", json!({"cursor": cursor}), -32602);
+        client.expect_error("tools/list", json!({"cursor": cursor}), -32602);
     }
 }
 
 #[test]
-fn every_kind_of_content_reads_as_written() {
-    hold(&Feature { name: "tools-content", revisions: &ALL, arguments: &[], play: content });
+fn tool_content_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "tools-content",
+        revisions: &ALL,
+        arguments: &[],
+        scenario: content,
+    });
 }
 
-fn content(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
+fn content(client: &mut TranscriptClient) {
+    client.open(json!({}));
     for tool in [
         "test_simple_text",
         "test_image_content",
@@ -41,103 +46,123 @@ fn content(dialogue: &mut Dialogue) {
         "test_tool_with_icons",
         "test_error_handling",
     ] {
-        dialogue.part(tool);
-        dialogue.call(tool, &json!({}));
+        client.start_section(tool);
+        client.call_tool(tool, &json!({}));
     }
-    dialogue.part("a structured result");
-    dialogue.call("add", &json!({"a": 2, "b": 40}));
+    client.start_section("a structured result");
+    client.call_tool("add", &json!({"a": 2, "b": 40}));
 }
 
 #[test]
-fn wrong_calls_read_as_written() {
-    hold(&Feature { name: "tools-wrong", revisions: &ALL, arguments: &[], play: wrong });
+fn invalid_tool_calls_match_golden_transcript() {
+    check_transcript(&Feature {
+        name: "tools-invalid",
+        revisions: &ALL,
+        arguments: &[],
+        scenario: invalid_calls,
+    });
 }
 
-fn wrong(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    dialogue.part("a tool that there is not");
-    dialogue.fail("tools/call", json!({"name": "nobody", "arguments": {}}), -32602);
-    dialogue.part("no name");
-    dialogue.fail("tools/call", json!({"arguments": {}}), -32602);
-    dialogue.part("arguments that do not fit their schema");
+fn invalid_calls(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    client.start_section("an unknown tool");
+    client.expect_error("tools/call", json!({"name": "unknown", "arguments": {}}), -32602);
+    client.start_section("no name");
+    client.expect_error("tools/call", json!({"arguments": {}}), -32602);
+    client.start_section("arguments that violate the schema");
     for arguments in [json!({"a": "two", "b": 40}), json!({"a": 2})] {
-        let id = dialogue.ask("tools/call", json!({"name": "add", "arguments": arguments}));
-        dialogue.answer(id, "tools/call");
+        let id = client.send_request("tools/call", json!({"name": "add", "arguments": arguments}));
+        client.receive_response(id, "tools/call");
     }
-    dialogue.part("a schema with conditions");
+    client.start_section("a schema with conditions");
     for arguments in [
         json!({"name": "A", "contactMethod": "phone", "phone": "1", "address": {"city": "B"}}),
         json!({"name": "A", "contactMethod": "phone", "email": "a@b.c"}),
         json!({"name": "A", "phone": "1", "extra": true}),
     ] {
         let params = json!({"name": "json_schema_2020_12_tool", "arguments": arguments});
-        let id = dialogue.ask("tools/call", params);
-        dialogue.answer(id, "tools/call");
+        let id = client.send_request("tools/call", params);
+        client.receive_response(id, "tools/call");
     }
 }
 
 #[test]
-fn progress_reads_as_written() {
-    hold(&Feature { name: "progress", revisions: &ALL, arguments: &[], play: progress });
+fn progress_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "progress",
+        revisions: &ALL,
+        arguments: &[],
+        scenario: progress,
+    });
 }
 
-fn progress(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
+fn progress(client: &mut TranscriptClient) {
+    client.open(json!({}));
     for token in [json!("a word"), json!(42)] {
-        dialogue.part("a call with a token");
+        client.start_section("a call with a token");
         let params = json!({"name": "test_tool_with_progress", "_meta": {"progressToken": token}});
-        dialogue.succeed("tools/call", params);
+        client.expect_result("tools/call", params);
     }
-    dialogue.part("a call without one");
-    dialogue.call("test_tool_with_progress", &json!({}));
+    client.start_section("a call without one");
+    client.call_tool("test_tool_with_progress", &json!({}));
 }
 
 #[test]
-fn log_messages_read_as_written() {
-    hold(&Feature { name: "logging", revisions: &ALL, arguments: &[], play: logging });
+fn log_messages_match_golden_transcript() {
+    check_transcript(&Feature {
+        name: "logging",
+        revisions: &ALL,
+        arguments: &[],
+        scenario: logging,
+    });
 }
 
-fn logging(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    if dialogue.is_modern() {
+fn logging(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    if client.is_modern() {
         for level in ["debug", "error"] {
-            dialogue.part(level);
+            client.start_section(level);
             let meta = json!({"io.modelcontextprotocol/logLevel": level});
             let params = json!({"name": "test_logging_tool", "_meta": meta});
-            dialogue.succeed("tools/call", params);
+            client.expect_result("tools/call", params);
         }
-        dialogue.part("a level that there is not");
+        client.start_section("an unknown level");
         let meta = json!({"io.modelcontextprotocol/logLevel": "loud"});
         let params = json!({"name": "test_logging_tool", "_meta": meta});
-        dialogue.fail("tools/call", params, -32602);
-        dialogue.part("no level");
-        dialogue.call("test_logging_tool", &json!({}));
+        client.expect_error("tools/call", params, -32602);
+        client.start_section("no level");
+        client.call_tool("test_logging_tool", &json!({}));
         return;
     }
-    dialogue.part("before a level was set");
-    dialogue.call("test_tool_with_logging", &json!({}));
+    client.start_section("before logging/setLevel");
+    client.call_tool("test_tool_with_logging", &json!({}));
     for level in ["debug", "error"] {
-        dialogue.part(level);
-        dialogue.succeed("logging/setLevel", json!({"level": level}));
-        dialogue.call("test_tool_with_logging", &json!({}));
+        client.start_section(level);
+        client.expect_result("logging/setLevel", json!({"level": level}));
+        client.call_tool("test_tool_with_logging", &json!({}));
     }
-    dialogue.part("a level that there is not");
-    dialogue.fail("logging/setLevel", json!({"level": "loud"}), -32602);
+    client.start_section("an unknown level");
+    client.expect_error("logging/setLevel", json!({"level": "loud"}), -32602);
 }
 
 #[test]
-fn cancellation_reads_as_written() {
-    hold(&Feature { name: "cancellation", revisions: &ALL, arguments: &[], play: cancellation });
+fn cancellation_matches_golden_transcript() {
+    check_transcript(&Feature {
+        name: "cancellation",
+        revisions: &ALL,
+        arguments: &[],
+        scenario: cancellation,
+    });
 }
 
-fn cancellation(dialogue: &mut Dialogue) {
-    dialogue.open(json!({}));
-    dialogue.part("a call that is not wanted any more is not answered");
+fn cancellation(client: &mut TranscriptClient) {
+    client.open(json!({}));
+    client.start_section("a cancelled call gets no response");
     let slow = json!({"name": "slow", "arguments": {"steps": 1, "step_ms": 60_000}});
-    let id = dialogue.ask("tools/call", slow);
-    dialogue.notify("notifications/cancelled", Some(json!({"requestId": id, "reason": "enough"})));
-    dialogue.part("what has ended or never was is passed over");
-    dialogue.notify("notifications/cancelled", Some(json!({"requestId": id})));
-    dialogue.notify("notifications/cancelled", Some(json!({"requestId": "never"})));
-    dialogue.call("echo", &json!({"message": "still here"}));
+    let id = client.send_request("tools/call", slow);
+    client.notify("notifications/cancelled", Some(json!({"requestId": id, "reason": "enough"})));
+    client.start_section("cancellation of an ended or unknown request is ignored");
+    client.notify("notifications/cancelled", Some(json!({"requestId": id})));
+    client.notify("notifications/cancelled", Some(json!({"requestId": "never"})));
+    client.call_tool("echo", &json!({"message": "still here"}));
 }

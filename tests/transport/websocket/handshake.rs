@@ -1,15 +1,16 @@
-//! The opening handshake: which requests become a WebSocket, what the others are told, and that
-//! another implementation takes the answer.
+//! The opening handshake: accepted and rejected requests, and the response as tungstenite reads it.
 
 use std::rc::Rc;
 
+use corelane::transport::http::checks::{
+    CHECKS, CheckComponent, CheckId, CheckProfile, RequestKind, check_head,
+};
 use corelane::transport::http::date::Date;
 use corelane::transport::http::head::Head;
-use corelane::transport::http::ladder::{Kind, Looker, Profile, RUNGS, Step, admit_head};
-use corelane::transport::http::limits::Limits;
-use corelane::transport::http::response::{self, Body, Response};
+use corelane::transport::http::limits::RequestLimits;
+use corelane::transport::http::response::{self, BodyKind, Response};
 use corelane::transport::http::status::Status;
-use corelane::transport::websocket::handshake::{self, Accepts, Refusal, Upgrade};
+use corelane::transport::websocket::handshake::{self, HandshakeOptions, Rejection, Upgrade};
 
 use super::Memory;
 
@@ -23,14 +24,14 @@ const REQUEST: [&str; 6] = [
     "Sec-WebSocket-Version: 13",
 ];
 
-const PLAIN: Accepts = Accepts { deflate: false };
-const DEFLATING: Accepts = Accepts { deflate: true };
+const WITHOUT_DEFLATE: HandshakeOptions = HandshakeOptions { deflate: false };
+const WITH_DEFLATE: HandshakeOptions = HandshakeOptions { deflate: true };
 
-fn profile() -> Profile {
-    Profile { websocket: Some(Rc::from("/mcp/ws")), ..Profile::default() }
+fn profile() -> CheckProfile {
+    CheckProfile { websocket: Some(Rc::from("/mcp/ws")), ..CheckProfile::default() }
 }
 
-/// The request with some lines in the place of others, found by their first words.
+/// Builds the request with `lines` replacing those of the same name; a name alone removes its line.
 fn request(lines: &[&str]) -> String {
     let name = |line: &str| line.split([':', ' ']).next().unwrap_or_default().to_lowercase();
     let kept = REQUEST.iter().filter(|line| !lines.iter().any(|new| name(new) == name(line)));
@@ -40,53 +41,53 @@ fn request(lines: &[&str]) -> String {
     all.join("\r\n") + "\r\n\r\n"
 }
 
-/// What becomes of such a request on its way up.
-fn climb<T>(
+/// Runs the checks of a request and of its handshake.
+fn run_checks<T>(
     lines: &[&str],
-    accepts: Accepts,
-    look: impl FnOnce(Upgrade<'_>) -> T,
-) -> Result<T, Refusal> {
+    accepts: HandshakeOptions,
+    inspect: impl FnOnce(Upgrade<'_>) -> T,
+) -> Result<T, Rejection> {
     let text = request(lines);
-    let head = Head::parse(text.as_bytes(), &Limits::default()).unwrap().unwrap();
-    let kind = admit_head(&head, text.as_bytes(), &profile())?;
-    assert_eq!(kind, Kind::Upgrade);
-    handshake::accept(&head, text.as_bytes(), &accepts).map(look)
+    let head = Head::parse(text.as_bytes(), &RequestLimits::default()).unwrap().unwrap();
+    let kind = check_head(&head, text.as_bytes(), &profile())?;
+    assert_eq!(kind, RequestKind::Upgrade);
+    handshake::check_upgrade(&head, text.as_bytes(), &accepts).map(inspect)
 }
 
-fn step(lines: &[&str]) -> Step {
-    climb(lines, PLAIN, |upgrade| format!("{upgrade:?}")).unwrap_err().step
+fn failed_check(lines: &[&str]) -> CheckId {
+    run_checks(lines, WITHOUT_DEFLATE, |upgrade| format!("{upgrade:?}")).unwrap_err().check
 }
 
-fn answer(lines: &[&str], accepts: Accepts) -> String {
-    climb(lines, accepts, |upgrade| {
+fn handshake_response(lines: &[&str], accepts: HandshakeOptions) -> String {
+    run_checks(lines, accepts, |upgrade| {
         let mut out = Vec::new();
-        handshake::write(&mut out, &upgrade, None, &Date::new(784_111_777));
+        handshake::write_response(&mut out, &upgrade, None, &Date::new(784_111_777));
         String::from_utf8(out).unwrap()
     })
     .unwrap()
 }
 
 #[test]
-fn the_example_of_the_standard_is_answered_as_it_says() {
+fn rfc_6455_example_handshake_is_answered() {
     let expected = "HTTP/1.1 101 Switching Protocols\r\n\
                     Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
                     Connection: Upgrade\r\nUpgrade: websocket\r\n\
                     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-    assert_eq!(answer(&[], PLAIN), expected);
+    assert_eq!(handshake_response(&[], WITHOUT_DEFLATE), expected);
 }
 
 #[test]
-fn the_name_of_a_session_is_told() {
-    let answer = climb(&[], PLAIN, |upgrade| {
+fn handshake_response_has_session_id() {
+    let response = run_checks(&[], WITHOUT_DEFLATE, |upgrade| {
         let mut out = Vec::new();
-        handshake::write(&mut out, &upgrade, Some(b"a-name"), &Date::new(784_111_777));
+        handshake::write_response(&mut out, &upgrade, Some(b"a-name"), &Date::new(784_111_777));
         String::from_utf8(out).unwrap()
     });
-    assert!(answer.unwrap().contains("\r\nMcp-Session-Id: a-name\r\n"));
+    assert!(response.unwrap().contains("\r\nMcp-Session-Id: a-name\r\n"));
 }
 
 #[test]
-fn what_clients_write_differently_means_the_same() {
+fn handshake_accepts_equivalent_header_forms() {
     for lines in [
         &["GET /mcp/ws?token=1 HTTP/1.1"][..],
         &["GET /mcp/ws/ HTTP/1.1"],
@@ -95,105 +96,115 @@ fn what_clients_write_differently_means_the_same() {
         &["Content-Length: 0"],
         &["Sec-WebSocket-Extensions: permessage-deflate, x-unknown; a=b"],
     ] {
-        assert!(climb(lines, PLAIN, |_| ()).is_ok(), "{lines:?}");
+        assert!(run_checks(lines, WITHOUT_DEFLATE, |_| ()).is_ok(), "{lines:?}");
     }
 }
 
 #[test]
-fn a_request_that_breaks_one_rung_is_refused_there() {
-    for (expected, lines) in BROKEN {
-        let refusal = climb(lines, PLAIN, |upgrade| format!("{upgrade:?}")).unwrap_err();
-        assert_eq!(refusal.step, expected, "{lines:?}");
-        assert_eq!(refusal.status, expected.rung().status, "{lines:?}");
+fn handshake_failing_one_check_is_rejected_by_it() {
+    for (expected, lines) in FAILING_REQUESTS {
+        let rejection =
+            run_checks(lines, WITHOUT_DEFLATE, |upgrade| format!("{upgrade:?}")).unwrap_err();
+        assert_eq!(rejection.check, expected, "{lines:?}");
+        assert_eq!(rejection.status, expected.check().status, "{lines:?}");
     }
 }
 
 #[test]
-fn every_rung_of_the_handshake_is_broken_by_some_request() {
-    for rung in RUNGS.iter().filter(|rung| rung.by == Looker::Handshake) {
-        assert!(BROKEN.iter().any(|(step, _)| *step == rung.step), "{:?}", rung.step);
+fn every_handshake_check_has_a_failing_request() {
+    for check in CHECKS.iter().filter(|check| check.component == CheckComponent::Handshake) {
+        assert!(FAILING_REQUESTS.iter().any(|(id, _)| *id == check.id), "{:?}", check.id);
     }
 }
 
 #[test]
-fn a_request_that_breaks_several_rungs_is_told_of_the_lowest() {
+fn handshake_failing_several_checks_reports_the_first() {
     let broken = |from: usize| {
-        let lines: Vec<&str> = BROKEN_ALIKE[from..].iter().map(|(_, line)| *line).collect();
-        step(&lines)
+        let lines: Vec<&str> = FAILING_LINES[from..].iter().map(|(_, line)| *line).collect();
+        failed_check(&lines)
     };
-    for (from, (expected, _)) in BROKEN_ALIKE.iter().enumerate() {
+    for (from, (expected, _)) in FAILING_LINES.iter().enumerate() {
         assert_eq!(broken(from), *expected);
     }
 }
 
 #[test]
-fn there_is_no_path_unless_the_server_has_one() {
+fn websocket_path_exists_only_if_configured() {
     let text = request(&[]);
-    let head = Head::parse(text.as_bytes(), &Limits::default()).unwrap().unwrap();
-    let admitted = |profile: &Profile| {
-        admit_head(&head, text.as_bytes(), profile)
-            .map(|kind| kind == Kind::Upgrade)
-            .map_err(|refusal| refusal.step)
+    let head = Head::parse(text.as_bytes(), &RequestLimits::default()).unwrap().unwrap();
+    let admitted = |profile: &CheckProfile| {
+        check_head(&head, text.as_bytes(), profile)
+            .map(|kind| kind == RequestKind::Upgrade)
+            .map_err(|rejection| rejection.check)
     };
-    assert_eq!(admitted(&Profile::default()), Err(Step::Path));
+    assert_eq!(admitted(&CheckProfile::default()), Err(CheckId::Path));
     assert_eq!(admitted(&profile()), Ok(true));
-    let elsewhere = Profile { websocket: Some(Rc::from("/ws")), ..Profile::default() };
-    assert_eq!(admitted(&elsewhere), Err(Step::Path));
+    let elsewhere = CheckProfile { websocket: Some(Rc::from("/ws")), ..CheckProfile::default() };
+    assert_eq!(admitted(&elsewhere), Err(CheckId::Path));
 }
 
 #[test]
-fn other_verbs_are_told_which_ones_there_are() {
+fn websocket_path_allows_only_get() {
     for verb in ["POST", "DELETE", "HEAD", "PUT"] {
         let line = format!("{verb} /mcp/ws HTTP/1.1");
         let text = request(&["GET", &line]);
-        let head = Head::parse(text.as_bytes(), &Limits::default()).unwrap().unwrap();
-        let refusal = admit_head(&head, text.as_bytes(), &profile()).unwrap_err();
-        assert_eq!((refusal.step, refusal.allow), (Step::Verb, Some("GET, OPTIONS")), "{verb}");
+        let head = Head::parse(text.as_bytes(), &RequestLimits::default()).unwrap().unwrap();
+        let rejection = check_head(&head, text.as_bytes(), &profile()).unwrap_err();
+        assert_eq!(
+            (rejection.check, rejection.allow),
+            (CheckId::HttpMethod, Some("GET, OPTIONS")),
+            "{verb}"
+        );
     }
 }
 
 #[test]
-fn an_answer_that_asks_to_upgrade_says_to_what() {
+fn upgrade_required_response_names_the_protocol() {
     for (status, closes, connection) in [
         (Status::UPGRADE_REQUIRED, false, Some("Connection: Upgrade")),
         (Status::UPGRADE_REQUIRED, true, Some("Connection: close, Upgrade")),
         (Status::BAD_REQUEST, false, None),
     ] {
         let mut out = Vec::new();
-        let answer = Response { closes, ..Response::new(status, Body::Json) };
-        response::whole(&mut out, &answer, &Date::new(0), b"{}");
+        let response = Response { close: closes, ..Response::new(status, BodyKind::Json) };
+        response::write_response(&mut out, &response, &Date::new(0), b"{}");
         let text = String::from_utf8(out).unwrap();
         let line = |name: &str| text.lines().find(|line| line.starts_with(name));
         assert_eq!(line("Connection:"), connection);
-        let asks = status == Status::UPGRADE_REQUIRED;
-        assert_eq!(line("Upgrade:"), asks.then_some("Upgrade: websocket"));
-        assert_eq!(line("Sec-WebSocket-Version:"), asks.then_some("Sec-WebSocket-Version: 13"));
+        let is_upgrade = status == Status::UPGRADE_REQUIRED;
+        assert_eq!(line("Upgrade:"), is_upgrade.then_some("Upgrade: websocket"));
+        let version = is_upgrade.then_some("Sec-WebSocket-Version: 13");
+        assert_eq!(line("Sec-WebSocket-Version:"), version);
     }
 }
 
 #[test]
-fn the_first_subprotocol_that_is_ours_is_chosen() {
-    let chosen = |offered: &[&str]| climb(offered, PLAIN, |upgrade| upgrade.subprotocol).unwrap();
+fn first_supported_subprotocol_is_selected() {
+    let chosen = |offered: &[&str]| {
+        run_checks(offered, WITHOUT_DEFLATE, |upgrade| upgrade.subprotocol).unwrap()
+    };
     assert_eq!(chosen(&[]), None);
     assert_eq!(chosen(&["Sec-WebSocket-Protocol: mcp"]), Some("mcp"));
     assert_eq!(chosen(&["Sec-WebSocket-Protocol: mcp.v1"]), Some("mcp.v1"));
     assert_eq!(chosen(&["Sec-WebSocket-Protocol: soap, mcp , mcp.v1"]), Some("mcp"));
     let lines = ["Sec-WebSocket-Protocol: mcp.v2", "sec-websocket-protocol: mcp.v1,mcp"];
     assert_eq!(chosen(&lines), Some("mcp.v1"));
-    let told = answer(&["Sec-WebSocket-Protocol: mcp"], PLAIN);
-    assert!(told.contains("\r\nSec-WebSocket-Protocol: mcp\r\n"), "{told}");
+    let response = handshake_response(&["Sec-WebSocket-Protocol: mcp"], WITHOUT_DEFLATE);
+    assert!(response.contains("\r\nSec-WebSocket-Protocol: mcp\r\n"), "{response}");
 }
 
-/// What is answered to an offer of extensions.
-fn agreed(offer: &str, accepts: Accepts) -> Option<String> {
-    let told = answer(&[&format!("Sec-WebSocket-Extensions: {offer}")], accepts);
-    told.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Extensions: ").map(str::to_owned))
+/// Returns the response to an offer of extensions.
+fn negotiated_extensions(offer: &str, accepts: HandshakeOptions) -> Option<String> {
+    let response = handshake_response(&[&format!("Sec-WebSocket-Extensions: {offer}")], accepts);
+    let mut lines = response.lines();
+    lines.find_map(|line| line.strip_prefix("Sec-WebSocket-Extensions: ").map(str::to_owned))
 }
 
-const AGREED: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+const NEGOTIATED: &str =
+    "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
 #[test]
-fn compressed_messages_are_agreed_on_where_they_are_offered_and_taken() {
+fn permessage_deflate_is_negotiated_if_enabled() {
     for offer in [
         "permessage-deflate",
         "permessage-deflate; client_max_window_bits",
@@ -201,28 +212,33 @@ fn compressed_messages_are_agreed_on_where_they_are_offered_and_taken() {
         "permessage-deflate;client_max_window_bits=\"15\";server_no_context_takeover",
         "x-webkit-deflate-frame, Permessage-Deflate; Client_No_Context_Takeover",
     ] {
-        assert_eq!(agreed(offer, DEFLATING).as_deref(), Some(AGREED), "{offer}");
-        assert_eq!(agreed(offer, PLAIN), None);
+        assert_eq!(
+            negotiated_extensions(offer, WITH_DEFLATE).as_deref(),
+            Some(NEGOTIATED),
+            "{offer}"
+        );
+        assert_eq!(negotiated_extensions(offer, WITHOUT_DEFLATE), None);
     }
 }
 
 #[test]
-fn the_window_that_a_client_asks_for_is_kept() {
+fn requested_window_bits_are_accepted() {
     for bits in 9..=15 {
         let offer = format!("permessage-deflate; server_max_window_bits={bits}");
-        let expected = format!("{AGREED}; server_max_window_bits={bits}");
-        assert_eq!(agreed(&offer, DEFLATING), Some(expected));
+        let expected = format!("{NEGOTIATED}; server_max_window_bits={bits}");
+        assert_eq!(negotiated_extensions(&offer, WITH_DEFLATE), Some(expected));
         let line = format!("Sec-WebSocket-Extensions: {offer}");
-        let window = climb(&[&line], DEFLATING, |upgrade| upgrade.deflate.unwrap().window_bits());
+        let window =
+            run_checks(&[&line], WITH_DEFLATE, |upgrade| upgrade.deflate.unwrap().window_bits());
         assert_eq!(window, Ok(bits));
     }
-    // The compressor knows no window of 8 bits, so the next offer is looked at.
+    // Windows of 8 bits are not supported, so the next offer is selected.
     let offer = "permessage-deflate; server_max_window_bits=8, permessage-deflate";
-    assert_eq!(agreed(offer, DEFLATING).as_deref(), Some(AGREED));
+    assert_eq!(negotiated_extensions(offer, WITH_DEFLATE).as_deref(), Some(NEGOTIATED));
 }
 
 #[test]
-fn an_offer_that_is_not_understood_in_full_is_passed_over() {
+fn invalid_deflate_offer_is_declined() {
     for offer in [
         "permessage-deflate; unknown",
         "permessage-deflate; server_max_window_bits",
@@ -236,20 +252,20 @@ fn an_offer_that_is_not_understood_in_full_is_passed_over() {
         "permessage-bzip2",
         "",
     ] {
-        assert_eq!(agreed(offer, DEFLATING), None, "{offer}");
+        assert_eq!(negotiated_extensions(offer, WITH_DEFLATE), None, "{offer}");
     }
 }
 
 #[test]
-fn another_implementation_takes_the_answer() {
+fn tungstenite_accepts_the_handshake_response() {
     use tungstenite::handshake::client::{Request, generate_key};
 
     for _ in 0..20 {
         let key = generate_key();
-        let told = answer(&[&format!("Sec-WebSocket-Key: {key}")], PLAIN);
+        let response = handshake_response(&[&format!("Sec-WebSocket-Key: {key}")], WITHOUT_DEFLATE);
         let accepted = tungstenite::handshake::derive_accept_key(key.as_bytes());
-        assert!(told.contains(&format!("Sec-WebSocket-Accept: {accepted}\r\n")));
-        let stream = Memory(told.as_bytes());
+        assert!(response.contains(&format!("Sec-WebSocket-Accept: {accepted}\r\n")));
+        let stream = Memory(response.as_bytes());
         let request = Request::builder()
             .uri("ws://localhost/mcp/ws")
             .header("Host", "localhost")
@@ -263,35 +279,35 @@ fn another_implementation_takes_the_answer() {
     }
 }
 
-/// What breaks one rung each.
-const BROKEN: [(Step, &[&str]); 20] = [
-    (Step::UpgradeAsked, &["Upgrade"]),
-    (Step::UpgradeAsked, &["Upgrade: h2c"]),
-    (Step::UpgradeAsked, &["Upgrade: websockets"]),
-    (Step::UpgradeAsked, &["Connection"]),
-    (Step::UpgradeAsked, &["Connection: keep-alive"]),
-    (Step::UpgradeAsked, &["GET /mcp/ws HTTP/1.0"]),
-    (Step::UpgradeAlone, &["Content-Length: 2"]),
-    (Step::UpgradeAlone, &["Transfer-Encoding: chunked"]),
-    (Step::UpgradeVersion, &["Sec-WebSocket-Version"]),
-    (Step::UpgradeVersion, &["Sec-WebSocket-Version: 8"]),
-    (Step::UpgradeVersion, &["Sec-WebSocket-Version: 13, 8"]),
-    (Step::UpgradeVersion, &["Sec-WebSocket-Version: 13", "Sec-WebSocket-Version: 13"]),
-    (Step::UpgradeKey, &["Sec-WebSocket-Key"]),
-    (Step::UpgradeKey, &["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ="]),
-    (Step::UpgradeKey, &["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQQQ"]),
-    (Step::UpgradeKey, &["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25j*Q=="]),
-    (Step::UpgradeKey, &["Sec-WebSocket-Key: AAAA", "Sec-WebSocket-Key: BBBB"]),
-    (Step::UpgradeProtocol, &["Sec-WebSocket-Protocol: soap"]),
-    (Step::UpgradeProtocol, &["Sec-WebSocket-Protocol: MCP, mcp.v2"]),
-    (Step::UpgradeProtocol, &["Sec-WebSocket-Protocol: chat", "Sec-WebSocket-Protocol: wamp"]),
+/// Requests that fail one check each.
+const FAILING_REQUESTS: [(CheckId, &[&str]); 20] = [
+    (CheckId::UpgradeRequested, &["Upgrade"]),
+    (CheckId::UpgradeRequested, &["Upgrade: h2c"]),
+    (CheckId::UpgradeRequested, &["Upgrade: websockets"]),
+    (CheckId::UpgradeRequested, &["Connection"]),
+    (CheckId::UpgradeRequested, &["Connection: keep-alive"]),
+    (CheckId::UpgradeRequested, &["GET /mcp/ws HTTP/1.0"]),
+    (CheckId::UpgradeBody, &["Content-Length: 2"]),
+    (CheckId::UpgradeBody, &["Transfer-Encoding: chunked"]),
+    (CheckId::UpgradeVersion, &["Sec-WebSocket-Version"]),
+    (CheckId::UpgradeVersion, &["Sec-WebSocket-Version: 8"]),
+    (CheckId::UpgradeVersion, &["Sec-WebSocket-Version: 13, 8"]),
+    (CheckId::UpgradeVersion, &["Sec-WebSocket-Version: 13", "Sec-WebSocket-Version: 13"]),
+    (CheckId::UpgradeKey, &["Sec-WebSocket-Key"]),
+    (CheckId::UpgradeKey, &["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ="]),
+    (CheckId::UpgradeKey, &["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQQQ"]),
+    (CheckId::UpgradeKey, &["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25j*Q=="]),
+    (CheckId::UpgradeKey, &["Sec-WebSocket-Key: AAAA", "Sec-WebSocket-Key: BBBB"]),
+    (CheckId::UpgradeProtocol, &["Sec-WebSocket-Protocol: soap"]),
+    (CheckId::UpgradeProtocol, &["Sec-WebSocket-Protocol: MCP, mcp.v2"]),
+    (CheckId::UpgradeProtocol, &["Sec-WebSocket-Protocol: chat", "Sec-WebSocket-Protocol: wamp"]),
 ];
 
-/// One line for each rung, lowest first.
-const BROKEN_ALIKE: [(Step, &str); 5] = [
-    (Step::UpgradeAsked, "Connection: close"),
-    (Step::UpgradeAlone, "Content-Length: 9"),
-    (Step::UpgradeVersion, "Sec-WebSocket-Version: 12"),
-    (Step::UpgradeKey, "Sec-WebSocket-Key: short"),
-    (Step::UpgradeProtocol, "Sec-WebSocket-Protocol: other"),
+/// One line that fails each check, in order.
+const FAILING_LINES: [(CheckId, &str); 5] = [
+    (CheckId::UpgradeRequested, "Connection: close"),
+    (CheckId::UpgradeBody, "Content-Length: 9"),
+    (CheckId::UpgradeVersion, "Sec-WebSocket-Version: 12"),
+    (CheckId::UpgradeKey, "Sec-WebSocket-Key: short"),
+    (CheckId::UpgradeProtocol, "Sec-WebSocket-Protocol: other"),
 ];

@@ -1,43 +1,42 @@
-//! What frames cost in memory: nothing for a message that comes whole, the buffers of a pool for
-//! others.
+//! Memory use of frames: none for complete messages, pooled buffers for others.
 
 use corelane::transport::websocket::limits::FrameLimits;
-use corelane::transport::websocket::reader::{FrameReader, Next};
+use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane::transport::websocket::writer;
 
 use super::{CONTINUATION, FINAL, LIMITS, PING, TEXT, frame};
-use crate::counting::{allocations, peak_bytes};
+use crate::alloc_counter::{count_allocations, peak_bytes};
 
-/// Reads an arrival to its end with buffers of a pool; says how many messages it had.
-fn drain(reader: &mut FrameReader, arrival: &mut [u8], pool: &mut Vec<Vec<u8>>) -> usize {
+/// Reads a piece of input with pooled buffers. Returns the number of messages.
+fn read_messages(reader: &mut FrameReader, arrival: &mut [u8], pool: &mut Vec<Vec<u8>>) -> usize {
     let (mut from, mut count) = (0, 0);
     loop {
         match reader.next(arrival, &mut from, &LIMITS, || pool.pop().unwrap_or_default()) {
-            Next::Inside { start, end, .. } => {
+            FrameEvent::InPlace { start, end, .. } => {
                 assert!(start <= end && end <= from);
                 count += 1;
             }
-            Next::Assembled { .. } => {
+            FrameEvent::Assembled { .. } => {
                 let (mut message, _) = reader.take();
                 message.clear();
                 pool.push(message);
                 count += 1;
             }
-            Next::NeedMore => return count,
+            FrameEvent::NeedMore => return count,
             next => panic!("{next:?}"),
         }
     }
 }
 
 #[test]
-fn a_message_that_comes_whole_is_read_where_it_lies_without_memory() {
+fn message_in_one_read_allocates_nothing() {
     let message = "m".repeat(200);
     let mut arrival = frame(FINAL | TEXT, message.as_str()).repeat(3);
     let mut reader = FrameReader::new();
-    let spare = || -> Vec<u8> { panic!("nothing has to be kept") };
+    let spare = || -> Vec<u8> { panic!("a buffer was requested") };
     let (mut from, mut read) = (0, 0);
-    let allocated = allocations(|| {
-        while let Next::Inside { start, end, is_compressed } =
+    let allocated = count_allocations(|| {
+        while let FrameEvent::InPlace { start, end, is_compressed } =
             reader.next(&mut arrival, &mut from, &LIMITS, spare)
         {
             assert!(!is_compressed && arrival[start..end] == *message.as_bytes());
@@ -49,7 +48,7 @@ fn a_message_that_comes_whole_is_read_where_it_lies_without_memory() {
 }
 
 #[test]
-fn messages_in_pieces_take_buffers_of_the_pool_and_no_others() {
+fn partial_messages_use_only_pooled_buffers() {
     let whole = frame(FINAL | TEXT, "m".repeat(300));
     let fragments =
         [frame(TEXT, "a".repeat(90)), frame(FINAL | CONTINUATION, "b".repeat(90))].concat();
@@ -59,53 +58,54 @@ fn messages_in_pieces_take_buffers_of_the_pool_and_no_others() {
     let mut turn = |cut: usize| {
         let mut arrival = stream.clone();
         let (start, end) = arrival.split_at_mut(cut);
-        allocations(|| {
-            let read = drain(&mut reader, start, &mut pool) + drain(&mut reader, end, &mut pool);
-            assert_eq!(read, 2, "cut at {cut}");
+        count_allocations(|| {
+            let read = read_messages(&mut reader, start, &mut pool)
+                + read_messages(&mut reader, end, &mut pool);
+            assert_eq!(read, 2, "split at {cut}");
         })
     };
     turn(200);
     for cut in 1..stream.len() {
-        assert_eq!(turn(cut), 0, "cut at {cut}");
+        assert_eq!(turn(cut), 0, "split at {cut}");
     }
 }
 
 #[test]
-fn a_frame_is_written_without_memory_of_its_own() {
+fn writing_frames_allocates_nothing() {
     let mut out = Vec::with_capacity(1 << 10);
-    let allocated = allocations(|| {
+    let allocated = count_allocations(|| {
         for length in [3, 125, 126, 200] {
-            let mark = writer::begin(&mut out);
+            let mark = writer::begin_message(&mut out);
             out.extend(std::iter::repeat_n(b'm', length));
-            writer::end(&mut out, mark);
+            writer::end_message(&mut out, mark);
         }
-        writer::pong(&mut out, b"pong");
-        writer::close(&mut out, None, "");
+        writer::write_pong(&mut out, b"pong");
+        writer::write_close(&mut out, None, "");
     });
     assert_eq!(allocated, 0);
 }
 
 #[test]
-fn an_idle_reader_is_small_and_holds_nothing() {
+fn idle_frame_reader_holds_no_memory() {
     assert!(size_of::<FrameReader>() <= 64);
     let mut reader = FrameReader::new();
     let mut arrival = [frame(FINAL | PING, "payload"), frame(FINAL | TEXT, "{}")].concat();
     let ((), peak) = peak_bytes(|| {
         let mut from = 0;
-        assert_eq!(reader.next(&mut arrival, &mut from, &LIMITS, Vec::new), Next::Ping);
-        assert_eq!(reader.control(), b"payload");
+        assert_eq!(reader.next(&mut arrival, &mut from, &LIMITS, Vec::new), FrameEvent::Ping);
+        assert_eq!(reader.control_payload(), b"payload");
         let next = reader.next(&mut arrival, &mut from, &LIMITS, Vec::new);
-        assert!(matches!(next, Next::Inside { .. }));
-        assert!(reader.control().is_empty() && !reader.is_inside_message());
+        assert!(matches!(next, FrameEvent::InPlace { .. }));
+        assert!(reader.control_payload().is_empty() && !reader.is_inside_message());
     });
     assert!(peak <= 126, "{peak}");
-    // What has been let go of costs nothing: another ping takes as much as the first.
+    // Creating a reader allocates nothing.
     let ((), again) = peak_bytes(|| drop(FrameReader::new()));
     assert_eq!(again, 0);
 }
 
 #[test]
-fn a_peer_that_only_says_that_it_will_send_much_gets_little_for_it() {
+fn announced_frame_length_reserves_bounded_memory() {
     let limits = FrameLimits { message_bytes_max: 1 << 30, ..LIMITS };
     let mut stream = vec![FINAL | TEXT, 0x80 | 127];
     stream.extend_from_slice(&(1_u64 << 30).to_be_bytes());
@@ -114,11 +114,11 @@ fn a_peer_that_only_says_that_it_will_send_much_gets_little_for_it() {
     let ((), peak) = peak_bytes(|| {
         let mut from = 0;
         let next = reader.next(&mut stream, &mut from, &limits, Vec::new);
-        assert_eq!(next, Next::NeedMore);
+        assert_eq!(next, FrameEvent::NeedMore);
     });
     assert!(peak <= 70_000, "{peak}");
     assert!(reader.is_inside_message());
     assert_eq!(reader.held_bytes(), 5);
-    assert!(reader.give_up().is_empty());
+    assert!(reader.abort().is_empty());
     assert!(!reader.is_inside_message());
 }

@@ -1,19 +1,19 @@
-//! WebSocket from the outside: every rule of RFC 6455, section 5, whatever the cut; against a model
-//! that sees the whole stream at once, and against another implementation.
+//! WebSocket: the rules of RFC 6455, section 5, at every split; against a model that sees the whole
+//! stream, and against tungstenite.
 
-mod cuts;
 mod deflate;
 mod handshake;
 mod memory;
 mod model;
 mod oracle;
 mod rules;
-mod writing;
+mod splits;
+mod writer;
 
 use std::io::{self, Read, Write};
 
-use corelane::transport::websocket::fuzz::{self, Said};
-use corelane::transport::websocket::limits::{Fault, FrameLimits};
+use corelane::transport::websocket::fuzz::{self, FrameOutcome};
+use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
 
 const FINAL: u8 = 0x80;
 const COMPRESSED: u8 = 0x40;
@@ -27,21 +27,21 @@ const PONG: u8 = 10;
 const LIMITS: FrameLimits = FrameLimits { message_bytes_max: 100_000, is_binary_allowed: false };
 const WITH_BINARY: FrameLimits = FrameLimits { is_binary_allowed: true, ..LIMITS };
 
-/// How a length is written.
+/// Encoding of a payload length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Form {
-    Shortest,
+enum LengthEncoding {
+    Minimal,
     TwoBytes,
     EightBytes,
 }
 
-/// A frame of a client to be written down.
+/// A client frame.
 #[derive(Clone, Debug)]
 struct Frame {
     /// The first byte.
     first: u8,
-    form: Form,
-    /// None: the frame is not masked.
+    length_encoding: LengthEncoding,
+    /// The masking key; `None` for an unmasked frame.
     key: Option<[u8; 4]>,
     payload: Vec<u8>,
 }
@@ -49,20 +49,20 @@ struct Frame {
 impl Frame {
     fn new(first: u8, payload: impl Into<Vec<u8>>) -> Self {
         let key = Some([0x37, 0xfa, 0x21, 0x3d]);
-        Self { first, form: Form::Shortest, key, payload: payload.into() }
+        Self { first, length_encoding: LengthEncoding::Minimal, key, payload: payload.into() }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         let masked = if self.key.is_some() { 0x80 } else { 0 };
         let length = self.payload.len();
         out.push(self.first);
-        match (self.form, length) {
-            (Form::Shortest, 0..126) => out.push(masked | u8::try_from(length).unwrap()),
-            (Form::Shortest, 126..=0xffff) | (Form::TwoBytes, _) => {
+        match (self.length_encoding, length) {
+            (LengthEncoding::Minimal, 0..126) => out.push(masked | u8::try_from(length).unwrap()),
+            (LengthEncoding::Minimal, 126..=0xffff) | (LengthEncoding::TwoBytes, _) => {
                 out.push(masked + 126);
                 out.extend_from_slice(&u16::try_from(length).unwrap().to_be_bytes());
             }
-            (Form::Shortest | Form::EightBytes, _) => {
+            (LengthEncoding::Minimal | LengthEncoding::EightBytes, _) => {
                 out.push(masked + 127);
                 out.extend_from_slice(&(length as u64).to_be_bytes());
             }
@@ -73,31 +73,31 @@ impl Frame {
     }
 }
 
-/// A frame of a client as it goes over the wire.
+/// Encodes a client frame.
 fn frame(first: u8, payload: impl Into<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::new();
     Frame::new(first, payload).write(&mut out);
     out
 }
 
-/// What a reader says of a stream, whole and in single bytes.
-fn said(stream: &[u8]) -> Vec<Said> {
-    fuzz::stream(stream, &[1], &LIMITS, false)
+/// Reads a stream, whole and byte by byte.
+fn read_outcomes(stream: &[u8]) -> Vec<FrameOutcome> {
+    fuzz::check_stream(stream, &[1], &LIMITS, false)
 }
 
-/// Why a stream breaks, where the first thing said of it is that.
-fn fault(stream: &[u8]) -> Fault {
-    match &said(stream)[..] {
-        [Said::Broken(fault)] => *fault,
-        said => panic!("{said:?}"),
+/// Returns the protocol error of a stream, which must be its only result.
+fn protocol_error(stream: &[u8]) -> ProtocolError {
+    match &read_outcomes(stream)[..] {
+        [FrameOutcome::Invalid(error)] => *error,
+        outcomes => panic!("{outcomes:?}"),
     }
 }
 
-fn text(text: &str) -> Said {
-    Said::Text(text.into())
+fn text(text: &str) -> FrameOutcome {
+    FrameOutcome::Text(text.into())
 }
 
-/// A stream in memory; what is written to it is dropped.
+/// An in-memory stream; writes are dropped.
 struct Memory<'b>(&'b [u8]);
 
 impl Read for Memory<'_> {

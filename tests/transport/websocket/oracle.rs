@@ -1,76 +1,83 @@
-//! The same streams to another implementation, tungstenite, driven from memory: it hears what our
-//! reader hears, and understands what our writer writes.
+//! Comparison with tungstenite: both parse the same streams alike, and it reads the frames written
+//! here.
 
 use corelane::base::random::Random;
 use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::fuzz::{self, Said};
-use corelane::transport::websocket::limits::{Fault, FrameLimits};
+use corelane::transport::websocket::fuzz::{self, FrameOutcome};
+use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
 use corelane::transport::websocket::writer;
-use tungstenite::error::{Error, ProtocolError};
+use tungstenite::error::{Error, ProtocolError as TungsteniteProtocolError};
 use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket};
 
 use super::{BINARY, CLOSE, CONTINUATION, FINAL, Frame, Memory, PING, PONG, TEXT};
 
-/// What one side says of a stream, told alike.
+/// A result of either implementation.
 #[derive(Debug, Eq, PartialEq)]
-enum Heard {
+enum ParsedFrame {
     Message(Vec<u8>),
     Ping(Vec<u8>),
     Pong(Vec<u8>),
     Close(Option<u16>),
-    /// The code that the connection is closed with.
-    Broken(u16),
+    /// A protocol error, with its close code.
+    Invalid(u16),
 }
 
-fn heard_by_oracle(stream: &[u8], role: Role, limits: &FrameLimits) -> Vec<Heard> {
+fn parse_with_tungstenite(stream: &[u8], role: Role, limits: &FrameLimits) -> Vec<ParsedFrame> {
     let config = WebSocketConfig::default()
         .max_message_size(Some(limits.message_bytes_max))
         .max_frame_size(Some(limits.message_bytes_max));
     let mut socket = WebSocket::from_raw_socket(Memory(stream), role, Some(config));
-    let mut heard = Vec::new();
+    let mut outcomes = Vec::new();
     loop {
-        heard.push(match socket.read() {
-            Ok(Message::Text(text)) => Heard::Message(text.as_bytes().to_vec()),
-            Ok(Message::Binary(bytes)) => Heard::Message(bytes.to_vec()),
-            Ok(Message::Ping(payload)) => Heard::Ping(payload.to_vec()),
-            Ok(Message::Pong(payload)) => Heard::Pong(payload.to_vec()),
+        outcomes.push(match socket.read() {
+            Ok(Message::Text(text)) => ParsedFrame::Message(text.as_bytes().to_vec()),
+            Ok(Message::Binary(bytes)) => ParsedFrame::Message(bytes.to_vec()),
+            Ok(Message::Ping(payload)) => ParsedFrame::Ping(payload.to_vec()),
+            Ok(Message::Pong(payload)) => ParsedFrame::Pong(payload.to_vec()),
             Ok(Message::Close(close)) => {
                 let close = close.map(|close| (u16::from(close.code), close.reason));
-                heard.push(match close {
-                    // How it tells of a code that may not be sent.
-                    Some((1002, reason)) if reason == "Protocol violation" => Heard::Broken(1002),
-                    close => Heard::Close(close.map(|(code, _)| code)),
+                outcomes.push(match close {
+                    // tungstenite's result for a close code that must not be sent.
+                    Some((1002, reason)) if reason == "Protocol violation" => {
+                        ParsedFrame::Invalid(1002)
+                    }
+                    close => ParsedFrame::Close(close.map(|(code, _)| code)),
                 });
-                return heard;
+                return outcomes;
             }
             Ok(Message::Frame(frame)) => panic!("{frame:?}"),
-            Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => return heard,
-            Err(Error::Protocol(_)) => Heard::Broken(CloseCode::PROTOCOL.number()),
-            Err(Error::Utf8(_)) => Heard::Broken(CloseCode::INVALID.number()),
-            Err(Error::Capacity(_)) => Heard::Broken(CloseCode::TOO_BIG.number()),
+            Err(Error::Protocol(TungsteniteProtocolError::ResetWithoutClosingHandshake)) => {
+                return outcomes;
+            }
+            Err(Error::Protocol(_)) => ParsedFrame::Invalid(CloseCode::PROTOCOL.as_u16()),
+            Err(Error::Utf8(_)) => ParsedFrame::Invalid(CloseCode::INVALID.as_u16()),
+            Err(Error::Capacity(_)) => ParsedFrame::Invalid(CloseCode::TOO_BIG.as_u16()),
             Err(error) => panic!("{error}"),
         });
-        if matches!(heard.last(), Some(Heard::Broken(_))) {
-            return heard;
+        if matches!(outcomes.last(), Some(ParsedFrame::Invalid(_))) {
+            return outcomes;
         }
     }
 }
 
-fn heard_by_us(stream: &[u8], lengths: &[usize], limits: &FrameLimits) -> Vec<Heard> {
-    let said = fuzz::stream(stream, lengths, limits, false).into_iter();
-    said.map(|said| match said {
-        Said::Text(bytes) | Said::Binary(bytes) | Said::Compressed(bytes) => Heard::Message(bytes),
-        Said::Ping(payload) => Heard::Ping(payload),
-        Said::Pong(payload) => Heard::Pong(payload),
-        Said::Close(code, _) => Heard::Close(code.map(CloseCode::number)),
-        Said::Broken(fault) => Heard::Broken(fault.code.number()),
-    })
-    .collect()
+fn parse_with_reader(stream: &[u8], lengths: &[usize], limits: &FrameLimits) -> Vec<ParsedFrame> {
+    let outcomes = fuzz::check_stream(stream, lengths, limits, false).into_iter();
+    outcomes
+        .map(|outcome| match outcome {
+            FrameOutcome::Text(bytes)
+            | FrameOutcome::Binary(bytes)
+            | FrameOutcome::Compressed(bytes) => ParsedFrame::Message(bytes),
+            FrameOutcome::Ping(payload) => ParsedFrame::Ping(payload),
+            FrameOutcome::Pong(payload) => ParsedFrame::Pong(payload),
+            FrameOutcome::Close(code, _) => ParsedFrame::Close(code.map(CloseCode::as_u16)),
+            FrameOutcome::Invalid(error) => ParsedFrame::Invalid(error.code.as_u16()),
+        })
+        .collect()
 }
 
-/// A frame of a client that breaks a rule now and then, one that both sides know of.
-fn draw(random: &mut Random, is_inside: &mut bool) -> Frame {
+/// Draws a client frame that is invalid now and then, in a way both implementations detect.
+fn draw_frame(random: &mut Random, is_inside: &mut bool) -> Frame {
     let texts = ["", "{}", "κόσμε", "a longer text that is not short of anything 😀", "€"];
     let text = texts[random.below(texts.len())].as_bytes().to_vec();
     let mut frame = match random.below(12) {
@@ -105,7 +112,7 @@ fn draw(random: &mut Random, is_inside: &mut bool) -> Frame {
 }
 
 #[test]
-fn another_implementation_hears_the_same_in_every_stream() {
+fn tungstenite_parses_every_stream_alike() {
     let (mut broken, mut messages) = (0, 0);
     for seed in 0..3_000 {
         let mut random = Random::seeded(seed);
@@ -113,18 +120,18 @@ fn another_implementation_hears_the_same_in_every_stream() {
         let limits = FrameLimits { message_bytes_max, is_binary_allowed: true };
         let (mut stream, mut is_inside) = (Vec::new(), false);
         for _ in 0..=random.below(12) {
-            draw(&mut random, &mut is_inside).write(&mut stream);
+            draw_frame(&mut random, &mut is_inside).write(&mut stream);
         }
         let lengths: Vec<usize> = (0..200).map(|_| 1 + random.below(900)).collect();
         let (ours, mut theirs) = (
-            heard_by_us(&stream, &lengths, &limits),
-            heard_by_oracle(&stream, Role::Server, &limits),
+            parse_with_reader(&stream, &lengths, &limits),
+            parse_with_tungstenite(&stream, Role::Server, &limits),
         );
-        if let (Some(Heard::Broken(ours)), Some(Heard::Broken(theirs))) =
+        if let (Some(ParsedFrame::Invalid(ours)), Some(ParsedFrame::Invalid(theirs))) =
             (ours.last(), theirs.last_mut())
         {
-            // Where a frame breaks several rules, or the text of a fragment breaks one before the
-            // frame that follows does, each may name its own.
+            // A frame may violate several rules, or the text of a fragment may be invalid before
+            // the next frame is; then each implementation may report another error.
             *theirs = *ours;
             broken += 1;
         }
@@ -135,21 +142,25 @@ fn another_implementation_hears_the_same_in_every_stream() {
 }
 
 #[test]
-fn another_implementation_reads_what_is_written() {
+fn tungstenite_reads_the_written_frames() {
     let limits = FrameLimits { message_bytes_max: 1 << 20, is_binary_allowed: false };
     let (mut out, mut expected) = (Vec::new(), Vec::new());
     for length in [0, 1, 125, 126, 127, 200, 65_535, 65_536, 100_000] {
-        let mark = writer::begin(&mut out);
+        let mark = writer::begin_message(&mut out);
         out.extend(std::iter::repeat_n(b'm', length));
-        writer::end(&mut out, mark);
-        expected.push(Heard::Message(vec![b'm'; length]));
+        writer::end_message(&mut out, mark);
+        expected.push(ParsedFrame::Message(vec![b'm'; length]));
         let payload = vec![b'p'; length.min(125)];
-        writer::ping(&mut out, &payload);
-        expected.push(Heard::Ping(payload.clone()));
-        writer::pong(&mut out, &payload);
-        expected.push(Heard::Pong(payload));
+        writer::write_ping(&mut out, &payload);
+        expected.push(ParsedFrame::Ping(payload.clone()));
+        writer::write_pong(&mut out, &payload);
+        expected.push(ParsedFrame::Pong(payload));
     }
-    writer::close(&mut out, Some(Fault::TOO_BIG.code), Fault::TOO_BIG.reason);
-    expected.push(Heard::Close(Some(1009)));
-    assert_eq!(heard_by_oracle(&out, Role::Client, &limits), expected);
+    writer::write_close(
+        &mut out,
+        Some(ProtocolError::MESSAGE_TOO_BIG.code),
+        ProtocolError::MESSAGE_TOO_BIG.reason,
+    );
+    expected.push(ParsedFrame::Close(Some(1009)));
+    assert_eq!(parse_with_tungstenite(&out, Role::Client, &limits), expected);
 }

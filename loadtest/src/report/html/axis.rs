@@ -1,25 +1,25 @@
-//! The axes of a plot: where a value stands, and which values are marked.
+//! Axes of plots: scaling and tick marks.
 //!
-//! What it keeps true: a position is a part of the length of the axis, from 0 to 1; marks are round
-//! numbers and at most eight; an axis has a length, whatever the values are.
+//! A position is a fraction of the axis from 0 to 1. There are at most eight marks, at round
+//! numbers; an axis is never empty, whatever its values.
 
-/// A value that is marked.
+/// A tick mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mark {
-    /// Where, as a part of the axis.
+    /// Position on the axis.
     pub(super) at: f64,
-    /// What stands beside it.
+    /// Label.
     pub(super) label: String,
 }
 
-/// How values become places.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Scale {
     /// Evenly.
     Linear,
     /// By their logarithms.
     Logarithmic,
-    /// Percentiles, by the number of their nines: 0, 90, 99, 99.9, …
+    /// Percentiles by their number of nines: 0, 90, 99, 99.9, …
     Nines,
 }
 
@@ -32,18 +32,18 @@ pub(super) struct Axis {
     pub(super) marks: Vec<Mark>,
 }
 
-/// Steps between marks, a tenth of the next power of ten apart.
+/// Intervals between marks, as multiples of a power of ten.
 const STEPS: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
-/// Steps between marks of time, in seconds.
+/// Intervals between marks of time, in seconds.
 const TIME_STEPS: [f64; 16] = [
     1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0,
     21_600.0, 86_400.0,
 ];
-/// Spaces between marks that an axis has room for.
+/// Highest number of intervals.
 const SPACES_MAX: f64 = 6.0;
 
 impl Axis {
-    /// From zero to a round number that no value exceeds.
+    /// Returns an axis from zero to a round number of at least `most`.
     pub(super) fn linear(most: f64, label: impl Fn(f64) -> String) -> Self {
         let most = if most > 0.0 { most * 1.02 } else { 1.0 };
         let step = round_step(most / (SPACES_MAX - 1.0));
@@ -51,7 +51,7 @@ impl Axis {
         Self::marked(Scale::Linear, (0.0, to), multiples(step, to), label)
     }
 
-    /// From zero to exactly so many seconds.
+    /// Returns an axis from zero to exactly `to` seconds.
     pub(super) fn time(to: f64, label: impl Fn(f64) -> String) -> Self {
         let to = to.max(1e-3);
         let step = TIME_STEPS.into_iter().find(|step| to / step <= SPACES_MAX);
@@ -59,7 +59,7 @@ impl Axis {
         Self::marked(Scale::Linear, (0.0, to), multiples(step, to), label)
     }
 
-    /// From one round number to another, both above zero, by logarithms.
+    /// Returns a logarithmic axis between round numbers.
     pub(super) fn logarithmic(least: f64, most: f64, label: impl Fn(f64) -> String) -> Self {
         let (least, most) = (least.max(f64::MIN_POSITIVE), most.max(f64::MIN_POSITIVE));
         let mut marks = vec![floor_125(least.min(most))];
@@ -75,17 +75,17 @@ impl Axis {
         Self::marked(Scale::Logarithmic, range, marks, label)
     }
 
-    /// Percentiles, up to the one behind which a single value of `count` is left.
+    /// Returns an axis of percentiles for `count` values.
     pub(super) fn nines(count: f64) -> Self {
         let to = count.max(100.0).log10();
         let marks = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999, 99.99999];
-        // What is nearer to the end than this would touch its label on a narrow page.
+        // Closer marks would overlap the last label on a narrow page.
         let marks = marks.into_iter().filter(|mark| nines(*mark) < to * 0.89).chain([100.0]);
         let label = |mark: f64| if mark < 100.0 { format!("{mark}") } else { "max".into() };
         Self::marked(Scale::Nines, (0.0, to), marks.collect(), label)
     }
 
-    /// Where a value stands. One that the axis does not reach stands at its end.
+    /// Returns the position of a value, clamped to the axis.
     pub(super) fn place(&self, value: f64) -> f64 {
         let part = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),
@@ -109,32 +109,32 @@ impl Axis {
     }
 }
 
-/// How many nines a percentile has: none at 0, one at 90; without end at 100.
+/// Returns the number of nines of a percentile: none at 0, one at 90, infinite at 100.
 fn nines(percentile: f64) -> f64 {
     -(1.0 - percentile / 100.0).max(0.0).log10()
 }
 
-/// The multiples of a step from zero to the end.
+/// Returns the multiples of `step` up to `to`.
 fn multiples(step: f64, to: f64) -> Vec<f64> {
     let all = (0..).map(|number| f64::from(number) * step);
     all.take_while(|value| *value <= to * (1.0 + 1e-9)).take(16).collect()
 }
 
-/// The round number that is at least this.
+/// Returns the smallest round number of at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let step = STEPS.into_iter().find(|step| step * power >= least * (1.0 - 1e-9));
     step.unwrap_or(10.0) * power
 }
 
-/// The largest of 1, 2, 5, 10, … that is at most this.
+/// Returns the largest of 1, 2, 5, 10, … of at most `value`.
 fn floor_125(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let step = [5.0, 2.0, 1.0].into_iter().find(|step| step * power <= value * (1.0 + 1e-9));
     step.unwrap_or(1.0) * power
 }
 
-/// What comes after one of 1, 2, 5, 10, …
+/// Returns the successor of one of 1, 2, 5, 10, …
 fn next_125(value: f64) -> f64 {
     let power = 10_f64.powf((value * (1.0 + 1e-9)).log10().floor());
     match value / power {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_even_axis_has_round_marks_and_ends_at_one() {
+    fn linear_axis_has_round_marks() {
         let axis = Axis::linear(9_500.0, shown);
         assert_eq!(labels(&axis), ["0", "2000", "4000", "6000", "8000", "10000"]);
         assert!((axis.place(5_000.0) - 0.5).abs() < 1e-9);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_marked_as_people_count_it_and_ends_when_it_ends() {
+    fn time_axis_ends_exactly_at_last_second() {
         let axis = Axis::time(62.0, shown);
         assert_eq!(labels(&axis), ["0", "15", "30", "45", "60"]);
         assert!((axis.place(62.0) - 1.0).abs() < 1e-9);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_axis_encloses_its_values() {
+    fn logarithmic_axis_encloses_its_values() {
         assert_eq!(
             labels(&Axis::logarithmic(30.0, 400.0, shown)),
             ["20", "50", "100", "200", "500"]
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_nine_of_the_percentiles_is_as_wide_as_the_next() {
+    fn every_nine_has_equal_width() {
         let axis = Axis::nines(1e5);
         assert_eq!(labels(&axis), ["50", "90", "99", "99.9", "99.99", "max"]);
         let width = |one: f64, other: f64| axis.place(other) - axis.place(one);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_values_make_no_axis_without_length() {
+    fn axis_without_values_has_length() {
         for axis in [
             Axis::linear(0.0, shown),
             Axis::time(0.0, shown),

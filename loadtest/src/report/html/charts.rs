@@ -1,42 +1,41 @@
-//! Which plots over time a result has.
-//!
-//! What it keeps true: a plot is there when there is something to plot; what it shows is said in
-//! words as well, and stands in the table behind it.
+//! Plots of a run over time. A plot exists only if it has data.
 
 use super::axis::Axis;
 use super::history::{History, Point};
-use super::latencies::{bounds_of, duration_axis, extent, scale, with_bounds};
-use super::plot::{Line, Plot, Spot, Table};
+use super::latencies::{
+    duration_axis, extend_by_thresholds, extent, run_threshold_lines, scale_remark,
+};
+use super::plot::{HoverRegion, Plot, PlotLine, Table};
 use crate::report::figure;
-use crate::result::{Cost, RunResult};
+use crate::result::{ProcessCost, RunResult};
 
-/// The least that an axis of cores has room for: their values have two digits behind the point.
+/// Smallest maximum of a CPU axis: labels have two decimals.
 const CORES_SHOWN_MIN: f64 = 0.05;
 
-/// Latency over time, where there is any.
+/// Returns the plot of latencies.
 pub(super) fn latencies(result: &RunResult, history: &History) -> Option<Plot> {
     let known = history.points.iter().filter_map(|point| point.latencies);
     let range = extent(known.flat_map(|latencies| [latencies.p50, latencies.max]))?;
-    let bounds = bounds_of(result);
-    let (least, most) = with_bounds(range, &bounds);
+    let bounds = run_threshold_lines(result);
+    let (least, most) = extend_by_thresholds(range, &bounds);
     let columns: [Column; 3] = [
         ("median", "one", |point| point.latencies.map(|latencies| latencies.p50)),
         ("99th percentile", "two dashed", |point| point.latencies.map(|latencies| latencies.p99)),
         ("longest", "three dotted", |point| point.latencies.map(|latencies| latencies.max)),
     ];
-    let p99 = history.most(|point| point.latencies.map(|latencies| latencies.p99));
+    let p99 = history.highest(|point| point.latencies.map(|latencies| latencies.p99));
     Some(Plot {
         caption: format!(
-            "Response times of the answers of each {}{}.",
-            each(history, "the highest"),
-            scale(least, most)
+            "Response times of each {}{}.",
+            point_description(history, "the highest"),
+            scale_remark(least, most)
         ),
         description: format!(
             "The 99th percentile was at most {}, the longest response {}.",
             figure::duration(p99),
             figure::duration(range.1)
         ),
-        bounds,
+        thresholds: bounds,
         ..over_time(
             ("latency", "Latency over time"),
             (result, history),
@@ -47,10 +46,10 @@ pub(super) fn latencies(result: &RunResult, history: &History) -> Option<Plot> {
     })
 }
 
-/// Requests over time, where there were any.
+/// Returns the plot of request rates.
 pub(super) fn throughput(result: &RunResult, history: &History) -> Option<Plot> {
     let most = history
-        .most(|point| point.rates.map(|rates| rates.due.max(rates.answered).max(rates.failed)));
+        .highest(|point| point.rates.map(|rates| rates.due.max(rates.answered).max(rates.failed)));
     if most <= 0.0 {
         return None;
     }
@@ -60,11 +59,11 @@ pub(super) fn throughput(result: &RunResult, history: &History) -> Option<Plot> 
         ("failed", "four", |point| point.rates.map(|rates| rates.failed)),
     ];
     Some(Plot {
-        caption: format!("Requests a second, of each {}.", each(history, "the mean")),
+        caption: format!("Requests a second, of each {}.", point_description(history, "the mean")),
         description: format!(
-            "{} good answers a second on average; {} of all requests failed.",
+            "{} successful responses a second on average; {} of all requests failed.",
             figure::rate(result.totals.rate),
-            figure::part(result.totals.failure_ratio)
+            figure::percent(result.totals.failure_ratio)
         ),
         ..over_time(
             ("throughput", "Throughput over time"),
@@ -76,15 +75,17 @@ pub(super) fn throughput(result: &RunResult, history: &History) -> Option<Plot> 
     })
 }
 
-/// Connections over time.
+/// Returns the plot of open connections.
 pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot> {
     history.points.first()?;
     let columns: [Column; 1] = [("open", "one filled", |point| Some(point.open))];
     Some(Plot {
-        caption: format!("Connections open at the end of each {}.", each(history, "the last")),
+        caption: format!(
+            "Connections open at the end of each {}.",
+            point_description(history, "the last")
+        ),
         description: format!(
-            "{} of {} connections were open when the first request left; {} ended before their \
-             time.",
+            "{} of {} connections were open when the first request was sent; {} were lost.",
             figure::count(result.totals.opened),
             figure::count(result.plan.connections as u64),
             figure::count(result.totals.lost)
@@ -92,26 +93,26 @@ pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot>
         ..over_time(
             ("connections", "Connections over time"),
             (result, history),
-            Axis::linear(history.most(|point| Some(point.open)), figure::rate),
+            Axis::linear(history.highest(|point| Some(point.open)), figure::rate),
             &columns,
             figure::rate,
         )
     })
 }
 
-/// How late the generator was over time, where it had anything to send.
+/// Returns the plot of the lag of the load generator.
 pub(super) fn lag(result: &RunResult, history: &History) -> Option<Plot> {
     let columns: [Column; 1] = [("99th percentile", "two", |point| point.lag_p99)];
     let (least, most) = extent(history.points.iter().filter_map(|point| point.lag_p99))?;
     Some(Plot {
         caption: format!(
-            "From the moment at which a request was due to the moment at which the generator came \
-             to it, in each {}{}: what of the response times is its own.",
-            each(history, "the highest"),
-            scale(least, most)
+            "Delay between the intended send time of a request and its processing by the load \
+             generator, in each {}{}: part of the response time that the server did not cause.",
+            point_description(history, "the highest"),
+            scale_remark(least, most)
         ),
         description: format!(
-            "The generator was {} late at the 99th percentile, {} at most.",
+            "The load generator's lag was {} at the 99th percentile, {} at most.",
             figure::duration(result.lag.p99_us),
             figure::duration(result.lag.max_us)
         ),
@@ -125,17 +126,17 @@ pub(super) fn lag(result: &RunResult, history: &History) -> Option<Plot> {
     })
 }
 
-/// CPU time over time, where it is known.
+/// Returns the plot of CPU usage.
 pub(super) fn cores(result: &RunResult, history: &History) -> Option<Plot> {
     let columns: [Column; 2] = [
         ("server", "one", |point| point.server_cores),
         ("generator", "two dashed", |point| point.generator_cores),
     ];
-    let columns = known(history, &columns)?;
-    let most = most_of(history, &columns);
+    let columns = known_columns(history, &columns)?;
+    let most = highest_value(history, &columns);
     let cores = |cores: f64| figure::without_zeros(&figure::digits(cores)).to_owned();
     Some(Plot {
-        caption: format!("Cores in use, of each {}.", each(history, "the mean")),
+        caption: format!("Cores in use, of each {}.", point_description(history, "the mean")),
         description: costs(result, |cost| format!("{:.2} cores", cost.cores)),
         ..over_time(
             ("cores", "CPU over time"),
@@ -147,15 +148,15 @@ pub(super) fn cores(result: &RunResult, history: &History) -> Option<Plot> {
     })
 }
 
-/// Resident memory over time, where it is known.
+/// Returns the plot of resident memory.
 pub(super) fn memory(result: &RunResult, history: &History) -> Option<Plot> {
     let columns: [Column; 2] = [
         ("server", "one", |point| point.server_bytes),
         ("generator", "two dashed", |point| point.generator_bytes),
     ];
-    let columns = known(history, &columns)?;
-    let most = most_of(history, &columns);
-    // Marks are round in the unit that they are shown in.
+    let columns = known_columns(history, &columns)?;
+    let most = highest_value(history, &columns);
+    // Round marks in the displayed unit.
     let (unit, name) = if most < f64::from(1 << 30) {
         (f64::from(1 << 20), "MiB")
     } else {
@@ -175,7 +176,10 @@ pub(super) fn memory(result: &RunResult, history: &History) -> Option<Plot> {
         ..*history
     };
     Some(Plot {
-        caption: format!("Resident memory at the end of each {}.", each(history, "the highest")),
+        caption: format!(
+            "Resident memory at the end of each {}.",
+            point_description(history, "the highest")
+        ),
         description: costs(result, |cost| {
             format!("at most {}", figure::bytes(cost.resident_bytes_max))
         }),
@@ -189,10 +193,10 @@ pub(super) fn memory(result: &RunResult, history: &History) -> Option<Plot> {
     })
 }
 
-/// A line over time: its name, its stroke (`filled` where it is tinted below), its value.
+/// Name, CSS classes (`filled` for an area) and value of a line over time.
 type Column = (&'static str, &'static str, fn(&Point) -> Option<f64>);
 
-/// A plot over time, without its words.
+/// Returns a plot over time without caption and description.
 fn over_time(
     (id, title): (&'static str, &'static str),
     (result, history): (&RunResult, &History),
@@ -202,7 +206,7 @@ fn over_time(
 ) -> Plot {
     let points = &history.points;
     let lines = columns.iter().map(|&(name, stroke, of)| {
-        Line::new(name, stroke, points.iter().map(|point| (point.middle(), of(point))))
+        PlotLine::new(name, stroke, points.iter().map(|point| (point.middle(), of(point))))
     });
     let value = |of: fn(&Point) -> Option<f64>, point: &Point| of(point).map(&shown);
     let spots = points.iter().filter_map(|point| {
@@ -210,8 +214,8 @@ fn over_time(
             .iter()
             .filter_map(|&(name, _, of)| value(of, point).map(|value| format!("{name} {value}")));
         let values: Vec<String> = values.collect();
-        let until = figure::moment(point.until);
-        (!values.is_empty()).then(|| Spot {
+        let until = figure::elapsed(point.until);
+        (!values.is_empty()).then(|| HoverRegion {
             from: point.from,
             to: point.until,
             text: format!("until {until}: {}", values.join(" · ")),
@@ -220,21 +224,21 @@ fn over_time(
     let rows = points.iter().map(|point| {
         let values = columns.iter();
         let values = values.map(|&(_, _, of)| value(of, point).unwrap_or_else(|| "–".into()));
-        std::iter::once(figure::moment(point.until)).chain(values).collect()
+        std::iter::once(figure::elapsed(point.until)).chain(values).collect()
     });
     let names = columns.iter().map(|&(name, _, _)| name.to_owned());
-    let warm_up = result.plan.warm_up.duration().as_secs_f64();
+    let warm_up = result.plan.warm_up.get().as_secs_f64();
     Plot {
         id,
         title,
         caption: String::new(),
         description: String::new(),
-        x: Axis::time(history.end(), figure::moment),
+        x: Axis::time(history.end(), figure::elapsed),
         y,
         warm_up: (warm_up > 0.0).then_some(warm_up),
         lines: lines.collect(),
-        bounds: Vec::new(),
-        spots: spots.collect(),
+        thresholds: Vec::new(),
+        hover_regions: spots.collect(),
         table: Table {
             head: std::iter::once("until".into()).chain(names).collect(),
             rows: rows.collect(),
@@ -242,19 +246,19 @@ fn over_time(
     }
 }
 
-/// The columns of which anything is known; none where nothing is.
-fn known(history: &History, columns: &[Column]) -> Option<Vec<Column>> {
+/// Returns the columns that have data, or `None`.
+fn known_columns(history: &History, columns: &[Column]) -> Option<Vec<Column>> {
     let is_known = |column: &&Column| history.points.iter().any(|point| column.2(point).is_some());
     let columns: Vec<Column> = columns.iter().filter(is_known).copied().collect();
     (!columns.is_empty()).then_some(columns)
 }
 
-fn most_of(history: &History, columns: &[Column]) -> f64 {
-    columns.iter().map(|column| history.most(column.2)).fold(0.0, f64::max)
+fn highest_value(history: &History, columns: &[Column]) -> f64 {
+    columns.iter().map(|column| history.highest(column.2)).fold(0.0, f64::max)
 }
 
-/// What both processes cost, in words.
-fn costs(result: &RunResult, shown: impl Fn(&Cost) -> String) -> String {
+/// Describes the costs of both processes.
+fn costs(result: &RunResult, shown: impl Fn(&ProcessCost) -> String) -> String {
     let generator = format!("The generator: {}.", shown(&result.generator));
     match &result.server {
         Some(server) => format!("The server: {}. {generator}", shown(server)),
@@ -262,8 +266,8 @@ fn costs(result: &RunResult, shown: impl Fn(&Cost) -> String) -> String {
     }
 }
 
-/// How a point of a plot is called, and what of its seconds it shows.
-fn each(history: &History, what: &str) -> String {
+/// Describes a point of a plot and how its seconds are aggregated.
+fn point_description(history: &History, what: &str) -> String {
     match history.seconds_each {
         1 => "second".into(),
         seconds => format!("{seconds} seconds ({what} of them; --csv has every second)"),

@@ -1,28 +1,26 @@
-//! The key figures of a result: what a reader takes away who reads nothing else.
-//!
-//! What it keeps true: what was not measured is a dash, or no figure at all; never a zero.
+//! Key figures of a run. Unmeasured values are a dash or omitted, never zero.
 
 use maud::{Markup, html};
 
 use crate::report::figure;
 use crate::result::RunResult;
 
-/// A figure with its name and what belongs to it.
+/// Name, value and note.
 pub(super) type Figure = (&'static str, String, String);
 
-/// The section of the page.
+/// Returns the section of key figures.
 pub(super) fn figures(result: &RunResult) -> Markup {
     let RunResult { totals, lag, generator, server, .. } = result;
     let mut all = if totals.due > 0 { requests(result) } else { vec![connections(result)] };
-    let an_answer = |us: f64| match totals.answered {
+    let per_response = |us: f64| match totals.answered {
         0 => String::new(),
-        _ => format!("{} an answer", figure::duration(us)),
+        _ => format!("{} per response", figure::duration(us)),
     };
     if let Some(server) = server {
         all.push((
             "Server CPU",
             format!("{} cores", figure::digits(server.cores)),
-            an_answer(server.cpu_us_per_answer),
+            per_response(server.cpu_us_per_response),
         ));
         all.push((
             "Server memory",
@@ -35,13 +33,13 @@ pub(super) fn figures(result: &RunResult) -> Markup {
         format!("{} cores", figure::digits(generator.cores)),
         match lag.count {
             0 => String::new(),
-            _ => format!("99 of 100 late by {} at most", figure::duration(lag.p99_us)),
+            _ => format!("p99 lag {}", figure::duration(lag.p99_us)),
         },
     ));
     tiles(&all)
 }
 
-/// Figures beside each other.
+/// Returns figures side by side.
 pub(super) fn tiles(all: &[Figure]) -> Markup {
     html! {
         dl class="card figures wide" {
@@ -56,7 +54,7 @@ pub(super) fn tiles(all: &[Figure]) -> Markup {
     }
 }
 
-/// What became of requests, and when.
+/// Returns the figures of requests.
 fn requests(result: &RunResult) -> Vec<Figure> {
     let RunResult { totals, response, .. } = result;
     let failed: u64 = totals.failures.values().sum();
@@ -66,7 +64,7 @@ fn requests(result: &RunResult) -> Vec<Figure> {
     };
     vec![
         (
-            "Good answers a second",
+            "Successful responses a second",
             figure::rate(totals.rate),
             format!("{} of {} due", figure::count(totals.answered), figure::count(totals.due)),
         ),
@@ -75,17 +73,17 @@ fn requests(result: &RunResult) -> Vec<Figure> {
         (
             "99.9th percentile",
             latency(response.p999_us),
-            format!("the longest {}", latency(response.max_us)),
+            format!("maximum {}", latency(response.max_us)),
         ),
         (
             "Failed",
-            figure::part(totals.failure_ratio),
+            figure::percent(totals.failure_ratio),
             format!("{} requests, {} connections lost", figure::count(failed), totals.lost),
         ),
     ]
 }
 
-/// What there is to say where no request was due.
+/// Returns the figure of a run without requests.
 fn connections(result: &RunResult) -> Figure {
     let RunResult { plan, totals, .. } = result;
     let (all, lost) = (figure::count(plan.connections as u64), figure::count(totals.lost));

@@ -1,44 +1,44 @@
-//! What every page has around its sections: head, title, verdict, last words.
+//! The common frame of all pages: head, title, verdict, footer.
 //!
-//! What it keeps true: names, errors and addresses come from outside, and maud escapes them; the
-//! page refuses by its own policy to load anything or to run anything.
+//! Names, errors and addresses are untrusted and escaped by maud. The Content-Security-Policy
+//! forbids scripts and external resources.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::style::STYLE;
-use crate::report::word::Word;
+use crate::report::run_status::RunStatus;
 use crate::result::Manifest;
 
-/// The policy of the page: its own style, and nothing else.
+/// Allows the inline style only.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// What stands around the sections.
+/// The frame around the sections of a page.
 #[derive(Debug)]
-pub(super) struct Frame<'a> {
-    /// What the page is.
-    pub(super) kicker: &'static str,
-    /// The server.
+pub(super) struct PageFrame<'a> {
+    /// Kind of the report.
+    pub(super) report_kind: &'static str,
+    /// The target.
     pub(super) target: &'a str,
-    /// What was done to it, in a line.
-    pub(super) about: String,
-    pub(super) ruling: Ruling,
-    /// What measured.
+    /// Summary of the run in one line.
+    pub(super) summary: String,
+    pub(super) verdict: VerdictBanner,
+    /// Environment of the run.
     pub(super) manifest: &'a Manifest,
-    /// What has to be known of all figures.
+    /// Remark about all figures.
     pub(super) remark: &'static str,
 }
 
-/// How it went, in a word, a sentence and what speaks for that.
+/// The verdict with its reasons.
 #[derive(Debug)]
-pub(super) struct Ruling {
-    pub(super) word: Word,
-    pub(super) says: String,
+pub(super) struct VerdictBanner {
+    pub(super) status: RunStatus,
+    pub(super) sentence: String,
     pub(super) reasons: Vec<String>,
 }
 
-impl Frame<'_> {
-    /// The whole page.
-    pub(super) fn around(&self, sections: &Markup) -> Markup {
+impl PageFrame<'_> {
+    /// Returns the whole page.
+    pub(super) fn render(&self, sections: &Markup) -> Markup {
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -47,15 +47,15 @@ impl Frame<'_> {
                     meta http-equiv="Content-Security-Policy" content=(POLICY);
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (self.ruling.title()) " · " (self.target) " · corelane-load" }
+                    title { (self.verdict.title()) " · " (self.target) " · corelane-load" }
                     style { (PreEscaped(STYLE)) }
                 }
                 body {
                     header {
-                        p class="kicker" { (self.kicker) }
+                        p class="kicker" { (self.report_kind) }
                         h1 { (self.target) }
-                        p class="about" { (self.about) }
-                        (self.ruling.markup())
+                        p class="about" { (self.summary) }
+                        (self.verdict.markup())
                     }
                     main { (sections) }
                     footer {
@@ -67,31 +67,31 @@ impl Frame<'_> {
     }
 }
 
-impl Ruling {
-    /// The word as a title.
+impl VerdictBanner {
+    /// Returns the status as a title.
     fn title(&self) -> String {
-        self.word.text().to_uppercase()
+        self.status.text().to_uppercase()
     }
 
-    /// The strokes of its sign.
-    const fn sign(&self) -> &'static str {
-        match self.word {
-            Word::Passed => "M4 13 10 19 20 6",
-            Word::Missed => "M5 5 19 19M19 5 5 19",
-            Word::Invalid => "M12 3 22 20H2ZM12 9v5M12 17v.1",
+    /// Returns the SVG path of the icon.
+    const fn icon_path(&self) -> &'static str {
+        match self.status {
+            RunStatus::Passed => "M4 13 10 19 20 6",
+            RunStatus::Missed => "M5 5 19 19M19 5 5 19",
+            RunStatus::Invalid => "M12 3 22 20H2ZM12 9v5M12 17v.1",
         }
     }
 
     fn markup(&self) -> Markup {
         html! {
-            div class={ "verdict " (self.word.text()) } role="group" aria-label="Verdict" {
+            div class={ "verdict " (self.status.text()) } role="group" aria-label="Verdict" {
                 svg viewBox="0 0 24 24" aria-hidden="true" fill="none" stroke="currentColor"
                     stroke-width="2.5" stroke-linecap="round" stroke-linejoin="round" {
-                    path d=(self.sign()) {}
+                    path d=(self.icon_path()) {}
                 }
                 div {
                     strong { (self.title()) }
-                    p { (self.says) }
+                    p { (self.sentence) }
                     @if !self.reasons.is_empty() {
                         ul { @for reason in &self.reasons { li { (reason) } } }
                     }

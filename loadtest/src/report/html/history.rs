@@ -1,27 +1,27 @@
-//! The seconds of a run as the points of its plots.
+//! Seconds of a run aggregated into the points of plots.
 //!
-//! What it keeps true: a plot has at most [`POINTS_MAX`] points. Where a run has more seconds, a
-//! point stands for several: rates are their mean, latencies and memory their highest. What was
-//! too short to be a rate (the rest behind the last whole second) is no point.
+//! A plot has at most [`POINTS_MAX`] points. In a longer run each point aggregates several seconds:
+//! rates by their mean, latencies and memory by their maximum. The remainder after the last
+//! complete second is omitted.
 
-use crate::measure::second::{RATE_SPAN_S_MIN, SecondResult};
+use crate::metrics::second::{RATE_SPAN_S_MIN, SecondResult};
 use crate::result::RunResult;
 
-/// Points that a column of the page can show.
+/// Most points of a plot.
 const POINTS_MAX: usize = 240;
-/// A second, or a few of them.
+/// One or more seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Point {
-    /// When it began and ended, in seconds.
+    /// Begin and end, in seconds.
     pub(super) from: f64,
     pub(super) until: f64,
-    /// Requests a second; none where nothing was measured.
+    /// Requests a second; `None` during the warm-up.
     pub(super) rates: Option<Rates>,
-    /// Response times in microseconds; none where nothing was answered.
+    /// Response times in microseconds; `None` without a response.
     pub(super) latencies: Option<Latencies>,
-    /// How late the generator was, in microseconds; none where nothing was due.
+    /// Lag of the load generator in microseconds; `None` without due requests.
     pub(super) lag_p99: Option<f64>,
-    /// Connections open at its end.
+    /// Open connections at the end.
     pub(super) open: f64,
     pub(super) server_cores: Option<f64>,
     pub(super) server_bytes: Option<f64>,
@@ -51,27 +51,27 @@ impl Point {
     }
 }
 
-/// A run as points.
+/// The points of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     pub(super) points: Vec<Point>,
-    /// How many seconds each of them stands for.
+    /// Seconds in each point.
     pub(super) seconds_each: usize,
 }
 
 impl History {
-    /// That of a result.
+    /// Returns the points of a result.
     pub(super) fn of(result: &RunResult) -> Self {
-        let warm_up = result.plan.warm_up.duration().as_secs_f64();
+        let warm_up = result.plan.warm_up.get().as_secs_f64();
         let mut from = 0.0;
         let mut timed = Vec::with_capacity(result.seconds.len());
         for second in &result.seconds {
-            // Results of earlier versions do not say when a second was.
+            // Results of earlier versions lack the time of a second.
             let is_dated = second.at_s > 0.0;
             let until = if is_dated { second.at_s } else { from + 1.0 };
             let measured = until - f64::max(from, warm_up);
             let span = if is_dated { second.span_s } else { measured.clamp(0.0, 1.0) };
-            timed.push(Timed { from, until, span, second });
+            timed.push(Timed { from, until, measured_s: span, second });
             from = until;
         }
         timed.retain(|timed| timed.until - timed.from >= RATE_SPAN_S_MIN);
@@ -79,22 +79,22 @@ impl History {
         Self { points: timed.chunks(seconds_each).map(point).collect(), seconds_each }
     }
 
-    /// When it ends, in seconds.
+    /// Returns the end, in seconds.
     pub(super) fn end(&self) -> f64 {
         self.points.last().map_or(0.0, |point| point.until)
     }
 
-    /// The highest of something.
-    pub(super) fn most(&self, of: impl Fn(&Point) -> Option<f64>) -> f64 {
+    /// Returns the maximum of a value.
+    pub(super) fn highest(&self, of: impl Fn(&Point) -> Option<f64>) -> f64 {
         self.points.iter().filter_map(of).fold(0.0, f64::max)
     }
 }
 
-/// A second with its times.
+/// A second with its begin, end and measured time.
 struct Timed<'a> {
     from: f64,
     until: f64,
-    span: f64,
+    measured_s: f64,
     second: &'a SecondResult,
 }
 
@@ -102,7 +102,7 @@ struct Timed<'a> {
 fn point(seconds: &[Timed<'_>]) -> Point {
     let [first, ..] = seconds else { return Point::default() };
     let last = &seconds[seconds.len() - 1];
-    let span: f64 = seconds.iter().map(|timed| timed.span).sum();
+    let span: f64 = seconds.iter().map(|timed| timed.measured_s).sum();
     let all = |count: fn(&SecondResult) -> u64| {
         seconds.iter().map(|timed| count(timed.second)).sum::<u64>() as f64 / span
     };
@@ -143,11 +143,12 @@ fn point(seconds: &[Timed<'_>]) -> Point {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Plan, Span};
+    use crate::plan::{HumanDuration, Plan};
     use crate::report::html::sample;
 
     fn history(warm_up: u64, seconds: Vec<SecondResult>) -> History {
-        let plan = Plan { warm_up: Span::seconds(warm_up), ..Plan::new("tcp://localhost:1") };
+        let plan =
+            Plan { warm_up: HumanDuration::from_secs(warm_up), ..Plan::new("tcp://localhost:1") };
         History::of(&RunResult { plan, seconds, ..sample::result() })
     }
 
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_has_connections_and_no_rates() {
+    fn warm_up_has_connections_but_no_rates() {
         let history = history(1, vec![second(1.0, 0.0, 0), second(2.0, 1.0, 7)]);
         let [warm_up, measured] = history.points[..] else { panic!("two points") };
         assert!(warm_up.rates.is_none() && warm_up.latencies.is_none());
@@ -165,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn the_short_rest_behind_the_last_second_is_no_point() {
+    fn incomplete_last_second_is_omitted() {
         let history = history(0, vec![second(1.0, 1.0, 5), second(1.002, 0.002, 1)]);
         assert_eq!(history.points.len(), 1);
     }
 
     #[test]
-    fn many_seconds_share_points_that_show_the_worst_of_them() {
+    fn long_run_aggregates_by_maximum() {
         let seconds = (1..=3_600).map(|at| second(f64::from(at), 1.0, 5)).collect();
         let history = history(0, seconds);
         assert_eq!((history.seconds_each, history.points.len()), (15, 240));
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_without_a_date_follow_each_other() {
+    fn seconds_without_time_are_consecutive() {
         let history = history(1, vec![SecondResult::default(), second(0.0, 0.0, 5)]);
         assert_eq!(history.points[1].rates.map(|rates| rates.answered), Some(5.0));
         assert!((history.points[1].until - 2.0).abs() < 1e-9);

@@ -1,26 +1,25 @@
-//! Latency by percentile, and what all plots of latencies have in common: their axis, and the
-//! bounds that the plan sets.
+//! The plot of latency by percentile, and the axis and threshold lines of all latency plots.
 
 use super::axis::Axis;
-use super::plot::{Bound, Line, Plot, Spot, Table};
+use super::plot::{HoverRegion, Plot, PlotLine, Table, ThresholdLine};
 use crate::plan::Thresholds;
 use crate::report::figure;
 use crate::result::{Percentiles, RunResult};
 
-/// Latencies that lie further apart than this have a logarithmic axis.
+/// Ratio of the extremes above which a latency axis is logarithmic.
 const RATIO_LINEAR_MAX: f64 = 20.0;
 
-/// Latency by percentile, where anything was answered.
+/// Returns the plot of latency by percentile.
 pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
     let response = points(&result.response_distribution, &result.response);
     let service = points(&result.service_distribution, &result.service);
-    let bounds = bounds_of(result);
+    let bounds = run_threshold_lines(result);
     let range = extent(response.iter().chain(&service).map(|point| point.1))?;
-    let (least, most) = with_bounds(range, &bounds);
+    let (least, most) = extend_by_thresholds(range, &bounds);
     #[expect(clippy::cast_precision_loss, reason = "what is drawn")]
     let x = Axis::nines(result.response.count as f64);
     let pairs = response.windows(2);
-    let spots = pairs.map(|pair| Spot {
+    let spots = pairs.map(|pair| HoverRegion {
         from: pair[0].0,
         to: pair[1].0,
         text: format!("{} of 100 within {}", percentile(pair[1].0), figure::duration(pair[1].1)),
@@ -30,10 +29,9 @@ pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
         id: "percentiles",
         title: "Latency by percentile",
         caption: format!(
-            "How many percent of the requests were answered within which time{}. Response time \
-             counts from the moment at which a request was meant to leave, service time from the \
-             one at which it left.",
-            scale(least, most)
+            "Percentiles of the response time{}. Response time counts from the intended send \
+             time of a request, service time from the actual one.",
+            scale_remark(least, most)
         ),
         description: format!(
             "Half of the requests were answered within {}, 99 of 100 within {}, all within {}.",
@@ -41,26 +39,33 @@ pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
             figure::duration(p99_us),
             figure::duration(max_us)
         ),
-        spots: spots.collect(),
+        hover_regions: spots.collect(),
         warm_up: None,
-        bounds,
+        thresholds: bounds,
         table: percentile_table(result),
         lines: vec![
-            Line::new("response time", "one", response.iter().map(|(x, y)| (*x, Some(*y)))),
-            Line::new("service time", "two dashed", service.iter().map(|(x, y)| (*x, Some(*y)))),
+            PlotLine::new("response time", "one", response.iter().map(|(x, y)| (*x, Some(*y)))),
+            PlotLine::new(
+                "service time",
+                "two dashed",
+                service.iter().map(|(x, y)| (*x, Some(*y))),
+            ),
         ],
         x,
         y: duration_axis(least, most),
     })
 }
 
-/// The range of latencies with the bounds that the plan sets.
-pub(super) fn with_bounds((least, most): (f64, f64), bounds: &[Bound]) -> (f64, f64) {
+/// Extends a range of latencies by threshold lines.
+pub(super) fn extend_by_thresholds(
+    (least, most): (f64, f64),
+    bounds: &[ThresholdLine],
+) -> (f64, f64) {
     let places = || bounds.iter().map(|bound| bound.at);
     (places().fold(least, f64::min), places().fold(most, f64::max))
 }
 
-/// The axis of lengths of time: even, or by logarithms where they lie far apart.
+/// Returns a latency axis, logarithmic for a wide range.
 pub(super) fn duration_axis(least: f64, most: f64) -> Axis {
     if is_wide(least, most) {
         Axis::logarithmic(least, most, figure::round_duration)
@@ -69,8 +74,8 @@ pub(super) fn duration_axis(least: f64, most: f64) -> Axis {
     }
 }
 
-/// What a caption says of such an axis.
-pub(super) fn scale(least: f64, most: f64) -> &'static str {
+/// Returns the remark of a caption about such an axis.
+pub(super) fn scale_remark(least: f64, most: f64) -> &'static str {
     if is_wide(least, most) { ", on a logarithmic scale" } else { "" }
 }
 
@@ -78,23 +83,23 @@ fn is_wide(least: f64, most: f64) -> bool {
     least > 0.0 && most / least > RATIO_LINEAR_MAX
 }
 
-/// Those that the plan of a run sets.
-pub(super) fn bounds_of(result: &RunResult) -> Vec<Bound> {
-    bounds(&result.plan.thresholds, (result.response.p50_us, result.response.max_us))
+/// Returns the threshold lines of a run.
+pub(super) fn run_threshold_lines(result: &RunResult) -> Vec<ThresholdLine> {
+    threshold_lines(&result.plan.thresholds, (result.response.p50_us, result.response.max_us))
 }
 
-/// The bounds of latency that are set and near enough to these values to be seen.
-pub(super) fn bounds(set: &Thresholds, (least, most): (f64, f64)) -> Vec<Bound> {
+/// Returns the latency thresholds that are within two orders of magnitude of the range.
+pub(super) fn threshold_lines(set: &Thresholds, (least, most): (f64, f64)) -> Vec<ThresholdLine> {
     let set = [("p50", set.p50), ("p99", set.p99), ("p99.9", set.p999)];
     let set = set.into_iter().filter_map(|(name, bound)| Some((name, bound?)));
-    let all = set.map(|(name, bound)| Bound {
-        at: bound.duration().as_secs_f64() * 1e6,
-        label: format!("{name} allowed: {bound}"),
+    let all = set.map(|(name, bound)| ThresholdLine {
+        at: bound.get().as_secs_f64() * 1e6,
+        label: format!("{name} limit: {bound}"),
     });
     all.filter(|bound| bound.at > least / 100.0 && bound.at < most * 100.0).collect()
 }
 
-/// The least above zero and the most.
+/// Returns the smallest positive value and the largest.
 pub(super) fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let values = values.filter(|value| *value > 0.0);
     values.fold(None, |extent: Option<(f64, f64)>, value| {
@@ -103,7 +108,7 @@ pub(super) fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The points of a distribution; those of its percentiles where an earlier version kept no more.
+/// Returns the points of a distribution, or of its percentiles for results of earlier versions.
 fn points(distribution: &[(f64, f64)], percentiles: &Percentiles) -> Vec<(f64, f64)> {
     if !distribution.is_empty() {
         return distribution.to_vec();
@@ -120,7 +125,7 @@ fn points(distribution: &[(f64, f64)], percentiles: &Percentiles) -> Vec<(f64, f
     all.into_iter().filter(|row| row.2 <= count).map(|row| (row.0, row.1)).collect()
 }
 
-/// A percentile with as many nines as it takes.
+/// Formats a percentile with the necessary decimals.
 fn percentile(percentile: f64) -> String {
     let places = match 100.0 - percentile {
         left if left >= 1.0 => 1,
@@ -138,7 +143,7 @@ fn percentile_table(result: &RunResult) -> Table {
         std::iter::once(name.to_owned()).chain(values).collect()
     };
     Table {
-        head: ["percentile", "response time", "service time", "lag of the generator"]
+        head: ["percentile", "response time", "service time", "generator lag"]
             .map(Into::into)
             .to_vec(),
         rows: vec![
@@ -147,7 +152,7 @@ fn percentile_table(result: &RunResult) -> Table {
             row("99", |all| all.p99_us),
             row("99.9", |all| all.p999_us),
             row("99.99", |all| all.p9999_us),
-            row("longest", |all| all.max_us),
+            row("max", |all| all.max_us),
             row("mean", |all| all.mean_us),
         ],
     }

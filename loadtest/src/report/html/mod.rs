@@ -1,8 +1,7 @@
-//! A result as a page for a team: one file, without a script, that loads nothing.
+//! HTML reports: one self-contained file without scripts.
 //!
-//! What it keeps true: it needs no more than the kept result has; every plot has a title, a
-//! description and its figures as a table; it follows the reader's choice of light and dark, a
-//! narrow window and a printer.
+//! Every plot has a title, a description and its values as a table. The page adapts to light and
+//! dark mode, narrow windows and print.
 
 mod axis;
 mod history;
@@ -10,14 +9,14 @@ mod style;
 
 mod plot;
 
-mod further;
 mod latencies;
+mod other_results;
 
 mod charts;
+mod environment;
 mod figures;
 mod outcomes;
 mod rates;
-mod setting;
 
 mod frame;
 
@@ -32,12 +31,12 @@ mod tests;
 use crate::result::RunResult;
 use crate::sweep::SweepResult;
 
-/// The page of a run.
+/// Returns the HTML page of a run.
 pub fn run_page(result: &RunResult) -> String {
     run::page(result).into_string()
 }
 
-/// The page of a sweep.
+/// Returns the HTML page of a sweep.
 pub fn sweep_page(result: &SweepResult) -> String {
     sweep::page(result).into_string()
 }

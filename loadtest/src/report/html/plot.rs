@@ -1,10 +1,8 @@
-//! A plot as inline SVG, with what it shows as a table behind it.
+//! Plots as inline SVG, with their values as a table.
 //!
-//! What it keeps true: a plot fills its column, however wide, and its text and strokes keep their
-//! sizes: lines stand in a drawing of 1,000 by 1,000 that is stretched, text and marks in percent
-//! around it. Lines differ by colour and by stroke; colours are classes of the page's style.
-//!
-//! What it does not do: need a script. Values show where the pointer rests, by `<title>`.
+//! A plot fills its column while text and strokes keep their sizes: lines are drawn in a stretched
+//! 1,000 by 1,000 viewBox, text and marks are placed in percent. Lines differ by colour and dash
+//! pattern, as CSS classes. Values are shown on hover by `<title>`, without a script.
 
 use std::fmt::Write as _;
 
@@ -14,18 +12,18 @@ use super::axis::Axis;
 
 /// A line of a plot.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
-    /// What it is, as the legend says it.
+pub(super) struct PlotLine {
+    /// Name in the legend.
     pub(super) name: &'static str,
-    /// Its stroke: a class of the style.
+    /// CSS classes.
     pub(super) stroke: &'static str,
-    /// Its points; a gap is a point without a value.
+    /// The points; `None` is a gap.
     pub(super) points: Vec<(f64, Option<f64>)>,
 }
 
-impl Line {
-    /// A line with a stroke of the style; one that is `filled` is tinted below, one of `dots` has
-    /// a gap behind each point.
+impl PlotLine {
+    /// Returns a line. The class `filled` tints the area below, `dots` draws the points of a line
+    /// with gaps between them.
     pub(super) fn new(
         name: &'static str,
         stroke: &'static str,
@@ -43,22 +41,22 @@ impl Line {
     }
 }
 
-/// A bound that is drawn across.
+/// A horizontal threshold line.
 #[derive(Clone, Debug)]
-pub(super) struct Bound {
+pub(super) struct ThresholdLine {
     pub(super) at: f64,
     pub(super) label: String,
 }
 
-/// A part of the plot that tells its values where the pointer rests.
+/// A region that shows its values on hover.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
+pub(super) struct HoverRegion {
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) text: String,
 }
 
-/// The same in words and numbers.
+/// The values of a plot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     pub(super) head: Vec<String>,
@@ -68,24 +66,24 @@ pub(super) struct Table {
 /// A plot.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
-    /// Its name in the page.
+    /// Element id.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    /// What is plotted over what, below the title.
+    /// Text below the title.
     pub(super) caption: String,
-    /// What is to be seen, for those who do not see it.
+    /// Description for screen readers.
     pub(super) description: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// Until where nothing was measured.
+    /// End of the warm-up.
     pub(super) warm_up: Option<f64>,
-    pub(super) lines: Vec<Line>,
-    pub(super) bounds: Vec<Bound>,
-    pub(super) spots: Vec<Spot>,
+    pub(super) lines: Vec<PlotLine>,
+    pub(super) thresholds: Vec<ThresholdLine>,
+    pub(super) hover_regions: Vec<HoverRegion>,
     pub(super) table: Table,
 }
 
-/// The sections of plots that stand in pairs; the last may stand alone.
+/// Returns the sections of plots in two columns; an odd last one is wide.
 pub(super) fn pairs(plots: &[Plot]) -> Markup {
     html! {
         @for (index, plot) in plots.iter().enumerate() {
@@ -95,7 +93,7 @@ pub(super) fn pairs(plots: &[Plot]) -> Markup {
 }
 
 impl Plot {
-    /// The section of the page that holds it, in a column of its own or across all.
+    /// Returns the section of the plot, in one column or both.
     pub(super) fn section(&self, is_wide: bool) -> Markup {
         let Self { id, title, caption, table, .. } = self;
         html! {
@@ -164,9 +162,9 @@ impl Plot {
                         path class={ "line " (line.stroke) } d=(self.path(line)) {}
                     }
                 }
-                (self.bounds())
+                (self.thresholds())
                 g class="spots" {
-                    @for spot in &self.spots {
+                    @for spot in &self.hover_regions {
                         rect x=(percent(x.place(spot.from))) y="0" height="100%"
                             width=(percent(x.place(spot.to) - x.place(spot.from))) {
                             title { (spot.text) }
@@ -177,9 +175,9 @@ impl Plot {
         }
     }
 
-    fn bounds(&self) -> Markup {
+    fn thresholds(&self) -> Markup {
         html! {
-            @for bound in &self.bounds {
+            @for bound in &self.thresholds {
                 @let y = percent(1.0 - self.y.place(bound.at));
                 g class="bound" {
                     line x1="0" x2="100%" y1=(y) y2=(y) {}
@@ -189,8 +187,8 @@ impl Plot {
         }
     }
 
-    /// A line, in the units of the stretched drawing. A point alone is a dot.
-    fn path(&self, line: &Line) -> String {
+    /// Returns the SVG path of a line. A single point is a dot.
+    fn path(&self, line: &PlotLine) -> String {
         let mut path = String::new();
         let mut follows = false;
         for (index, (x, value)) in line.points.iter().enumerate() {
@@ -198,7 +196,7 @@ impl Plot {
                 follows = false;
                 continue;
             };
-            let (x, y) = self.spot(*x, *value);
+            let (x, y) = self.position(*x, *value);
             let verb = if follows { 'L' } else { 'M' };
             // Writing to a string does not fail.
             write!(path, "{verb}{x:.1} {y:.1}").unwrap_or(());
@@ -211,15 +209,15 @@ impl Plot {
         path
     }
 
-    /// What is below a line.
-    fn area(&self, line: &Line) -> String {
+    /// Returns the SVG path of the area below a line.
+    fn area(&self, line: &PlotLine) -> String {
         let mut area = String::new();
         for stretch in line.points.split(|(_, value)| value.is_none()) {
             let [(first, _), .., (last, _)] = stretch else { continue };
             let (first, last) = (self.x.place(*first) * 1e3, self.x.place(*last) * 1e3);
             write!(area, "M{first:.1} 1000").unwrap_or(());
             for (x, value) in stretch {
-                let (x, y) = self.spot(*x, value.unwrap_or_default());
+                let (x, y) = self.position(*x, value.unwrap_or_default());
                 write!(area, "L{x:.1} {y:.1}").unwrap_or(());
             }
             write!(area, "L{last:.1} 1000Z").unwrap_or(());
@@ -227,13 +225,13 @@ impl Plot {
         area
     }
 
-    fn spot(&self, x: f64, value: f64) -> (f64, f64) {
+    fn position(&self, x: f64, value: f64) -> (f64, f64) {
         (self.x.place(x) * 1e3, (1.0 - self.y.place(value)) * 1e3)
     }
 }
 
 impl Table {
-    /// As a table of the page. The first column names the row.
+    /// Returns the table as HTML. The first column contains row headers.
     pub(super) fn markup(&self, caption: &str) -> Markup {
         html! {
             table {
@@ -254,8 +252,8 @@ impl Table {
     }
 }
 
-/// A piece of a line, for the legend.
-fn swatch(line: &Line) -> Markup {
+/// Returns the sample of a line in the legend.
+fn swatch(line: &PlotLine) -> Markup {
     let path = if line.is_dots() { "M14 5h0.1" } else { "M1 5H27" };
     html! {
         svg class="swatch" aria-hidden="true" viewBox="0 0 28 10" width="28" height="10" {
@@ -281,15 +279,15 @@ mod tests {
             x: Axis::time(10.0, |value| format!("{value}")),
             y: Axis::linear(98.0, |value| format!("{value}")),
             warm_up: Some(1.0),
-            lines: vec![Line { name: "line", stroke: "one filled", points }],
-            bounds: vec![Bound { at: 50.0, label: "half".into() }],
-            spots: vec![Spot { from: 0.0, to: 5.0, text: "0 s: <5>".into() }],
+            lines: vec![PlotLine { name: "line", stroke: "one filled", points }],
+            thresholds: vec![ThresholdLine { at: 50.0, label: "half".into() }],
+            hover_regions: vec![HoverRegion { from: 0.0, to: 5.0, text: "0 s: <5>".into() }],
             table: Table { head: vec!["x".into()], rows: vec![vec!["<1>".into()]] },
         }
     }
 
     #[test]
-    fn a_line_is_drawn_in_stretches_and_a_point_alone_is_a_dot() {
+    fn line_gaps_split_path_into_segments() {
         let plot =
             plot(vec![(0.0, Some(0.0)), (5.0, Some(100.0)), (6.0, None), (10.0, Some(50.0))]);
         assert_eq!(plot.path(&plot.lines[0]), "M0.0 1000.0L500.0 0.0M1000.0 500.0h0.1");
@@ -297,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_has_a_title_a_description_and_its_values_in_words() {
+    fn plot_has_title_description_and_table() {
         let text = plot(vec![(0.0, Some(1.0))]).section(false).into_string();
         for part in [
             r#"<svg class="drawing" role="img" aria-labelledby="plot-title plot-text">"#,

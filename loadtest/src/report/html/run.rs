@@ -1,48 +1,46 @@
-//! The page of a run: its figures, its plots, what became of its requests.
-//!
-//! What it keeps true: there is a section for what was measured, and none for what was not.
+//! HTML page of a run. Sections without measurements are omitted.
 
 use maud::{Markup, html};
 
 use super::figures::figures;
-use super::frame::{Frame, Ruling};
-use super::further::further;
+use super::frame::{PageFrame, VerdictBanner};
 use super::history::History;
+use super::other_results::other_results;
 use super::outcomes::outcomes;
 use super::plot::{self, Plot};
-use super::{charts, latencies, setting};
+use super::{charts, environment, latencies};
 use crate::plan::Thresholds;
 use crate::report::figure;
-use crate::report::word::Word;
-use crate::result::{Fault, RunResult};
+use crate::report::run_status::RunStatus;
+use crate::result::{InvalidCause, RunResult};
 
-/// What has to be known of the figures of a run.
-const REMARK: &str = "Latencies are response times unless it says otherwise: they count from the \
-    moment at which a request was meant to leave, so that a server that stalls is not spared the \
-    requests that had to wait. What was measured during the warm-up is in no figure.";
+/// The remark below the figures.
+const REMARK: &str = "Latencies are response times unless stated otherwise: they count from the \
+    intended send time of a request, so that the results include the wait caused by a stalled \
+    server (no coordinated omission). The warm-up is excluded.";
 
-/// The whole page.
+/// Returns the page.
 pub(super) fn page(result: &RunResult) -> Markup {
-    let frame = Frame {
-        kicker: "Load report",
+    let frame = PageFrame {
+        report_kind: "Load report",
         target: &result.plan.target,
-        about: about(result),
-        ruling: ruling(result),
+        summary: summary(result),
+        verdict: verdict_banner(result),
         manifest: &result.manifest,
         remark: REMARK,
     };
-    frame.around(&html! {
+    frame.render(&html! {
         (figures(result))
         @if let Some(plot) = latencies::percentiles(result) { (plot.section(true)) }
         (plot::pairs(&plots(result)))
         (outcomes(result))
-        @if let Some(section) = further(result) { (section) }
-        (setting::manifest(&result.manifest))
-        (setting::plan(&result.plan, "run"))
+        @if let Some(section) = other_results(result) { (section) }
+        (environment::manifest(&result.manifest))
+        (environment::plan(&result.plan, "run"))
     })
 }
 
-/// The plots over time, those of which anything is known.
+/// Returns the plots over time that have data.
 fn plots(result: &RunResult) -> Vec<Plot> {
     let history = History::of(result);
     let all = [
@@ -56,7 +54,7 @@ fn plots(result: &RunResult) -> Vec<Plot> {
     all.into_iter().flatten().collect()
 }
 
-fn about(result: &RunResult) -> String {
+fn summary(result: &RunResult) -> String {
     let RunResult { plan, totals, manifest, .. } = result;
     let kind = match (totals.due, plan.closed, plan.poisson) {
         (0, ..) => "no requests",
@@ -64,7 +62,7 @@ fn about(result: &RunResult) -> String {
         (_, false, true) => "open loop, Poisson arrivals",
         (_, false, false) => "open loop, even arrivals",
     };
-    let warm_up = if plan.warm_up.duration().is_zero() {
+    let warm_up = if plan.warm_up.get().is_zero() {
         String::new()
     } else {
         format!(" after {} of warm-up", plan.warm_up)
@@ -74,25 +72,25 @@ fn about(result: &RunResult) -> String {
         plan.era.name(),
         figure::count(plan.connections as u64),
         plan.depth,
-        totals.span_s,
-        setting::ended(manifest)
+        totals.duration_s,
+        environment::ended(manifest)
     )
 }
 
-fn ruling(result: &RunResult) -> Ruling {
+fn verdict_banner(result: &RunResult) -> VerdictBanner {
     let verdict = &result.verdict;
-    let word = Word::of(verdict.is_valid(), verdict.has_passed());
-    let says = match (word, verdict.fault()) {
-        (Word::Invalid, Some(Fault::Server)) => {
-            "This run does not count: the server left no room for what was due."
+    let word = RunStatus::new(verdict.is_valid(), verdict.has_passed());
+    let sentence = match (word, verdict.invalid_cause()) {
+        (RunStatus::Invalid, Some(InvalidCause::Server)) => {
+            "Invalid: the server is saturated, so that due requests could not be sent."
         }
-        (Word::Invalid, _) => "This run does not count: the generator could not keep its plan.",
-        (Word::Missed, _) => "The run counts, and the server missed a threshold.",
-        (Word::Passed, _) if result.plan.thresholds == Thresholds::default() => {
-            "The run counts. No threshold was set."
+        (RunStatus::Invalid, _) => "Invalid: the load generator was late or overloaded.",
+        (RunStatus::Missed, _) => "The run is valid, and a threshold was missed.",
+        (RunStatus::Passed, _) if result.plan.thresholds == Thresholds::default() => {
+            "The run is valid. No threshold was set."
         }
-        (Word::Passed, _) => "The run counts, and every threshold held.",
+        (RunStatus::Passed, _) => "The run is valid, and all thresholds were kept.",
     };
-    let reasons = [&verdict.invalid[..], &verdict.beyond, &verdict.missed].concat();
-    Ruling { word, says: says.into(), reasons }
+    let reasons = [&verdict.invalid[..], &verdict.saturated, &verdict.missed_thresholds].concat();
+    VerdictBanner { status: word, sentence: sentence.into(), reasons }
 }

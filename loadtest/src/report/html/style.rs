@@ -1,10 +1,10 @@
-//! How the page looks: every colour, size and stroke of it.
+//! The style sheet of all pages.
 //!
-//! What it keeps true: the colours of lines are those of Okabe and Ito, told apart with any kind of
-//! colour vision, darker on white and lighter on black; whatever a colour says, a word or a stroke
-//! says as well. It refers to nothing outside the page.
+//! The line colours are those of Okabe and Ito, distinguishable with any colour vision, darkened
+//! for light mode and lightened for dark mode; every colour is accompanied by a word or a dash
+//! pattern.
 
-/// The style of the page.
+/// The style sheet.
 pub(super) const STYLE: &str = r"
 :root {
   color-scheme: light dark;
@@ -113,8 +113,8 @@ th, td { padding: .375rem .75rem; border-bottom: 1px solid var(--rule); text-ali
 th:first-child, td:first-child { padding-left: 0; text-align: left; }
 th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--soft); font-weight: 600; }
-.parts { max-height: none; font-size: .875rem; }
-.parts th, .parts td { white-space: nowrap; }
+.fractions { max-height: none; font-size: .875rem; }
+.fractions th, .fractions td { white-space: nowrap; }
 .against { margin: .75rem 0 0; padding-left: 1.125rem; color: var(--soft); font-size: .875rem; }
 tbody th { font-weight: 400; white-space: nowrap; }
 .outcomes { margin: .75rem 0; font-size: .9375rem; }

@@ -1,53 +1,52 @@
-//! The page of a sweep: the highest rate, how the server does at parts of it, how it was found.
-//!
-//! What it keeps true: a rate that was not found, or not confirmed, does not look like one that
-//! was.
+//! HTML page of a sweep. Rates that were not found or not confirmed are marked.
 
 use maud::{Markup, html};
 
 use super::figures::{Figure, tiles};
-use super::frame::{Frame, Ruling};
+use super::frame::{PageFrame, VerdictBanner};
 use super::plot::{self, Table};
-use super::{rates, setting};
-use crate::report::sweep::{bracketed, percent};
-use crate::report::word::Word;
+use super::{environment, rates};
+use crate::report::run_status::RunStatus;
+use crate::report::sweep::{median_with_range, percent};
 use crate::report::{figure, search};
-use crate::search::Answer;
-use crate::sweep::{FIGURES, Step, StepRun, SweepResult};
+use crate::search::SearchOutcome;
+use crate::sweep::{FIGURES, SweepResult, SweepRun, SweepStep};
 
-/// What has to be known of the figures of a sweep.
-const REMARK: &str = "Response times count from the moment at which a request was meant to leave, \
-    so that a server that stalls is not spared the requests that had to wait. Every part was run \
-    as often as every other, and in turn; what was measured during the warm-up is in no figure.";
+/// The remark below the figures.
+const REMARK: &str = "Response times count from the intended send time of a request, so that the \
+    results include the wait caused by a stalled server (no coordinated omission). All fractions \
+    have the same number of runs, in alternating order; the warm-up is excluded.";
 
-/// The whole page.
+/// Returns the page.
 pub(super) fn page(result: &SweepResult) -> Markup {
-    let frame = Frame {
-        kicker: "Capacity report",
+    let frame = PageFrame {
+        report_kind: "Capacity report",
         target: &result.plan.target,
-        about: about(result),
-        ruling: ruling(result),
+        summary: summary(result),
+        verdict: verdict_banner(result),
         manifest: &result.manifest,
         remark: REMARK,
     };
     let others: Vec<_> =
         [rates::search(result), rates::cpu(result)].into_iter().flatten().collect();
-    frame.around(&html! {
+    frame.render(&html! {
         (tiles(&figures(result)))
         @if let Some(plot) = rates::latencies(result) { (plot.section(true)) }
         (plot::pairs(&others))
-        @if !result.steps.is_empty() { (parts(result)) }
-        (setting::manifest(&result.manifest))
-        (setting::plan(&result.plan, "sweep"))
+        @if !result.steps.is_empty() { (fractions_section(result)) }
+        (environment::manifest(&result.manifest))
+        (environment::plan(&result.plan, "sweep"))
     })
 }
 
-fn about(result: &SweepResult) -> String {
+fn summary(result: &SweepResult) -> String {
     let SweepResult { plan, manifest, search, steps } = result;
     let sweep = plan.sweep.clone().unwrap_or_default();
     let runs = match steps.len() {
         0 => String::new(),
-        parts => format!(", {} of {} at {parts} parts of it", sweep.rounds, sweep.span),
+        fractions => {
+            format!(", {} of {} at {fractions} fractions of it", sweep.rounds, sweep.duration)
+        }
     };
     format!(
         "{} · open loop · {} connections × {} · {} runs of {} to find the rate{runs} · {}",
@@ -55,46 +54,48 @@ fn about(result: &SweepResult) -> String {
         figure::count(plan.connections as u64),
         plan.depth,
         search.probes.len(),
-        sweep.search_span,
-        setting::ended(manifest)
+        sweep.search_duration,
+        environment::ended(manifest)
     )
 }
 
-fn ruling(result: &SweepResult) -> Ruling {
+fn verdict_banner(result: &SweepResult) -> VerdictBanner {
     let found = &result.search;
-    let of_part = |step: &Step| {
+    let of_part = |step: &SweepStep| {
         let (passes, runs) = (step.passes(), step.runs.len());
-        format!("At {} of it {passes} of {runs} runs passed.", percent(step.part))
+        format!("At {} of it {passes} of {runs} runs passed.", percent(step.fraction))
     };
     let missed = result.steps.iter().filter(|step| !step.has_passed()).map(of_part);
     let worth = [
         format!("Confidence: {}", search::confidence(found)),
         format!("Limit: {}", search::limit(found)),
     ];
-    Ruling {
-        word: Word::of(!result.is_spoiled(), result.has_passed()),
-        says: format!("The server bears {}.", search::bears(found)),
+    VerdictBanner {
+        status: RunStatus::new(!result.is_invalid(), result.has_passed()),
+        sentence: format!("The server sustains {}.", search::sustained_rate(found)),
         reasons: worth.into_iter().chain(missed).collect(),
     }
 }
 
-/// The highest rate, and how the server does at half of it.
+/// Returns the highest rate, and figures at the fraction closest to one half.
 fn figures(result: &SweepResult) -> Vec<Figure> {
     let answer = &result.search.answer;
     let note = match answer {
-        Answer::Found { passes, .. } => format!("requests a second: {passes} runs in a row passed"),
-        Answer::Unconfirmed { passes, .. } => {
+        SearchOutcome::Found { passes, .. } => {
+            format!("requests a second: {passes} runs in a row passed")
+        }
+        SearchOutcome::Unconfirmed { passes, .. } => {
             format!("requests a second, unconfirmed: {passes} passed")
         }
-        Answer::TooSlow => "no rate that was tried passed".into(),
+        SearchOutcome::TooSlow => "no rate that was tried passed".into(),
     };
     let mut all =
         vec![("Highest rate", answer.rate().map_or_else(|| "–".into(), figure::rate), note)];
-    let distance = |step: &&Step| (step.part - 0.5).abs();
+    let distance = |step: &&SweepStep| (step.fraction - 0.5).abs();
     let half = result.steps.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
     let Some(half) = half else { return all };
-    let part = percent(half.part);
-    let mut add = |name, note: String, of: fn(&StepRun) -> Option<f64>| {
+    let part = percent(half.fraction);
+    let mut add = |name, note: String, of: fn(&SweepRun) -> Option<f64>| {
         let spread = half.spread(of);
         all.extend(spread.map(|spread| (name, figure::duration(spread.median), note)));
     };
@@ -109,40 +110,41 @@ fn figures(result: &SweepResult) -> Vec<Figure> {
         0 => String::new(),
         bytes => format!("; {} resident", figure::bytes(bytes)),
     };
-    add("Server CPU", format!("an answer, at {part}{resident}"), |run| {
-        Some(run.server?.cpu_us_per_answer)
+    add("Server CPU", format!("per response, at {part}{resident}"), |run| {
+        Some(run.server?.cpu_us_per_response)
     });
     all
 }
 
-/// Every figure of every part, and why runs of it did not pass.
-fn parts(result: &SweepResult) -> Markup {
+/// Returns the table of all figures, and the reasons of failed runs.
+fn fractions_section(result: &SweepResult) -> Markup {
     let steps = &result.steps;
-    let row = |name: &str, of: &dyn Fn(&Step) -> String| {
+    let row = |name: &str, of: &dyn Fn(&SweepStep) -> String| {
         std::iter::once(name.to_owned()).chain(steps.iter().map(of)).collect()
     };
-    let figures = FIGURES.iter().map(|figure| row(figure.name, &|step| bracketed(step, figure.of)));
+    let figures =
+        FIGURES.iter().map(|figure| row(figure.name, &|step| median_with_range(step, figure.of)));
     let table = Table {
-        head: row("part", &|step| percent(step.part)),
+        head: row("fraction", &|step| percent(step.fraction)),
         rows: std::iter::once(row("due/s", &|step| figure::rate(step.rate)))
             .chain(figures)
             .chain([row("passed", &|step| format!("{} of {}", step.passes(), step.runs.len()))])
             .collect(),
     };
-    let against = steps.iter().flat_map(|step| step.against().map(move |why| (step, why)));
+    let against = steps.iter().flat_map(|step| step.failure_reasons().map(move |why| (step, why)));
     let against: Vec<_> = against.collect();
     html! {
-        section class="card wide" id="parts" {
-            h2 { "At parts of the highest rate" }
+        section class="card wide" id="fractions" {
+            h2 { "At fractions of the highest rate" }
             p class="caption" {
-                "Medians of the runs of a part, in brackets the lowest and the highest. CPU is \
-                 that of one answer; lag is how late the generator was."
+                "Medians of the runs of a fraction, in brackets the lowest and the highest. CPU is \
+                 that of one response; lag is the delay of the load generator."
             }
-            div class="scroll parts" { (table.markup("At parts of the highest rate")) }
+            div class="scroll fractions" { (table.markup("At fractions of the highest rate")) }
             @if !against.is_empty() {
                 ul class="against" {
                     @for (step, (number, why)) in &against {
-                        li { (percent(step.part)) ", run " (number) ": " (why) }
+                        li { (percent(step.fraction)) ", run " (number) ": " (why) }
                     }
                 }
             }

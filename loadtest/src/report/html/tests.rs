@@ -1,19 +1,19 @@
-//! The page as a browser reads it.
+//! Tests of the HTML pages.
 
 use html5gum::{Token, Tokenizer};
 
 use super::{run_page, sample, sweep_page};
-use crate::plan::{CallPlan, Span};
+use crate::plan::{CallPlan, HumanDuration};
 use crate::result::{Percentiles, RunResult, SecondResult, Totals};
-use crate::search::Answer;
+use crate::search::SearchOutcome;
 
-/// Elements that have no end.
+/// Elements without an end tag.
 const VOID: [&str; 2] = ["meta", "br"];
-/// Attributes that make a browser load or run something.
+/// Attributes that load or run something.
 const LOADING: [&str; 9] =
     ["src", "srcset", "href", "xlink:href", "data", "action", "poster", "background", "formaction"];
 
-/// What a page is made of.
+/// A parsed page.
 struct Parsed {
     elements: Vec<String>,
     ids: Vec<String>,
@@ -24,8 +24,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Reads a page as strictly as it goes: no fault of the tokenizer, every element closed in order,
-/// nothing loaded, nothing run, no id twice.
+/// Parses a page strictly: no tokenizer error, elements closed in order, nothing loaded, nothing
+/// run, no duplicate id.
 fn parse(page: &str) -> Parsed {
     let mut parsed = Parsed { elements: Vec::new(), ids: Vec::new(), text: String::new() };
     let mut open: Vec<String> = Vec::new();
@@ -78,7 +78,7 @@ const PLOTS: [&str; 7] =
     ["percentiles", "latency", "throughput", "connections", "lag", "cores", "memory"];
 
 #[test]
-fn a_page_is_well_formed_and_has_every_section() {
+fn run_page_is_well_formed_and_complete() {
     let parsed = parse(&run_page(&sample::result()));
     for id in PLOTS.into_iter().chain(["outcomes", "manifest", "plan"]) {
         assert!(parsed.ids.iter().any(|found| found == id), "{id}");
@@ -92,7 +92,7 @@ fn a_page_is_well_formed_and_has_every_section() {
         "A Processor, 2 cores",
         "net.core.somaxconn",
         "rpc_error",
-        "p99 allowed: 1ms",
+        "p99 limit: 1ms",
         "[[phase]]",
         "19.1 MiB",
     ] {
@@ -101,14 +101,14 @@ fn a_page_is_well_formed_and_has_every_section() {
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn hostile_names_are_escaped() {
     let hostile = "</title></svg><script>alert(1)</script>\"'&<img src=x onerror=y>]]>";
     let mut result = sample::result();
     result.plan.target = hostile.into();
-    result.totals.refused = Some(hostile.into());
+    result.totals.last_error = Some(hostile.into());
     result.totals.failures.insert(hostile.into(), 3);
     result.verdict.invalid = vec![hostile.into()];
-    result.verdict.missed = vec![hostile.into()];
+    result.verdict.missed_thresholds = vec![hostile.into()];
     result.manifest.arguments = vec![hostile.into()];
     result.manifest.ring = hostile.into();
     result.manifest.cpu = hostile.into();
@@ -119,21 +119,21 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
-fn a_verdict_is_said_in_words_with_its_reasons() {
+fn verdict_is_shown_with_its_reasons() {
     let mut result = sample::result();
-    result.verdict.missed = vec!["p99 2 ms".into()];
+    result.verdict.missed_thresholds = vec!["p99 2 ms".into()];
     let text = parse(&run_page(&result)).text;
     assert!(text.contains("MISSED") && text.contains("p99 2 ms") && !text.contains("INVALID"));
     result.verdict.invalid = vec!["late".into()];
     let text = parse(&run_page(&result)).text;
     assert!(text.contains("INVALID") && text.contains("late") && text.contains("p99 2 ms"));
-    (result.verdict.invalid, result.verdict.beyond) = (Vec::new(), vec!["too slow".into()]);
+    (result.verdict.invalid, result.verdict.saturated) = (Vec::new(), vec!["too slow".into()]);
     let text = parse(&run_page(&result)).text;
-    assert!(text.contains("INVALID") && text.contains("the server left no room"), "{text}");
+    assert!(text.contains("INVALID") && text.contains("the server is saturated"), "{text}");
 }
 
 #[test]
-fn a_run_without_an_answer_has_a_page() {
+fn run_without_responses_has_a_page() {
     let mut result = sample::result();
     result.totals = Totals::default();
     result.response = Percentiles::default();
@@ -148,7 +148,7 @@ fn a_run_without_an_answer_has_a_page() {
 }
 
 #[test]
-fn a_result_of_an_earlier_version_is_drawn_from_what_it_has() {
+fn result_of_earlier_version_is_drawn() {
     let mut value = serde_json::to_value(sample::result()).unwrap();
     let members = value.as_object_mut().unwrap();
     members.remove("response_distribution");
@@ -165,10 +165,10 @@ fn a_result_of_an_earlier_version_is_drawn_from_what_it_has() {
 }
 
 #[test]
-fn values_of_fields_are_not_shown() {
+fn header_values_are_not_shown() {
     let mut result = sample::result();
     let mut plan = serde_json::to_value(&result.plan).unwrap();
-    plan["fields"] = serde_json::json!([["X-Team", "secret"]]);
+    plan["headers"] = serde_json::json!([["X-Team", "secret"]]);
     result.plan = serde_json::from_value(plan).unwrap();
     let arguments = ["run", "--header", "Authorization: Bearer secret", "--header=X-Key: secret"];
     result.manifest.arguments = arguments.map(Into::into).to_vec();
@@ -178,34 +178,34 @@ fn values_of_fields_are_not_shown() {
 }
 
 #[test]
-fn a_long_run_makes_no_long_page() {
+fn long_run_keeps_page_small() {
     let mut result = sample::result();
     let second = result.seconds[1].clone();
     let at = |at: u32| SecondResult { at_s: f64::from(at), ..second.clone() };
     result.seconds = (1..=36_000).map(at).collect();
-    result.plan.warm_up = Span::seconds(1);
+    result.plan.warm_up = HumanDuration::from_secs(1);
     let page = run_page(&result);
     assert!(page.len() < 600_000, "{} bytes", page.len());
     assert!(parse(&page).text.contains("150 seconds"));
 }
 
 #[test]
-fn a_page_of_a_sweep_has_its_answer_its_plots_and_every_run() {
+fn sweep_page_is_well_formed_and_complete() {
     let parsed = parse(&sweep_page(&sample::sweep()));
-    for id in ["rates", "search", "cpu", "parts", "manifest", "plan"] {
+    for id in ["rates", "search", "cpu", "fractions", "manifest", "plan"] {
         assert!(parsed.ids.iter().any(|found| found == id), "{id}");
     }
     for part in [
         "PASSED",
-        "The server bears 1000.0/s · 3 runs in a row passed.",
+        "The server sustains 1000.0/s · 3 runs in a row passed.",
         "Limit: 2000.0/s: p99 9 ms",
-        "4 connections × 1 · 3 runs of 3s to find the rate, 3 of 10s at 2 parts of it",
+        "4 connections × 1 · 3 runs of 3s to find the rate, 3 of 10s at 2 fractions of it",
         "median 100 µs (80.0 µs – 120 µs)",
         "run 3 invalid, 5.00 ms",
         "500 (480–520)",
         "2 of 3",
         "90 %, run 3: the generator was late",
-        "p99 allowed: 1ms",
+        "p99 limit: 1ms",
         "corelane-load sweep --plan FILE",
     ] {
         assert!(parsed.text.contains(part), "{part} is not in {}", parsed.text);
@@ -213,10 +213,10 @@ fn a_page_of_a_sweep_has_its_answer_its_plots_and_every_run() {
 }
 
 #[test]
-fn a_sweep_says_on_its_page_why_it_did_not_pass() {
+fn sweep_page_lists_reasons_for_failure() {
     let mut sweep = sample::sweep();
     for run in &mut sweep.steps[1].runs[..2] {
-        run.verdict.missed = vec!["p99 2 ms".into()];
+        run.verdict.missed_thresholds = vec!["p99 2 ms".into()];
         run.verdict.invalid.clear();
     }
     sweep.steps[1].runs[2].verdict = sweep.steps[1].runs[0].verdict.clone();
@@ -227,19 +227,19 @@ fn a_sweep_says_on_its_page_why_it_did_not_pass() {
     );
     sweep.steps[1].runs[0].verdict.invalid = vec!["late".into()];
     assert!(parse(&sweep_page(&sweep)).text.contains("INVALID"));
-    sweep.search.answer = Answer::Unconfirmed { rate: 1_000.0, passes: 1 };
+    sweep.search.answer = SearchOutcome::Unconfirmed { rate: 1_000.0, passes: 1 };
     let text = parse(&sweep_page(&sweep)).text;
     assert!(text.contains("requests a second, unconfirmed: 1 passed"), "{text}");
 }
 
 #[test]
-fn a_sweep_without_a_rate_has_a_page_of_its_search() {
+fn sweep_page_without_rate_shows_search() {
     let mut sweep = sample::sweep();
-    sweep.search.answer = Answer::TooSlow;
+    sweep.search.answer = SearchOutcome::TooSlow;
     sweep.steps.clear();
     let parsed = parse(&sweep_page(&sweep));
     let has = |id: &str| parsed.ids.iter().any(|found| found == id);
-    assert!(has("search") && !has("rates") && !has("cpu") && !has("parts"));
+    assert!(has("search") && !has("rates") && !has("cpu") && !has("fractions"));
     assert!(parsed.text.contains("no rate that was tried"), "{}", parsed.text);
     sweep.search.probes.clear();
     assert!(parse(&sweep_page(&sweep)).ids.iter().all(|found| found != "search"));

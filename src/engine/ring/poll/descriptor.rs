@@ -1,21 +1,18 @@
-//! One descriptor and how it may be read and written without blocking its shard.
+//! Descriptors, and how to read and write each kind without blocking the shard.
 //!
-//! Sockets that the ring owns, and pipes, are set to `O_NONBLOCK`. That flag belongs to the open
-//! file, not to the descriptor, so it shows in every process that shares it: a terminal is shared
-//! with the shell and with standard error, and would break both. What is not ours alone is
-//! therefore left as it is:
+//! Sockets that the ring owns, and pipes, are set to `O_NONBLOCK`. The flag belongs to the open
+//! file description, which other processes may share: a terminal is shared with the shell and with
+//! standard error, and would break both. Shared descriptors are therefore handled differently:
 //!
-//! - A **socket** that came as standard input or output (some hosts spawn their servers with
-//!   socket pairs) is asked per call with `MSG_DONTWAIT`.
-//! - A **pipe** does get the flag, and gets it back when it is closed: its end is held by one
-//!   process in practice, the flag of one end does not touch the other, and without it every pipe
-//!   buffer of 64 KiB would take one wait for each of its pages.
-//! - A **terminal** is read once for each time that it is ready, which cannot block, and written
-//!   in pieces smaller than what it takes when it says that it is writable.
-//! - A **file** has no readiness at all (`epoll` refuses it): it counts as always ready, and
-//!   reading it may wait for the disk. So does `/dev/null`.
-//!
-//! It knows no ring: who waits for what is decided elsewhere.
+//! - A **socket** passed as standard input or output (some hosts spawn servers with socket pairs)
+//!   is read and written with `MSG_DONTWAIT`.
+//! - A **pipe** gets the flag, which is restored on close: its end is normally held by one process,
+//!   the flag of one end does not affect the other, and without it a pipe buffer of 64 KiB would
+//!   take one wait for each of its pages.
+//! - A **terminal** is read once each time it is ready, which cannot block, and written in pieces
+//!   smaller than the space it has when it is writable.
+//! - A **file** has no readiness (`epoll` refuses it): it is treated as always ready, and reading
+//!   it may wait for the disk. So is `/dev/null`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -24,48 +21,48 @@ use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
-/// What stands behind a descriptor, as far as reading and writing differ.
+/// The kind of file behind a descriptor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum DescriptorKind {
     /// A regular file, or a device without readiness.
     File,
-    /// A pipe that has `O_NONBLOCK`; `is_restored` where it must lose it again at the end.
+    /// A pipe with `O_NONBLOCK`; `is_restored` if the flag must be cleared on close.
     Pipe { is_restored: bool },
-    /// A socket of the ring's own, with `O_NONBLOCK`.
+    /// A socket owned by the ring, with `O_NONBLOCK`.
     Socket,
-    /// A socket that others may share, without it.
+    /// A possibly shared socket, without `O_NONBLOCK`.
     SharedSocket,
-    /// A terminal or another device that is left as it came.
+    /// A terminal or other device, unmodified.
     Terminal,
 }
 
-/// An open descriptor with its [`Kind`]; closes it when dropped.
+/// An open descriptor with its [`DescriptorKind`]; closes it when dropped.
 #[derive(Debug)]
 pub(super) struct Descriptor {
     fd: OwnedFd,
-    kind: Kind,
+    kind: DescriptorKind,
 }
 
 /// How far a read or a write went.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Progress {
-    /// Nothing more will ever be read.
+pub(super) enum IoProgress {
+    /// End of file.
     End,
-    /// This many bytes, and nothing speaks against more.
+    /// This many bytes; more may be possible at once.
     More(usize),
-    /// This many bytes; wait for readiness before the next try.
+    /// This many bytes; wait for readiness before the next attempt.
     Wait(usize),
 }
 
 impl Descriptor {
-    /// A stream socket that only this ring has.
+    /// Wraps a stream socket owned by the ring.
     pub(super) fn socket(fd: OwnedFd) -> io::Result<Self> {
         ioctl_fionbio(&fd, true)?;
-        silence(&fd)?;
-        Ok(Self { fd, kind: Kind::Socket })
+        disable_sigpipe(&fd)?;
+        Ok(Self { fd, kind: DescriptorKind::Socket })
     }
 
-    /// Whatever came as a pipe: standard input and output most of the time.
+    /// Wraps a descriptor passed as a pipe, such as standard input or output.
     pub(super) fn pipe(fd: OwnedFd) -> io::Result<Self> {
         let mode = fstat(&fd)?.st_mode;
         let kind = match FileType::from_raw_mode(mode) {
@@ -75,87 +72,90 @@ impl Descriptor {
                 if is_restored {
                     fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
                 }
-                Kind::Pipe { is_restored }
+                DescriptorKind::Pipe { is_restored }
             }
             FileType::Socket => {
-                silence(&fd)?;
-                Kind::SharedSocket
+                disable_sigpipe(&fd)?;
+                DescriptorKind::SharedSocket
             }
-            FileType::CharacterDevice => Kind::Terminal,
-            _ => Kind::File,
+            FileType::CharacterDevice => DescriptorKind::Terminal,
+            _ => DescriptorKind::File,
         };
         Ok(Self { fd, kind })
     }
 
-    /// What it is.
     #[inline]
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> DescriptorKind {
         self.kind
     }
 
-    /// The poller refused to watch it: from here on it counts as always ready.
-    pub(super) fn become_file(&mut self) {
-        self.kind = Kind::File;
+    /// Treats the descriptor as always ready, because the poller refused it.
+    pub(super) fn treat_as_file(&mut self) {
+        self.kind = DescriptorKind::File;
     }
 
-    /// Whether it may be written without being told first that it is writable.
+    /// Returns whether a write may be attempted before the poller reports it writable.
     #[inline]
-    pub(super) fn is_written_at_once(&self) -> bool {
-        self.kind != Kind::Terminal
+    pub(super) fn can_write_immediately(&self) -> bool {
+        self.kind != DescriptorKind::Terminal
     }
 
-    /// Reads what is there into `bytes`, which has room. A read that filled less than all of it has
-    /// emptied the source and says [`Progress::Wait`].
+    /// Reads into `bytes`, which is not empty. A read that did not fill it has emptied the source
+    /// and returns [`IoProgress::Wait`].
     #[inline]
-    pub(super) fn read(&self, bytes: &mut [u8]) -> io::Result<Progress> {
-        let room = bytes.len();
-        let taken = match self.kind {
-            Kind::Socket => rustix::net::recv(&self.fd, bytes, RecvFlags::empty()),
-            Kind::SharedSocket => rustix::net::recv(&self.fd, bytes, RecvFlags::DONTWAIT),
-            Kind::Pipe { .. } | Kind::Terminal | Kind::File => {
+    pub(super) fn read(&self, bytes: &mut [u8]) -> io::Result<IoProgress> {
+        let capacity = bytes.len();
+        let result = match self.kind {
+            DescriptorKind::Socket => rustix::net::recv(&self.fd, bytes, RecvFlags::empty()),
+            DescriptorKind::SharedSocket => rustix::net::recv(&self.fd, bytes, RecvFlags::DONTWAIT),
+            DescriptorKind::Pipe { .. } | DescriptorKind::Terminal | DescriptorKind::File => {
                 rustix::io::read(&self.fd, bytes).map(|length| (length, length))
             }
         };
-        match taken {
-            Ok((0, _)) => Ok(Progress::End),
-            Ok((length, _)) if self.kind == Kind::File => Ok(Progress::More(length)),
-            Ok((length, _)) if length < room || self.kind == Kind::Terminal => {
-                Ok(Progress::Wait(length))
+        match result {
+            Ok((0, _)) => Ok(IoProgress::End),
+            Ok((length, _)) if self.kind == DescriptorKind::File => Ok(IoProgress::More(length)),
+            Ok((length, _)) if length < capacity || self.kind == DescriptorKind::Terminal => {
+                Ok(IoProgress::Wait(length))
             }
-            Ok((length, _)) => Ok(Progress::More(length)),
-            // Readiness stays until it is used up, so an interrupted read comes again by itself.
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Progress::Wait(0)),
+            Ok((length, _)) => Ok(IoProgress::More(length)),
+            // Readiness is level-triggered, so an interrupted read is retried.
+            Err(Errno::AGAIN | Errno::INTR) => Ok(IoProgress::Wait(0)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Writes as much of `bytes`, which are some, as goes without blocking. [`Progress::More`] only
-    /// where all of it went, or where it is a file that is written.
+    /// Writes as much of `bytes`, which is not empty, as possible without blocking. Returns
+    /// [`IoProgress::More`] only if all of it was written, or for a file.
     #[inline]
-    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<Progress> {
-        let taken = retry_on_intr(|| match self.kind {
-            Kind::Socket => rustix::net::send(&self.fd, bytes, SEND),
-            Kind::SharedSocket => rustix::net::send(&self.fd, bytes, SEND | SendFlags::DONTWAIT),
-            Kind::Pipe { .. } | Kind::File => rustix::io::write(&self.fd, bytes),
-            Kind::Terminal => {
-                rustix::io::write(&self.fd, &bytes[..bytes.len().min(TERMINAL_PIECE_BYTES)])
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<IoProgress> {
+        let result = retry_on_intr(|| match self.kind {
+            DescriptorKind::Socket => rustix::net::send(&self.fd, bytes, SEND_FLAGS),
+            DescriptorKind::SharedSocket => {
+                rustix::net::send(&self.fd, bytes, SEND_FLAGS | SendFlags::DONTWAIT)
+            }
+            DescriptorKind::Pipe { .. } | DescriptorKind::File => {
+                rustix::io::write(&self.fd, bytes)
+            }
+            DescriptorKind::Terminal => {
+                rustix::io::write(&self.fd, &bytes[..bytes.len().min(TERMINAL_WRITE_BYTES)])
             }
         });
-        match taken {
-            Ok(0) if self.kind == Kind::File => Err(io::ErrorKind::WriteZero.into()),
-            Ok(length) if length == bytes.len() || self.kind == Kind::File => {
-                Ok(Progress::More(length))
+        match result {
+            Ok(0) if self.kind == DescriptorKind::File => Err(io::ErrorKind::WriteZero.into()),
+            Ok(length) if length == bytes.len() || self.kind == DescriptorKind::File => {
+                Ok(IoProgress::More(length))
             }
-            Ok(length) => Ok(Progress::Wait(length)),
-            Err(Errno::AGAIN) => Ok(Progress::Wait(0)),
+            Ok(length) => Ok(IoProgress::Wait(length)),
+            Err(Errno::AGAIN) => Ok(IoProgress::Wait(0)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Ends the sending half of a socket; anything else has no halves and is left alone.
-    pub(super) fn finish(&self) {
-        if matches!(self.kind, Kind::Socket | Kind::SharedSocket) {
-            // A refusal means that the connection is gone already, which reading will tell.
+    /// Shuts down the write side of a socket; no effect on other kinds.
+    pub(super) fn shutdown_write(&self) {
+        if matches!(self.kind, DescriptorKind::Socket | DescriptorKind::SharedSocket) {
+            // Fails only if the connection is gone, which a read reports.
             rustix::net::shutdown(&self.fd, Shutdown::Write).ok();
         }
     }
@@ -163,10 +163,10 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        if self.kind == (Kind::Pipe { is_restored: true })
+        if self.kind == (DescriptorKind::Pipe { is_restored: true })
             && let Ok(flags) = fcntl_getfl(&self.fd)
         {
-            // The pipe goes back as it came; where that fails there is nobody left to tell.
+            // Restores the pipe's original flags; errors are ignored.
             fcntl_setfl(&self.fd, flags.difference(OFlags::NONBLOCK)).ok();
         }
     }
@@ -184,28 +184,28 @@ impl AsRawFd for Descriptor {
     }
 }
 
-/// Has a socket answer a write after the peer's end with an error instead of a signal, where that
-/// is a property of the socket. Pipes have no such thing: there it is the runtime of Rust that
-/// ignores `SIGPIPE`, and a program that restores it must expect the signal.
+/// Makes writes after the peer's end return an error instead of raising SIGPIPE, if that is a
+/// socket option. Pipes have no such option: Rust's runtime ignores SIGPIPE, unless the program
+/// restores it.
 #[cfg(target_vendor = "apple")]
 fn silence(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_nosigpipe(fd, true)?)
 }
 
-/// The same where it is a property of each send: see [`SEND`].
+/// No effect: SIGPIPE is disabled for each send, see [`SEND_FLAGS`].
 #[cfg(not(target_vendor = "apple"))]
-#[expect(clippy::unnecessary_wraps, reason = "its twin for the other systems can fail")]
-const fn silence(_fd: &OwnedFd) -> io::Result<()> {
+#[expect(clippy::unnecessary_wraps, reason = "the variant for other systems can fail")]
+const fn disable_sigpipe(_fd: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The flags of every send.
+/// Flags of every send.
 #[cfg(target_vendor = "apple")]
 const SEND: SendFlags = SendFlags::empty();
-/// The flags of every send.
+/// Flags of every send.
 #[cfg(not(target_vendor = "apple"))]
-const SEND: SendFlags = SendFlags::NOSIGNAL;
+const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
-/// The most that is written to a terminal at once. A writable terminal has room for at least 256
-/// bytes in the drivers of Linux (`WAKEUP_CHARS`), so that a write of this size does not block.
-const TERMINAL_PIECE_BYTES: usize = 256;
+/// The most bytes written to a terminal at once. A writable terminal has space for at least 256
+/// bytes on Linux (`WAKEUP_CHARS`), so such a write does not block.
+const TERMINAL_WRITE_BYTES: usize = 256;

@@ -1,9 +1,9 @@
 //! The listeners of a readiness ring.
 //!
-//! What it keeps true: one visit accepts a bounded number of connections; a listener that cannot
-//! accept (no place, no descriptor, no memory) says so once, rests, and tries again when a socket
-//! of this ring has closed or a tenth of a second has passed, because descriptors are also freed
-//! where this ring does not see it. Names of listeners are not used twice.
+//! Invariants: one event accepts a bounded number of connections; a listener that cannot accept (no
+//! slot, no descriptor, no memory) reports it once, pauses, and is retried when a socket of this
+//! ring closes or after 100 ms, because descriptors are also released outside of this ring. Names
+//! of listeners are not reused.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,150 +16,154 @@ use socket2::SockRef;
 
 use super::descriptor::Descriptor;
 use super::streams::{SOCKETS_MAX, Stream, Streams};
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 use crate::engine::ring::{Completion, Listener};
 
-/// Every listener of one ring.
+/// All listeners of a ring.
 #[derive(Debug)]
 pub(super) struct Listeners {
-    places: Vec<Option<Gate>>,
-    /// Connections that one visit accepts.
+    entries: Vec<Option<ListenerState>>,
+    /// The number of connections accepted for one event.
     batch: u16,
-    /// Some listener rests.
-    is_any_resting: bool,
+    /// Whether some listener is paused.
+    has_paused: bool,
 }
 
-/// One listener.
 #[derive(Debug)]
-struct Gate {
+struct ListenerState {
     fd: OwnedFd,
     is_accepting: bool,
-    is_watched: bool,
-    /// Set while it rests: when it tries again at the latest.
-    rests_until: Option<Moment>,
+    is_registered: bool,
+    /// Set while the listener is paused: when it is retried at the latest.
+    retry_at: Option<Instant>,
 }
 
 impl Listeners {
-    /// No listener yet; each visit will accept at most `batch` connections, at least one.
+    /// Creates an empty table; one event accepts at most `batch` connections, at least one.
     pub(super) fn new(batch: u16) -> Self {
-        Self { places: Vec::new(), batch: batch.max(1), is_any_resting: false }
+        Self { entries: Vec::new(), batch: batch.max(1), has_paused: false }
     }
 
-    /// Names a socket that listens.
-    pub(super) fn open(&mut self, fd: OwnedFd) -> io::Result<Listener> {
-        let name = u16::try_from(self.places.len()).map_err(|_| io::Error::from(Errno::NFILE))?;
+    /// Adds a listening socket.
+    pub(super) fn add(&mut self, fd: OwnedFd) -> io::Result<Listener> {
+        let name = u16::try_from(self.entries.len()).map_err(|_| io::Error::from(Errno::NFILE))?;
         ioctl_fionbio(&fd, true)?;
-        let gate = Gate { fd, is_accepting: false, is_watched: false, rests_until: None };
-        self.places.push(Some(gate));
+        let state = ListenerState { fd, is_accepting: false, is_registered: false, retry_at: None };
+        self.entries.push(Some(state));
         Ok(Listener(name))
     }
 
-    /// Accepts from now on.
+    /// Starts accepting.
     pub(super) fn accept(&mut self, poller: &Poller, streams: &mut Streams, listener: Listener) {
-        let Some(gate) = self.find(listener) else { return };
-        gate.is_accepting = true;
-        if let Err(error) = gate.watch(poller, listener) {
+        let Some(state) = self.find(listener) else { return };
+        state.is_accepting = true;
+        if let Err(error) = state.register(poller, listener) {
             streams.completed.push(Completion::AcceptFailed { listener, error });
         }
     }
 
     /// Closes one listener.
     pub(super) fn close(&mut self, poller: &Poller, listener: Listener) {
-        let Some(place) = self.places.get_mut(usize::from(listener.0)) else { return };
-        if let Some(mut gate) = place.take() {
-            gate.forget(poller);
+        let Some(entry) = self.entries.get_mut(usize::from(listener.0)) else { return };
+        if let Some(mut state) = entry.take() {
+            state.unregister(poller);
         }
     }
 
-    /// Closes all of them.
+    /// Closes all listeners.
     pub(super) fn close_all(&mut self, poller: &Poller) {
-        for mut gate in self.places.drain(..).flatten() {
-            gate.forget(poller);
+        for mut state in self.entries.drain(..).flatten() {
+            state.unregister(poller);
         }
     }
 
-    /// Takes in connections that wait at a listener.
-    pub(super) fn take_in(
+    /// Accepts connections waiting at a listener.
+    pub(super) fn accept_ready(
         &mut self,
         poller: &Poller,
         streams: &mut Streams,
         listener: Listener,
-        now: Moment,
+        now: Instant,
     ) {
         let batch = self.batch;
-        let Some(gate) = self.find(listener).filter(|gate| gate.is_watched) else { return };
+        let Some(state) = self.find(listener).filter(|state| state.is_registered) else { return };
         for _ in 0..batch {
-            let error = match gate.admit(streams, listener) {
-                Ok(Admitted::One) => continue,
-                Ok(Admitted::None) => return,
+            let error = match state.accept_one(streams, listener) {
+                Ok(AcceptOutcome::Accepted) => continue,
+                Ok(AcceptOutcome::WouldBlock) => return,
                 Err(error) => error,
             };
             streams.completed.push(Completion::AcceptFailed { listener, error });
-            gate.rests_until = Some(now.after(REST));
-            gate.forget(poller);
-            self.is_any_resting = true;
+            state.retry_at = Some(now.after(RETRY_DELAY));
+            state.unregister(poller);
+            self.has_paused = true;
             return;
         }
     }
 
-    /// Takes in connections that wait at any listener.
-    pub(super) fn take_in_all(&mut self, poller: &Poller, streams: &mut Streams, now: Moment) {
-        #[expect(clippy::cast_possible_truncation, reason = "`open` names no more")]
-        let end = self.places.len() as u16;
-        for name in 0..end {
-            self.take_in(poller, streams, Listener(name), now);
-        }
-    }
-
-    /// When the first listener that rests tries again.
-    pub(super) fn deadline(&self) -> Option<Moment> {
-        if !self.is_any_resting {
-            return None;
-        }
-        self.places.iter().flatten().filter_map(|gate| gate.rests_until).min()
-    }
-
-    /// Has the listeners that rest try again: all of them after a socket was closed, otherwise
-    /// those whose time has come.
-    pub(super) fn rouse(
+    /// Accepts connections waiting at any listener.
+    pub(super) fn accept_all_ready(
         &mut self,
         poller: &Poller,
         streams: &mut Streams,
-        now: Moment,
+        now: Instant,
+    ) {
+        #[expect(clippy::cast_possible_truncation, reason = "`add` limits the number to u16")]
+        let end = self.entries.len() as u16;
+        for name in 0..end {
+            self.accept_ready(poller, streams, Listener(name), now);
+        }
+    }
+
+    /// Returns when the first paused listener is retried.
+    pub(super) fn next_retry(&self) -> Option<Instant> {
+        if !self.has_paused {
+            return None;
+        }
+        self.entries.iter().flatten().filter_map(|state| state.retry_at).min()
+    }
+
+    /// Retries paused listeners: all of them after a socket was closed, otherwise those whose time
+    /// has come.
+    pub(super) fn retry_paused(
+        &mut self,
+        poller: &Poller,
+        streams: &mut Streams,
+        now: Instant,
         has_closed: bool,
     ) {
-        if !self.is_any_resting || streams.is_full() {
+        if !self.has_paused || streams.is_full() {
             return;
         }
-        self.is_any_resting = false;
-        for (name, gate) in self.places.iter_mut().enumerate() {
-            let Some(gate) = gate else { continue };
-            match gate.rests_until {
+        self.has_paused = false;
+        for (name, state) in self.entries.iter_mut().enumerate() {
+            let Some(state) = state else { continue };
+            match state.retry_at {
                 None => continue,
                 Some(until) if !has_closed && now < until => {
-                    self.is_any_resting = true;
+                    self.has_paused = true;
                     continue;
                 }
-                Some(_) => gate.rests_until = None,
+                Some(_) => state.retry_at = None,
             }
-            #[expect(clippy::cast_possible_truncation, reason = "`open` names no more")]
+            #[expect(clippy::cast_possible_truncation, reason = "`add` limits the number to u16")]
             let listener = Listener(name as u16);
-            if let Err(error) = gate.watch(poller, listener) {
+            if let Err(error) = state.register(poller, listener) {
                 streams.completed.push(Completion::AcceptFailed { listener, error });
-                gate.rests_until = Some(now.after(REST));
-                self.is_any_resting = true;
+                state.retry_at = Some(now.after(RETRY_DELAY));
+                self.has_paused = true;
             }
         }
     }
 
-    fn find(&mut self, listener: Listener) -> Option<&mut Gate> {
-        self.places.get_mut(usize::from(listener.0))?.as_mut()
+    fn find(&mut self, listener: Listener) -> Option<&mut ListenerState> {
+        self.entries.get_mut(usize::from(listener.0))?.as_mut()
     }
 }
 
-impl Gate {
-    /// Accepts one connection and tells of it.
-    fn admit(&self, streams: &mut Streams, listener: Listener) -> io::Result<Admitted> {
+impl ListenerState {
+    /// Accepts one connection.
+    fn accept_one(&self, streams: &mut Streams, listener: Listener) -> io::Result<AcceptOutcome> {
         if streams.is_full() {
             return Err(Errno::NFILE.into());
         }
@@ -167,62 +171,64 @@ impl Gate {
             Ok(accepted) => accepted,
             Err(error) => {
                 return match Errno::from_io_error(&error) {
-                    Some(Errno::AGAIN) => Ok(Admitted::None),
-                    // The connection was given up while it waited: on to the next.
-                    Some(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Ok(Admitted::One),
+                    Some(Errno::AGAIN) => Ok(AcceptOutcome::WouldBlock),
+                    // The connection was aborted while it waited.
+                    Some(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {
+                        Ok(AcceptOutcome::Accepted)
+                    }
                     _ => Err(error),
                 };
             }
         };
         let descriptor = Descriptor::socket(accepted.into())?;
-        let socket = streams.open(Stream::new(descriptor))?;
+        let socket = streams.add(Stream::new(descriptor))?;
         let peer: Option<SocketAddr> = address.as_socket();
         streams.completed.push(Completion::Accepted { listener, socket, peer });
-        Ok(Admitted::One)
+        Ok(AcceptOutcome::Accepted)
     }
 
-    /// Has the poller report connections.
-    fn watch(&mut self, poller: &Poller, listener: Listener) -> io::Result<()> {
-        if self.is_watched || !self.is_accepting || self.rests_until.is_some() {
+    /// Registers the listener with the poller.
+    fn register(&mut self, poller: &Poller, listener: Listener) -> io::Result<()> {
+        if self.is_registered || !self.is_accepting || self.retry_at.is_some() {
             return Ok(());
         }
         let event = Event::readable(key(listener));
-        // SAFETY: the poller must forget a descriptor before it is closed. `Gate::forget` has it
-        // do so on both ways out of the table, and the ring empties the table before it drops it.
+        // SAFETY: a descriptor must be removed from the poller before it is closed.
+        // `ListenerState::unregister` does so on both ways out of the table, and the ring empties
+        // the table before dropping it.
         unsafe { poller.add_with_mode(&self.fd, event, PollMode::Level) }?;
-        self.is_watched = true;
+        self.is_registered = true;
         Ok(())
     }
 
-    /// Has the poller report nothing of this listener any more.
-    fn forget(&mut self, poller: &Poller) {
-        if std::mem::take(&mut self.is_watched) {
-            // Only a poller that does not know the descriptor refuses.
-            let forgotten = poller.delete(&self.fd);
-            debug_assert!(forgotten.is_ok(), "{forgotten:?}");
+    /// Removes the listener from the poller.
+    fn unregister(&mut self, poller: &Poller) {
+        if std::mem::take(&mut self.is_registered) {
+            // Fails only if the poller does not know the descriptor.
+            let result = poller.delete(&self.fd);
+            debug_assert!(result.is_ok(), "{result:?}");
         }
     }
 }
 
-/// What one try to accept came to.
+/// The result of accepting one connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Admitted {
-    /// None waits.
-    None,
-    /// One was taken, or gave itself up.
-    One,
+enum AcceptOutcome {
+    /// No connection is waiting.
+    WouldBlock,
+    /// A connection was accepted, or was aborted.
+    Accepted,
 }
 
-/// The poller's name for a listener: above those of the sockets.
+/// Returns the poller key of a listener; listener keys follow those of sockets.
 pub(super) const fn key(listener: Listener) -> usize {
     SOCKETS_MAX as usize + listener.0 as usize
 }
 
-/// The listener of a poller's name, where it is one.
+/// Returns the listener of a poller key, if it is one.
 pub(super) fn from_key(key: usize) -> Option<Listener> {
     key.checked_sub(SOCKETS_MAX as usize).and_then(|name| u16::try_from(name).ok()).map(Listener)
 }
 
-/// How long a listener that could not accept rests when nothing of this ring closes: long enough
-/// to cost nothing, short enough for a connection that waits.
-const REST: Duration = Duration::from_millis(100);
+/// The delay before a paused listener is retried.
+const RETRY_DELAY: Duration = Duration::from_millis(100);

@@ -1,12 +1,12 @@
-//! The open streams of a readiness ring: their table, and what each of them waits for.
+//! The open streams of a readiness ring: their table and their interest in events.
 //!
-//! What it keeps true: the poller watches a stream for no less than it waits for, and for more
-//! only until the next event that nobody waits for. Dropping interest is put off like that because
-//! most of it never costs anything: a paused stream without bytes, or an ended one that is about
-//! to be closed, needs no word with the kernel.
+//! Invariants: the poller watches a stream for at least what it waits for, and for more only until
+//! the next unwanted event. Interest is reduced lazily because most reductions never cost anything:
+//! a paused stream without bytes, or one at its end that is about to be closed, needs no system
+//! call.
 //!
-//! Watching is level-triggered: a stream that was not read empty is reported again, so that a
-//! short read may be trusted as the last one without a second read that fails.
+//! Polling is level-triggered: a stream that was not emptied is reported again, so that a short
+//! read can be taken as the last one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,26 +15,26 @@ use std::mem;
 use polling::{Event, PollMode, Poller};
 use rustix::io::Errno;
 
-use super::buffers::Buffers;
-use super::descriptor::{Descriptor, Kind};
+use super::buffers::ReceiveBufferPool;
+use super::descriptor::{Descriptor, DescriptorKind};
 use crate::engine::ring::{Completion, Socket};
 
-/// Every open stream of one ring, and what they share.
+/// All open streams of a ring and their shared state.
 #[derive(Debug)]
 pub(super) struct Streams {
-    pub(super) places: Vec<Option<Stream>>,
+    pub(super) entries: Vec<Option<Stream>>,
     vacant: Vec<u32>,
     sockets_max: usize,
-    pub(super) buffers: Buffers,
-    /// Buffers that one stream may take in one visit.
-    pub(super) share: usize,
-    /// Found no buffer; the first to be read, in this order, when buffers are back.
+    pub(super) buffers: ReceiveBufferPool,
+    /// Buffers that one stream may fill for one event.
+    pub(super) burst_max: usize,
+    /// Streams that found no buffer, read first and in this order once buffers are released.
     pub(super) starved: VecDeque<Socket>,
-    /// Times a stream became starved.
-    pub(super) starvations: u64,
-    /// Receiving from what is always ready.
+    /// Times that a stream found no buffer.
+    pub(super) exhaustions: u64,
+    /// Files with something to read or write; they are always ready.
     pub(super) files: Vec<Socket>,
-    /// What has happened and was not yet reaped.
+    /// Completions that have not been reaped.
     pub(super) completed: Vec<Completion>,
 }
 
@@ -42,51 +42,51 @@ pub(super) struct Streams {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) descriptor: Descriptor,
-    /// What the poller reports.
-    watched: Interest,
-    pub(super) intake: Intake,
-    /// The sending half ends after the departure that is under way.
-    pub(super) is_finishing: bool,
-    /// The token of a connection that is being made.
+    /// The interest registered with the poller.
+    registered: Interest,
+    pub(super) receive_state: ReceiveState,
+    /// The write side is to be shut down after the send in progress.
+    pub(super) shutdown_pending: bool,
+    /// The token of a connect in progress.
     pub(super) connecting: Option<u64>,
-    /// The send under way.
-    pub(super) departure: Option<Departure>,
+    /// The send in progress.
+    pub(super) pending_send: Option<PendingSend>,
 }
 
-/// What a stream does about bytes that arrive.
+/// The receive state of a stream.
 ///
 /// ```text
 ///            Receive                 no buffer
-///   Paused ──────────▶ Receiving ──────────────▶ Starved
+///   Stopped ─────────▶ Receiving ──────────────▶ Starved
 ///      ◀──────────────   │   ◀──────────────────   │
-///      ▲     Pause       │      buffers back       │
-///      └─────────────────┼─────────────────────────┘ Pause
-///                        ▼ end of the stream, or failure
-///                      Ended
+///      ▲   StopReceive   │    buffers released     │
+///      └─────────────────┼─────────────────────────┘ StopReceive
+///                        ▼ end of stream, or error
+///                      AtEnd
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Intake {
-    /// The end was told; nothing more will be received.
-    Ended,
+pub(super) enum ReceiveState {
+    /// End of stream or an error was reported.
+    AtEnd,
     /// Not asked to receive, or asked to stop.
-    Paused,
-    /// Reads whenever it is ready.
+    Stopped,
+    /// Read whenever it is ready.
     Receiving,
-    /// Was ready when no buffer was free; stands in the line of [`Streams::starved`].
+    /// Ready when no buffer was free; queued in [`Streams::starved`].
     Starved,
 }
 
-/// A send that has not gone as a whole.
+/// A send in progress.
 #[derive(Debug)]
-pub(super) struct Departure {
+pub(super) struct PendingSend {
     pub(super) buffer: Vec<u8>,
-    /// Where the operation began.
-    pub(super) from: usize,
-    /// Where the unsent part begins now.
+    /// The offset of the operation.
+    pub(super) offset: usize,
+    /// The start of the unsent part.
     pub(super) next: usize,
 }
 
-/// Directions in which readiness is of interest.
+/// The directions in which readiness is of interest.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Interest {
     pub(super) readable: bool,
@@ -94,133 +94,137 @@ pub(super) struct Interest {
 }
 
 impl Streams {
-    /// An empty table for at most `sockets_max` streams; it grows with them. One visit to a stream
-    /// takes at most `burst_buffers_max` buffers, and never more than a quarter of them.
-    pub(super) fn new(sockets_max: u32, burst_buffers_max: u16, buffers: Buffers) -> Self {
+    /// Creates an empty table for at most `sockets_max` streams. One event of a stream fills at
+    /// most `burst_buffers_max` buffers, and at most a quarter of them all.
+    pub(super) fn new(
+        sockets_max: u32,
+        burst_buffers_max: u16,
+        buffers: ReceiveBufferPool,
+    ) -> Self {
         Self {
-            places: Vec::new(),
+            entries: Vec::new(),
             vacant: Vec::new(),
             sockets_max: sockets_max.min(SOCKETS_MAX) as usize,
-            share: usize::from(burst_buffers_max).min(buffers.count() / 4).max(1),
+            burst_max: usize::from(burst_buffers_max).min(buffers.count() / 4).max(1),
             buffers,
             starved: VecDeque::new(),
-            starvations: 0,
+            exhaustions: 0,
             files: Vec::new(),
             completed: Vec::new(),
         }
     }
 
-    /// Whether no further stream can be opened.
+    /// Returns whether no further stream can be opened.
     pub(super) fn is_full(&self) -> bool {
-        self.vacant.is_empty() && self.places.len() >= self.sockets_max
+        self.vacant.is_empty() && self.entries.len() >= self.sockets_max
     }
 
-    /// Names a stream. [`Errno::NFILE`], the table of files is full, where there is no place.
-    pub(super) fn open(&mut self, stream: Stream) -> io::Result<Socket> {
+    /// Adds a stream. Fails with [`Errno::NFILE`] if the table is full.
+    pub(super) fn add(&mut self, stream: Stream) -> io::Result<Socket> {
         if let Some(name) = self.vacant.pop() {
-            self.places[name as usize] = Some(stream);
+            self.entries[name as usize] = Some(stream);
             return Ok(Socket(name));
         }
-        match u32::try_from(self.places.len()) {
-            Ok(name) if self.places.len() < self.sockets_max => {
-                self.places.push(Some(stream));
+        match u32::try_from(self.entries.len()) {
+            Ok(name) if self.entries.len() < self.sockets_max => {
+                self.entries.push(Some(stream));
                 Ok(Socket(name))
             }
             _ => Err(Errno::NFILE.into()),
         }
     }
 
-    /// The stream of a name, while it is open.
+    /// Returns an open stream.
     #[inline]
     pub(super) fn find(&mut self, socket: Socket) -> Option<&mut Stream> {
-        self.places.get_mut(socket.index())?.as_mut()
+        self.entries.get_mut(socket.index())?.as_mut()
     }
 
-    /// Takes a stream out of the table and out of every line that it stands in. The name can be
-    /// used again at once: the ring reports it closed before anything of its next bearer.
+    /// Removes a stream from the table and all queues. The name can be reused at once: the ring
+    /// reports its close before any completion of the next stream.
     pub(super) fn remove(&mut self, poller: &Poller, socket: Socket) -> Option<Stream> {
-        let mut stream = self.places.get_mut(socket.index())?.take()?;
+        let mut stream = self.entries.get_mut(socket.index())?.take()?;
         self.vacant.push(socket.0);
-        if stream.intake == Intake::Starved {
+        if stream.receive_state == ReceiveState::Starved {
             self.starved.retain(|&other| other != socket);
         }
-        if stream.descriptor.kind() == Kind::File {
+        if stream.descriptor.kind() == DescriptorKind::File {
             self.files.retain(|&other| other != socket);
         }
-        if stream.watched != Interest::default() {
-            stream.watched = Interest::default();
-            // Only a poller that does not know the descriptor refuses.
-            let forgotten = poller.delete(&stream.descriptor);
-            debug_assert!(forgotten.is_ok(), "{socket:?}: {forgotten:?}");
+        if stream.registered != Interest::default() {
+            stream.registered = Interest::default();
+            // Fails only if the poller does not know the descriptor.
+            let result = poller.delete(&stream.descriptor);
+            debug_assert!(result.is_ok(), "{socket:?}: {result:?}");
         }
         Some(stream)
     }
 
-    /// Takes every stream out.
+    /// Removes all streams.
     pub(super) fn remove_all(&mut self, poller: &Poller) {
-        for index in 0..self.places.len() {
+        for index in 0..self.entries.len() {
             if let Ok(name) = u32::try_from(index) {
                 drop(self.remove(poller, Socket(name)));
             }
         }
     }
 
-    /// Has the poller report everything that the stream waits for.
+    /// Has the poller watch for everything that the stream waits for.
     #[inline]
-    pub(super) fn watch(&mut self, poller: &Poller, socket: Socket) -> io::Result<()> {
+    pub(super) fn register(&mut self, poller: &Poller, socket: Socket) -> io::Result<()> {
         let Some(stream) = self.find(socket) else {
             return Ok(());
         };
         let wanted = stream.wanted();
-        let (watched, kind) = (stream.watched, stream.descriptor.kind());
-        if kind == Kind::File {
-            self.line_up_file(socket);
+        let (watched, kind) = (stream.registered, stream.descriptor.kind());
+        if kind == DescriptorKind::File {
+            self.queue_file(socket);
             return Ok(());
         }
         if (watched.readable || !wanted.readable) && (watched.writable || !wanted.writable) {
             return Ok(());
         }
-        match stream.tell(poller, socket) {
-            // A device that cannot be watched is like a file: always ready.
-            Err(_) if kind == Kind::Terminal => {
-                stream.descriptor.become_file();
-                self.line_up_file(socket);
+        match stream.update_poller(poller, socket) {
+            // A device that cannot be polled is treated as a file.
+            Err(_) if kind == DescriptorKind::Terminal => {
+                stream.descriptor.treat_as_file();
+                self.queue_file(socket);
                 Ok(())
             }
-            told => told,
+            result => result,
         }
     }
 
-    /// Has the poller report nothing but what the stream waits for.
-    pub(super) fn trim(&mut self, poller: &Poller, socket: Socket) {
+    /// Has the poller watch only for what the stream waits for.
+    pub(super) fn reduce_interest(&mut self, poller: &Poller, socket: Socket) {
         let Some(stream) = self.find(socket) else { return };
-        if stream.wanted() != stream.watched {
-            // Less interest in what is watched already is not refused.
-            let told = stream.tell(poller, socket);
-            debug_assert!(told.is_ok(), "{socket:?}: {told:?}");
+        if stream.wanted() != stream.registered {
+            // Reducing registered interest does not fail.
+            let result = stream.update_poller(poller, socket);
+            debug_assert!(result.is_ok(), "{socket:?}: {result:?}");
         }
     }
 
-    /// Notes a file that has something to do.
-    fn line_up_file(&mut self, socket: Socket) {
+    /// Queues a file that has something to read or write.
+    fn queue_file(&mut self, socket: Socket) {
         if !self.files.contains(&socket) {
             self.files.push(socket);
         }
     }
 
-    /// Drops what was completed and not yet reaped of a stream that is asked to close, but for its
-    /// send. A shard reaps before it submits, so that there is most often nothing to look at.
-    pub(super) fn withdraw(&mut self, socket: Socket) {
+    /// Discards unreaped completions of a stream that is being closed, except for its send. Shards
+    /// reap before they submit, so there are usually none.
+    pub(super) fn discard_completions(&mut self, socket: Socket) {
         if self.completed.is_empty() {
             return;
         }
         let completed = mem::take(&mut self.completed);
         for completion in completed {
             match completion {
-                Completion::Received { socket: of, lease } if of == socket => {
-                    self.buffers.release(lease);
+                Completion::Received { socket: of, buffer } if of == socket => {
+                    self.buffers.release(buffer);
                 }
-                Completion::Ended { socket: of, .. } if of == socket => {}
+                Completion::EndOfStream { socket: of, .. } if of == socket => {}
                 other => self.completed.push(other),
             }
         }
@@ -228,58 +232,58 @@ impl Streams {
 }
 
 impl Stream {
-    /// A stream that nobody asked anything of yet.
+    /// Creates a stream without interest.
     pub(super) const fn new(descriptor: Descriptor) -> Self {
         Self {
             descriptor,
-            watched: Interest { readable: false, writable: false },
-            intake: Intake::Paused,
-            is_finishing: false,
+            registered: Interest { readable: false, writable: false },
+            receive_state: ReceiveState::Stopped,
+            shutdown_pending: false,
             connecting: None,
-            departure: None,
+            pending_send: None,
         }
     }
 
-    /// What it waits for.
+    /// Returns the interest of the stream.
     #[inline]
     pub(super) const fn wanted(&self) -> Interest {
         Interest {
-            readable: matches!(self.intake, Intake::Receiving),
-            writable: self.departure.is_some() || self.connecting.is_some(),
+            readable: matches!(self.receive_state, ReceiveState::Receiving),
+            writable: self.pending_send.is_some() || self.connecting.is_some(),
         }
     }
 
-    /// Tells the poller what it waits for. After a refusal nothing is watched.
-    fn tell(&mut self, poller: &Poller, socket: Socket) -> io::Result<()> {
+    /// Updates the poller to the stream's interest. After an error nothing is watched.
+    fn update_poller(&mut self, poller: &Poller, socket: Socket) -> io::Result<()> {
         let (wanted, nothing) = (self.wanted(), Interest::default());
-        let watched = mem::replace(&mut self.watched, wanted);
-        let told = if watched == wanted {
+        let watched = mem::replace(&mut self.registered, wanted);
+        let result = if watched == wanted {
             Ok(())
         } else if watched == nothing {
             let event = wanted.event(socket.index());
-            // SAFETY: the poller must forget a descriptor before it is closed. `Streams::remove`,
-            // the only way out of the table, has it forget every stream that is watched, and the
-            // ring empties the table before it drops it.
+            // SAFETY: a descriptor must be removed from the poller before it is closed.
+            // `Streams::remove`, the only way out of the table, does so for every watched stream,
+            // and the ring empties the table before dropping it.
             unsafe { poller.add_with_mode(&self.descriptor, event, PollMode::Level) }
         } else if wanted == nothing {
             poller.delete(&self.descriptor)
         } else {
             poller.modify_with_mode(&self.descriptor, wanted.event(socket.index()), PollMode::Level)
         };
-        if told.is_err() && watched == nothing {
-            self.watched = nothing;
+        if result.is_err() && watched == nothing {
+            self.registered = nothing;
         }
-        told
+        result
     }
 }
 
 impl Interest {
-    /// The same in the words of the poller.
+    /// Converts to an event of the poller.
     #[inline]
     pub(super) const fn event(self, key: usize) -> Event {
         Event::new(key, self.readable, self.writable)
     }
 }
 
-/// The most sockets that one ring names: the keys above belong to its listeners.
+/// The greatest number of sockets of a ring; greater keys belong to listeners.
 pub(super) const SOCKETS_MAX: u32 = 1 << 30;

@@ -1,106 +1,106 @@
-//! Bytes in and bytes out: what a readiness ring does for one stream at a time.
+//! Reading and writing of streams.
 //!
-//! What it keeps true: one visit to a stream takes a bounded number of buffers, so that a fast
-//! sender does not make the others wait; bytes that find no buffer stay in the kernel, where they
-//! close the peer's window; a send is tried before it is waited for.
+//! Invariants: one event of a stream fills a bounded number of buffers, so that a fast sender does
+//! not starve the others; bytes that find no buffer stay in the kernel, where they close the peer's
+//! window; a send is attempted before polling for writability.
 
 use std::io;
 
 use polling::Poller;
 use rustix::io::Errno;
 
-use super::descriptor::Progress;
-use super::streams::{Departure, Intake, Stream, Streams};
+use super::descriptor::IoProgress;
+use super::streams::{PendingSend, ReceiveState, Stream, Streams};
 use crate::engine::ring::{Completion, Socket};
 
 impl Streams {
-    /// Receives from now on.
-    pub(super) fn receive(&mut self, poller: &Poller, socket: Socket) {
+    /// Starts receiving.
+    pub(super) fn start_receive(&mut self, poller: &Poller, socket: Socket) {
         let Some(stream) = self.find(socket) else { return };
-        if stream.intake != Intake::Paused {
+        if stream.receive_state != ReceiveState::Stopped {
             return;
         }
-        stream.intake = Intake::Receiving;
-        if let Err(error) = self.watch(poller, socket) {
-            self.end(socket, Err(error));
+        stream.receive_state = ReceiveState::Receiving;
+        if let Err(error) = self.register(poller, socket) {
+            self.end_receive(socket, Err(error));
         }
     }
 
-    /// Stops receiving. Says nothing to the poller: most streams stay silent meanwhile.
-    pub(super) fn pause(&mut self, socket: Socket) {
+    /// Stops receiving. The poller is updated lazily: most streams stay silent.
+    pub(super) fn stop_receive(&mut self, socket: Socket) {
         let Some(stream) = self.find(socket) else { return };
-        let intake = stream.intake;
-        if intake != Intake::Ended {
-            stream.intake = Intake::Paused;
+        let receive_state = stream.receive_state;
+        if receive_state != ReceiveState::AtEnd {
+            stream.receive_state = ReceiveState::Stopped;
         }
-        if intake == Intake::Starved {
+        if receive_state == ReceiveState::Starved {
             self.starved.retain(|&other| other != socket);
         }
     }
 
-    /// Sends at once what goes at once and waits with the rest.
+    /// Sends what is possible at once; the rest is sent when the stream is writable.
     #[inline]
-    pub(super) fn send(&mut self, poller: &Poller, socket: Socket, buffer: Vec<u8>, from: usize) {
+    pub(super) fn send(&mut self, poller: &Poller, socket: Socket, buffer: Vec<u8>, offset: usize) {
         let Some(stream) = self.find(socket) else {
-            debug_assert!(false, "{socket:?} is sent to after it was closed");
+            debug_assert!(false, "send on closed socket {socket:?}");
             let result = Err(Errno::BADF.into());
             self.completed.push(Completion::Sent { socket, buffer, result });
             return;
         };
-        if stream.departure.is_some() {
-            debug_assert!(false, "{socket:?} has a send in flight already");
+        if stream.pending_send.is_some() {
+            debug_assert!(false, "{socket:?} already has a send in flight");
             let result = Err(Errno::BUSY.into());
             self.completed.push(Completion::Sent { socket, buffer, result });
             return;
         }
-        let mut departure = Departure { buffer, from, next: from };
-        let moved = if stream.descriptor.is_written_at_once() || departure.rest().is_empty() {
-            stream.advance(&mut departure)
+        let mut send = PendingSend { buffer, offset, next: offset };
+        let is_complete = if stream.descriptor.can_write_immediately() || send.unsent().is_empty() {
+            stream.write_some(&mut send)
         } else {
             Ok(false)
         };
-        if matches!(moved, Ok(false)) {
-            stream.departure = Some(departure);
-            if let Err(error) = self.watch(poller, socket) {
-                self.conclude(socket, Err(error));
+        if matches!(is_complete, Ok(false)) {
+            stream.pending_send = Some(send);
+            if let Err(error) = self.register(poller, socket) {
+                self.complete_send(socket, Err(error));
             }
             return;
         }
-        let result = moved.map(|_| departure.next - from);
-        self.completed.push(Completion::Sent { socket, buffer: departure.buffer, result });
+        let result = is_complete.map(|_| send.next - offset);
+        self.completed.push(Completion::Sent { socket, buffer: send.buffer, result });
     }
 
-    /// Goes on with the send under way, now that the stream is writable.
-    pub(super) fn resume(&mut self, poller: &Poller, socket: Socket) {
+    /// Continues the send in progress.
+    pub(super) fn continue_send(&mut self, poller: &Poller, socket: Socket) {
         let Some(stream) = self.find(socket) else { return };
-        let Some(mut departure) = stream.departure.take() else { return };
-        let moved = stream.advance(&mut departure);
-        stream.departure = Some(departure);
-        match moved {
+        let Some(mut send) = stream.pending_send.take() else { return };
+        let is_complete = stream.write_some(&mut send);
+        stream.pending_send = Some(send);
+        match is_complete {
             Ok(false) => return,
-            Ok(true) => self.conclude(socket, Ok(())),
-            Err(error) => self.conclude(socket, Err(error)),
+            Ok(true) => self.complete_send(socket, Ok(())),
+            Err(error) => self.complete_send(socket, Err(error)),
         }
-        self.trim(poller, socket);
+        self.reduce_interest(poller, socket);
     }
 
-    /// Ends the sending half, after the send that is under way.
-    pub(super) fn finish(&mut self, socket: Socket) {
+    /// Shuts down writing after the send in progress.
+    pub(super) fn shutdown_write(&mut self, socket: Socket) {
         let Some(stream) = self.find(socket) else { return };
-        if stream.departure.is_some() {
-            stream.is_finishing = true;
+        if stream.pending_send.is_some() {
+            stream.shutdown_pending = true;
         } else {
-            stream.descriptor.finish();
+            stream.descriptor.shutdown_write();
         }
     }
 
-    /// Closes: the send that is under way is cancelled, then the name is free.
+    /// Closes a stream and cancels its send in progress.
     pub(super) fn close(&mut self, poller: &Poller, socket: Socket) {
         let Some(mut stream) = self.remove(poller, socket) else {
             debug_assert!(false, "{socket:?} is closed twice");
             return;
         };
-        if let Some(Departure { buffer, .. }) = stream.departure.take() {
+        if let Some(PendingSend { buffer, .. }) = stream.pending_send.take() {
             let result = Err(Errno::CANCELED.into());
             self.completed.push(Completion::Sent { socket, buffer, result });
         }
@@ -108,33 +108,33 @@ impl Streams {
         self.completed.push(Completion::Closed { socket });
     }
 
-    /// Reads a stream that is ready: until it is empty, has had its share, or no buffer is free.
+    /// Reads a ready stream until it is empty, has reached its limit, or no buffer is free.
     #[inline]
-    pub(super) fn take_in(&mut self, socket: Socket) {
-        for taken in 0..self.share {
-            let Some(Some(stream)) = self.places.get_mut(socket.index()) else { return };
-            let Some(bytes) = self.buffers.next() else {
+    pub(super) fn read_ready(&mut self, socket: Socket) {
+        for taken in 0..self.burst_max {
+            let Some(Some(stream)) = self.entries.get_mut(socket.index()) else { return };
+            let Some(bytes) = self.buffers.next_free() else {
                 if taken > 0 {
-                    // It has had some: those that found none go first, and its rest is reported
+                    // It received some bytes: streams without any go first, and it is reported
                     // again.
                     return;
                 }
-                // First in line when buffers are back. It stays watched: most often they are back
-                // before the next wait, and an event before that ends the watching.
-                stream.intake = Intake::Starved;
+                // It stays watched: buffers are usually released before the next wait, and an event
+                // before that reduces its interest.
+                stream.receive_state = ReceiveState::Starved;
                 self.starved.push_back(socket);
-                self.starvations += 1;
+                self.exhaustions += 1;
                 return;
             };
             let (length, is_empty) = match stream.descriptor.read(bytes) {
-                Ok(Progress::More(length)) => (length, false),
-                Ok(Progress::Wait(length)) => (length, true),
-                Ok(Progress::End) => return self.end(socket, Ok(())),
-                Err(error) => return self.end(socket, Err(error)),
+                Ok(IoProgress::More(length)) => (length, false),
+                Ok(IoProgress::Wait(length)) => (length, true),
+                Ok(IoProgress::End) => return self.end_receive(socket, Ok(())),
+                Err(error) => return self.end_receive(socket, Err(error)),
             };
             if length > 0 {
-                let lease = self.buffers.lease(length);
-                self.completed.push(Completion::Received { socket, lease });
+                let buffer = self.buffers.take(length);
+                self.completed.push(Completion::Received { socket, buffer });
             }
             if is_empty {
                 return;
@@ -142,82 +142,84 @@ impl Streams {
         }
     }
 
-    /// Reads those that found no buffer, while there are buffers again.
-    pub(super) fn feed_starved(&mut self, poller: &Poller) {
+    /// Reads streams that found no buffer, while buffers are free.
+    pub(super) fn read_starved(&mut self, poller: &Poller) {
         for _ in 0..self.starved.len() {
             if self.buffers.is_exhausted() {
                 return;
             }
             let Some(socket) = self.starved.pop_front() else { return };
             let Some(stream) = self.find(socket) else { continue };
-            stream.intake = Intake::Receiving;
-            self.take_in(socket);
-            if let Err(error) = self.watch(poller, socket) {
-                self.end(socket, Err(error));
+            stream.receive_state = ReceiveState::Receiving;
+            self.read_ready(socket);
+            if let Err(error) = self.register(poller, socket) {
+                self.end_receive(socket, Err(error));
             }
         }
     }
 
-    /// Reads and writes the files, which are ready whenever there is something to do.
+    /// Reads and writes files, which are always ready.
     pub(super) fn serve_files(&mut self, poller: &Poller) {
-        for place in (0..self.files.len()).rev() {
-            let socket = self.files[place];
+        for index in (0..self.files.len()).rev() {
+            let socket = self.files[index];
             let wanted = self.find(socket).map(|stream| stream.wanted()).unwrap_or_default();
             if wanted.writable {
-                self.resume(poller, socket);
+                self.continue_send(poller, socket);
             }
             if wanted.readable && !self.buffers.is_exhausted() {
-                self.take_in(socket);
+                self.read_ready(socket);
             }
             if !wanted.readable && !wanted.writable {
-                self.files.swap_remove(place);
+                self.files.swap_remove(index);
             }
         }
     }
 
-    /// Tells the end of what is received.
-    fn end(&mut self, socket: Socket, result: io::Result<()>) {
+    /// Reports the end of receiving.
+    fn end_receive(&mut self, socket: Socket, result: io::Result<()>) {
         let Some(stream) = self.find(socket) else { return };
-        if stream.intake == Intake::Ended {
+        if stream.receive_state == ReceiveState::AtEnd {
             return;
         }
-        stream.intake = Intake::Ended;
-        self.completed.push(Completion::Ended { socket, result });
+        stream.receive_state = ReceiveState::AtEnd;
+        self.completed.push(Completion::EndOfStream { socket, result });
     }
 
-    /// Tells the outcome of the send under way and hands its buffer back.
-    fn conclude(&mut self, socket: Socket, outcome: io::Result<()>) {
+    /// Completes the send in progress.
+    fn complete_send(&mut self, socket: Socket, result: io::Result<()>) {
         let Some(stream) = self.find(socket) else { return };
-        let Some(Departure { buffer, from, next }) = stream.departure.take() else { return };
-        if std::mem::take(&mut stream.is_finishing) {
-            stream.descriptor.finish();
+        let Some(PendingSend { buffer, offset, next }) = stream.pending_send.take() else {
+            return;
+        };
+        if std::mem::take(&mut stream.shutdown_pending) {
+            stream.descriptor.shutdown_write();
         }
-        let result = outcome.map(|()| next - from);
+        let result = result.map(|()| next - offset);
         self.completed.push(Completion::Sent { socket, buffer, result });
     }
 }
 
 impl Stream {
-    /// Writes what goes now; `true` where that was all of it.
+    /// Writes what is possible now; returns whether that was all.
     #[inline]
-    fn advance(&self, departure: &mut Departure) -> io::Result<bool> {
-        while !departure.rest().is_empty() {
-            match self.descriptor.write(departure.rest())? {
-                Progress::More(length) => departure.next += length,
-                Progress::Wait(length) => {
-                    departure.next += length;
-                    return Ok(departure.rest().is_empty());
+    fn write_some(&self, send: &mut PendingSend) -> io::Result<bool> {
+        while !send.unsent().is_empty() {
+            match self.descriptor.write(send.unsent())? {
+                IoProgress::More(length) => send.next += length,
+                IoProgress::Wait(length) => {
+                    send.next += length;
+                    return Ok(send.unsent().is_empty());
                 }
-                Progress::End => return Err(io::ErrorKind::WriteZero.into()),
+                IoProgress::End => return Err(io::ErrorKind::WriteZero.into()),
             }
         }
         Ok(true)
     }
 }
 
-impl Departure {
+impl PendingSend {
     #[inline]
-    fn rest(&self) -> &[u8] {
+    fn unsent(&self) -> &[u8] {
         self.buffer.get(self.next..).unwrap_or_default()
     }
 }

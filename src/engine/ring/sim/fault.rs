@@ -1,55 +1,55 @@
-//! What may go wrong in a simulated world, and which of it does under a seed.
+//! The faults of a simulated world, and their selection by seed.
 //!
-//! Each seed draws its own set (a swarm, Groce and others, 2012): with every fault on at once the
-//! common ones hide the states that only a few of them reach together.
+//! Each seed enables its own subset (swarm testing, Groce and others, 2012): with every fault
+//! enabled at once, common faults hide states that only a few of them reach together.
 
 use std::fmt;
 
 use crate::base::random::Random;
 
-/// One kind of trouble.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// Time jumps ahead, past every timeout at once, as when the machine was suspended. Whoever
-    /// runs the world says when: [`super::World::jump`].
+    /// Time jumps ahead past every timeout, as after a suspend of the machine. The test decides
+    /// when: [`super::World::jump_clock`].
     ClockJump,
-    /// Completions come up to two milliseconds late.
+    /// Completions are up to two milliseconds late.
     Delay,
-    /// The receive buffers are gone for a while, as if others held them.
-    DryBuffers,
-    /// Connections cannot be accepted for a moment, or are lost on the way.
-    FailedAccept,
-    /// The mesh between shards is full after a few letters
+    /// No receive buffer is available for a while.
+    NoBuffers,
+    /// Connections cannot be accepted for a moment, or are lost.
+    AcceptFailure,
+    /// The channels between shards hold only a few messages
     /// ([`crate::engine::mesh::MeshOptions::simulated`]).
     FullMesh,
-    /// Letters of different senders overtake each other, and some wait though the shard reads
-    /// ([`crate::engine::mesh::Reading::Drawn`]).
-    MixedLetters,
-    /// The kernel takes a send in pieces, with time between them.
+    /// Messages of different senders are reordered, and some are delayed
+    /// ([`crate::engine::mesh::ReadOrder::Random`]).
+    ReorderedMessages,
+    /// A send is accepted in pieces, with delays between them.
     PartialSend,
-    /// Completions of different sockets overtake each other.
+    /// Completions of different sockets are reordered.
     Reorder,
-    /// Connections are reset in the middle.
+    /// Connections are reset.
     Reset,
-    /// Bytes arrive in pieces, often a single one.
+    /// Bytes arrive in pieces, often single ones.
     ShortRead,
-    /// A send ends early and says how much of it went.
+    /// A send ends early and reports a partial result.
     ShortSend,
-    /// Clients have a small window and read from it now and then.
+    /// Clients have a small window and read at intervals.
     SlowReader,
-    /// The ring comes back from a park for no reason.
+    /// Parks return for no reason.
     SpuriousWake,
 }
 
 impl Fault {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 13] = [
         Self::ClockJump,
         Self::Delay,
-        Self::DryBuffers,
-        Self::FailedAccept,
+        Self::NoBuffers,
+        Self::AcceptFailure,
         Self::FullMesh,
-        Self::MixedLetters,
+        Self::ReorderedMessages,
         Self::PartialSend,
         Self::Reorder,
         Self::Reset,
@@ -60,40 +60,40 @@ impl Fault {
     ];
 }
 
-/// The kinds of trouble that a world has.
+/// A set of faults.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub struct Faults(u16);
 
 impl Faults {
-    /// A world in which everything works.
+    /// No faults.
     pub const NONE: Self = Self(0);
 
-    /// Every kind there is.
+    /// Returns all faults.
     #[must_use]
     pub fn all() -> Self {
         Fault::ALL.into_iter().fold(Self::NONE, Self::with)
     }
 
-    /// Each kind with a chance of one half.
+    /// Returns a random set that contains each fault with probability one half.
     #[must_use]
-    pub fn drawn(random: &mut Random) -> Self {
+    pub fn random(random: &mut Random) -> Self {
         let drawn = Fault::ALL.into_iter().filter(|_| random.chance(1, 2));
         drawn.fold(Self::NONE, Self::with)
     }
 
-    /// This one as well.
+    /// Returns the set with `fault` added.
     #[must_use]
     pub const fn with(self, fault: Fault) -> Self {
         Self(self.0 | 1 << fault as u16)
     }
 
-    /// All of them but this one.
+    /// Returns the set with `fault` removed.
     #[must_use]
     pub const fn without(self, fault: Fault) -> Self {
         Self(self.0 & !(1 << fault as u16))
     }
 
-    /// Whether the world has it.
+    /// Returns whether the set contains `fault`.
     pub const fn has(self, fault: Fault) -> bool {
         self.0 & 1 << fault as u16 != 0
     }
@@ -111,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_draws_the_same_swarm_and_seeds_differ() {
-        let draw = |seed| Faults::drawn(&mut Random::seeded(seed));
+    fn fault_selection_depends_on_the_seed() {
+        let draw = |seed| Faults::random(&mut Random::seeded(seed));
         assert_eq!(draw(3), draw(3));
         assert!((0..20).any(|seed| draw(seed) != draw(seed + 1)));
     }
 
     #[test]
-    fn a_kind_can_be_added_and_taken_away() {
+    fn faults_can_be_added_and_removed() {
         let faults = Faults::all().without(Fault::Reset);
         assert!(!faults.has(Fault::Reset) && faults.has(Fault::Delay));
         assert_eq!(faults.with(Fault::Reset), Faults::all());

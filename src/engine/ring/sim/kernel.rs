@@ -1,9 +1,9 @@
-//! The kernel's side of one simulated ring: its sockets, listeners and receive buffers, and what
-//! it is about to tell.
+//! The kernel state of one simulated ring: sockets, listeners, receive buffers and pending
+//! completions.
 //!
-//! What it keeps true, by panicking in the test that breaks it: one send in flight a socket, no
-//! operation on a socket after its close, no lease released twice, no name reused before its
-//! [`Completion::Closed`] was told. It moves no bytes: that is the network's business.
+//! Invariants, upheld by panics: one send in flight per socket, no operation on a closed socket, no
+//! buffer released twice, no name reused before its [`Completion::Closed`]. Bytes are moved by
+//! [`Network`](super::network::Network).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -11,118 +11,117 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::ledger::Ledger;
-use super::link::Place;
+use super::connection::EndId;
+use super::resource_usage::ResourceUsage;
 use crate::base::random::Random;
-use crate::base::time::Moment;
-use crate::engine::ring::{Completion, Lease, RingOptions, Socket};
+use crate::base::time::Instant;
+use crate::engine::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
 
-/// One ring as its kernel sees it.
+/// The kernel state of one ring.
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) options: RingOptions,
-    pub(super) ledger: Ledger,
-    pub(super) gates: Vec<Gate>,
-    /// Sockets that found no buffer, in this order.
+    pub(super) usage: ResourceUsage,
+    pub(super) listeners: Vec<ListenerState>,
+    /// Sockets that found no buffer, in order.
     pub(super) starved: VecDeque<Socket>,
-    /// No buffer is given out: an episode.
-    pub(super) is_dry: bool,
-    /// To be told of no socket: failures.
-    loose: Vec<(Moment, u64, Completion)>,
-    seats: Vec<Option<Seat>>,
+    /// No buffers are available, because of a fault.
+    pub(super) is_out_of_buffers: bool,
+    /// Failures to report that belong to no socket.
+    failures: Vec<(Instant, u64, Completion)>,
+    sockets: Vec<Option<SocketState>>,
     vacant: Vec<u32>,
     free_buffers: Vec<u16>,
-    is_leased: Vec<bool>,
-    /// Sockets with something to tell that is due.
+    is_held: Vec<bool>,
+    /// Sockets with a completion that is due.
     due: BTreeSet<Socket>,
-    /// When it was last parked, and until when it wanted to sleep.
-    pub(super) parked_at: Moment,
-    pub(super) sleeps_until: Option<Moment>,
-    /// The last park came back with something to do.
+    /// When the ring was last parked, and until when.
+    pub(super) parked_at: Instant,
+    pub(super) sleeps_until: Option<Instant>,
+    /// The last park returned with work.
     pub(super) is_busy: bool,
     /// Set by wakers, on any thread.
     pub(super) is_woken: Arc<AtomicBool>,
-    /// The ring is gone.
+    /// The ring has been dropped.
     pub(super) is_dropped: bool,
 }
 
-/// One socket.
+/// The state of one socket.
 #[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) place: Place,
-    pub(super) intake: Intake,
-    pub(super) sending: Option<Sending>,
-    /// The sending half ends after the send in flight.
-    pub(super) is_finishing: bool,
-    /// Close was asked for; nothing more may be.
+pub(super) struct SocketState {
+    pub(super) end_id: EndId,
+    pub(super) receive_state: ReceiveState,
+    pub(super) pending_send: Option<PendingSend>,
+    /// The write side is to be shut down after the send in flight.
+    pub(super) shutdown_pending: bool,
+    /// A close was requested.
     pub(super) is_closing: bool,
-    /// The token of an attempt to connect that has not been answered.
+    /// The token of a connect in progress.
     pub(super) connecting: Option<u64>,
-    /// To be told, in this order.
-    told: VecDeque<(Moment, u64, Told)>,
-    /// When the last of it is due.
-    told_last: Moment,
+    /// Pending completions, in order.
+    completions: VecDeque<(Instant, u64, PendingCompletion)>,
+    /// When the last of them is due.
+    last_due: Instant,
 }
 
-/// What a socket does about bytes that arrive.
+/// The receive state of a socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Intake {
-    Ended,
-    Paused,
+pub(super) enum ReceiveState {
+    AtEnd,
+    Stopped,
     Receiving,
     Starved,
 }
 
 /// A send in flight.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct PendingSend {
     pub(super) buffer: Vec<u8>,
-    pub(super) from: usize,
+    pub(super) offset: usize,
     pub(super) next: usize,
-    /// The kernel will take the next piece later.
-    pub(super) is_resting: bool,
+    /// The next part is sent after a delay.
+    pub(super) is_delayed: bool,
 }
 
-/// One listener.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct ListenerState {
     pub(super) address: SocketAddr,
     pub(super) is_accepting: bool,
     pub(super) is_closed: bool,
-    /// It failed and tries again later, or when a socket is closed.
-    pub(super) is_resting: bool,
+    /// It failed, and retries later or when a socket is closed.
+    pub(super) is_paused: bool,
     pub(super) backlog: VecDeque<usize>,
 }
 
-/// A completion on its way to the ring.
+/// A pending completion.
 #[derive(Debug)]
-pub(super) enum Told {
-    /// Bytes, until they can be put into the memory of their lease.
+pub(super) enum PendingCompletion {
+    /// Received bytes, until they are copied into their buffer.
     Bytes {
         socket: Socket,
-        lease: Lease,
+        buffer: ReceiveBuffer,
         bytes: Vec<u8>,
     },
     Other(Completion),
 }
 
 impl Kernel {
-    /// A ring of these sizes that nothing has happened to.
+    /// Creates the state of a new ring.
     pub(super) fn new(options: RingOptions) -> Self {
         let buffers = options.receive_buffers.max(1);
         Self {
             options,
-            ledger: Ledger::default(),
-            gates: Vec::new(),
+            usage: ResourceUsage::default(),
+            listeners: Vec::new(),
             starved: VecDeque::new(),
-            is_dry: false,
-            loose: Vec::new(),
-            seats: Vec::new(),
+            is_out_of_buffers: false,
+            failures: Vec::new(),
+            sockets: Vec::new(),
             vacant: Vec::new(),
             free_buffers: (0..buffers).rev().collect(),
-            is_leased: vec![false; usize::from(buffers)],
+            is_held: vec![false; usize::from(buffers)],
             due: BTreeSet::new(),
-            parked_at: Moment::ORIGIN,
+            parked_at: Instant::ORIGIN,
             sleeps_until: None,
             is_busy: true,
             is_woken: Arc::default(),
@@ -130,99 +129,107 @@ impl Kernel {
         }
     }
 
-    /// Whether no further socket can be opened.
+    /// Returns whether no further socket can be opened.
     pub(super) fn is_full(&self) -> bool {
-        self.vacant.is_empty() && self.seats.len() >= self.options.sockets_max as usize
+        self.vacant.is_empty() && self.sockets.len() >= self.options.sockets_max as usize
     }
 
-    /// Names the socket at one end of a link.
-    pub(super) fn open(&mut self, place: Place) -> Option<Socket> {
-        let seat = Seat {
-            place,
-            intake: Intake::Paused,
-            sending: None,
-            is_finishing: false,
+    /// Opens a socket at one end of a connection.
+    pub(super) fn open(&mut self, end_id: EndId) -> Option<Socket> {
+        let state = SocketState {
+            end_id,
+            receive_state: ReceiveState::Stopped,
+            pending_send: None,
+            shutdown_pending: false,
             is_closing: false,
             connecting: None,
-            told: VecDeque::new(),
-            told_last: Moment::ORIGIN,
+            completions: VecDeque::new(),
+            last_due: Instant::ORIGIN,
         };
         if self.is_full() {
             return None;
         }
         if let Some(name) = self.vacant.pop() {
-            self.seats[name as usize] = Some(seat);
+            self.sockets[name as usize] = Some(state);
             return Some(Socket(name));
         }
-        let name = u32::try_from(self.seats.len()).ok()?;
-        self.seats.push(Some(seat));
+        let name = u32::try_from(self.sockets.len()).ok()?;
+        self.sockets.push(Some(state));
         Some(Socket(name))
     }
 
-    /// The seat of a name that is open.
-    pub(super) fn find(&mut self, socket: Socket) -> Option<&mut Seat> {
-        self.seats.get_mut(socket.index())?.as_mut()
+    /// Returns an open socket.
+    pub(super) fn find(&mut self, socket: Socket) -> Option<&mut SocketState> {
+        self.sockets.get_mut(socket.index())?.as_mut()
     }
 
-    /// The seat of a name that the driver may use now.
+    /// Returns a socket that the driver may use.
     ///
-    /// Panics for one that it was not told of, or that it has closed.
-    pub(super) fn used(&mut self, socket: Socket, for_what: &str) -> &mut Seat {
+    /// # Panics
+    ///
+    /// If the socket is not open, or is being closed.
+    pub(super) fn expect_open(&mut self, socket: Socket, operation: &str) -> &mut SocketState {
         match self.find(socket) {
-            Some(seat) if !seat.is_closing && seat.connecting.is_none() => seat,
-            _ => panic!("the driver names {socket:?}, which is not open, to {for_what}"),
+            Some(state) if !state.is_closing && state.connecting.is_none() => state,
+            _ => panic!("{operation} on {socket:?}, which is not open"),
         }
     }
 
-    /// Takes a buffer for bytes that arrived.
-    pub(super) fn lease(&mut self, length: usize) -> Option<Lease> {
+    /// Takes a free buffer for received bytes.
+    pub(super) fn take_buffer(&mut self, length: usize) -> Option<ReceiveBuffer> {
         let buffer = self.free_buffers.pop()?;
-        self.is_leased[usize::from(buffer)] = true;
-        self.ledger.leases_out += 1;
-        Some(Lease { buffer, length: u32::try_from(length).ok()? })
+        self.is_held[usize::from(buffer)] = true;
+        self.usage.receive_buffers_held += 1;
+        Some(ReceiveBuffer { index: buffer, len: u32::try_from(length).ok()? })
     }
 
-    /// Whether a buffer can be had.
+    /// Returns whether a buffer is free.
     pub(super) fn has_buffer(&self) -> bool {
-        !self.is_dry && !self.free_buffers.is_empty()
+        !self.is_out_of_buffers && !self.free_buffers.is_empty()
     }
 
-    /// Takes the buffer of a lease back.
+    /// Returns a buffer to the set.
     pub(super) fn release(&mut self, buffer: u16) {
-        let was_leased = std::mem::replace(&mut self.is_leased[usize::from(buffer)], false);
+        let was_leased = std::mem::replace(&mut self.is_held[usize::from(buffer)], false);
         assert!(was_leased, "buffer {buffer} is released twice");
         self.free_buffers.push(buffer);
-        self.ledger.leases_out -= 1;
+        self.usage.receive_buffers_held -= 1;
     }
 
-    /// Notes something to tell of a socket, not before `at` and after all that was noted earlier.
-    /// Returns when it is due.
-    pub(super) fn tell(&mut self, socket: Socket, at: Moment, order: u64, told: Told) -> Moment {
-        let Some(Some(seat)) = self.seats.get_mut(socket.index()) else {
-            unreachable!("{socket:?} is told of while it is open");
+    /// Queues a completion of a socket, not before `at` and not before earlier ones. Returns when
+    /// it is due.
+    pub(super) fn queue_completion(
+        &mut self,
+        socket: Socket,
+        at: Instant,
+        order: u64,
+        new: PendingCompletion,
+    ) -> Instant {
+        let Some(Some(state)) = self.sockets.get_mut(socket.index()) else {
+            unreachable!("{socket:?} has a completion after its close");
         };
-        seat.told_last = seat.told_last.max(at);
-        seat.told.push_back((seat.told_last, order, told));
-        seat.told_last
+        state.last_due = state.last_due.max(at);
+        state.completions.push_back((state.last_due, order, new));
+        state.last_due
     }
 
-    /// Notes a failure to tell.
-    pub(super) fn tell_loose(&mut self, at: Moment, order: u64, completion: Completion) {
-        self.loose.push((at, order, completion));
+    /// Queues a failure that belongs to no socket.
+    pub(super) fn queue_failure(&mut self, at: Instant, order: u64, completion: Completion) {
+        self.failures.push((at, order, completion));
     }
 
-    /// The time of something of this socket has come.
+    /// Marks a socket that has a completion due.
     pub(super) fn mark_due(&mut self, socket: Socket) {
         self.due.insert(socket);
     }
 
-    /// Whether something is due.
+    /// Returns whether a completion is due.
     pub(super) fn is_due(&self) -> bool {
-        !self.due.is_empty() || !self.loose.is_empty()
+        !self.due.is_empty() || !self.failures.is_empty()
     }
 
-    /// Whether the ring sleeps: it has looked at everything, and its patience has not ended.
-    pub(super) fn is_asleep(&self, now: Moment) -> bool {
+    /// Returns whether the ring would stay parked: nothing is due, and its timeout has not passed.
+    pub(super) fn is_asleep(&self, now: Instant) -> bool {
         self.is_dropped
             || (!self.is_busy
                 && !self.is_due()
@@ -230,95 +237,107 @@ impl Kernel {
                 && self.sleeps_until.is_none_or(|until| now < until))
     }
 
-    /// Drops what is still to be told of a socket that is asked to close, but for its send.
-    pub(super) fn withdraw(&mut self, socket: Socket) {
-        let Some(seat) = self.find(socket) else { return };
-        let told = std::mem::take(&mut seat.told);
+    /// Discards the pending completions of a socket that is being closed, except for its send.
+    pub(super) fn discard_completions(&mut self, socket: Socket) {
+        let Some(state) = self.find(socket) else { return };
+        let completions = std::mem::take(&mut state.completions);
         let mut kept = VecDeque::new();
-        for (at, order, told) in told {
-            match told {
-                Told::Bytes { lease, .. } => self.release(lease.buffer),
-                Told::Other(Completion::Ended { .. }) => {}
-                Told::Other(_) => kept.push_back((at, order, told)),
+        for (at, order, completion) in completions {
+            match completion {
+                PendingCompletion::Bytes { buffer, .. } => self.release(buffer.index),
+                PendingCompletion::Other(Completion::EndOfStream { .. }) => {}
+                PendingCompletion::Other(_) => kept.push_back((at, order, completion)),
             }
         }
-        if let Some(seat) = self.find(socket) {
-            seat.told = kept;
+        if let Some(state) = self.find(socket) {
+            state.completions = kept;
         }
         self.starved.retain(|&other| other != socket);
     }
 
-    /// Everything that is due, in the order of its time; with `shuffle` in any order that keeps
-    /// that of each socket. Frees the names of the sockets that are told closed.
-    pub(super) fn collect(&mut self, now: Moment, shuffle: Option<&mut Random>) -> Vec<Told> {
-        let mut queues: Vec<VecDeque<(Moment, u64, Told)>> = Vec::new();
-        let loose = self.loose.drain(..);
-        queues.push(loose.map(|(at, order, told)| (at, order, Told::Other(told))).collect());
+    /// Takes all due completions, ordered by time, or with `shuffle` in a random order that
+    /// preserves that of each socket. Frees the names of closed sockets.
+    pub(super) fn take_due(
+        &mut self,
+        now: Instant,
+        shuffle: Option<&mut Random>,
+    ) -> Vec<PendingCompletion> {
+        let mut queues: Vec<VecDeque<(Instant, u64, PendingCompletion)>> = Vec::new();
+        let loose = self.failures.drain(..);
+        queues.push(
+            loose
+                .map(|(at, order, completion)| (at, order, PendingCompletion::Other(completion)))
+                .collect(),
+        );
         for socket in std::mem::take(&mut self.due) {
-            let Some(seat) = self.find(socket) else { continue };
-            let count = seat.told.iter().take_while(|&&(at, ..)| at <= now).count();
-            queues.push(seat.told.drain(..count).collect());
+            let Some(state) = self.find(socket) else { continue };
+            let count = state.completions.iter().take_while(|&&(at, ..)| at <= now).count();
+            queues.push(state.completions.drain(..count).collect());
         }
         let collected = merge(queues, shuffle);
-        for told in &collected {
-            self.settle(told);
+        for completion in &collected {
+            self.account(completion);
         }
         collected
     }
 
-    /// Books one completion that is told now.
-    fn settle(&mut self, told: &Told) {
-        match told {
-            Told::Other(Completion::Closed { socket }) => {
-                self.seats[socket.index()] = None;
+    /// Updates the usage for a delivered completion.
+    fn account(&mut self, completion: &PendingCompletion) {
+        match completion {
+            PendingCompletion::Other(Completion::Closed { socket }) => {
+                self.sockets[socket.index()] = None;
                 self.vacant.push(socket.0);
-                self.ledger.sockets_open -= 1;
+                self.usage.sockets_open -= 1;
             }
-            Told::Other(Completion::Sent { .. }) => self.ledger.sends_in_flight -= 1,
-            Told::Other(Completion::Connected { result, .. }) => {
-                self.ledger.connects_in_flight -= 1;
-                self.ledger.sockets_open += usize::from(result.is_ok());
+            PendingCompletion::Other(Completion::Sent { .. }) => self.usage.sends_in_flight -= 1,
+            PendingCompletion::Other(Completion::Connected { result, .. }) => {
+                self.usage.connects_in_flight -= 1;
+                self.usage.sockets_open += usize::from(result.is_ok());
             }
-            Told::Other(Completion::Accepted { .. }) => self.ledger.sockets_open += 1,
-            Told::Bytes { .. } | Told::Other(_) => {}
+            PendingCompletion::Other(Completion::Accepted { .. }) => self.usage.sockets_open += 1,
+            PendingCompletion::Bytes { .. } | PendingCompletion::Other(_) => {}
         }
     }
 
-    /// Forgets a socket that was never told of.
-    pub(super) fn forget(&mut self, socket: Socket) {
-        self.seats[socket.index()] = None;
+    /// Removes a socket that was never reported.
+    pub(super) fn remove(&mut self, socket: Socket) {
+        self.sockets[socket.index()] = None;
         self.vacant.push(socket.0);
     }
 
-    /// Every open socket.
+    /// Returns all open sockets.
     pub(super) fn open_sockets(&self) -> Vec<Socket> {
         let names = (0..).map(Socket);
-        names.zip(&self.seats).filter(|(_, seat)| seat.is_some()).map(|(name, _)| name).collect()
+        names
+            .zip(&self.sockets)
+            .filter(|(_, state)| state.is_some())
+            .map(|(name, _)| name)
+            .collect()
     }
 }
 
-impl Seat {
-    /// Whether bytes that arrive are to be told.
+impl SocketState {
+    /// Returns whether received bytes are to be delivered.
     pub(super) fn is_receiving(&self) -> bool {
-        self.intake == Intake::Receiving
+        self.receive_state == ReceiveState::Receiving
     }
 
-    /// The send in flight is over, with this result.
-    pub(super) fn conclude(
+    /// Completes the send in flight with `result`.
+    pub(super) fn complete_send(
         &mut self,
         socket: Socket,
         result: io::Result<usize>,
     ) -> Option<Completion> {
-        let Sending { buffer, .. } = self.sending.take()?;
+        let PendingSend { buffer, .. } = self.pending_send.take()?;
         Some(Completion::Sent { socket, buffer, result })
     }
 }
 
-/// One list of several, each of which keeps its order.
+/// Merges queues, preserving the order of each.
 fn merge(
-    mut queues: Vec<VecDeque<(Moment, u64, Told)>>,
+    mut queues: Vec<VecDeque<(Instant, u64, PendingCompletion)>>,
     shuffle: Option<&mut Random>,
-) -> Vec<Told> {
+) -> Vec<PendingCompletion> {
     let mut merged = Vec::new();
     if let Some(random) = shuffle {
         queues.retain(|queue| !queue.is_empty());
@@ -333,5 +352,5 @@ fn merge(
         merged.extend(queues.into_iter().flatten());
         merged.sort_by_key(|&(at, order, _)| (at, order));
     }
-    merged.into_iter().map(|(.., told)| told).collect()
+    merged.into_iter().map(|(.., completion)| completion).collect()
 }

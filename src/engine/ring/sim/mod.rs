@@ -1,25 +1,23 @@
-//! The simulated backend: a network in memory, virtual time, and faults on purpose.
+//! The simulated backend: an in-memory network with virtual time and injected faults, for tests.
 //!
-//! For tests of what stands on a ring. What it keeps true: the promises of [`Ring`], under every
-//! fault of its [`Faults`]; the same seed and the same calls give the same run. It checks the
-//! driver on its way: a second send in flight, an operation on a closed socket or a lease released
-//! twice is a panic, and its [`Ledger`] shows what was not given back.
+//! Invariants: those of [`Ring`], with every fault of [`Faults`]; the same seed and the same calls
+//! give the same run. Misuse panics: a second send in flight, an operation on a closed socket, a
+//! receive buffer released twice. [`ResourceUsage`] shows what was not released.
 //!
-//! What it does not do: take descriptors. Listeners come from [`SimRing::listen`], streams that
-//! stand for standard input and output from [`SimRing::attach`], and clients from
-//! [`World::connect`].
+//! Takes no descriptors: listeners come from [`SimRing::listen`], streams that stand for standard
+//! input and output from [`SimRing::attach`], and clients from [`World::connect`].
 
+mod connection;
 mod fault;
-mod ledger;
-mod link;
+mod resource_usage;
 
 mod kernel;
 
 mod network;
 
-mod doors;
+mod client;
+mod connect;
 mod traffic;
-mod visitor;
 mod world;
 
 use std::cell::RefCell;
@@ -30,28 +28,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+pub use self::client::{Client, TestListener};
 pub use self::fault::{Fault, Faults};
-pub use self::ledger::Ledger;
-pub use self::visitor::{Client, Host};
+pub use self::resource_usage::ResourceUsage;
 pub use self::world::World;
 
-use self::kernel::{Kernel, Told};
+use self::kernel::{Kernel, PendingCompletion};
 use self::network::Network;
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 use crate::engine::ring::{
-    Completion, Lease, Listener, Operation, PADDING, Patience, Registered, Ring, RingOptions,
-    Socket, Source, Waker,
+    Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring,
+    RingOptions, Socket, Source, Waker,
 };
 
 /// A ring of a [`World`].
 #[derive(Debug)]
 pub struct SimRing {
     network: Rc<RefCell<Network>>,
-    /// Which of the world's rings.
+    /// The index of the ring in its world.
     ring: usize,
     operations: Vec<Operation>,
     completed: Vec<Completion>,
-    /// The receive buffers; free ones hold [`STALE`] bytes, so that a late look shows.
+    /// The receive buffers. Free ones are filled with [`STALE`], so that late reads show.
     memory: Vec<u8>,
     buffer_bytes: usize,
 }
@@ -75,65 +73,65 @@ impl SimRing {
         }
     }
 
-    /// A listener at an address, at which other rings may listen as well.
+    /// Listens at an address. Several rings may listen at the same one.
     pub fn listen(&mut self, address: SocketAddr) -> io::Result<Listener> {
         self.network.borrow_mut().listen(self.ring, address)
     }
 
-    /// A stream that is open at once, as a pipe would be, and the client at its other end.
+    /// Opens a connected stream, like a pipe, and returns the client at its other end.
     pub fn attach(&mut self) -> io::Result<(Socket, Client)> {
-        let (socket, place) = self.network.borrow_mut().attach(self.ring)?;
-        Ok((socket, Client::new(Rc::clone(&self.network), place)))
+        let (socket, end_id) = self.network.borrow_mut().attach(self.ring)?;
+        Ok((socket, Client::new(Rc::clone(&self.network), end_id)))
     }
 
-    /// What is out and must come back.
-    pub fn ledger(&self) -> Ledger {
-        self.network.borrow().kernels[self.ring].ledger
+    /// Returns the resources in use.
+    pub fn resource_usage(&self) -> ResourceUsage {
+        self.network.borrow().kernels[self.ring].usage
     }
 
-    /// Whether nothing has happened that its park would come back for: a test that turns only the
-    /// shards that are awake finds a wake that was forgotten.
+    /// Returns whether the ring would stay parked. A test that runs only shards that are awake
+    /// detects missing wake-ups.
     pub fn is_asleep(&self) -> bool {
         let network = self.network.borrow();
         network.kernels[self.ring].is_asleep(network.now)
     }
 
-    /// Does what was submitted, in its order.
-    fn carry_out(&mut self) {
+    /// Executes the submitted operations in order.
+    fn execute_operations(&mut self) {
         let (network, ring) = (&mut *self.network.borrow_mut(), self.ring);
         for operation in self.operations.drain(..) {
             match operation {
                 Operation::Accept(listener) => network.accept(ring, listener),
                 Operation::CloseListener(listener) => network.close_listener(ring, listener),
-                Operation::Connect { address, from, token } => {
-                    network.dial(ring, (address, from), token);
+                Operation::Connect { address, local_address: from, token } => {
+                    network.connect_ring(ring, (address, from), token);
                 }
-                Operation::Receive(socket) => network.receive(ring, socket),
-                Operation::Pause(socket) => network.pause(ring, socket),
-                Operation::Send { socket, buffer, from } => {
-                    network.send(ring, socket, buffer, from);
+                Operation::Receive(socket) => network.start_receive(ring, socket),
+                Operation::StopReceive(socket) => network.stop_receive(ring, socket),
+                Operation::Send { socket, buffer, offset: from } => {
+                    network.start_send(ring, socket, buffer, from);
                 }
-                Operation::Finish(socket) => network.finish(ring, socket),
+                Operation::ShutdownWrite(socket) => network.shutdown_write(ring, socket),
                 Operation::Close(socket) => network.close(ring, socket),
             }
         }
-        network.feed_starved(ring);
+        network.receive_starved(ring);
     }
 
-    /// Takes what is due over: bytes into the memory of their leases.
-    fn take_over(&mut self, told: Vec<Told>) {
-        for told in told {
-            match told {
-                Told::Other(completion) => self.completed.push(completion),
-                Told::Bytes { socket, lease, bytes } => {
-                    self.memory(lease.buffer)[..bytes.len()].copy_from_slice(&bytes);
-                    self.completed.push(Completion::Received { socket, lease });
+    /// Appends due completions; copies received bytes into their buffers.
+    fn deliver_completions(&mut self, due: Vec<PendingCompletion>) {
+        for due in due {
+            match due {
+                PendingCompletion::Other(completion) => self.completed.push(completion),
+                PendingCompletion::Bytes { socket, buffer, bytes } => {
+                    self.memory(buffer.index)[..bytes.len()].copy_from_slice(&bytes);
+                    self.completed.push(Completion::Received { socket, buffer });
                 }
             }
         }
     }
 
-    /// One buffer with its padding.
+    /// Returns one buffer with its padding.
     fn memory(&mut self, buffer: u16) -> &mut [u8] {
         let stride = self.buffer_bytes + PADDING;
         let start = usize::from(buffer) * stride;
@@ -142,15 +140,15 @@ impl SimRing {
 }
 
 impl Network {
-    /// Parks one ring: sleeps as far as it may and returns what is due then.
-    fn park(&mut self, ring: usize, patience: Patience) -> Vec<Told> {
-        self.has_news = false;
+    /// Parks one ring: advances time as far as possible and returns the completions due then.
+    fn park(&mut self, ring: usize, timeout: ParkTimeout) -> Vec<PendingCompletion> {
+        self.client_has_data = false;
         self.advance(self.now);
-        let is_spurious = self.strikes(Fault::SpuriousWake, 1, 8);
-        let until = match patience {
-            Patience::None => Some(self.now),
-            Patience::For(span) => Some(self.now.after(span)),
-            Patience::Forever => None,
+        let is_spurious = self.occurs(Fault::SpuriousWake, 1, 8);
+        let until = match timeout {
+            ParkTimeout::Zero => Some(self.now),
+            ParkTimeout::After(duration) => Some(self.now.after(duration)),
+            ParkTimeout::Infinite => None,
         };
         let has_passed = self.kernels[ring].parked_at < self.now;
         let is_alone = self.kernels.iter().filter(|kernel| !kernel.is_dropped).count() == 1;
@@ -159,28 +157,29 @@ impl Network {
         }
         let Self { kernels, random, faults, .. } = self;
         let kernel = &mut kernels[ring];
-        let told = kernel.collect(self.now, faults.has(Fault::Reorder).then_some(random));
+        let due = kernel.take_due(self.now, faults.has(Fault::Reorder).then_some(random));
         let was_woken = kernel.is_woken.swap(false, Ordering::AcqRel);
         kernel.parked_at = self.now;
         kernel.sleeps_until = until;
-        kernel.is_busy = has_passed || was_woken || is_spurious || !told.is_empty();
-        if told.iter().any(|told| matches!(told, Told::Other(Completion::Closed { .. }))) {
-            self.rouse_gates(ring);
+        kernel.is_busy = has_passed || was_woken || is_spurious || !due.is_empty();
+        if due.iter().any(|due| matches!(due, PendingCompletion::Other(Completion::Closed { .. })))
+        {
+            self.retry_paused_listeners(ring);
         }
-        told
+        due
     }
 
-    /// Moves time on until something is due for the only ring, a client has news, someone wakes,
-    /// patience ends, or nothing will ever happen.
-    fn sleep(&mut self, ring: usize, until: Option<Moment>) {
+    /// Advances time until the only ring has a completion, a client has data, a waker is called,
+    /// the timeout passes, or no event is left.
+    fn sleep(&mut self, ring: usize, until: Option<Instant>) {
         loop {
             let kernel = &self.kernels[ring];
             let is_over = until.is_some_and(|until| until <= self.now);
             let is_awake = kernel.is_due() || kernel.is_woken.load(Ordering::Acquire);
-            if is_over || is_awake || self.has_news {
+            if is_over || is_awake || self.client_has_data {
                 return;
             }
-            match until.into_iter().chain(self.next_moment()).min() {
+            match until.into_iter().chain(self.next_event_at()).min() {
                 Some(next) => self.advance(next),
                 None => return,
             }
@@ -189,7 +188,7 @@ impl Network {
 }
 
 impl Ring for SimRing {
-    /// Refuses: the simulator has no descriptors.
+    /// Fails: the simulator has no descriptors.
     fn register(&mut self, _source: Source) -> io::Result<Registered> {
         let cause = "the simulator takes no descriptors: use SimRing::listen and SimRing::attach";
         Err(io::Error::new(io::ErrorKind::Unsupported, cause))
@@ -199,10 +198,10 @@ impl Ring for SimRing {
         if let Operation::Close(closing) = operation {
             for completion in mem::take(&mut self.completed) {
                 match completion {
-                    Completion::Received { socket, lease } if socket == closing => {
-                        self.release(lease);
+                    Completion::Received { socket, buffer } if socket == closing => {
+                        self.release(buffer);
                     }
-                    Completion::Ended { socket, .. } if socket == closing => {}
+                    Completion::EndOfStream { socket, .. } if socket == closing => {}
                     other => self.completed.push(other),
                 }
             }
@@ -214,14 +213,14 @@ impl Ring for SimRing {
         completions.append(&mut self.completed);
     }
 
-    fn park(&mut self, patience: Patience) -> Moment {
-        self.carry_out();
-        let patience = if self.completed.is_empty() { patience } else { Patience::None };
-        let (told, now) = {
+    fn park(&mut self, timeout: ParkTimeout) -> Instant {
+        self.execute_operations();
+        let timeout = if self.completed.is_empty() { timeout } else { ParkTimeout::Zero };
+        let (due, now) = {
             let mut network = self.network.borrow_mut();
-            (network.park(self.ring, patience), network.now)
+            (network.park(self.ring, timeout), network.now)
         };
-        self.take_over(told);
+        self.deliver_completions(due);
         now
     }
 
@@ -230,14 +229,14 @@ impl Ring for SimRing {
         Waker::new(move || is_woken.store(true, Ordering::Release))
     }
 
-    fn bytes(&mut self, lease: &Lease) -> &mut [u8] {
-        let length = lease.length as usize + PADDING;
-        &mut self.memory(lease.buffer)[..length]
+    fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
+        let length = buffer.len as usize + PADDING;
+        &mut self.memory(buffer.index)[..length]
     }
 
-    fn release(&mut self, lease: Lease) {
-        self.network.borrow_mut().kernels[self.ring].release(lease.buffer);
-        self.memory(lease.buffer).fill(STALE);
+    fn release(&mut self, buffer: ReceiveBuffer) {
+        self.network.borrow_mut().kernels[self.ring].release(buffer.index);
+        self.memory(buffer.index).fill(STALE);
     }
 
     fn describe(&self) -> String {
@@ -251,5 +250,5 @@ impl Drop for SimRing {
     }
 }
 
-/// What a buffer holds that nobody has a lease of: no JSON, no UTF-8, no newline.
+/// The content of free buffers: no JSON, no UTF-8, no newline.
 const STALE: u8 = 0xDD;

@@ -1,7 +1,7 @@
-//! Time, chance and everything under way in a simulated world.
+//! Time, randomness, connections and pending events of a simulated world.
 //!
-//! What it keeps true: a run is a function of its seed and of what the test and the drivers do.
-//! Errands of one moment are run in the order in which they were given; nothing depends on memory
+//! Invariants: a run is a function of its seed and of the calls of the test and the drivers. Events
+//! of the same time run in the order in which they were scheduled; nothing depends on memory
 //! addresses, hashing or the real clock.
 
 use std::cmp::Reverse;
@@ -9,125 +9,125 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::connection::{Connection, ConnectionEnd, EndId, Owner, ReadSide, Segment, WriteSide};
 use super::fault::{Fault, Faults};
-use super::kernel::{Kernel, Told};
-use super::link::{End, Hearing, Link, Owner, Place, Saying, Segment};
+use super::kernel::{Kernel, PendingCompletion};
 use crate::base::random::Random;
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 use crate::engine::ring::Socket;
 
 /// The state of a world.
 #[derive(Debug)]
 pub(super) struct Network {
-    pub(super) now: Moment,
+    pub(super) now: Instant,
     pub(super) random: Random,
     pub(super) faults: Faults,
-    pub(super) links: Vec<Link>,
+    pub(super) connections: Vec<Connection>,
     pub(super) kernels: Vec<Kernel>,
-    /// Who listens where: gates of rings, and hosts of the test.
-    pub(super) doors: BTreeMap<SocketAddr, Vec<Door>>,
-    /// Connections to hosts of the test that it has not looked at.
-    pub(super) hosted: BTreeMap<SocketAddr, VecDeque<Place>>,
-    /// A client has something new to look at.
-    pub(super) has_news: bool,
-    agenda: BinaryHeap<Reverse<(Moment, u64, Errand)>>,
-    orders: u64,
+    /// Listeners by address: those of rings and of the test.
+    pub(super) addresses: BTreeMap<SocketAddr, Vec<AddressOwner>>,
+    /// Connections to the test's listeners that it has not accepted.
+    pub(super) pending_accepts: BTreeMap<SocketAddr, VecDeque<EndId>>,
+    /// Whether a client received something new.
+    pub(super) client_has_data: bool,
+    events: BinaryHeap<Reverse<(Instant, u64, SimEvent)>>,
+    last_sequence: u64,
 }
 
-/// Who answers at an address.
+/// What listens at an address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Door {
+pub(super) enum AddressOwner {
     /// A listener of a ring.
-    Gate { ring: usize, gate: usize },
-    /// The test itself.
-    Host,
+    RingListener { ring: usize, listener_index: usize },
+    /// A listener of the test.
+    TestListener,
 }
 
-/// Something that happens at its moment.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Errand {
-    /// A listener that rested tries again.
-    Admit { ring: usize, gate: usize },
-    /// The first of what is under way to this end arrives.
-    Arrive(Place),
-    /// The outcome of an attempt to connect.
-    Dialled { ring: usize, socket: Socket, is_refused: bool },
+pub(super) enum SimEvent {
+    /// A paused listener retries.
+    RetryAccept { ring: usize, listener_index: usize },
+    /// The first segment in flight to this end arrives.
+    DeliverSegment(EndId),
+    /// A connect attempt completes.
+    CompleteConnect { ring: usize, socket: Socket, is_refused: bool },
     /// A slow client reads.
-    Drain(Place),
-    /// An episode without buffers ends.
-    Feed { ring: usize },
+    ReadSlowClient(EndId),
+    /// Buffers are available again.
+    RestoreBuffers { ring: usize },
     /// The connection breaks.
-    Break { link: usize },
-    /// Connections wait at a listener.
-    Knock { ring: usize, gate: usize },
-    /// A socket that waits is looked at again, in both directions.
-    Look { ring: usize, socket: Socket },
-    /// Something of this socket is due to be told.
-    Tell { ring: usize, socket: Socket },
+    BreakConnection { connection: usize },
+    /// Connections are waiting at a listener.
+    AcceptWaiting { ring: usize, listener_index: usize },
+    /// Retry receiving and sending on a socket.
+    ServeSocket { ring: usize, socket: Socket },
+    /// A completion of this socket is due.
+    CompletionDue { ring: usize, socket: Socket },
 }
 
 impl Network {
-    /// A world without rings.
+    /// Creates a world without rings.
     pub(super) const fn new(random: Random, faults: Faults) -> Self {
         Self {
-            now: Moment::ORIGIN,
+            now: Instant::ORIGIN,
             random,
             faults,
-            links: Vec::new(),
+            connections: Vec::new(),
             kernels: Vec::new(),
-            doors: BTreeMap::new(),
-            hosted: BTreeMap::new(),
-            has_news: false,
-            agenda: BinaryHeap::new(),
-            orders: 0,
+            addresses: BTreeMap::new(),
+            pending_accepts: BTreeMap::new(),
+            client_has_data: false,
+            events: BinaryHeap::new(),
+            last_sequence: 0,
         }
     }
 
-    /// The number of the next thing that happens: ties of one moment are decided by it.
-    pub(super) const fn order(&mut self) -> u64 {
-        self.orders += 1;
-        self.orders
+    /// Returns the next sequence number, which orders events of the same time.
+    pub(super) const fn next_sequence(&mut self) -> u64 {
+        self.last_sequence += 1;
+        self.last_sequence
     }
 
-    /// Puts something on the agenda.
-    pub(super) fn give(&mut self, at: Moment, errand: Errand) {
-        let order = self.order();
-        self.agenda.push(Reverse((at, order, errand)));
+    /// Schedules an event.
+    pub(super) fn schedule(&mut self, at: Instant, event: SimEvent) {
+        let order = self.next_sequence();
+        self.events.push(Reverse((at, order, event)));
     }
 
-    /// The same, after a span that is drawn up to a bound.
-    pub(super) fn give_within(&mut self, microseconds_max: usize, errand: Errand) {
-        let at = self.now.after(self.span(microseconds_max));
-        self.give(at, errand);
+    /// Schedules an event after a random delay of at most `microseconds_max`.
+    pub(super) fn schedule_within(&mut self, microseconds_max: usize, event: SimEvent) {
+        let at = self.now.after(self.random_duration(microseconds_max));
+        self.schedule(at, event);
     }
 
-    /// When the next errand is due.
-    pub(super) fn next_moment(&self) -> Option<Moment> {
-        self.agenda.peek().map(|Reverse((at, ..))| *at)
+    /// Returns the time of the next event.
+    pub(super) fn next_event_at(&self) -> Option<Instant> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Moves time on, never back, and runs every errand that is due by then.
-    pub(super) fn advance(&mut self, to: Moment) {
+    /// Advances time, never backwards, and runs every event that is due.
+    pub(super) fn advance(&mut self, to: Instant) {
         self.now = self.now.max(to);
-        while self.next_moment().is_some_and(|at| at <= self.now) {
-            let Some(Reverse((_, _, errand))) = self.agenda.pop() else { return };
-            self.run(errand);
+        while self.next_event_at().is_some_and(|at| at <= self.now) {
+            let Some(Reverse((_, _, event))) = self.events.pop() else { return };
+            self.run_event(event);
         }
     }
 
-    /// Whether this fault strikes now.
-    pub(super) fn strikes(&mut self, fault: Fault, numerator: usize, denominator: usize) -> bool {
+    /// Returns whether a fault occurs now: randomly, if it is enabled.
+    pub(super) fn occurs(&mut self, fault: Fault, numerator: usize, denominator: usize) -> bool {
         self.faults.has(fault) && self.random.chance(numerator, denominator)
     }
 
-    /// A span of at least one microsecond and at most so many.
-    pub(super) fn span(&mut self, microseconds_max: usize) -> Duration {
+    /// Returns a random duration from 1 to `microseconds_max` µs.
+    pub(super) fn random_duration(&mut self, microseconds_max: usize) -> Duration {
         Duration::from_micros(1 + self.random.below(microseconds_max) as u64)
     }
 
-    /// How much of `length` bytes goes at once: all of them, or with a fault often very few.
-    pub(super) fn piece(&mut self, fault: Fault, length: usize) -> usize {
-        if length <= 1 || !self.strikes(fault, 1, 2) {
+    /// Returns how many of `length` bytes are transferred at once: all, or fewer with the fault.
+    pub(super) fn partial_len(&mut self, fault: Fault, length: usize) -> usize {
+        if length <= 1 || !self.occurs(fault, 1, 2) {
             return length;
         }
         let bound = match self.random.below(3) {
@@ -138,135 +138,140 @@ impl Network {
         1 + self.random.below(bound.min(length))
     }
 
-    /// Notes something to tell of a socket, at once or with a delay.
-    pub(super) fn tell(&mut self, ring: usize, socket: Socket, told: Told) {
+    /// Queues a completion of a socket, possibly delayed.
+    pub(super) fn complete(&mut self, ring: usize, socket: Socket, completion: PendingCompletion) {
         let mut at = self.now;
-        if self.strikes(Fault::Delay, 1, 4) {
-            at = at.after(self.span(2_000));
+        if self.occurs(Fault::Delay, 1, 4) {
+            at = at.after(self.random_duration(2_000));
         }
-        let order = self.order();
-        let due = self.kernels[ring].tell(socket, at, order, told);
+        let order = self.next_sequence();
+        let due = self.kernels[ring].queue_completion(socket, at, order, completion);
         if due <= self.now {
             self.kernels[ring].mark_due(socket);
         } else {
-            self.give(due, Errand::Tell { ring, socket });
+            self.schedule(due, SimEvent::CompletionDue { ring, socket });
         }
     }
 
-    /// One end of a link, to look at or change.
-    pub(super) fn end(&mut self, place: Place) -> &mut End {
-        &mut self.links[place.link].ends[place.end]
+    /// Returns one end of a connection.
+    pub(super) fn end(&mut self, end_id: EndId) -> &mut ConnectionEnd {
+        &mut self.connections[end_id.connection].ends[end_id.end]
     }
 
-    /// Sends something to an end: it arrives after a while and behind what was sent before.
-    pub(super) fn transmit(&mut self, to: Place, segment: Segment) {
-        if matches!(segment, Segment::Bytes(_)) && self.strikes(Fault::Reset, 1, 400) {
-            self.give_within(200, Errand::Break { link: to.link });
+    /// Sends a segment to an end. It arrives after a delay, behind earlier ones.
+    pub(super) fn transmit(&mut self, to: EndId, segment: Segment) {
+        if matches!(segment, Segment::Bytes(_)) && self.occurs(Fault::Reset, 1, 400) {
+            self.schedule_within(200, SimEvent::BreakConnection { connection: to.connection });
         }
-        let at = self.now.after(LATENCY_MIN).after(self.span(LATENCY_SPREAD_MICROSECONDS));
+        let at =
+            self.now.after(LATENCY_MIN).after(self.random_duration(LATENCY_SPREAD_MICROSECONDS));
         let end = self.end(to);
-        let at = end.not_before(at);
-        end.underway.push_back((at, segment));
-        self.give(at, Errand::Arrive(to));
+        let at = end.earliest_arrival(at);
+        end.in_flight.push_back((at, segment));
+        self.schedule(at, SimEvent::DeliverSegment(to));
     }
 
-    fn run(&mut self, errand: Errand) {
-        match errand {
-            Errand::Admit { ring, gate } => self.try_again_to_admit(ring, gate),
-            Errand::Arrive(place) => self.arrive(place),
-            Errand::Break { link } => {
+    fn run_event(&mut self, event: SimEvent) {
+        match event {
+            SimEvent::RetryAccept { ring, listener_index } => {
+                self.retry_accept(ring, listener_index);
+            }
+            SimEvent::DeliverSegment(end_id) => self.deliver_segment(end_id),
+            SimEvent::BreakConnection { connection } => {
                 for end in 0..2 {
-                    let place = Place { link, end };
-                    if !self.end(place).is_closed() {
-                        self.reset(place);
+                    let end_id = EndId { connection, end };
+                    if !self.end(end_id).is_closed() {
+                        self.reset(end_id);
                     }
                 }
             }
-            Errand::Dialled { ring, socket, is_refused } => {
-                self.conclude_dial(ring, socket, is_refused);
+            SimEvent::CompleteConnect { ring, socket, is_refused } => {
+                self.complete_connect(ring, socket, is_refused);
             }
-            Errand::Drain(place) => self.drain_slowly(place),
-            Errand::Feed { ring } => {
-                self.kernels[ring].is_dry = false;
-                self.feed_starved(ring);
+            SimEvent::ReadSlowClient(end_id) => self.read_slow_client(end_id),
+            SimEvent::RestoreBuffers { ring } => {
+                self.kernels[ring].is_out_of_buffers = false;
+                self.receive_starved(ring);
             }
-            Errand::Knock { ring, gate } => self.admit(ring, gate),
-            Errand::Look { ring, socket } => self.look(ring, socket),
-            Errand::Tell { ring, socket } => self.kernels[ring].mark_due(socket),
+            SimEvent::AcceptWaiting { ring, listener_index } => {
+                self.accept_waiting(ring, listener_index);
+            }
+            SimEvent::ServeSocket { ring, socket } => self.serve_socket(ring, socket),
+            SimEvent::CompletionDue { ring, socket } => self.kernels[ring].mark_due(socket),
         }
     }
 
-    /// The first of what is under way to an end has arrived.
-    fn arrive(&mut self, place: Place) {
-        let Some((_, segment)) = self.end(place).underway.pop_front() else { return };
-        let end = self.end(place);
+    /// Delivers the first segment in flight to an end.
+    fn deliver_segment(&mut self, end_id: EndId) {
+        let Some((_, segment)) = self.end(end_id).in_flight.pop_front() else { return };
+        let end = self.end(end_id);
         if end.is_closed() {
-            // Bytes for a side that is gone are answered with a reset.
-            if matches!(segment, Segment::Bytes(_)) && !self.end(place.opposite()).is_reset() {
-                self.transmit(place.opposite(), Segment::Reset);
+            // Bytes for a closed end are answered with a reset.
+            if matches!(segment, Segment::Bytes(_)) && !self.end(end_id.opposite()).is_reset() {
+                self.transmit(end_id.opposite(), Segment::Reset);
             }
             return;
         }
         match segment {
-            Segment::Bytes(bytes) => end.arrived.extend(bytes),
-            Segment::End => end.hearing = Hearing::Ended,
-            Segment::Reset => return self.reset(place),
+            Segment::Bytes(bytes) => end.received.extend(bytes),
+            Segment::Fin => end.read_side = ReadSide::AtEnd,
+            Segment::Reset => return self.reset(end_id),
         }
-        self.notice(place);
+        self.notify_owner(end_id);
     }
 
-    /// The connection is broken, as this end sees it: what had arrived can still be read.
-    fn reset(&mut self, place: Place) {
-        let end = self.end(place);
-        end.hearing = Hearing::Reset;
-        end.underway.clear();
-        self.notice(place);
+    /// Resets an end: bytes that arrived before can still be read.
+    fn reset(&mut self, end_id: EndId) {
+        let end = self.end(end_id);
+        end.read_side = ReadSide::Reset;
+        end.in_flight.clear();
+        self.notify_owner(end_id);
     }
 
-    /// Has the owner of an end look at it.
-    fn notice(&mut self, place: Place) {
-        match self.end(place).owner {
-            Owner::Ring { ring, socket } => self.look(ring, socket),
+    /// Notifies the owner of an end of a change.
+    fn notify_owner(&mut self, end_id: EndId) {
+        match self.end(end_id).owner {
+            Owner::Ring { ring, socket } => self.serve_socket(ring, socket),
             Owner::Client(_) => {
-                self.has_news = true;
-                self.read_as_client(place);
+                self.client_has_data = true;
+                self.read_client_data(end_id);
             }
-            Owner::Nobody => {}
+            Owner::None => {}
         }
     }
 
-    /// Has the sender to an end go on, now that it has room.
-    pub(super) fn make_room(&mut self, place: Place) {
-        match self.end(place.opposite()).owner {
-            Owner::Ring { ring, socket } => self.pump_out(ring, socket),
-            Owner::Client(_) => self.write_as_client(place.opposite()),
-            Owner::Nobody => {}
+    /// Lets the sender to an end continue, now that its window has space.
+    pub(super) fn notify_sender(&mut self, end_id: EndId) {
+        match self.end(end_id.opposite()).owner {
+            Owner::Ring { ring, socket } => self.continue_send(ring, socket),
+            Owner::Client(_) => self.send_client_data(end_id.opposite()),
+            Owner::None => {}
         }
     }
 
-    /// One side goes away.
-    pub(super) fn close_end(&mut self, place: Place) {
-        let end = self.end(place);
+    /// Closes one end.
+    pub(super) fn close_end(&mut self, end_id: EndId) {
+        let end = self.end(end_id);
         if end.is_closed() {
             return;
         }
-        let was_sending = end.is_sending();
-        let is_unread = !end.arrived.is_empty() && !end.is_reset();
-        end.saying = Saying::Closed;
-        end.forget();
+        let was_sending = end.can_send();
+        let is_unread = !end.received.is_empty() && !end.is_reset();
+        end.write_side = WriteSide::Closed;
+        end.clear();
         if matches!(end.owner, Owner::Ring { .. }) {
-            end.owner = Owner::Nobody;
+            end.owner = Owner::None;
         }
         if is_unread {
-            // As TCP does: the other side is told that what it sent was not read.
-            self.transmit(place.opposite(), Segment::Reset);
+            // As in TCP, unread data is answered with a reset.
+            self.transmit(end_id.opposite(), Segment::Reset);
         } else if was_sending {
-            self.transmit(place.opposite(), Segment::End);
+            self.transmit(end_id.opposite(), Segment::Fin);
         }
     }
 }
 
-/// How long everything takes to arrive, at least.
+/// The minimum latency of a segment.
 const LATENCY_MIN: Duration = Duration::from_micros(20);
-/// And how much longer it may take.
+/// The greatest random addition to the latency.
 const LATENCY_SPREAD_MICROSECONDS: usize = 60;

@@ -1,210 +1,220 @@
-//! Bytes in and out of the sockets of simulated rings.
+//! Sending and receiving of simulated sockets.
 //!
-//! What it keeps true: bytes are told in the order of their arrival and only to a socket that
-//! receives; bytes that find no buffer stay where they are and close the window of the sender; a
-//! send ends exactly once.
+//! Invariants: bytes are received in order and only while the socket receives; bytes that find no
+//! buffer stay in the window of their sender; each send completes exactly once.
 
 use std::io;
 
 use rustix::io::Errno;
 
+use super::connection::{EndId, ReadSide, Segment, WriteSide};
 use super::fault::Fault;
-use super::kernel::{Intake, Seat, Sending, Told};
-use super::link::{Hearing, Place, Saying, Segment};
-use super::network::{Errand, Network};
+use super::kernel::{PendingCompletion, PendingSend, ReceiveState, SocketState};
+use super::network::{Network, SimEvent};
 use crate::engine::ring::{Completion, Socket};
 
 impl Network {
-    /// Looks at a socket in both directions.
-    pub(super) fn look(&mut self, ring: usize, socket: Socket) {
-        if let Some(sending) = self.seat(ring, socket).and_then(|seat| seat.sending.as_mut()) {
-            sending.is_resting = false;
+    /// Retries both directions of a socket.
+    pub(super) fn serve_socket(&mut self, ring: usize, socket: Socket) {
+        if let Some(sending) =
+            self.socket_mut(ring, socket).and_then(|state| state.pending_send.as_mut())
+        {
+            sending.is_delayed = false;
         }
-        self.pump_in(ring, socket);
-        self.pump_out(ring, socket);
+        self.receive_arrived(ring, socket);
+        self.continue_send(ring, socket);
     }
 
-    /// Receives from now on.
-    pub(super) fn receive(&mut self, ring: usize, socket: Socket) {
-        let seat = self.kernels[ring].used(socket, "receive");
-        if seat.intake == Intake::Paused {
-            seat.intake = Intake::Receiving;
+    /// Starts receiving.
+    pub(super) fn start_receive(&mut self, ring: usize, socket: Socket) {
+        let state = self.kernels[ring].expect_open(socket, "receive");
+        if state.receive_state == ReceiveState::Stopped {
+            state.receive_state = ReceiveState::Receiving;
         }
-        self.pump_in(ring, socket);
+        self.receive_arrived(ring, socket);
     }
 
-    /// Stops receiving; what is already to be told still is.
-    pub(super) fn pause(&mut self, ring: usize, socket: Socket) {
+    /// Stops receiving; pending completions are still delivered.
+    pub(super) fn stop_receive(&mut self, ring: usize, socket: Socket) {
         let kernel = &mut self.kernels[ring];
-        let seat = kernel.used(socket, "pause");
-        if seat.intake != Intake::Ended {
-            seat.intake = Intake::Paused;
+        let state = kernel.expect_open(socket, "pause");
+        if state.receive_state != ReceiveState::AtEnd {
+            state.receive_state = ReceiveState::Stopped;
         }
         kernel.starved.retain(|&other| other != socket);
     }
 
-    /// Takes a send on.
-    pub(super) fn send(&mut self, ring: usize, socket: Socket, buffer: Vec<u8>, from: usize) {
+    /// Starts a send.
+    pub(super) fn start_send(&mut self, ring: usize, socket: Socket, buffer: Vec<u8>, from: usize) {
         let kernel = &mut self.kernels[ring];
-        kernel.ledger.sends_in_flight += 1;
-        let seat = kernel.used(socket, "send");
-        assert!(seat.sending.is_none(), "{socket:?} has a send in flight already");
-        assert!(from <= buffer.len(), "a send begins behind the end of its buffer");
-        seat.sending = Some(Sending { buffer, from, next: from, is_resting: false });
-        self.pump_out(ring, socket);
+        kernel.usage.sends_in_flight += 1;
+        let state = kernel.expect_open(socket, "send");
+        assert!(state.pending_send.is_none(), "{socket:?} has a send in flight already");
+        assert!(from <= buffer.len(), "the offset of a send exceeds its buffer");
+        state.pending_send =
+            Some(PendingSend { buffer, offset: from, next: from, is_delayed: false });
+        self.continue_send(ring, socket);
     }
 
-    /// Says the end, after the send in flight.
-    pub(super) fn finish(&mut self, ring: usize, socket: Socket) {
-        self.kernels[ring].used(socket, "finish").is_finishing = true;
-        self.pump_out(ring, socket);
+    /// Shuts down writing after the send in flight.
+    pub(super) fn shutdown_write(&mut self, ring: usize, socket: Socket) {
+        self.kernels[ring].expect_open(socket, "finish").shutdown_pending = true;
+        self.continue_send(ring, socket);
     }
 
-    /// Closes: the send in flight is cancelled, nothing else is told any more.
+    /// Closes a socket: cancels the send in flight and discards other completions.
     pub(super) fn close(&mut self, ring: usize, socket: Socket) {
         let kernel = &mut self.kernels[ring];
-        let seat = kernel.used(socket, "close");
-        seat.is_closing = true;
-        seat.intake = Intake::Ended;
-        let place = seat.place;
-        let cancelled = seat.conclude(socket, Err(Errno::CANCELED.into()));
-        kernel.withdraw(socket);
+        let state = kernel.expect_open(socket, "close");
+        state.is_closing = true;
+        state.receive_state = ReceiveState::AtEnd;
+        let end_id = state.end_id;
+        let cancelled = state.complete_send(socket, Err(Errno::CANCELED.into()));
+        kernel.discard_completions(socket);
         if let Some(sent) = cancelled {
-            self.tell(ring, socket, Told::Other(sent));
+            self.complete(ring, socket, PendingCompletion::Other(sent));
         }
-        self.close_end(place);
-        self.tell(ring, socket, Told::Other(Completion::Closed { socket }));
+        self.close_end(end_id);
+        self.complete(ring, socket, PendingCompletion::Other(Completion::Closed { socket }));
     }
 
-    /// Gives buffers to those that wait for them, while there are some.
-    pub(super) fn feed_starved(&mut self, ring: usize) {
+    /// Receives on starved sockets while buffers are free.
+    pub(super) fn receive_starved(&mut self, ring: usize) {
         for _ in 0..self.kernels[ring].starved.len() {
             let kernel = &mut self.kernels[ring];
             if !kernel.has_buffer() {
                 return;
             }
             let Some(socket) = kernel.starved.pop_front() else { return };
-            if let Some(seat) = kernel.find(socket) {
-                seat.intake = Intake::Receiving;
+            if let Some(state) = kernel.find(socket) {
+                state.receive_state = ReceiveState::Receiving;
             }
-            self.pump_in(ring, socket);
+            self.receive_arrived(ring, socket);
         }
     }
 
-    /// Puts what has arrived into buffers, up to a socket's share.
-    fn pump_in(&mut self, ring: usize, socket: Socket) {
-        let Some(seat) = self.seat(ring, socket).filter(|seat| seat.is_receiving()) else { return };
-        let place = seat.place;
+    /// Moves received bytes into buffers, up to the socket's limit.
+    fn receive_arrived(&mut self, ring: usize, socket: Socket) {
+        let Some(state) = self.socket_mut(ring, socket).filter(|state| state.is_receiving()) else {
+            return;
+        };
+        let end_id = state.end_id;
         for _ in 0..self.kernels[ring].options.burst_buffers_max.max(1) {
-            if self.end(place).arrived.is_empty() {
-                return self.tell_end(ring, socket, place);
+            if self.end(end_id).received.is_empty() {
+                return self.report_end_of_stream(ring, socket, end_id);
             }
-            if !self.kernels[ring].is_dry && self.strikes(Fault::DryBuffers, 1, 60) {
-                self.kernels[ring].is_dry = true;
-                self.give_within(5_000, Errand::Feed { ring });
+            if !self.kernels[ring].is_out_of_buffers && self.occurs(Fault::NoBuffers, 1, 60) {
+                self.kernels[ring].is_out_of_buffers = true;
+                self.schedule_within(5_000, SimEvent::RestoreBuffers { ring });
             }
             if !self.kernels[ring].has_buffer() {
                 let kernel = &mut self.kernels[ring];
-                kernel.ledger.starved += 1;
+                kernel.usage.buffer_exhaustions += 1;
                 kernel.starved.push_back(socket);
-                if let Some(seat) = kernel.find(socket) {
-                    seat.intake = Intake::Starved;
+                if let Some(state) = kernel.find(socket) {
+                    state.receive_state = ReceiveState::Starved;
                 }
                 return;
             }
-            self.fill_one(ring, socket, place);
+            self.fill_buffer(ring, socket, end_id);
         }
-        // More than its share: the others come first.
-        self.give_within(10, Errand::Look { ring, socket });
+        // Limit reached: others come first.
+        self.schedule_within(10, SimEvent::ServeSocket { ring, socket });
     }
 
-    /// Puts what has arrived into one buffer, of which there is one.
-    fn fill_one(&mut self, ring: usize, socket: Socket, place: Place) {
-        let room = self.kernels[ring].options.receive_buffer_bytes as usize;
-        let length = self.end(place).arrived.len().min(room);
-        let length = self.piece(Fault::ShortRead, length);
-        let bytes = self.end(place).take(length);
+    /// Fills one free buffer.
+    fn fill_buffer(&mut self, ring: usize, socket: Socket, end_id: EndId) {
+        let window = self.kernels[ring].options.receive_buffer_bytes as usize;
+        let length = self.end(end_id).received.len().min(window);
+        let length = self.partial_len(Fault::ShortRead, length);
+        let bytes = self.end(end_id).take_received(length);
         let kernel = &mut self.kernels[ring];
-        let Some(lease) = kernel.lease(length) else { return };
-        kernel.ledger.bytes_received += length as u64;
-        self.tell(ring, socket, Told::Bytes { socket, lease, bytes });
-        self.make_room(place);
+        let Some(buffer) = kernel.take_buffer(length) else { return };
+        kernel.usage.bytes_received += length as u64;
+        self.complete(ring, socket, PendingCompletion::Bytes { socket, buffer, bytes });
+        self.notify_sender(end_id);
     }
 
-    /// Tells the end of what is received, where it has come.
-    fn tell_end(&mut self, ring: usize, socket: Socket, place: Place) {
-        let end = self.end(place);
-        let result = match end.hearing {
-            Hearing::Ended => Ok(()),
-            Hearing::Reset => Err(io::Error::from(Errno::CONNRESET)),
-            Hearing::Open => return,
+    /// Reports the end of stream or a reset, if there is one.
+    fn report_end_of_stream(&mut self, ring: usize, socket: Socket, end_id: EndId) {
+        let end = self.end(end_id);
+        let result = match end.read_side {
+            ReadSide::AtEnd => Ok(()),
+            ReadSide::Reset => Err(io::Error::from(Errno::CONNRESET)),
+            ReadSide::Open => return,
         };
-        if let Some(seat) = self.seat(ring, socket) {
-            seat.intake = Intake::Ended;
+        if let Some(state) = self.socket_mut(ring, socket) {
+            state.receive_state = ReceiveState::AtEnd;
         }
-        self.tell(ring, socket, Told::Other(Completion::Ended { socket, result }));
+        self.complete(
+            ring,
+            socket,
+            PendingCompletion::Other(Completion::EndOfStream { socket, result }),
+        );
     }
 
-    /// Moves a send on as far as the other end has room, and says the end behind it.
-    pub(super) fn pump_out(&mut self, ring: usize, socket: Socket) {
-        let Some(seat) = self.seat(ring, socket) else { return };
-        let (place, is_finishing) = (seat.place, seat.is_finishing);
-        if let Some(sending) = &seat.sending {
-            if sending.is_resting {
+    /// Sends as much as the other end's window holds, and shuts down writing behind it.
+    pub(super) fn continue_send(&mut self, ring: usize, socket: Socket) {
+        let Some(state) = self.socket_mut(ring, socket) else { return };
+        let (end_id, is_finishing) = (state.end_id, state.shutdown_pending);
+        if let Some(sending) = &state.pending_send {
+            if sending.is_delayed {
                 return;
             }
             let rest = sending.buffer.len() - sending.next;
-            if self.end(place).is_reset() {
-                return self.conclude(ring, socket, Err(Errno::CONNRESET.into()));
+            if self.end(end_id).is_reset() {
+                return self.complete_send(ring, socket, Err(Errno::CONNRESET.into()));
             }
-            if self.end(place).saying != Saying::Open {
-                return self.conclude(ring, socket, Err(Errno::PIPE.into()));
+            if self.end(end_id).write_side != WriteSide::Open {
+                return self.complete_send(ring, socket, Err(Errno::PIPE.into()));
             }
-            if rest > 0 && !self.push(ring, socket, place, rest) {
+            if rest > 0 && !self.transmit_some(ring, socket, end_id, rest) {
                 return;
             }
-            self.conclude(ring, socket, Ok(()));
+            self.complete_send(ring, socket, Ok(()));
         }
-        if is_finishing && self.end(place).is_sending() {
-            self.end(place).saying = Saying::Finished;
-            self.transmit(place.opposite(), Segment::End);
+        if is_finishing && self.end(end_id).can_send() {
+            self.end(end_id).write_side = WriteSide::ShutDown;
+            self.transmit(end_id.opposite(), Segment::Fin);
         }
     }
 
-    /// Sends of the `rest` what has room; `true` where the send is over.
-    fn push(&mut self, ring: usize, socket: Socket, place: Place, rest: usize) -> bool {
-        let room = self.end(place.opposite()).room();
-        let length = self.piece(Fault::PartialSend, rest.min(room));
+    /// Transmits part of the `rest` bytes; returns whether the send is complete.
+    fn transmit_some(&mut self, ring: usize, socket: Socket, end_id: EndId, rest: usize) -> bool {
+        let window = self.end(end_id.opposite()).window_left();
+        let length = self.partial_len(Fault::PartialSend, rest.min(window));
         if length == 0 {
             return false;
         }
-        let is_cut_short = length < rest && self.strikes(Fault::ShortSend, 1, 4);
-        let Some(sending) = self.seat(ring, socket).and_then(|seat| seat.sending.as_mut()) else {
+        let is_cut_short = length < rest && self.occurs(Fault::ShortSend, 1, 4);
+        let Some(sending) =
+            self.socket_mut(ring, socket).and_then(|state| state.pending_send.as_mut())
+        else {
             return false;
         };
         let bytes = sending.buffer[sending.next..sending.next + length].to_vec();
         sending.next += length;
-        let is_resting = length < rest && length < room;
-        sending.is_resting = is_resting;
-        self.kernels[ring].ledger.bytes_sent += length as u64;
-        self.transmit(place.opposite(), Segment::Bytes(bytes));
+        let is_resting = length < rest && length < window;
+        sending.is_delayed = is_resting;
+        self.kernels[ring].usage.bytes_sent += length as u64;
+        self.transmit(end_id.opposite(), Segment::Bytes(bytes));
         if is_resting && !is_cut_short {
-            self.give_within(500, Errand::Look { ring, socket });
+            self.schedule_within(500, SimEvent::ServeSocket { ring, socket });
         }
         length == rest || is_cut_short
     }
 
-    /// Ends the send in flight.
-    fn conclude(&mut self, ring: usize, socket: Socket, outcome: io::Result<()>) {
-        let Some(seat) = self.seat(ring, socket) else { return };
-        let Some(sending) = &seat.sending else { return };
-        let result = outcome.map(|()| sending.next - sending.from);
-        if let Some(sent) = seat.conclude(socket, result) {
-            self.tell(ring, socket, Told::Other(sent));
+    /// Completes the send in flight.
+    fn complete_send(&mut self, ring: usize, socket: Socket, result: io::Result<()>) {
+        let Some(state) = self.socket_mut(ring, socket) else { return };
+        let Some(sending) = &state.pending_send else { return };
+        let result = result.map(|()| sending.next - sending.offset);
+        if let Some(sent) = state.complete_send(socket, result) {
+            self.complete(ring, socket, PendingCompletion::Other(sent));
         }
     }
 
-    fn seat(&mut self, ring: usize, socket: Socket) -> Option<&mut Seat> {
+    fn socket_mut(&mut self, ring: usize, socket: Socket) -> Option<&mut SocketState> {
         self.kernels[ring].find(socket)
     }
 }

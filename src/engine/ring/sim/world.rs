@@ -1,13 +1,12 @@
-//! A simulated world: the clock, the chance and the network that its rings share.
+//! A simulated world: the clock, the randomness and the network that its rings share.
 //!
-//! With one ring, its park moves time on: to the next thing that happens, or by its patience.
-//! With several, no park may move it alone, because another ring might act before; each comes back
-//! at once, and the test moves time when all of them sleep:
-//!
+//! With one ring, its park advances time to the next event or its timeout. With several, no park
+//! may advance it, because another ring might act before; each returns at once, and the test
+//! advances time when all of them are asleep:
 //! ```text
 //! loop {
-//!     for each shard { shard.turn(Patience::Forever) }
-//!     if world.is_calm() && !world.step() { break }
+//!     for each shard { shard.run_turn(ParkTimeout::Infinite) }
+//!     if world.is_idle() && !world.advance() { break }
 //! }
 //! ```
 
@@ -17,15 +16,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::SimRing;
+use super::client::{Client, TestListener};
 use super::fault::Faults;
-use super::ledger::Ledger;
 use super::network::Network;
-use super::visitor::{Client, Host};
+use super::resource_usage::ResourceUsage;
 use crate::base::random::Random;
-use crate::base::time::Moment;
+use crate::base::time::Instant;
 use crate::engine::ring::RingOptions;
 
-/// A handle to a world; its clones are the same world.
+/// A handle to a world; clones share it.
 #[derive(Clone, Debug)]
 pub struct World {
     network: Rc<RefCell<Network>>,
@@ -33,89 +32,89 @@ pub struct World {
 }
 
 impl World {
-    /// A world whose faults are drawn from its seed.
+    /// Creates a world with faults chosen by its seed.
     pub fn seeded(seed: u64) -> Self {
-        let faults = Faults::drawn(&mut Random::seeded(seed ^ SWARM));
+        let faults = Faults::random(&mut Random::seeded(seed ^ FAULT_SEED_MASK));
         Self::with_faults(seed, faults)
     }
 
-    /// A world with these faults; which of them strike when is drawn from its seed.
+    /// Creates a world with these faults, which occur as determined by its seed.
     pub fn with_faults(seed: u64, faults: Faults) -> Self {
         let network = Network::new(Random::seeded(seed), faults);
         Self { network: Rc::new(RefCell::new(network)), seed }
     }
 
-    /// The seed: all that is needed to run it again.
+    /// Returns the seed, which reproduces the run.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// What may go wrong here.
+    /// Returns the enabled faults.
     pub fn faults(&self) -> Faults {
         self.network.borrow().faults
     }
 
-    /// Has other things go wrong from here on: none of them, so that a drain ends.
-    pub fn change_faults(&self, faults: Faults) {
+    /// Replaces the enabled faults, such as by none before a drain.
+    pub fn set_faults(&self, faults: Faults) {
         self.network.borrow_mut().faults = faults;
     }
 
-    /// The present moment.
-    pub fn now(&self) -> Moment {
+    /// Returns the current time.
+    pub fn now(&self) -> Instant {
         self.network.borrow().now
     }
 
-    /// A ring of these sizes. Queues have no bound here; the rest means what it always means.
+    /// Creates a ring. Its queues are unbounded; the other options apply.
     pub fn ring(&self, options: RingOptions) -> SimRing {
         SimRing::new(Rc::clone(&self.network), options)
     }
 
-    /// A client that connects to an address. Where several rings listen at it, chance decides
-    /// which; where none does, the client is reset.
+    /// Connects a client to an address. If several rings listen there, one is chosen at random; if
+    /// none does, the client is reset.
     pub fn connect(&self, address: SocketAddr) -> Client {
-        let place = self.network.borrow_mut().connect_client(address);
-        Client::new(Rc::clone(&self.network), place)
+        let end_id = self.network.borrow_mut().connect_client(address);
+        Client::new(Rc::clone(&self.network), end_id)
     }
 
-    /// An address at which the test answers the connections that rings open.
-    pub fn host(&self, address: SocketAddr) -> Host {
-        Host::open(Rc::clone(&self.network), address)
+    /// Listens at an address, for connections that rings open to the test.
+    pub fn listen(&self, address: SocketAddr) -> TestListener {
+        TestListener::open(Rc::clone(&self.network), address)
     }
 
-    /// The books of all rings together, those that are gone included.
-    pub fn ledger(&self) -> Ledger {
+    /// Returns the resources of all rings, including dropped ones.
+    pub fn resource_usage(&self) -> ResourceUsage {
         let network = self.network.borrow();
-        network.kernels.iter().fold(Ledger::default(), |sum, kernel| sum.plus(kernel.ledger))
+        network.kernels.iter().fold(ResourceUsage::default(), |sum, kernel| sum.plus(kernel.usage))
     }
 
-    /// Whether every ring sleeps: nothing is left to do at this moment.
-    pub fn is_calm(&self) -> bool {
+    /// Returns whether every ring is asleep.
+    pub fn is_idle(&self) -> bool {
         let network = self.network.borrow();
         network.kernels.iter().all(|kernel| kernel.is_asleep(network.now))
     }
 
-    /// Moves time on to the next thing that happens in the network or to the end of a ring's
-    /// patience; `false` where neither will ever come. A ring that does not park meanwhile is late,
-    /// as a thread is that got no processor.
-    pub fn step(&self) -> bool {
+    /// Advances time to the next event of the network or the next timeout of a ring; returns
+    /// `false` if there is neither. A ring that does not park meanwhile is late, like a thread that
+    /// was not scheduled.
+    pub fn advance(&self) -> bool {
         let mut network = self.network.borrow_mut();
-        // Patience that has ended belongs to a ring that is late: time does not wait for it.
-        let patience = network.kernels.iter().filter_map(|kernel| kernel.sleeps_until);
-        let patience = patience.filter(|&until| until > network.now).min();
-        let next = network.next_moment();
-        let Some(to) = patience.into_iter().chain(next).min() else { return false };
+        // A timeout that has passed belongs to a late ring; time does not wait for it.
+        let timeouts = network.kernels.iter().filter_map(|kernel| kernel.sleeps_until);
+        let timeout = timeouts.filter(|&until| until > network.now).min();
+        let next = network.next_event_at();
+        let Some(to) = timeout.into_iter().chain(next).min() else { return false };
         network.advance(to);
         true
     }
 
-    /// Moves time on by this much at once: what was due meanwhile happens at its end, in its
-    /// order, and no ring looks before. As when the machine was suspended.
-    pub fn jump(&self, span: Duration) {
+    /// Advances time at once, as after a suspend of the machine: events that were due meanwhile run
+    /// in order at the end.
+    pub fn jump_clock(&self, duration: Duration) {
         let mut network = self.network.borrow_mut();
-        let to = network.now.after(span);
+        let to = network.now.after(duration);
         network.advance(to);
     }
 }
 
-/// Keeps the draw of the swarm apart from the draws of the run.
-const SWARM: u64 = 0x5357_4152_4D21;
+/// Separates the random numbers that choose the faults from those of the run.
+const FAULT_SEED_MASK: u64 = 0x5357_4152_4D21;

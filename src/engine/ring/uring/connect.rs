@@ -1,14 +1,14 @@
-//! Connecting: a socket opened straight into a slot, bound where a local address was named, then
-//! connected. No descriptor of the process.
+//! Connecting: opens a socket in a slot, binds it if a local address is given, and connects it.
+//! Uses no descriptor of the process.
 //!
 //! ```text
-//!  open ─▶ connect                      no local address
-//!  open ─▶ bind ─▶ connect              with one (Linux 6.11)
-//!  socket(2), bind(2), install ─▶ connect   with one, before 6.11: a descriptor for one turn
+//!  open ─▶ connect                            no local address
+//!  open ─▶ bind ─▶ connect                    local address (Linux 6.11)
+//!  socket(2), bind(2), install ─▶ connect     before 6.11: a descriptor for one turn
 //! ```
 //!
-//! What it keeps true: an attempt whose bind fails never connects, so no peer sees it from another
-//! address than the one that was named.
+//! Invariant: an attempt whose bind fails is never connected, so no peer sees another address than
+//! the one requested.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,159 +18,170 @@ use io_uring::opcode;
 use io_uring::types::{DestinationSlot, Fixed};
 
 use super::UringRing;
-use super::kernel::{AddressRoom, set_option};
-use super::places::Places;
-use super::token::{Purpose, token};
-use crate::engine::ring::{Completion, Socket, bound};
+use super::operation_slab::OperationSlab;
+use super::sys::{SocketAddressBuffer, set_option};
+use super::user_data::{OperationKind, encode};
+use crate::engine::ring::{Completion, Socket, bound_socket};
 
-struct Attempt {
+struct ConnectAttempt {
     token: u64,
-    room: Box<AddressRoom>,
-    /// Where it is to come from, until it is bound.
-    from: Option<Box<AddressRoom>>,
-    /// A socket that was opened and bound outside of the ring, until it has its slot.
-    outside: Option<Outside>,
+    remote: Box<SocketAddressBuffer>,
+    /// The local address, until it is bound.
+    local: Option<Box<SocketAddressBuffer>>,
+    /// A socket opened and bound by system calls, until it is moved into a slot.
+    bound: Option<BoundSocket>,
     slot: u32,
 }
 
-/// A socket with a descriptor, and the word in which the kernel finds that descriptor and leaves
-/// the slot.
-struct Outside {
+/// A socket with a descriptor, and the word from which the kernel reads that descriptor and to
+/// which it writes the slot.
+struct BoundSocket {
     descriptor: OwnedFd,
     word: Box<RawFd>,
 }
 
 /// All attempts in flight.
 #[derive(Default)]
-pub(super) struct Attempts {
-    places: Places<Attempt>,
-    /// Slots whose attempt failed and that are being closed: the shard never heard their names.
-    refused: Vec<Socket>,
+pub(super) struct ConnectAttempts {
+    in_flight: OperationSlab<ConnectAttempt>,
+    /// Slots of failed attempts that are being closed; their names were never reported.
+    failed: Vec<Socket>,
 }
 
-impl Attempts {
-    /// Whether the socket that was just closed belonged to a failed attempt; forgets it.
-    pub(super) fn was_refused(&mut self, socket: Socket) -> bool {
-        let place = self.refused.iter().position(|refused| *refused == socket);
-        place.map(|place| self.refused.swap_remove(place)).is_some()
+impl ConnectAttempts {
+    /// Removes `socket` from the failed attempts and returns whether it was one.
+    pub(super) fn take_failed(&mut self, socket: Socket) -> bool {
+        let index = self.failed.iter().position(|refused| *refused == socket);
+        index.map(|index| self.failed.swap_remove(index)).is_some()
     }
 }
 
-/// The value of options that are on, at a place that the kernel may read at any time.
+/// An option value of 1. Static, because the kernel may read it at any time.
 static ON: libc::c_int = 1;
 
-/// Has a files update find a slot by itself (`IORING_FILE_INDEX_ALLOC`, Linux 5.19).
+/// Lets the kernel choose a free slot (`IORING_FILE_INDEX_ALLOC`, Linux 5.19).
 const ANY_SLOT: i32 = -1;
 
 impl UringRing {
-    pub(super) fn submit_open(&mut self, address: SocketAddr, from: Option<SocketAddr>, word: u64) {
-        if from.is_some() && !self.granted.bind {
-            return self.open_outside(address, from, word);
+    pub(super) fn submit_open(
+        &mut self,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        connect_token: u64,
+    ) {
+        if local.is_some() && !self.features.bind {
+            return self.open_bound_socket(remote, local, connect_token);
         }
-        let room = Box::new(AddressRoom::holding(address));
-        let family = room.family();
-        let from = from.map(|from| Box::new(AddressRoom::holding(from)));
-        let attempt = Attempt { token: word, room, from, outside: None, slot: 0 };
-        let place = self.attempts.places.insert(attempt);
+        let remote = Box::new(SocketAddressBuffer::from_address(remote));
+        let family = remote.family();
+        let local = local.map(|local| Box::new(SocketAddressBuffer::from_address(local)));
+        let attempt = ConnectAttempt { token: connect_token, remote, local, bound: None, slot: 0 };
+        let index = self.connects.in_flight.insert(attempt);
         let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
             .file_index(Some(DestinationSlot::auto_target()))
             .build();
-        self.push(entry.user_data(token(Purpose::Open, place)));
+        self.push(entry.user_data(encode(OperationKind::OpenSocket, index)));
     }
 
-    /// Opens and binds by system calls, and has the kernel move the socket into a slot.
-    fn open_outside(&mut self, address: SocketAddr, from: Option<SocketAddr>, word: u64) {
-        let descriptor = match bound::open(address, from) {
+    /// Opens and binds a socket by system calls, and submits its move into a slot.
+    fn open_bound_socket(
+        &mut self,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        connect_token: u64,
+    ) {
+        let descriptor = match bound_socket::open(remote, local) {
             Ok(socket) => OwnedFd::from(socket),
             Err(error) => {
-                self.ready.push(Completion::Connected { token: word, result: Err(error) });
+                self.ready.push(Completion::Connected { token: connect_token, result: Err(error) });
                 return;
             }
         };
-        let slot_word = Box::new(descriptor.as_raw_fd());
-        let entry = opcode::FilesUpdate::new(&raw const *slot_word, 1).offset(ANY_SLOT).build();
-        let room = Box::new(AddressRoom::holding(address));
-        let outside = Some(Outside { descriptor, word: slot_word });
-        let attempt = Attempt { token: word, room, from: None, outside, slot: 0 };
-        let place = self.attempts.places.insert(attempt);
-        self.push(entry.user_data(token(Purpose::Install, place)));
+        let word = Box::new(descriptor.as_raw_fd());
+        let entry = opcode::FilesUpdate::new(&raw const *word, 1).offset(ANY_SLOT).build();
+        let remote = Box::new(SocketAddressBuffer::from_address(remote));
+        let outside = Some(BoundSocket { descriptor, word });
+        let attempt =
+            ConnectAttempt { token: connect_token, remote, local: None, bound: outside, slot: 0 };
+        let index = self.connects.in_flight.insert(attempt);
+        self.push(entry.user_data(encode(OperationKind::InstallSlot, index)));
     }
 
-    pub(super) fn complete_open(&mut self, place: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(attempt) = self.attempts.places.get_mut(place) else {
+    pub(super) fn complete_open(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
+        let Some(attempt) = self.connects.in_flight.get_mut(index) else {
             return;
         };
         let Ok(slot) = u32::try_from(result) else {
-            return self.fail_without_slot(place, result, into);
+            return self.fail_without_slot(index, result, into);
         };
         attempt.slot = slot;
-        let Some(from) = &attempt.from else {
-            return self.submit_connect(place);
+        let Some(local) = &attempt.local else {
+            return self.submit_connect(index);
         };
-        let (address, length) = from.parts();
-        // The port is chosen by the connect, where one that is taken towards others will do.
-        let put_off = set_option(slot, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &ON);
-        self.push(put_off.user_data(token(Purpose::Option, place)));
+        let (address, length) = local.as_pointer();
+        // Defers the choice of the port to connect, so that ports are shared between destinations.
+        let option = set_option(slot, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &ON);
+        self.push(option.user_data(encode(OperationKind::SetOption, index)));
         let bind = opcode::Bind::new(Fixed(slot), address, length).build();
-        self.push(bind.user_data(token(Purpose::Bind, place)));
+        self.push(bind.user_data(encode(OperationKind::Bind, index)));
     }
 
-    pub(super) fn complete_bind(&mut self, place: u32, result: i32, into: &mut Vec<Completion>) {
+    pub(super) fn complete_bind(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
         if result < 0 {
-            self.complete_connect(place, result, into);
-        } else if let Some(attempt) = self.attempts.places.get_mut(place) {
-            attempt.from = None;
-            self.submit_connect(place);
+            self.complete_connect(index, result, into);
+        } else if let Some(attempt) = self.connects.in_flight.get_mut(index) {
+            attempt.local = None;
+            self.submit_connect(index);
         }
     }
 
-    pub(super) fn complete_install(&mut self, place: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(attempt) = self.attempts.places.get_mut(place) else {
+    pub(super) fn complete_install(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
+        let Some(attempt) = self.connects.in_flight.get_mut(index) else {
             return;
         };
-        let Some(Outside { descriptor, word }) = attempt.outside.take() else {
+        let Some(BoundSocket { descriptor, word }) = attempt.bound.take() else {
             return;
         };
-        // The slot holds the socket by itself.
+        // The slot holds its own reference to the socket.
         drop(descriptor);
         match u32::try_from(*word) {
             Ok(slot) if result == 1 => {
                 attempt.slot = slot;
-                self.submit_connect(place);
+                self.submit_connect(index);
             }
-            _ if result < 0 => self.fail_without_slot(place, result, into),
-            _ => self.fail_without_slot(place, -libc::EIO, into),
+            _ if result < 0 => self.fail_without_slot(index, result, into),
+            _ => self.fail_without_slot(index, -libc::EIO, into),
         }
     }
 
-    fn submit_connect(&mut self, place: u32) {
-        let Some(attempt) = self.attempts.places.get_mut(place) else {
+    fn submit_connect(&mut self, index: u32) {
+        let Some(attempt) = self.connects.in_flight.get_mut(index) else {
             return;
         };
         let slot = attempt.slot;
-        let (address, length) = attempt.room.parts();
+        let (address, length) = attempt.remote.as_pointer();
         let nodelay = set_option(slot, libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON);
-        // A kernel before 6.7 refuses; the connection then keeps Nagle's algorithm.
-        self.push(nodelay.user_data(token(Purpose::Option, place)));
+        // Kernels before 6.7 refuse; Nagle's algorithm then stays enabled.
+        self.push(nodelay.user_data(encode(OperationKind::SetOption, index)));
         let connect = opcode::Connect::new(Fixed(slot), address, length).build();
-        self.push(connect.user_data(token(Purpose::Connect, place)));
+        self.push(connect.user_data(encode(OperationKind::Connect, index)));
     }
 
-    /// An attempt that got no slot is over.
-    fn fail_without_slot(&mut self, place: u32, result: i32, into: &mut Vec<Completion>) {
-        if let Some(attempt) = self.attempts.places.remove(place) {
+    /// Fails an attempt that has no slot.
+    fn fail_without_slot(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
+        if let Some(attempt) = self.connects.in_flight.remove(index) {
             let result = Err(io::Error::from_raw_os_error(-result));
             into.push(Completion::Connected { token: attempt.token, result });
         }
     }
 
-    pub(super) fn complete_connect(&mut self, place: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(attempt) = self.attempts.places.remove(place) else {
+    pub(super) fn complete_connect(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
+        let Some(attempt) = self.connects.in_flight.remove(index) else {
             return;
         };
-        let socket = self.table.open_slot(attempt.slot);
+        let socket = self.sockets.open_slot(attempt.slot);
         let result = if result < 0 {
-            self.attempts.refused.push(socket);
+            self.connects.failed.push(socket);
             self.submit_close(socket);
             Err(io::Error::from_raw_os_error(-result))
         } else {
@@ -187,38 +198,38 @@ mod tests {
 
     use super::*;
     use crate::engine::clock::Clock;
-    use crate::engine::ring::{Operation, Patience, Ring, RingOptions};
+    use crate::engine::ring::{Operation, ParkTimeout, Ring, RingOptions};
 
-    /// The answer to one attempt of a ring that may not bind by itself.
-    fn connect(ring: &mut UringRing, address: SocketAddr, from: IpAddr) -> io::Result<Socket> {
-        let from = Some(SocketAddr::new(from, 0));
-        ring.submit(Operation::Connect { address, from, token: 7 });
-        let mut told = Vec::new();
+    /// Connects a ring without `IORING_OP_BIND` and returns the result.
+    fn connect(ring: &mut UringRing, address: SocketAddr, local: IpAddr) -> io::Result<Socket> {
+        let from = Some(SocketAddr::new(local, 0));
+        ring.submit(Operation::Connect { address, local_address: from, token: 7 });
+        let mut completions = Vec::new();
         for _ in 0..100 {
-            ring.park(Patience::For(Duration::from_millis(100)));
-            ring.reap(&mut told);
-            if let Some(Completion::Connected { token: 7, result }) = told.pop() {
+            ring.park(ParkTimeout::After(Duration::from_millis(100)));
+            ring.reap(&mut completions);
+            if let Some(Completion::Connected { token: 7, result }) = completions.pop() {
                 return result;
             }
         }
-        panic!("not answered");
+        panic!("the connect did not complete");
     }
 
     #[test]
-    fn a_kernel_that_cannot_bind_slots_gets_sockets_that_are_bound() {
+    fn connect_without_bind_opcode_uses_bound_sockets() {
         let options = RingOptions { sockets_max: 2, receive_buffers: 16, ..RingOptions::default() };
         let Ok(mut ring) = UringRing::new(&options, Clock::start()) else {
-            eprintln!("not tested here: there is no io_uring");
+            eprintln!("skipped: io_uring is not available");
             return;
         };
-        ring.granted.bind = false;
+        ring.features.bind = false;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         for last in 2..4 {
-            let from = IpAddr::from(Ipv4Addr::new(127, 0, 0, last));
-            let socket = connect(&mut ring, address, from).unwrap();
-            assert!(socket.0 < 2, "{socket:?} is no slot");
-            assert_eq!(listener.accept().unwrap().1.ip(), from);
+            let local = IpAddr::from(Ipv4Addr::new(127, 0, 0, last));
+            let socket = connect(&mut ring, address, local).unwrap();
+            assert!(socket.0 < 2, "{socket:?} is not a slot");
+            assert_eq!(listener.accept().unwrap().1.ip(), local);
         }
         let full = connect(&mut ring, address, Ipv4Addr::new(127, 0, 0, 4).into()).unwrap_err();
         assert_eq!(full.raw_os_error(), Some(libc::ENFILE));

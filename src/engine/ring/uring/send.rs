@@ -1,4 +1,4 @@
-//! Sending: one buffer a socket at a time, kept here until the kernel has let go of it.
+//! Sending: one buffer a socket at a time, owned here until the kernel no longer uses it.
 
 use std::io;
 
@@ -6,56 +6,57 @@ use io_uring::types::{Fd, Fixed};
 use io_uring::{cqueue, opcode};
 
 use super::UringRing;
-use super::table::Target;
-use super::token::{Purpose, token};
+use super::table::SocketFd;
+use super::user_data::{OperationKind, encode};
 use crate::engine::ring::{Completion, Socket};
 
-/// A buffer on its way: it stands in its place from submission to last completion.
+/// A send in flight.
 #[derive(Debug)]
-pub(super) struct Send {
+pub(super) struct PendingSend {
     socket: Socket,
     buffer: Vec<u8>,
-    /// What the first of two completions said (a send without a copy has two).
+    /// The result of the first of two completions (zero-copy sends have two).
     result: Option<i32>,
-    /// Its end has been told already, without the buffer.
-    is_abandoned: bool,
+    /// Its completion has been reported, without the buffer.
+    is_reported: bool,
 }
 
 impl UringRing {
     pub(super) fn submit_send(&mut self, socket: Socket, buffer: Vec<u8>, from: usize) {
-        let usable = self.table.state(socket).is_some_and(|state| !state.closing);
+        let usable = self.sockets.state(socket).is_some_and(|state| !state.is_closing);
         if !usable {
             let result = Err(io::Error::from_raw_os_error(libc::EPIPE));
             self.ready.push(Completion::Sent { socket, buffer, result });
             return;
         }
         let from = from.min(buffer.len());
-        // The heap part of the vector stays where it is while the vector itself moves.
+        // The heap allocation does not move when the vector does.
         let start = buffer[from..].as_ptr();
         let length = u32::try_from(buffer.len() - from).unwrap_or(u32::MAX);
-        let place = self.sends.insert(Send { socket, buffer, result: None, is_abandoned: false });
-        if let Some(state) = self.table.state(socket) {
-            debug_assert_eq!(state.send, 0, "one send a socket at a time");
-            state.send = place + 1;
+        let index =
+            self.sends.insert(PendingSend { socket, buffer, result: None, is_reported: false });
+        if let Some(state) = self.sockets.state(socket) {
+            debug_assert_eq!(state.send, 0, "a send is already in flight on this socket");
+            state.send = index + 1;
             state.outstanding += 1;
         }
         let entry = self.send_entry(socket, start, length);
-        self.push(entry.user_data(token(Purpose::Send, place)));
+        self.push(entry.user_data(encode(OperationKind::Send, index)));
     }
 
     fn send_entry(&self, socket: Socket, start: *const u8, length: u32) -> io_uring::squeue::Entry {
-        // The kernel itself goes on after a short send and completes once.
+        // With MSG_WAITALL the kernel retries short sends and completes once.
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         let zero_copy = length >= self.options.zero_copy_bytes_min;
-        match self.table.target(socket) {
-            Target::Slot(slot) if zero_copy => {
+        match self.sockets.fd(socket) {
+            SocketFd::Direct(slot) if zero_copy => {
                 opcode::SendZc::new(Fixed(slot), start, length).flags(flags).build()
             }
-            Target::Slot(slot) => {
+            SocketFd::Direct(slot) => {
                 opcode::Send::new(Fixed(slot), start, length).flags(flags).build()
             }
-            Target::Stream(raw) => opcode::Send::new(Fd(raw), start, length).flags(flags).build(),
-            Target::Pipe(raw) => {
+            SocketFd::Stream(raw) => opcode::Send::new(Fd(raw), start, length).flags(flags).build(),
+            SocketFd::Pipe(raw) => {
                 opcode::Write::new(Fd(raw), start, length).offset(u64::MAX).build()
             }
         }
@@ -63,62 +64,63 @@ impl UringRing {
 
     pub(super) fn complete_send(
         &mut self,
-        place: u32,
+        index: u32,
         result: i32,
         flags: u32,
         into: &mut Vec<Completion>,
     ) {
         if cqueue::more(flags) {
             // The kernel still reads the buffer; a second completion follows.
-            if let Some(send) = self.sends.get_mut(place) {
+            if let Some(send) = self.sends.get_mut(index) {
                 send.result = Some(result);
             }
-            self.abandon_send(place);
+            self.report_send_early(index);
             return;
         }
-        let Some(send) = self.sends.remove(place) else {
+        let Some(send) = self.sends.remove(index) else {
             debug_assert!(false, "a send completed twice");
             return;
         };
-        let Send { socket, buffer, result: first, is_abandoned } = send;
+        let PendingSend { socket, buffer, result: first, is_reported: is_abandoned } = send;
         if is_abandoned {
             return;
         }
         let mut finishing = false;
-        if let Some(state) = self.table.state(socket) {
+        if let Some(state) = self.sockets.state(socket) {
             state.send = 0;
             state.outstanding -= 1;
-            finishing = state.finishing;
+            finishing = state.shutdown_pending;
         }
         if finishing {
-            self.submit_finish(socket);
+            self.submit_shutdown(socket);
         }
-        let result = outcome(first.unwrap_or(result));
+        let result = send_result(first.unwrap_or(result));
         into.push(Completion::Sent { socket, buffer, result });
-        // `Closed` must follow `Sent`, so what is ready moves over first.
-        self.close_when_quiet(socket);
+        // `Sent` must precede `Closed`.
+        self.close_if_idle(socket);
         into.append(&mut self.ready);
     }
 
-    /// Tells the end of a send without a copy whose socket is to be closed: the kernel holds the
-    /// buffer until the peer has acknowledged it, which a peer that does not read never does. The
-    /// buffer stays here until the kernel has let go.
-    pub(super) fn abandon_send(&mut self, place: u32) {
-        let Some(send) = self.sends.get_mut(place) else { return };
-        let Some(result) = send.result.filter(|_| !send.is_abandoned) else { return };
+    /// Reports a zero-copy send before the kernel has released its buffer, if its socket is being
+    /// closed: the kernel holds the buffer until the peer acknowledges it, which may never happen.
+    /// The buffer stays here until then.
+    pub(super) fn report_send_early(&mut self, index: u32) {
+        let Some(send) = self.sends.get_mut(index) else { return };
+        let Some(result) = send.result.filter(|_| !send.is_reported) else { return };
         let socket = send.socket;
-        let Some(state) = self.table.state(socket).filter(|state| state.closing) else { return };
-        send.is_abandoned = true;
+        let Some(state) = self.sockets.state(socket).filter(|state| state.is_closing) else {
+            return;
+        };
+        send.is_reported = true;
         state.send = 0;
         state.outstanding -= 1;
-        state.resets = true;
-        let result = outcome(result);
+        state.closes_with_reset = true;
+        let result = send_result(result);
         self.ready.push(Completion::Sent { socket, buffer: Vec::new(), result });
-        self.close_when_quiet(socket);
+        self.close_if_idle(socket);
     }
 }
 
-/// What a completion says of a send.
-fn outcome(result: i32) -> io::Result<usize> {
+fn send_result(result: i32) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }

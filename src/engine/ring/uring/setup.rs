@@ -1,39 +1,40 @@
-//! Building a ring: what to ask the kernel for, what it granted, and what to say when it refuses.
+//! Creation of a ring: the features requested, those available, and errors with advice.
 
 use std::io;
 
 use io_uring::{IoUring, Probe, opcode};
 
-use super::kernel::Entrance;
-use crate::engine::capacity::descriptors_max;
+use super::sys::RingFd;
+use crate::engine::file_limit::raise_open_files_limit;
 use crate::engine::ring::RingOptions;
 
-/// What the kernel granted to one ring.
+/// The kernel features that a ring uses.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of independent kernel features")]
-pub(super) struct Granted {
-    /// `SINGLE_ISSUER` and `DEFER_TASKRUN` (6.1): completions are made on our own enter.
-    pub(super) deferred: bool,
-    /// `COOP_TASKRUN` (5.19), to fall back to. Its flag is not asked for: every turn enters.
-    pub(super) cooperative: bool,
-    /// `NO_SQARRAY` (6.6): one indirection less a submission.
-    pub(super) no_array: bool,
+pub(super) struct RingFeatures {
+    /// `SINGLE_ISSUER` and `DEFER_TASKRUN` (6.1): completions are created only in our own enter.
+    pub(super) defer_taskrun: bool,
+    /// `COOP_TASKRUN` (5.19), the fallback. `TASKRUN_FLAG` is not set: every turn enters.
+    pub(super) coop_taskrun: bool,
+    /// `NO_SQARRAY` (6.6): one indirection less per submission.
+    pub(super) no_sqarray: bool,
     /// `MSG_RING` (5.18): shards wake each other without a descriptor.
-    pub(super) message: bool,
-    /// `BIND` (6.11): a direct descriptor is bound to a local address.
+    pub(super) msg_ring: bool,
+    /// `BIND` (6.11): binds a direct descriptor to a local address.
     pub(super) bind: bool,
-    /// The ring's own descriptor is registered (5.18): one look-up less an enter.
-    pub(super) ring_registered: bool,
-    /// Slots for direct descriptors.
+    /// The ring's own descriptor is registered (5.18): one lookup less per enter.
+    pub(super) registered_ring: bool,
+    /// Number of slots for direct descriptors.
     pub(super) slots: u32,
 }
 
-/// Builds the ring with the best set of flags that this kernel takes. It must be called on the
+/// Creates a ring with the best set of flags that this kernel supports. Must be called on the
 /// thread that will use the ring.
-pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Entrance, Granted)> {
-    let (ring, deferred, cooperative, no_array) = build_within(options).map_err(explain)?;
+pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, RingFd, RingFeatures)> {
+    let (ring, deferred, cooperative, no_array) =
+        build_with_fallback_sizes(options).map_err(add_advice)?;
     let mut probe = Probe::new();
-    ring.submitter().register_probe(&mut probe).map_err(explain)?;
+    ring.submitter().register_probe(&mut probe).map_err(add_advice)?;
     let has = |code| probe.is_supported(code);
     if !has(opcode::SendZc::CODE) || !has(opcode::Socket::CODE) {
         return Err(io::Error::new(
@@ -43,25 +44,25 @@ pub(super) fn build(options: &RingOptions) -> io::Result<(IoUring, Entrance, Gra
         ));
     }
     let slots = register_slots(&ring, options.sockets_max)?;
-    let entrance = Entrance::of(&ring);
-    let granted = Granted {
-        deferred,
-        cooperative,
-        no_array,
-        message: has(opcode::MsgRingData::CODE),
+    let entrance = RingFd::register(&ring);
+    let granted = RingFeatures {
+        defer_taskrun: deferred,
+        coop_taskrun: cooperative,
+        no_sqarray: no_array,
+        msg_ring: has(opcode::MsgRingData::CODE),
         bind: has(opcode::Bind::CODE),
-        ring_registered: entrance.is_registered(),
+        registered_ring: entrance.is_registered(),
         slots,
     };
     Ok((ring, entrance, granted))
 }
 
-/// The smallest completion queue worth having: below it, the refusal is told.
+/// The smallest completion queue to fall back to.
 const COMPLETIONS_MIN: u32 = 1_024;
 
-/// Queues are locked memory, which the system bounds for each user: where the wanted ones do not
-/// fit any more, shorter ones do the same with more overflows.
-fn build_within(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> {
+/// Creates a ring. Queues are locked memory, which the system limits for each user: if the
+/// requested sizes do not fit, smaller ones are tried, which work with more overflows.
+fn build_with_fallback_sizes(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> {
     let mut sizes = *options;
     loop {
         match build_ring(&sizes) {
@@ -77,9 +78,9 @@ fn build_within(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)
     }
 }
 
-/// Tries the flag sets from the newest to the plainest.
+/// Tries sets of flags from the newest to the oldest.
 fn build_ring(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> {
-    let mut refusal = None;
+    let mut last_error = None;
     for (deferred, cooperative, no_array) in
         [(true, false, true), (true, false, false), (false, true, false), (false, false, false)]
     {
@@ -96,23 +97,23 @@ fn build_ring(options: &RingOptions) -> io::Result<(IoUring, bool, bool, bool)> 
         }
         match builder.build(options.submissions_max) {
             Ok(ring) => return Ok((ring, deferred, cooperative, no_array)),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = Some(error),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last_error = Some(error),
             Err(error) => return Err(error),
         }
     }
-    Err(refusal.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
+    Err(last_error.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
 }
 
-/// Registers an empty table of direct descriptors, as large as the process's file limit allows.
-fn register_slots(ring: &IoUring, wanted: u32) -> io::Result<u32> {
-    let slots = wanted.clamp(1, descriptors_max());
-    ring.submitter().register_files_sparse(slots).map_err(explain)?;
+/// Registers an empty table of direct descriptors, limited by the process's limit of open files.
+fn register_slots(ring: &IoUring, slots_max: u32) -> io::Result<u32> {
+    let slots = slots_max.clamp(1, raise_open_files_limit());
+    ring.submitter().register_files_sparse(slots).map_err(add_advice)?;
     Ok(slots)
 }
 
-/// Adds cause and remedy to the refusals that people meet.
-fn explain(error: io::Error) -> io::Error {
-    let remedy = match error.raw_os_error() {
+/// Adds cause and advice to frequent errors.
+fn add_advice(error: io::Error) -> io::Error {
+    let advice = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             "io_uring is forbidden here (a container's seccomp profile, or the sysctl \
              kernel.io_uring_disabled); allow it or use --ring poll"
@@ -125,25 +126,25 @@ fn explain(error: io::Error) -> io::Error {
         Some(libc::EINVAL) => "this kernel's io_uring is too old (before 6.0); use --ring poll",
         _ => return error,
     };
-    io::Error::new(error.kind(), format!("{remedy} ({error})"))
+    io::Error::new(error.kind(), format!("{advice} ({error})"))
 }
 
-impl Granted {
-    /// The set for the line at start.
+impl RingFeatures {
+    /// Describes the features, for the log.
     pub(super) fn describe(&self) -> String {
         let mut text = String::from("io_uring");
         let mut list = |granted: bool, name: &str| {
             text.push_str(if granted { " +" } else { " -" });
             text.push_str(name);
         };
-        list(self.deferred, "defer_taskrun");
-        if self.cooperative {
+        list(self.defer_taskrun, "defer_taskrun");
+        if self.coop_taskrun {
             list(true, "coop_taskrun");
         }
-        list(self.no_array, "no_sqarray");
-        list(self.message, "msg_ring");
+        list(self.no_sqarray, "no_sqarray");
+        list(self.msg_ring, "msg_ring");
         list(self.bind, "bind");
-        list(self.ring_registered, "registered_ring");
+        list(self.registered_ring, "registered_ring");
         list(true, "direct_descriptors");
         list(true, "buffer_ring");
         text

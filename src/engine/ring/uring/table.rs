@@ -1,162 +1,161 @@
-//! What the ring knows of each socket.
+//! The state of each socket of a ring.
 //!
-//! What it keeps true: `outstanding` counts the submissions of a socket whose last completion has
-//! not come; a socket is closed only when it is zero, so a slot that the kernel gives out again
-//! never sees the completions of its former tenant.
+//! Invariants: `outstanding` counts the submissions of a socket whose last completion has not been
+//! reaped; a socket is closed only when it is zero, so that no completion of an old socket is taken
+//! for one of a new socket in the same slot.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::engine::ring::Socket;
 
-/// How a socket is reached.
+/// How submissions refer to a socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Target {
+pub(super) enum SocketFd {
     /// A direct descriptor in this slot.
-    Slot(u32),
-    /// A stream socket that was brought in.
+    Direct(u32),
+    /// A registered stream socket.
     Stream(RawFd),
-    /// A pipe, terminal or file that was brought in.
+    /// A registered pipe, terminal or file.
     Pipe(RawFd),
 }
 
-/// One socket's part of the table.
+/// The state of one socket.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "seven independent facts in as many bytes")]
-pub(super) struct State {
+#[expect(clippy::struct_excessive_bools, reason = "seven independent flags in seven bytes")]
+pub(super) struct SocketState {
     /// The socket is open.
-    pub(super) open: bool,
+    pub(super) is_open: bool,
     /// The shard wants to receive.
-    pub(super) wanted: bool,
-    /// A receive is with the kernel.
-    pub(super) armed: bool,
-    /// Nothing more will be received.
-    pub(super) ended: bool,
-    /// A close was asked for.
-    pub(super) closing: bool,
-    /// The half close follows the send in flight.
-    pub(super) finishing: bool,
-    /// It closes with a reset: what was sent without a copy is taken back from the kernel.
-    pub(super) resets: bool,
-    /// The send in flight, as its place plus one.
+    pub(super) wants_receive: bool,
+    /// A receive is in flight.
+    pub(super) is_armed: bool,
+    /// End of stream or a receive error was reported.
+    pub(super) is_at_end: bool,
+    /// A close was requested.
+    pub(super) is_closing: bool,
+    /// The write side is to be shut down after the send in flight.
+    pub(super) shutdown_pending: bool,
+    /// Close with a reset (RST), which discards zero-copy sends that the kernel still holds.
+    pub(super) closes_with_reset: bool,
+    /// The index of the send in flight plus one; zero if there is none.
     pub(super) send: u32,
-    /// Submissions whose last completion has not come.
+    /// Submissions whose last completion has not been reaped.
     pub(super) outstanding: u8,
-    /// Buffers filled in the turn `burst_turn`; none where the receive was armed after it.
-    pub(super) burst: u16,
-    /// The turn that `burst` belongs to; numbers wrap, which costs a cut burst once in a while.
+    /// Buffers filled in reap `burst_turn`; zero if the receive was armed after it.
+    pub(super) burst_buffers: u16,
+    /// The reap that `burst` belongs to. Wraps, which at worst cuts a burst short.
     pub(super) burst_turn: u16,
 }
 
 #[derive(Debug)]
-struct Adopted {
+struct RegisteredSocket {
     descriptor: Option<OwnedFd>,
-    pipe: bool,
-    state: State,
+    is_pipe: bool,
+    state: SocketState,
 }
 
-impl State {
-    /// Whether a buffer was filled since the receive was last armed.
-    pub(super) const fn is_fed(&self) -> bool {
-        self.burst > 0
+impl SocketState {
+    /// Returns whether a buffer was filled since the receive was last armed.
+    pub(super) const fn has_received(&self) -> bool {
+        self.burst_buffers > 0
     }
 
-    /// Counts a buffer that the socket has filled in `turn`; `true` for the one that reaches
+    /// Counts a buffer that was filled in reap `turn`; returns `true` for the one that reaches
     /// `burst_max`.
-    pub(super) const fn is_burst(&mut self, turn: u16, burst_max: u16) -> bool {
+    pub(super) const fn count_buffer(&mut self, turn: u16, burst_max: u16) -> bool {
         if self.burst_turn != turn {
             self.burst_turn = turn;
-            self.burst = 0;
+            self.burst_buffers = 0;
         }
-        self.burst = self.burst.saturating_add(1);
-        self.burst == burst_max
+        self.burst_buffers = self.burst_buffers.saturating_add(1);
+        self.burst_buffers == burst_max
     }
 }
 
-/// All sockets of a ring. Names below `slots_max` are slots, those from there on are adopted
-/// descriptors, so that all names together are dense.
+/// All sockets of a ring. Names below `slots_max` are slots, names from there on are registered
+/// descriptors.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct SocketTable {
     slots_max: u32,
-    /// Slots that are open.
-    taken: u32,
-    slots: Vec<State>,
-    adopted: Vec<Adopted>,
+    /// Number of open slots.
+    open_slots: u32,
+    slots: Vec<SocketState>,
+    registered: Vec<RegisteredSocket>,
 }
 
-impl Table {
-    /// An empty table over `slots_max` direct descriptors.
+impl SocketTable {
+    /// Creates an empty table for `slots_max` direct descriptors.
     pub(super) const fn new(slots_max: u32) -> Self {
-        Self { slots_max, taken: 0, slots: Vec::new(), adopted: Vec::new() }
+        Self { slots_max, open_slots: 0, slots: Vec::new(), registered: Vec::new() }
     }
 
-    /// Enters the slot that the kernel chose for a new connection.
+    /// Adds the slot that the kernel chose for a new connection.
     pub(super) fn open_slot(&mut self, slot: u32) -> Socket {
         let index = slot as usize;
         if index >= self.slots.len() {
-            self.slots.resize_with(index + 1, State::default);
+            self.slots.resize_with(index + 1, SocketState::default);
         }
-        debug_assert!(!self.slots[index].open, "slot {slot} is given out twice");
-        self.slots[index] = State { open: true, ..State::default() };
-        self.taken += 1;
+        debug_assert!(!self.slots[index].is_open, "slot {slot} is already open");
+        self.slots[index] = SocketState { is_open: true, ..SocketState::default() };
+        self.open_slots += 1;
         Socket(slot)
     }
 
-    /// Enters a descriptor that was brought in.
-    pub(super) fn adopt(&mut self, descriptor: OwnedFd, pipe: bool) -> Socket {
-        let state = State { open: true, ..State::default() };
-        let vacant = self.adopted.iter().position(|adopted| !adopted.state.open);
-        let adopted = Adopted { descriptor: Some(descriptor), pipe, state };
-        let index = vacant.unwrap_or(self.adopted.len());
+    /// Adds a registered descriptor.
+    pub(super) fn register(&mut self, descriptor: OwnedFd, pipe: bool) -> Socket {
+        let state = SocketState { is_open: true, ..SocketState::default() };
+        let vacant = self.registered.iter().position(|adopted| !adopted.state.is_open);
+        let adopted = RegisteredSocket { descriptor: Some(descriptor), is_pipe: pipe, state };
+        let index = vacant.unwrap_or(self.registered.len());
         if vacant.is_some() {
-            self.adopted[index] = adopted;
+            self.registered[index] = adopted;
         } else {
-            self.adopted.push(adopted);
+            self.registered.push(adopted);
         }
         Socket(self.slots_max + u32::try_from(index).unwrap_or(0))
     }
 
-    /// The state of an open socket; `None` for a name that is not open.
-    pub(super) fn state(&mut self, socket: Socket) -> Option<&mut State> {
+    /// Returns the state of a socket, or `None` if it is not open.
+    pub(super) fn state(&mut self, socket: Socket) -> Option<&mut SocketState> {
         let state = match socket.0.checked_sub(self.slots_max) {
-            Some(adopted) => &mut self.adopted.get_mut(adopted as usize)?.state,
+            Some(adopted) => &mut self.registered.get_mut(adopted as usize)?.state,
             None => self.slots.get_mut(socket.index())?,
         };
-        state.open.then_some(state)
+        state.is_open.then_some(state)
     }
 
-    /// How a socket is reached; only asked of open ones.
-    pub(super) fn target(&self, socket: Socket) -> Target {
+    /// Returns how submissions refer to an open socket.
+    pub(super) fn fd(&self, socket: Socket) -> SocketFd {
         let Some(adopted) = socket.0.checked_sub(self.slots_max) else {
-            return Target::Slot(socket.0);
+            return SocketFd::Direct(socket.0);
         };
-        let adopted = &self.adopted[adopted as usize];
+        let adopted = &self.registered[adopted as usize];
         let raw = adopted.descriptor.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        if adopted.pipe { Target::Pipe(raw) } else { Target::Stream(raw) }
+        if adopted.is_pipe { SocketFd::Pipe(raw) } else { SocketFd::Stream(raw) }
     }
 
-    /// All sockets that have a receive with the kernel.
+    /// Returns all sockets with a receive in flight.
     pub(super) fn receiving(&self) -> impl Iterator<Item = Socket> {
         let states = self.slots.iter().zip(0..);
-        let adopted = self.adopted.iter().map(|adopted| &adopted.state).zip(self.slots_max..);
-        let armed = states.chain(adopted).filter(|(state, _)| state.armed);
+        let adopted = self.registered.iter().map(|adopted| &adopted.state).zip(self.slots_max..);
+        let armed = states.chain(adopted).filter(|(state, _)| state.is_armed);
         armed.map(|(_, name)| Socket(name))
     }
 
-    /// Forgets a socket. For an adopted one this closes the descriptor; for a slot the kernel has
-    /// done so.
-    pub(super) fn forget(&mut self, socket: Socket) {
+    /// Removes a socket. Closes a registered descriptor; the kernel has already closed a slot.
+    pub(super) fn remove(&mut self, socket: Socket) {
         if let Some(adopted) = socket.0.checked_sub(self.slots_max) {
-            let adopted = &mut self.adopted[adopted as usize];
+            let adopted = &mut self.registered[adopted as usize];
             adopted.descriptor = None;
-            adopted.state = State::default();
+            adopted.state = SocketState::default();
         } else {
-            self.slots[socket.index()] = State::default();
-            self.taken -= 1;
+            self.slots[socket.index()] = SocketState::default();
+            self.open_slots -= 1;
         }
     }
 
-    /// Whether every slot is open.
+    /// Returns whether every slot is open.
     pub(super) const fn is_full(&self) -> bool {
-        self.taken >= self.slots_max
+        self.open_slots >= self.slots_max
     }
 }

@@ -1,20 +1,20 @@
-//! The disk below a root: names, facts, contents, and no way out.
+//! Access to files below a root: names, metadata, contents.
 //!
-//! What it keeps true: everything that touches the disk on behalf of a client goes through
-//! [`Root`], which opens what lies beneath it and nothing else. This room knows no catalog.
+//! Invariants: all file access on behalf of a client goes through [`Root`], which opens only what
+//! lies beneath it. This module does not depend on the catalog.
 
-mod place;
+mod relative_path;
 
-mod facts;
+mod metadata;
 
-mod beneath;
+mod root;
 
 mod listing;
 
-mod portion;
+mod content;
 
-pub(super) use self::beneath::Root;
-pub(super) use self::facts::Facts;
-pub(super) use self::listing::{Bounds, Listing};
-pub(super) use self::place::{Address, Place};
-pub(super) use self::portion::{Portion, Range, Stopped};
+pub(super) use self::content::{FileContent, FileRange, ReadError};
+pub(super) use self::listing::{Listing, ScanLimits};
+pub(super) use self::metadata::FileMetadata;
+pub(super) use self::relative_path::{RelativePath, RootUri};
+pub(super) use self::root::Root;

@@ -1,9 +1,7 @@
-//! One file as a prompt: what stands before the body, and the body.
+//! Parser of prompt files: front matter and body. The format is documented at [`super::Prompts`].
 //!
-//! The form is told with [`super::Prompts`].
-//!
-//! What it keeps true: what was misspelt is found when the file is read, with its line, and not
-//! when a client asks: unknown keys, places without an argument, arguments without a place.
+//! Mistakes are found when the file is read, with their line, and not when a client requests the
+//! prompt: unknown keys, placeholders without an argument, arguments without a placeholder.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,10 +9,10 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::template::{Template, is_name};
-use crate::server::files::fault::Fault;
+use super::template::{Template, is_argument_name};
+use crate::server::files::fault::FileFault;
 
-/// A file that can be offered as a prompt.
+/// A parsed prompt file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::server::files) struct PromptFile {
     pub(super) name: String,
@@ -33,10 +31,10 @@ pub(super) struct ArgumentFile {
     pub(super) required: bool,
 }
 
-/// What may stand before the body.
+/// Front matter of a prompt file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Front {
+struct FrontMatter {
     name: Option<Spanned<String>>,
     title: Option<String>,
     description: Option<String>,
@@ -54,50 +52,58 @@ struct FrontArgument {
 }
 
 impl PromptFile {
-    /// Reads `text`, the content of the file at `path`.
-    pub(super) fn read(path: &Path, text: &str) -> Result<Self, Fault> {
-        let file = File { path, text };
-        let (front, body) = file.split()?;
-        let matter: Front = toml::from_str(&text[front.clone()]).map_err(|error| {
+    /// Parses `text`, the content of the file at `path`.
+    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, FileFault> {
+        let file = PromptFileParser { path, text };
+        let (front, body) = file.split_front_matter()?;
+        let matter: FrontMatter = toml::from_str(&text[front.clone()]).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let what = error.message().trim().replace('\n', " ");
-            file.fault(front.start + at, what, KEYS)
+            file.fault_at(front.start + at, what, ALLOWED_KEYS_HINT)
         })?;
-        let template = Template::read(&text[body.clone()]).map_err(|fault| {
-            let remedy = "write {{name}} for an argument, {{{{ for two braces";
-            file.fault(body.start + fault.at, fault.what, remedy)
+        let template = Template::parse(&text[body.clone()]).map_err(|fault| {
+            let hint = "write {{name}} for an argument, {{{{ for two braces";
+            file.fault_at(body.start + fault.offset, fault.message, hint)
         })?;
         let name = match &matter.name {
             Some(name) if name.get_ref().trim().is_empty() => {
                 let at = front.start + name.span().start;
-                return Err(file.fault(at, "the name is empty", "write one, or leave it out"));
+                return Err(file.fault_at(
+                    at,
+                    "the name is empty",
+                    "write a name, or remove the key",
+                ));
             }
             Some(name) => name.get_ref().clone(),
             None => stem(path)?,
         };
-        let arguments = file.arguments(matter.arguments, front.start, &template)?;
-        let Front { title, description, .. } = matter;
+        let arguments = file.check_arguments(matter.arguments, front.start, &template)?;
+        let FrontMatter { title, description, .. } = matter;
         Ok(Self { name, title, description, arguments, body: template })
     }
 }
 
-/// A file that is being read.
-struct File<'a> {
+/// A file that is being parsed.
+struct PromptFileParser<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-impl File<'_> {
-    /// Where the front matter and the body stand in the text.
-    fn split(&self) -> Result<(Range<usize>, Range<usize>), Fault> {
+impl PromptFileParser<'_> {
+    /// Returns the ranges of the front matter and the body in the text.
+    fn split_front_matter(&self) -> Result<(Range<usize>, Range<usize>), FileFault> {
         let text = self.text;
-        // What some editors write before the first letter.
+        // A byte order mark, written by some editors.
         let start = text.len() - text.strip_prefix('\u{FEFF}').unwrap_or(text).len();
         let mut lines = text[start..].split_inclusive('\n');
         let first = lines.next().unwrap_or("");
         if first.trim_end() == YAML_FENCE && lines.clone().next().is_some_and(is_yaml) {
-            let remedy = "write it in TOML, between lines of +++";
-            return Err(self.fault(start, "what stands between lines of --- is YAML", remedy));
+            let hint = "write it in TOML, between lines of +++";
+            return Err(self.fault_at(
+                start,
+                "the front matter between lines of --- is YAML",
+                hint,
+            ));
         }
         if first.trim_end() != FENCE {
             return Ok((start..start, start..text.len()));
@@ -110,17 +116,17 @@ impl File<'_> {
             }
             at += line.len();
         }
-        Err(self.fault(start, "the +++ here is never closed", "end what it opens with a line +++"))
+        Err(self.fault_at(start, "the front matter has no closing +++", "close it with a line +++"))
     }
 
-    /// The arguments that the front matter names, held against the places of the body; those of
-    /// the body where it names none.
-    fn arguments(
+    /// Returns the arguments of the front matter, checked against the placeholders of the body;
+    /// those of the body if the front matter has none.
+    fn check_arguments(
         &self,
         named: Option<Vec<FrontArgument>>,
         start: usize,
         template: &Template,
-    ) -> Result<Vec<ArgumentFile>, Fault> {
+    ) -> Result<Vec<ArgumentFile>, FileFault> {
         let places = template.names();
         let Some(named) = named else {
             let required = |name: &str| ArgumentFile {
@@ -135,17 +141,29 @@ impl File<'_> {
         for argument in named {
             let at = start + argument.name.span().start;
             let name = argument.name.into_inner();
-            if !is_name(&name) {
-                let remedy = "write letters, digits, _, - and . only";
-                return Err(self.fault(at, format!("{name:?} cannot name an argument"), remedy));
+            if !is_argument_name(&name) {
+                let hint = "use letters, digits, _, - and . only";
+                return Err(self.fault_at(
+                    at,
+                    format!("{name:?} is not a valid argument name"),
+                    hint,
+                ));
             }
             if arguments.iter().any(|other| other.name == name) {
-                let remedy = "name each argument once";
-                return Err(self.fault(at, format!("{name} is named twice"), remedy));
+                let hint = "remove one of them";
+                return Err(self.fault_at(
+                    at,
+                    format!("the argument {name} is listed twice"),
+                    hint,
+                ));
             }
             if !places.contains(&name.as_str()) {
-                let remedy = format!("write {{{{{name}}}}} where it belongs, or leave it out");
-                return Err(self.fault(at, format!("{name} has no place in the body"), remedy));
+                let hint = format!("write {{{{{name}}}}} in the body, or remove the argument");
+                return Err(self.fault_at(
+                    at,
+                    format!("{name} has no placeholder in the body"),
+                    hint,
+                ));
             }
             let FrontArgument { title, description, required, .. } = argument;
             arguments.push(ArgumentFile { name, title, description, required });
@@ -153,42 +171,50 @@ impl File<'_> {
         let is_named = |place: &&&str| arguments.iter().any(|argument| argument.name == **place);
         if let Some(place) = places.iter().find(|place| !is_named(place)) {
             let at = self.text.find(&format!("{{{{{place}")).unwrap_or(0);
-            let remedy = "add it under [[arguments]], or name none at all";
-            return Err(self.fault(at, format!("{{{{{place}}}}} is no argument"), remedy));
+            let hint = "add it under [[arguments]], or remove all arguments there";
+            return Err(self.fault_at(
+                at,
+                format!("{{{{{place}}}}} is not a listed argument"),
+                hint,
+            ));
         }
         Ok(arguments)
     }
 
-    /// A fault of the line in which byte `at` stands.
-    fn fault(&self, at: usize, what: impl Into<String>, remedy: impl Into<String>) -> Fault {
+    /// Returns a fault in the line of byte `at`.
+    fn fault_at(&self, at: usize, what: impl Into<String>, hint: impl Into<String>) -> FileFault {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line = 1 + memchr::memchr_iter(b'\n', before).count();
-        Fault { line: Some(line), ..Fault::new(self.path, what, remedy) }
+        FileFault { line: Some(line), ..FileFault::new(self.path, what, hint) }
     }
 }
 
-/// The name of a file without its end.
-fn stem(path: &Path) -> Result<String, Fault> {
+/// Returns the name of a file without its extension.
+fn stem(path: &Path) -> Result<String, FileFault> {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
     stem.map(str::to_owned).ok_or_else(|| {
-        Fault::new(path, "the name of the file is not UTF-8", "rename it, or write name = \"…\"")
+        FileFault::new(
+            path,
+            "the name of the file is not UTF-8",
+            "rename it, or write name = \"…\"",
+        )
     })
 }
 
-/// Whether a line says `key: value`, as front matter in YAML does and prose below a rule does not.
+/// Returns whether a line is a `key: value` of YAML front matter, unlike prose below a rule.
 fn is_yaml(line: &str) -> bool {
-    line.split_once(':').is_some_and(|(key, _)| is_name(key))
+    line.split_once(':').is_some_and(|(key, _)| is_argument_name(key))
 }
 
-/// The line around front matter that other programs read and this one does not.
+/// Fence of YAML front matter, which is not supported.
 const YAML_FENCE: &str = "---";
 
-/// The line before and after what is said about a prompt.
+/// Fence of the front matter.
 const FENCE: &str = "+++";
 
-/// What is known there.
-const KEYS: &str = "known are name, title, description and [[arguments]] with name, title, \
-                    description and required";
+/// Hint for unknown keys.
+const ALLOWED_KEYS_HINT: &str = "allowed keys are name, title, description and [[arguments]] with \
+                                 name, title, description and required";
 
 #[cfg(test)]
 mod tests {
@@ -197,27 +223,27 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<PromptFile, String> {
-        PromptFile::read(Path::new("greet.md"), text).map_err(|fault| fault.to_string())
+        PromptFile::parse(Path::new("greet.md"), text).map_err(|fault| fault.to_string())
     }
 
     #[test]
-    fn a_file_without_front_matter_is_its_body() {
+    fn prompt_without_front_matter_is_its_body() {
         let prompt = read("Greet {{ name }}.\n").unwrap();
         assert_eq!(prompt.name, "greet");
         assert_eq!((prompt.title, prompt.description), (None, None));
-        let [argument] = prompt.arguments.as_slice() else { panic!("one argument") };
+        let [argument] = prompt.arguments.as_slice() else { panic!("not one argument") };
         assert!(argument.name == "name" && argument.required);
         assert_eq!(prompt.body.fill(|_| Some("Ada")).to_string(), "Greet Ada.\n");
     }
 
     #[test]
-    fn a_rule_above_prose_is_a_part_of_the_body() {
+    fn rule_above_prose_belongs_to_body() {
         let text = "---\nBe brief. Note: {{x}}\n---\n";
         assert_eq!(read(text).unwrap().body.fill(|_| Some("X")).length(), text.len() - 4);
     }
 
     #[test]
-    fn front_matter_says_what_clients_are_told() {
+    fn front_matter_defines_prompt_metadata() {
         let text = "\u{FEFF}+++\r\nname = \"hello\"\ntitle = \"T\"\ndescription = \"D\"\n\
                     [[arguments]]\nname = \"who\"\ndescription = \"W\"\n\
                     [[arguments]]\nname = \"how\"\nrequired = true\n+++\n{{how}} {{who}}";
@@ -237,31 +263,31 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_with_its_line_and_a_remedy() {
-        for (text, wanted) in [
-            ("+++\nname = \"a\"\n", "greet.md:1: the +++ here is never closed; "),
+    fn prompt_faults_name_line_and_hint() {
+        for (text, expected) in [
+            ("+++\nname = \"a\"\n", "greet.md:1: the front matter has no closing +++; "),
             ("+++\ntitel = \"a\"\n+++\n", "greet.md:2: unknown field `titel`"),
             ("+++\n\nname = 7\n+++\n", "greet.md:3: invalid type: integer `7`"),
             ("+++\nname = \"\"\n+++\n", "greet.md:2: the name is empty; "),
             ("+++\nname = \n+++\n", "greet.md:2: "),
-            ("---\nname: a\n---\n", "greet.md:1: what stands between lines of --- is YAML; "),
-            ("a\n{{b", "greet.md:2: the {{ here is never closed; "),
-            ("+++\n+++\n\n{{}}", "greet.md:4: between {{ and }} stands no name"),
+            ("---\nname: a\n---\n", "greet.md:1: the front matter between lines of --- is YAML; "),
+            ("a\n{{b", "greet.md:2: the {{ has no closing }}; "),
+            ("+++\n+++\n\n{{}}", "greet.md:4: no argument name between {{ and }}"),
             (
                 "+++\narguments = [{ name = \"a\" }]\n+++\n{{a}}\n{{ab}}",
-                "greet.md:5: {{ab}} is no argument; add it under [[arguments]]",
+                "greet.md:5: {{ab}} is not a listed argument; add it under [[arguments]]",
             ),
             (
                 "+++\n[[arguments]]\nname = \"a\"\n+++\n",
-                "greet.md:3: a has no place in the body; write {{a}} where it belongs",
+                "greet.md:3: a has no placeholder in the body; write {{a}} in the body",
             ),
             (
                 "+++\narguments = [{ name = \"a\" },\n{ name = \"a\" }]\n+++\n{{a}}",
-                "greet.md:3: a is named twice; ",
+                "greet.md:3: the argument a is listed twice; ",
             ),
             (
                 "+++\narguments = [{ name = \"a b\" }]\n+++\n",
-                "greet.md:2: \"a b\" cannot name an argument; ",
+                "greet.md:2: \"a b\" is not a valid argument name; ",
             ),
             (
                 "+++\narguments = [{ name = \"a\", requird = true }]\n+++\n{{a}}",
@@ -269,14 +295,14 @@ mod tests {
             ),
         ] {
             let fault = read(text).unwrap_err();
-            assert!(fault.starts_with(wanted), "{fault}\n{wanted}");
+            assert!(fault.starts_with(expected), "{fault}\n{expected}");
             assert!(fault.contains("; ") && fault.lines().count() == 1, "{fault}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "(\\+\\+\\+\n)?(\\PC|[{}\n=\"\\[\\]+]){0,80}") {
+        fn prompt_file_never_panics(text in "(\\+\\+\\+\n)?(\\PC|[{}\n=\"\\[\\]+]){0,80}") {
             drop(read(&text));
             drop(read(&format!("+++\n{text}\n+++\n{{{{a}}}}")));
         }

@@ -1,15 +1,15 @@
-//! The body of a prompt: text with places for arguments.
+//! The body of a prompt: text with placeholders for arguments.
 //!
-//! `{{name}}` is replaced by the argument of that name, with or without spaces inside the braces.
-//! `{{{{` stands for two braces that mean themselves; every other text means itself too, single
-//! braces and closing ones included.
+//! `{{name}}` is replaced by the argument of that name; spaces inside the braces are ignored.
+//! `{{{{` is an escape of two braces; all other text, single and closing braces included, is
+//! literal.
 //!
-//! What it keeps true: a value is inserted as it is and never read again, so that braces in what a
-//! user typed stay braces. A template is read once, when its file is; filling it in only copies.
+//! Invariants: values are inserted verbatim and not parsed, so that braces in user input are
+//! literal. A template is parsed once, when its file is read.
 
 use std::fmt;
 
-/// A text with places for arguments.
+/// A text with placeholders for arguments.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Template {
     pieces: Vec<Piece>,
@@ -21,18 +21,18 @@ enum Piece {
     Argument(String),
 }
 
-/// What is wrong with a template.
+/// A syntax error in a template.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct TemplateFault {
-    /// The byte at which it begins.
-    pub(super) at: usize,
+pub(super) struct TemplateError {
+    /// Offset of the byte at which it begins.
+    pub(super) offset: usize,
     /// What is wrong.
-    pub(super) what: String,
+    pub(super) message: String,
 }
 
 impl Template {
-    /// Reads a body.
-    pub(super) fn read(body: &str) -> Result<Self, TemplateFault> {
+    /// Parses a body.
+    pub(super) fn parse(body: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
         let mut text = String::new();
         let mut at = 0;
@@ -46,11 +46,11 @@ impl Template {
                 continue;
             }
             let Some(length) = body[inner..].find(CLOSE) else {
-                return Err(fault(open, "the {{ here is never closed"));
+                return Err(template_error(open, "the {{ has no closing }}"));
             };
             let name = body[inner..inner + length].trim();
-            if !is_name(name) {
-                return Err(fault(open, "between {{ and }} stands no name of an argument"));
+            if !is_argument_name(name) {
+                return Err(template_error(open, "no argument name between {{ and }}"));
             }
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
@@ -65,7 +65,7 @@ impl Template {
         Ok(Self { pieces })
     }
 
-    /// The names of its arguments in the order of their first places.
+    /// Returns the names of its arguments in the order of their first placeholders.
     pub(super) fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for piece in &self.pieces {
@@ -78,24 +78,24 @@ impl Template {
         names
     }
 
-    /// The text with `value` asked for each argument; one that has none becomes nothing. Costs
-    /// nothing but the copy where it is written to.
-    pub(super) fn fill<'a, F>(&'a self, value: F) -> Filled<'a, F>
+    /// Returns the text with placeholders replaced by `value`, or by nothing if that is `None`. It
+    /// is only copied when it is written.
+    pub(super) fn fill<'a, F>(&'a self, value: F) -> FilledTemplate<'a, F>
     where
         F: Fn(&str) -> Option<&'a str>,
     {
-        Filled { template: self, value }
+        FilledTemplate { template: self, value }
     }
 }
 
-/// A template with its values, to be written.
-pub(super) struct Filled<'a, F> {
+/// A template with its values, which implements `Display`.
+pub(super) struct FilledTemplate<'a, F> {
     template: &'a Template,
     value: F,
 }
 
-impl<'a, F: Fn(&str) -> Option<&'a str>> Filled<'a, F> {
-    /// How long it is, in bytes: a value stands at as many places as the body has for it.
+impl<'a, F: Fn(&str) -> Option<&'a str>> FilledTemplate<'a, F> {
+    /// Returns its length in bytes; a value counts for each of its placeholders.
     pub(super) fn length(&self) -> usize {
         self.texts().map(str::len).fold(0, usize::saturating_add)
     }
@@ -108,20 +108,20 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Filled<'a, F> {
     }
 }
 
-impl<'a, F: Fn(&str) -> Option<&'a str>> fmt::Display for Filled<'a, F> {
+impl<'a, F: Fn(&str) -> Option<&'a str>> fmt::Display for FilledTemplate<'a, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.texts().try_for_each(|text| formatter.write_str(text))
     }
 }
 
-/// Whether `name` can name an argument: letters, digits, `_`, `-` and `.`, at least one.
-pub(super) fn is_name(name: &str) -> bool {
-    let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+/// Returns whether `name` is an argument name: letters, digits, `_`, `-` and `.`, at least one.
+pub(super) fn is_argument_name(name: &str) -> bool {
+    let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | '.');
     !name.is_empty() && name.chars().all(is_part)
 }
 
-fn fault(at: usize, what: &str) -> TemplateFault {
-    TemplateFault { at, what: what.to_owned() }
+fn template_error(at: usize, what: &str) -> TemplateError {
+    TemplateError { offset: at, message: what.to_owned() }
 }
 
 const OPEN: &str = "{{";
@@ -133,14 +133,14 @@ mod tests {
 
     use super::*;
 
-    /// `body` filled in with `X` for `x` and nothing for anything else.
+    /// Returns `body` filled with `X` for `x` and nothing for other arguments.
     fn filled(body: &str) -> String {
-        Template::read(body).unwrap().fill(|name| (name == "x").then_some("X")).to_string()
+        Template::parse(body).unwrap().fill(|name| (name == "x").then_some("X")).to_string()
     }
 
     #[test]
-    fn arguments_take_their_places() {
-        for (body, wanted) in [
+    fn arguments_replace_their_placeholders() {
+        for (body, expected) in [
             ("", ""),
             ("plain", "plain"),
             ("{{x}}", "X"),
@@ -152,43 +152,43 @@ mod tests {
             ("{{{{{{x}}}}", "{{X}}"),
             ("ü{{x}}€", "üX€"),
         ] {
-            assert_eq!(filled(body), wanted, "{body}");
-            let template = Template::read(body).unwrap();
+            assert_eq!(filled(body), expected, "{body}");
+            let template = Template::parse(body).unwrap();
             let filled = template.fill(|name| (name == "x").then_some("X"));
-            assert_eq!(filled.length(), wanted.len(), "{body}");
+            assert_eq!(filled.length(), expected.len(), "{body}");
         }
     }
 
     #[test]
-    fn a_value_is_inserted_as_it_is() {
-        let template = Template::read("{{x}}{{y}}").unwrap();
+    fn argument_value_is_inserted_verbatim() {
+        let template = Template::parse("{{x}}{{y}}").unwrap();
         let value = |name: &str| Some(if name == "x" { "{{y}} {{{{" } else { "Y" });
         assert_eq!(template.fill(value).to_string(), "{{y}} {{{{Y");
     }
 
     #[test]
-    fn names_come_once_in_the_order_of_their_places() {
-        let template = Template::read("{{b}} {{a}} {{b}} {{first-name.2}}").unwrap();
+    fn argument_names_are_unique_in_placeholder_order() {
+        let template = Template::parse("{{b}} {{a}} {{b}} {{first-name.2}}").unwrap();
         assert_eq!(template.names(), ["b", "a", "first-name.2"]);
     }
 
     #[test]
-    fn a_place_that_is_none_is_found_where_it_begins() {
+    fn malformed_placeholder_is_reported_at_its_begin() {
         for (body, at) in [("a {{x", 2), ("{{}}", 0), ("{{x}} {{ }}", 6), ("{{a b}}", 0)] {
-            assert_eq!(Template::read(body).unwrap_err().at, at, "{body}");
+            assert_eq!(Template::parse(body).unwrap_err().offset, at, "{body}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_with_its_braces_doubled_means_itself(text in "[a-z{} \n€]{0,60}") {
+        fn text_with_escaped_braces_is_literal(text in "[a-z{} \n€]{0,60}") {
             let body = text.replace("{{", "{{{{");
             prop_assert_eq!(filled(&body), text);
         }
 
         #[test]
-        fn no_body_makes_it_panic(body in "(\\PC|[{}\n]){0,60}") {
-            drop(Template::read(&body));
+        fn arbitrary_template_never_panics(body in "(\\PC|[{}\n]){0,60}") {
+            drop(Template::parse(&body));
         }
     }
 }

@@ -1,5 +1,5 @@
-// A client of the revision below: every request stands alone, the page keeps nothing, and nothing
-// comes from anywhere but this server. What others wrote is shown as text, never as markup.
+// A client of the revision below: requests are stateless, and nothing is loaded from other servers.
+// Text of the server is shown as text, never as markup.
 
 const REVISION = "2026-07-28";
 const KEY = "io.modelcontextprotocol/";
@@ -9,7 +9,7 @@ const find = (id) => document.getElementById(id);
 const pretty = (value) => JSON.stringify(value, null, 2);
 const text = (name, textContent, className = "") => make(name, { textContent, className });
 
-/** An element with properties and children, of which some may be missing. */
+/** Creates an element with properties and children; falsy children are skipped. */
 function make(name, properties = {}, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -20,7 +20,7 @@ function make(name, properties = {}, ...children) {
   return node;
 }
 
-/** A button that copies what `content` gives, and says so. */
+/** Creates a button that copies the result of `content`. */
 function copier(content, label = "Copy") {
   const button = make("button", { type: "button", className: "quiet", "aria-live": "polite" });
   button.textContent = label;
@@ -28,7 +28,7 @@ function copier(content, label = "Copy") {
     try {
       await navigator.clipboard.writeText(content());
     } catch {
-      // A page without TLS has no clipboard; it copies what is selected.
+      // Without TLS there is no clipboard API: copy a selection.
       copySelected(content());
     }
     button.focus();

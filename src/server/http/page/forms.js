@@ -1,15 +1,15 @@
-// Forms from JSON Schema: a field for each property, JSON where no field fits.
+// Forms from JSON Schema: a field for each property, JSON for types without a field.
 
 let lastField = 0;
 
-/** What a reference inside the same document leads to. */
+/** Resolves a reference within the document `root`. */
 function resolve(reference, root) {
   const steps = reference.slice(1).split("/").slice(1);
   const names = steps.map((step) => decodeURIComponent(step).replace(/~1/g, "/"));
   return names.reduce((at, name) => at?.[name.replace(/~0/g, "~")], root);
 }
 
-/** A schema without references, and without `null` beside one other choice. */
+/** Resolves references of a schema, and removes `null` beside one other choice. */
 function plain(schema, root, depth = 0) {
   if (typeof schema !== "object" || schema === null || depth > 16) return {};
   const { $ref, anyOf, oneOf, ...rest } = schema;
@@ -23,7 +23,7 @@ function plain(schema, root, depth = 0) {
   return { ...schema, type: types.length === 1 ? types[0] : undefined };
 }
 
-/** The values that a schema lists, with their titles; `undefined` where it lists none. */
+/** Returns the values of an enum schema with their titles, or `undefined`. */
 function listed(schema) {
   const titled = schema.oneOf ?? schema.anyOf;
   if (titled?.every((choice) => "const" in choice)) {
@@ -34,7 +34,7 @@ function listed(schema) {
   return values?.map((value, at) => [value, schema.enumNames?.[at] ?? name(value)]);
 }
 
-/** What a field takes, in a few words. */
+/** Describes the allowed values of a field. */
 function hint({ type, minimum, maximum, format }, isRequired) {
   const words = [];
   if (type === "integer") words.push("whole number");
@@ -46,7 +46,7 @@ function hint({ type, minimum, maximum, format }, isRequired) {
   return words.join(", ");
 }
 
-/** The control of one value: the element, and how to read it. */
+/** Creates the control of one value: the element, and a function that reads it. */
 function control(schema, value, required) {
   const choices = listed(schema);
   if (choices) return choiceControl(choices, value, required);
@@ -77,7 +77,7 @@ function choiceControl(choices, value, required) {
   return { node, value: () => (node.value === "" ? undefined : choices[node.value][0]) };
 }
 
-/** A box to check; a list where leaving it out is a third choice. */
+/** Creates a checkbox, or a list if the value may also be omitted. */
 function booleanControl(value, required) {
   if (!required && value === undefined) {
     return choiceControl(
@@ -109,7 +109,7 @@ function textControl({ format, minLength, maxLength }, value, required) {
   if (maxLength) node.maxLength = maxLength;
   Object.assign(node, { required, value: value ?? "" });
   node.onkeydown = (event) => {
-    // The field grows by Shift and Enter; Enter alone sends, as it does in a field of one line.
+    // Shift and Enter adds a line; Enter alone submits, as in a single-line field.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     node.form.requestSubmit();
@@ -125,7 +125,7 @@ const JSON_KINDS = {
   },
 };
 
-/** A control for what has no form of its own: the value as JSON. */
+/** Creates a JSON field, for types without a control of their own. */
 function jsonControl({ type }, value, required) {
   const { placeholder, fits } = JSON_KINDS[type] ?? { placeholder: "JSON", fits: () => true };
   const node = make("textarea", { required, rows: 3, spellcheck: false, className: "mono" });
@@ -138,14 +138,14 @@ function jsonControl({ type }, value, required) {
       const value = read();
       if (value !== undefined && !fits(value)) problem = `Write a JSON ${type}: ${placeholder}`;
     } catch (error) {
-      problem = `This is not JSON: ${error.message}`;
+      problem = `Invalid JSON: ${error.message}`;
     }
     node.setCustomValidity(problem);
   };
   return { node, value: read };
 }
 
-/** Several of a list of values, as boxes to check. */
+/** Creates checkboxes for several of a list of values. */
 function several(choices, value, required) {
   const chosen = Array.isArray(value) ? value : [];
   const boxes = choices.map(([choice]) => {
@@ -161,7 +161,7 @@ function several(choices, value, required) {
   };
 }
 
-/** A named field for one property. */
+/** Creates the labelled field of one property. */
 function field(name, schema, items, value, required) {
   const names = [schema.title ?? name, text("small", hint(schema, required))];
   const about = schema.description && text("p", schema.description, "soft");
@@ -184,7 +184,7 @@ function field(name, schema, items, value, required) {
   return { name, node: row, value: read };
 }
 
-/** The fields of an object; filled with `initial`, or with what the schema suggests. */
+/** Creates the fields of an object, filled with `initial` or the schema's defaults. */
 function fields(root, initial) {
   const schema = plain(root, root);
   const all = Object.entries(schema.properties ?? {}).map(([name, property]) => {
@@ -201,7 +201,7 @@ function fields(root, initial) {
   return { nodes: all.map(({ node }) => node), values };
 }
 
-/** Has Ctrl and Enter send a form from any of its fields. */
+/** Lets Ctrl and Enter submit a form from any of its fields. */
 function sendable(form) {
   form.onkeydown = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();

@@ -1,16 +1,16 @@
-// The protocol: one POST a request, answered by one JSON text or by a stream of events.
+// Streamable HTTP: one POST per request; the response is JSON or an event stream.
 
 let lastId = 0;
 
-/** What ended a request without a result: the server, something before it, or the network. */
-class Refusal extends Error {
+/** Failure of a request: an error of the server, of a proxy, or of the network. */
+class RequestError extends Error {
   constructor(message, facts = {}) {
     super(message);
     Object.assign(this, facts);
   }
 }
 
-/** A value as a header carries it: what is not plain ASCII travels as base64. */
+/** Encodes a value for a header; text that is not printable ASCII as base64. */
 function headerValue(value) {
   const said = String(value);
   const isPlain = /^([!-~]([\t -~]*[!-~])?)?$/.test(said) && !/^=\?base64\?.*\?=$/.test(said);
@@ -19,18 +19,18 @@ function headerValue(value) {
   return `=?base64?${btoa(bytes.join(""))}?=`;
 }
 
-/** The headers that repeat arguments, where the schema asks for them. */
+/** Returns the `Mcp-Param-*` headers that the schema requires. */
 function parameterHeaders(schema, values) {
   return Object.entries(schema?.properties ?? {}).flatMap(([name, property]) => {
     if (values == null || !Object.hasOwn(values, name)) return [];
     const [value, header] = [values[name], property["x-mcp-header"]];
-    // Objects, and `null` among them, are what no header can say.
+    // Objects and `null` have no header of their own.
     if (typeof value === "object") return parameterHeaders(property, value);
     return header ? [[`Mcp-Param-${header}`, headerValue(value)]] : [];
   });
 }
 
-/** The headers of a request; `name` is what it is about, where the revision asks for that. */
+/** Returns the headers of a request; `name` is the value of `Mcp-Name`, if any. */
 function requestHeaders(method, name, more) {
   return Object.fromEntries([
     ["Content-Type", "application/json"],
@@ -43,17 +43,18 @@ function requestHeaders(method, name, more) {
 }
 
 /**
- * Sends one request and gives its result. `hear` is told each notification before it; what was
- * sent and received is added to `wire`.
+ * Sends one request and returns its result. `onNotification` gets each notification before it;
+ * messages sent and received are appended to `wire`.
  */
-async function ask(method, params = {}, { name, headers = [], signal, hear, wire = [] } = {}) {
+async function ask(method, params = {}, options = {}) {
+  const { name, headers = [], signal, onNotification, wire = [] } = options;
   const id = ++lastId;
   const meta = {
     [`${KEY}protocolVersion`]: REVISION,
     [`${KEY}clientInfo`]: { name: "corelane-page", version: "1" },
     [`${KEY}clientCapabilities`]: { elicitation: { form: {}, url: {} } },
   };
-  if (hear) Object.assign(meta, { progressToken: id, [`${KEY}logLevel`]: "debug" });
+  if (onNotification) Object.assign(meta, { progressToken: id, [`${KEY}logLevel`]: "debug" });
   const request = { jsonrpc: "2.0", id, method, params: { ...params, _meta: meta } };
   const sent = requestHeaders(method, name, headers);
   wire.push({ sent, request });
@@ -61,24 +62,24 @@ async function ask(method, params = {}, { name, headers = [], signal, hear, wire
   const response = await fetch(ENDPOINT, said).catch(lost("The server cannot be reached."));
   let answer;
   for await (const message of messages(response)) {
-    wire.push({ heard: message });
+    wire.push({ received: message });
     if (message?.method === undefined) answer = message;
-    else hear?.(message);
+    else onNotification?.(message);
   }
   const { status } = response;
-  if (answer?.error) throw new Refusal(answer.error.message, { ...answer.error, status });
-  if (!answer?.result) throw new Refusal("This is no answer of an MCP server.", { status });
+  if (answer?.error) throw new RequestError(answer.error.message, { ...answer.error, status });
+  if (!answer?.result) throw new RequestError("The response is not an MCP response.", { status });
   return answer.result;
 }
 
-/** Has a failure of the network say so in words; a stop stays a stop. */
+/** Converts network errors to `message`; an abort stays an abort. */
 function lost(message) {
   return (problem) => {
-    throw problem.name === "AbortError" ? problem : new Refusal(message);
+    throw problem.name === "AbortError" ? problem : new RequestError(message);
   };
 }
 
-/** What a response says, message by message; what is not JSON is passed over. */
+/** Yields the messages of a response; text that is not JSON is skipped. */
 async function* messages(response) {
   const isStream = response.headers.get("Content-Type")?.startsWith("text/event-stream");
   const texts = isStream ? events(response.body) : [response.text().catch(lost(CUT))];
@@ -91,9 +92,9 @@ async function* messages(response) {
   }
 }
 
-const CUT = "The connection was cut before the answer was whole.";
+const CUT = "The connection was closed before the response was complete.";
 
-/** The data of an event stream, event by event. */
+/** Yields the data of each event of an event stream. */
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -1,6 +1,6 @@
-// Results and refusals, block by block.
+// Results and errors, as blocks.
 
-/** An address, as a link where a browser can follow it. */
+/** Creates a link if the address is HTTP(S), else text. */
 function link(address) {
   if (!/^https?:\/\//i.test(address)) return text("code", address);
   const rel = "noopener noreferrer";
@@ -11,7 +11,7 @@ function block(...children) {
   return make("div", { className: "block card" }, ...children);
 }
 
-/** Text, set out where it is JSON. */
+/** Creates a text block; JSON is indented. */
 function body(content, mimeType = "") {
   if (!content) return text("p", "empty", "soft");
   if (!/[/+]json$/.test(mimeType)) return text("pre", content);
@@ -22,7 +22,7 @@ function body(content, mimeType = "") {
   }
 }
 
-/** Bytes that came as base64: to see, to hear or to save. */
+/** Creates an image, an audio player or a download link for base64 data. */
 function media(mimeType = "application/octet-stream", data = "", name = "file") {
   const source = `data:${mimeType};base64,${data}`;
   const caption = text("small", mimeType);
@@ -35,14 +35,14 @@ function media(mimeType = "application/octet-stream", data = "", name = "file") 
   return [make("a", { href: source, download: name, textContent: `Save ${name}` }), caption];
 }
 
-/** A resource and what it holds. */
+/** Creates the block of a resource with its contents. */
 function resource({ uri = "", mimeType, text: content, blob }) {
   const name = uri.split("/").pop();
   const held = blob === undefined ? [body(content, mimeType)] : media(mimeType, blob, name);
   return block(make("p", { className: "soft" }, link(uri)), ...held);
 }
 
-/** A link to a resource, which is read when somebody asks for it. */
+/** Creates the block of a resource link, with a button that reads the resource. */
 function resourceLink({ uri, name, title, description }) {
   const button = make("button", { type: "button", textContent: "Read" });
   const label = make("p", {}, `${title ?? name} `, make("small", {}, link(uri)));
@@ -75,7 +75,7 @@ function content(part) {
   }
 }
 
-/** Whether a block says in text what the structured result says already. */
+/** Returns whether a text block repeats the structured content. */
 function repeats({ type, text }, structured) {
   try {
     return type === "text" && JSON.stringify(JSON.parse(text)) === JSON.stringify(structured);
@@ -84,24 +84,24 @@ function repeats({ type, text }, structured) {
   }
 }
 
-/** The blocks of a result. */
+/** Creates the blocks of a result. */
 function contents({ content: parts = [], structuredContent }) {
   const blocks = parts.filter((part) => !repeats(part, structuredContent)).map(content);
   if (structuredContent !== undefined)
     blocks.unshift(block(text("pre", pretty(structuredContent))));
-  return blocks.length > 0 ? blocks : [text("p", "The answer holds nothing.", "soft")];
+  return blocks.length > 0 ? blocks : [text("p", "The result is empty.", "soft")];
 }
 
 const MEANINGS = {
-  "-32020": "The headers do not say what the message says; the tool may have changed meanwhile.",
-  "-32021": "This needs something of the client that a page cannot give.",
-  "-32022": `This page speaks ${REVISION}, which the server does not; other clients may connect.`,
-  "-32601": "The server does not offer this.",
-  "-32602": "The server does not accept what was sent.",
-  "-32603": "Something went wrong inside the server.",
+  "-32020": "The headers do not match the message; the tool may have changed. Reload the page.",
+  "-32021": "This requires a client capability that this page does not have.",
+  "-32022": `This page uses revision ${REVISION}, which the server does not support.`,
+  "-32601": "The server does not support this method.",
+  "-32602": "The server rejected the parameters.",
+  "-32603": "Internal error of the server.",
 };
 
-/** A refusal in words, then in the server's own, then in numbers. */
+/** Creates the block of an error: meaning, message, data and codes. */
 function failure({ message, code, data, status }) {
   const meaning = MEANINGS[code];
   const numbers = [code && `code ${code}`, status && `HTTP ${status}`].filter(Boolean);

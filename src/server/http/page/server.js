@@ -1,10 +1,10 @@
-// What the server is and offers, and how busy it is.
+// Name, capabilities, tools and status of the server.
 
 const STATUS_MS = 2000;
-/** From so many tools on there is a field to look for one. */
+/** Number of tools from which a filter is shown. */
 const FILTER_TOOLS_MIN = 8;
 
-/** Words with commas between them, which break there only. */
+/** Joins words with commas, with line breaks only there. */
 function unbroken(words) {
   const last = words.length - 1;
   return make("dd", {}, ...words.flatMap((word, at) => [text("span", word), at < last && ", "]));
@@ -21,8 +21,8 @@ function showServer({ capabilities = {}, instructions, supportedVersions = [], _
   }
   const rows = [
     ["Version", version ? [version] : []],
-    ["Speaks", supportedVersions],
-    ["Offers", Object.keys(capabilities)],
+    ["Revisions", supportedVersions],
+    ["Capabilities", Object.keys(capabilities)],
   ].filter(([, words]) => words.length > 0);
   const facts = rows.flatMap(([name, words]) => [text("dt", name), unbroken(words)]);
   find("facts").replaceChildren(...facts);
@@ -43,7 +43,7 @@ function showTools(tools) {
       `${name} ${description}`.toLowerCase().includes(wanted);
     tools.forEach((tool, at) => (lines[at].hidden = !fits(tool)));
     find("tools").hidden = !tools.some(fits);
-    find("none").textContent = tools.some(fits) ? "" : "No tool is called so.";
+    find("none").textContent = tools.some(fits) ? "" : "No tool matches the filter.";
   };
   const linked = lines.find(({ id }) => `#${encodeURIComponent(id)}` === location.hash);
   if (linked) linked.open = true;
@@ -69,14 +69,14 @@ function showCounts(status) {
   const names = ["connections", "sessions", "streams", "shards"].filter((name) => name in status);
   const counts = names.map((name) => make("div", {}, text("dt", name), text("dd", status[name])));
   const place = find("live");
-  // What did not change stays, and with it what somebody may have selected.
+  // Unchanged elements stay, and so does a selection in them.
   if (place.textContent !== counts.map((count) => count.textContent).join("")) {
     place.replaceChildren(...counts);
   }
   place.hidden = names.length === 0;
 }
 
-/** Shows where the server speaks WebSocket, if it does: beside its other endpoint. */
+/** Shows the WebSocket endpoint, if it is enabled. */
 function showWebSocket({ websocket }) {
   const place = find("websocket");
   place.hidden = websocket === undefined;
@@ -86,7 +86,7 @@ function showWebSocket({ websocket }) {
   place.querySelector("code").textContent = url.href;
 }
 
-/** Asks how busy the server is, again and again as long as somebody sees the page. */
+/** Polls the server's status while the page is visible. */
 async function watch() {
   clearTimeout(watch.next);
   if (document.hidden) return;
@@ -98,12 +98,12 @@ async function watch() {
       showCounts(status);
       showWebSocket(status);
     }
-    // A server that came back may have come back as another.
+    // After a restart the server may offer something else.
     if (news.textContent !== "") load();
     news.textContent = "";
   } catch {
     find("live").hidden = true;
-    news.textContent = "The server does not answer. Trying again …";
+    news.textContent = "The server does not respond. Retrying …";
   }
   clearTimeout(watch.next);
   watch.next = setTimeout(watch, STATUS_MS);

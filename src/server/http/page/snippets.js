@@ -1,6 +1,6 @@
-// How clients connect: what to write, and where.
+// Configuration snippets for clients.
 
-/** A request as a command line. */
+/** Formats a request as a curl command. */
 function curl(sent, request) {
   const quoted = (word) => `'${word.replaceAll("'", `'\\''`)}'`;
   const headers = Object.entries(sent).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
@@ -36,9 +36,9 @@ function listTools() {
   return curl(requestHeaders("tools/list", undefined, []), request);
 }
 
-/** Each client with where its snippet goes and the snippet; `name` is what it calls the server. */
+/** Returns each client with the place of its snippet and the snippet; `name` is the server's. */
 function snippets(name) {
-  // Claude Desktop starts processes; this one carries what it says to an address.
+  // Claude Desktop starts processes; mcp-remote forwards to the endpoint.
   const bridge = { command: "npx", args: ["-y", "mcp-remote", ENDPOINT] };
   if (ENDPOINT.startsWith("http:")) bridge.args.push("--allow-http");
   const servers = (key, server) => pretty({ [key]: { [name]: server } });
@@ -54,7 +54,7 @@ function snippets(name) {
   ];
 }
 
-/** Shows the snippet of one client, with a choice of all. */
+/** Shows the snippet of the selected client. */
 function showSnippets(name) {
   const show = (where, snippet) => {
     find("where").textContent = where;

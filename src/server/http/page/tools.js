@@ -1,11 +1,11 @@
-// Calling tools: a line for each in the list, below it the form and what came of it.
+// Tool calls: a list of tools, each with a form and the result.
 
-/** After that many rounds of questions a tool is left alone. */
+/** Limit of rounds of input requests in one call. */
 const ROUNDS_MAX = 32;
-/** A call that ends sooner shows its result only, and so does not flicker. */
-const PATIENCE_MS = 150;
+/** Delay until progress is shown, so that short calls do not flicker. */
+const PROGRESS_DELAY_MS = 150;
 
-/** Where a call shows how far it is, what it says, what it asks and what came of it. */
+/** Creates the elements for progress, log messages, input requests and result of a call. */
 function makeOutcome() {
   const headline = make("p", { className: "soft", role: "status" });
   const bar = make("progress", { "aria-label": "Progress" });
@@ -17,7 +17,7 @@ function makeOutcome() {
   return { headline, bar, step, waiting, log, place, node };
 }
 
-/** Shows what a server says before the result. */
+/** Returns a handler that shows the notifications of a call. */
 function listen({ bar, step, log }) {
   return ({ method, params }) => {
     if (method === "notifications/progress") {
@@ -34,26 +34,26 @@ function listen({ bar, step, log }) {
 }
 
 /**
- * Calls a tool to its end, however often it asks for something meanwhile. `trip` takes what went
- * over the wire and how long the server took, without the time that its questions waited.
+ * Calls a tool, including all rounds of input requests. `trip` records the messages and the time
+ * that the server took, without the time of the user's input.
  */
 async function call(tool, values, outcome, signal, trip) {
   const { headline, waiting, place } = outcome;
   const headers = parameterHeaders(tool.inputSchema, values);
   const { wire } = trip;
-  const options = { name: tool.name, headers, signal, wire, hear: listen(outcome) };
+  const options = { name: tool.name, headers, signal, wire, onNotification: listen(outcome) };
   let more = {};
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
-    const patience = setTimeout(() => {
+    const timer = setTimeout(() => {
       headline.className = "soft";
       headline.textContent = "Calling …";
       waiting.hidden = false;
       place.replaceChildren();
-    }, PATIENCE_MS);
+    }, PROGRESS_DELAY_MS);
     const begun = performance.now();
     const params = { name: tool.name, arguments: values, ...more };
     const result = await ask("tools/call", params, options).finally(() => {
-      clearTimeout(patience);
+      clearTimeout(timer);
       waiting.hidden = true;
       trip.ms += performance.now() - begun;
     });
@@ -61,13 +61,13 @@ async function call(tool, values, outcome, signal, trip) {
     more = "requestState" in result ? { requestState: result.requestState } : {};
     if (!result.inputRequests) continue;
     headline.className = "soft";
-    headline.textContent = "The tool asks for input.";
+    headline.textContent = "The tool requests input.";
     more.inputResponses = await answers(result.inputRequests, place, signal);
   }
-  throw new Refusal("The tool does not stop asking.");
+  throw new RequestError(`Too many rounds of input requests (limit ${ROUNDS_MAX}).`);
 }
 
-/** Calls a tool and shows what came of it, unless another call took its place. */
+/** Calls a tool and shows the result, unless another call was started meanwhile. */
 async function run(tool, values, outcome, controller, isCurrent) {
   const { headline, log, bar, step, place } = outcome;
   const trip = { wire: [], ms: 0 };
@@ -83,7 +83,7 @@ async function run(tool, values, outcome, controller, isCurrent) {
     blocks = contents(result);
   } catch (problem) {
     isBad = problem.name !== "AbortError";
-    said = isBad ? "Refused" : "Stopped";
+    said = isBad ? "Error" : "Stopped";
     blocks = isBad ? [failure(problem)] : [];
   }
   if (!isCurrent()) return;
@@ -97,10 +97,10 @@ function duration(ms) {
   return `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
 }
 
-/** What went over the wire, for whoever wants to see it. */
+/** Creates the list of messages sent and received. */
 function exchange(wire) {
-  const show = ({ sent, request, heard }) => {
-    if (heard) return block(text("small", "received"), text("pre", pretty(heard)));
+  const show = ({ sent, request, received }) => {
+    if (received) return block(text("small", "received"), text("pre", pretty(received)));
     const copy = copier(() => curl(sent, request), "Copy as curl");
     const top = make("div", { className: "row spread" }, text("small", "sent"), copy);
     const head = Object.entries(sent).map(([name, value]) => `${name}: ${value}\n`);
@@ -114,7 +114,7 @@ function exchange(wire) {
   return node;
 }
 
-/** The arguments of a tool, as fields or as JSON, whichever one prefers. */
+/** Creates the editor of a tool's arguments, as fields or as JSON. */
 function makeEditor(schema) {
   const { properties = {}, additionalProperties } = plain(schema, schema);
   const isEmpty = Object.keys(properties).length === 0;
@@ -128,7 +128,7 @@ function makeEditor(schema) {
     slot.replaceChildren(...parts.nodes);
     swap.textContent = isJson ? "Edit as form" : "Edit as JSON";
     swap.onclick = () => {
-      // What is not JSON yet cannot be carried over.
+      // Invalid JSON cannot be shown as fields.
       const broken = [...slot.querySelectorAll("textarea")].find(
         (node) => node.validity.customError,
       );
@@ -142,14 +142,14 @@ function makeEditor(schema) {
   return editor;
 }
 
-/** All arguments in one field. */
+/** Creates one JSON field for all arguments. */
 function jsonFields(initial) {
   const { node, value } = jsonControl({ type: "object" }, initial, false);
   node.setAttribute("aria-label", "Arguments as JSON");
   return { nodes: [node], values: () => value() ?? {} };
 }
 
-/** Everything below a tool's line. */
+/** Creates the form and the result of a tool. */
 function makeBench(tool) {
   const outcome = makeOutcome();
   const editor = makeEditor(tool.inputSchema ?? {});
@@ -168,11 +168,11 @@ function makeBench(tool) {
     const controller = (current = new AbortController());
     const isCurrent = () => current === controller;
     form.setAttribute("aria-busy", true);
-    const patience = setTimeout(() => (stop.hidden = false), PATIENCE_MS);
+    const timer = setTimeout(() => (stop.hidden = false), PROGRESS_DELAY_MS);
     await run(tool, editor.values(), outcome, controller, isCurrent);
-    clearTimeout(patience);
+    clearTimeout(timer);
     if (!isCurrent()) return;
-    // Whoever was about to stop it goes on from where it began.
+    // The stop button is hidden: move its focus.
     if (document.activeElement === stop) submit.focus();
     stop.hidden = true;
     form.setAttribute("aria-busy", false);
@@ -180,7 +180,7 @@ function makeBench(tool) {
   return make("div", { className: "tool" }, traits(tool.annotations), form, outcome.node);
 }
 
-/** What a tool says about itself. */
+/** Shows the annotations of a tool. */
 function traits({ readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = {}) {
   const said = [
     readOnlyHint && "only reads",
@@ -191,7 +191,7 @@ function traits({ readOnlyHint, destructiveHint, idempotentHint, openWorldHint }
   return said.length > 0 && text("p", said.join(" · "), "soft");
 }
 
-/** The line of a tool in the list; its form is made when it is first opened. */
+/** Creates the list entry of a tool; its form is created when it is first opened. */
 function toolLine(tool) {
   const about = tool.description && text("p", tool.description, "soft");
   const summary = make("summary", {}, text("h3", tool.name), about);

@@ -1,26 +1,21 @@
-//! A body in chunks (RFC 9112, section 7.1), decoded as it comes.
+//! Incremental decoder of the chunked transfer coding (RFC 9112, section 7.1).
 //!
-//! What it keeps true: every byte is looked at once; only what the chunks hold is kept; a line ends
-//! in a carriage return and a line feed and nowhere else; what is not data (sizes, extensions,
-//! trailers) is bounded over the whole body, so that it cannot cost more than data would.
-//!
-//! What it does not do: keep extensions or trailers. None means anything to MCP.
+//! Lines end in CR LF only. Extensions and trailers are discarded, and bounded over the whole body.
 
-use crate::transport::http::grammar::{is_text, is_token};
-use crate::transport::http::limits::{Limits, Refusal};
+use crate::transport::http::grammar::{is_field_value_byte, is_token_byte};
+use crate::transport::http::limits::{RequestError, RequestLimits};
 
-/// Bytes of extensions of all chunks of one body, at most: nobody sends any, and each could make a
-/// chunk of one byte thousands of bytes wide.
+/// Bytes of chunk extensions per body. Without this bound a chunk of one byte could cost thousands.
 const EXTENSION_BYTES_MAX: usize = 4 << 10;
 
-/// Digits of the size of one chunk, at most: leading zeros have no bound of their own.
+/// Digits of a chunk size; bounds leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// Decodes one body.
+/// Decodes the body of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChunkDecoder {
-    place: Place,
-    /// The size of the chunk that is being read, then what is still to come of it.
+    state: ChunkState,
+    /// The size of the chunk being parsed, then the rest of its data.
     remaining: usize,
     size_digits: u8,
     body_bytes: usize,
@@ -28,108 +23,116 @@ pub(super) struct ChunkDecoder {
     trailer_bytes: usize,
 }
 
-/// Where in the grammar the next byte stands.
+/// Position in the grammar.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Place {
-    /// In the size of a chunk, or before it.
+enum ChunkState {
+    /// In a chunk size, or before it.
     #[default]
     Size,
-    /// In white space behind the size, which only an extension may follow.
+    /// In white space after the size, before an extension.
     BeforeExtension,
-    /// In the extensions of a chunk.
+    /// In chunk extensions.
     Extension,
-    /// Before the line feed behind a size.
-    SizeEnd,
-    /// In the data of a chunk.
+    /// Before the LF after a size.
+    SizeLf,
+    /// In chunk data.
     Data,
-    /// Before the carriage return behind the data.
-    DataReturn,
-    /// Before the line feed behind the data.
-    DataEnd,
-    /// At the beginning of a trailer line, or of the empty line that ends the body.
+    /// Before the CR after the data.
+    DataCr,
+    /// Before the LF after the data.
+    DataLf,
+    /// At the start of a trailer line, or of the final empty line.
     TrailerStart,
     /// In the name of a trailer field.
     TrailerName,
     /// In the value of a trailer field.
     TrailerValue,
-    /// Before the line feed behind a trailer field.
-    TrailerEnd,
-    /// Before the very last line feed.
-    LastEnd,
-    /// Behind the body.
-    Over,
+    /// Before the LF after a trailer field.
+    TrailerLf,
+    /// Before the final LF.
+    FinalLf,
+    /// After the body.
+    Done,
 }
 
 impl ChunkDecoder {
-    /// Decodes `input[*from..]` to the end of the body or of the input, hands the data to `keep`
-    /// piece by piece and moves `from` behind what was used. Says whether the body is over.
+    /// Decodes `input[*from..]` up to the end of the body or the input, passes the data to `append`
+    /// and advances `from`. Returns whether the body has ended.
     pub(super) fn decode(
         &mut self,
         input: &[u8],
         from: &mut usize,
-        limits: &Limits,
-        mut keep: impl FnMut(&[u8]),
-    ) -> Result<bool, Refusal> {
-        while self.place != Place::Over {
+        limits: &RequestLimits,
+        mut append: impl FnMut(&[u8]),
+    ) -> Result<bool, RequestError> {
+        while self.state != ChunkState::Done {
             let Some(&byte) = input.get(*from) else { return Ok(false) };
-            if self.place == Place::Data {
+            if self.state == ChunkState::Data {
                 let length = self.remaining.min(input.len() - *from);
-                keep(&input[*from..*from + length]);
+                append(&input[*from..*from + length]);
                 *from += length;
                 self.remaining -= length;
                 if self.remaining == 0 {
-                    self.place = Place::DataReturn;
+                    self.state = ChunkState::DataCr;
                 }
                 continue;
             }
             *from += 1;
-            self.place = self.step(byte, limits)?;
+            self.state = self.next_state(byte, limits)?;
         }
         Ok(true)
     }
 
-    /// One byte that is not data.
-    fn step(&mut self, byte: u8, limits: &Limits) -> Result<Place, Refusal> {
-        match (self.place, byte) {
-            (Place::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.add_digit(byte, limits),
-            (Place::Size, b'\r') if self.size_digits > 0 => Ok(Place::SizeEnd),
-            (Place::Size | Place::BeforeExtension, b'\t' | b' ') if self.size_digits > 0 => {
-                self.pass_extension(Place::BeforeExtension)
+    /// Processes one byte that is not data.
+    fn next_state(&mut self, byte: u8, limits: &RequestLimits) -> Result<ChunkState, RequestError> {
+        match (self.state, byte) {
+            (ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                self.add_digit(byte, limits)
             }
-            (Place::Size | Place::BeforeExtension, b';') if self.size_digits > 0 => {
-                self.pass_extension(Place::Extension)
+            (ChunkState::Size, b'\r') if self.size_digits > 0 => Ok(ChunkState::SizeLf),
+            (ChunkState::Size | ChunkState::BeforeExtension, b'\t' | b' ')
+                if self.size_digits > 0 =>
+            {
+                self.count_extension_byte(ChunkState::BeforeExtension)
             }
-            (Place::Extension, b'\r') => Ok(Place::SizeEnd),
-            (Place::Extension, _) if is_text(byte) => self.pass_extension(Place::Extension),
-            (Place::SizeEnd, b'\n') => {
+            (ChunkState::Size | ChunkState::BeforeExtension, b';') if self.size_digits > 0 => {
+                self.count_extension_byte(ChunkState::Extension)
+            }
+            (ChunkState::Extension, b'\r') => Ok(ChunkState::SizeLf),
+            (ChunkState::Extension, _) if is_field_value_byte(byte) => {
+                self.count_extension_byte(ChunkState::Extension)
+            }
+            (ChunkState::SizeLf, b'\n') => {
                 self.size_digits = 0;
                 self.body_bytes += self.remaining;
-                Ok(if self.remaining == 0 { Place::TrailerStart } else { Place::Data })
+                Ok(if self.remaining == 0 { ChunkState::TrailerStart } else { ChunkState::Data })
             }
-            (Place::DataReturn, b'\r') => Ok(Place::DataEnd),
-            (Place::DataEnd, b'\n') => Ok(Place::Size),
-            (Place::TrailerStart, b'\r') => Ok(Place::LastEnd),
-            (Place::TrailerName, b':') => self.pass_trailer(Place::TrailerValue, limits),
-            (Place::TrailerStart | Place::TrailerName, _) if is_token(byte) => {
-                self.pass_trailer(Place::TrailerName, limits)
+            (ChunkState::DataCr, b'\r') => Ok(ChunkState::DataLf),
+            (ChunkState::DataLf, b'\n') => Ok(ChunkState::Size),
+            (ChunkState::TrailerStart, b'\r') => Ok(ChunkState::FinalLf),
+            (ChunkState::TrailerName, b':') => {
+                self.count_trailer_byte(ChunkState::TrailerValue, limits)
             }
-            (Place::TrailerValue, b'\r') => Ok(Place::TrailerEnd),
-            (Place::TrailerValue, _) if is_text(byte) => {
-                self.pass_trailer(Place::TrailerValue, limits)
+            (ChunkState::TrailerStart | ChunkState::TrailerName, _) if is_token_byte(byte) => {
+                self.count_trailer_byte(ChunkState::TrailerName, limits)
             }
-            (Place::TrailerEnd, b'\n') => Ok(Place::TrailerStart),
-            (Place::LastEnd, b'\n') => Ok(Place::Over),
-            _ => Err(Refusal::bad("the chunks of the body are malformed")),
+            (ChunkState::TrailerValue, b'\r') => Ok(ChunkState::TrailerLf),
+            (ChunkState::TrailerValue, _) if is_field_value_byte(byte) => {
+                self.count_trailer_byte(ChunkState::TrailerValue, limits)
+            }
+            (ChunkState::TrailerLf, b'\n') => Ok(ChunkState::TrailerStart),
+            (ChunkState::FinalLf, b'\n') => Ok(ChunkState::Done),
+            _ => Err(RequestError::bad_request("malformed chunked body")),
         }
     }
 
-    /// One more digit of a size. A chunk that would pass the limit is refused before it comes.
-    fn add_digit(&mut self, digit: u8, limits: &Limits) -> Result<Place, Refusal> {
+    /// Adds a digit of a chunk size. A chunk over the body limit is rejected before its data.
+    fn add_digit(&mut self, digit: u8, limits: &RequestLimits) -> Result<ChunkState, RequestError> {
         if self.size_digits == 0 {
             self.remaining = 0;
         }
         if self.size_digits == SIZE_DIGITS_MAX {
-            return Err(Refusal::bad("the size of a chunk has too many digits"));
+            return Err(RequestError::bad_request("a chunk size has too many digits"));
         }
         self.size_digits += 1;
         let value = match digit {
@@ -138,23 +141,27 @@ impl ChunkDecoder {
         };
         self.remaining = self.remaining.saturating_mul(16).saturating_add(usize::from(value));
         if self.remaining > limits.body_bytes_max.saturating_sub(self.body_bytes) {
-            return Err(Refusal::large_body());
+            return Err(RequestError::body_too_large());
         }
-        Ok(Place::Size)
+        Ok(ChunkState::Size)
     }
 
-    fn pass_extension(&mut self, next: Place) -> Result<Place, Refusal> {
+    fn count_extension_byte(&mut self, next: ChunkState) -> Result<ChunkState, RequestError> {
         self.extension_bytes += 1;
         if self.extension_bytes > EXTENSION_BYTES_MAX {
-            return Err(Refusal::bad("the chunks of the body have too many extensions"));
+            return Err(RequestError::bad_request("too many chunk extensions"));
         }
         Ok(next)
     }
 
-    fn pass_trailer(&mut self, next: Place, limits: &Limits) -> Result<Place, Refusal> {
+    fn count_trailer_byte(
+        &mut self,
+        next: ChunkState,
+        limits: &RequestLimits,
+    ) -> Result<ChunkState, RequestError> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > limits.head_bytes_max {
-            return Err(Refusal::large_fields("the trailers are too large"));
+            return Err(RequestError::fields_too_large("the trailer fields are too large"));
         }
         Ok(next)
     }

@@ -1,8 +1,7 @@
-//! The user and the model behind a client: handlers that answer what a server asks, and that keep
-//! what it says.
+//! The host of a client: handlers for elicitation, sampling, roots and notifications.
 //!
-//! Each tells how far it is before it answers, where the question came with a token for that: only
-//! the requests of the legacy era do.
+//! Each request handler sends progress before its result if the request has a progress token, which
+//! only requests of the legacy era have.
 
 use std::sync::LazyLock;
 
@@ -17,48 +16,46 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::{Map, Value, json};
 
-use crate::told::{Heard, wire};
+use crate::outcomes::{EventLog, wire};
 
-/// What the user and the model behind any client say.
+/// Fixed responses of the user and the model, shared by all clients.
 static ANSWERS: LazyLock<Value> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../answers.json")).expect("the answers are JSON")
+    serde_json::from_str(include_str!("../../answers.json")).expect("answers.json is JSON")
 });
 
-/// An answer by its name.
 pub(crate) fn answer(name: &str) -> &'static str {
-    ANSWERS[name].as_str().expect("there is such an answer")
+    ANSWERS[name].as_str().expect("the answer exists and is a string")
 }
 
-/// Answers, and keeps what was asked and what was said.
+/// Responds to server requests and records them, and all notifications.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Host {
-    /// Whether it declares that it answers.
+    /// Declares elicitation, sampling and roots.
     is_declared: bool,
-    pub(crate) asked: Heard,
-    /// Whether each report of its own went out.
-    pub(crate) reports: Heard,
-    /// The elicitations that the server told to be over, by their ids.
-    pub(crate) completed: Heard,
-    pub(crate) progress: Heard,
-    pub(crate) logs: Heard,
-    /// Changes, as `METHOD` or `METHOD URI`.
-    pub(crate) changes: Heard,
+    pub(crate) requests: EventLog,
+    /// For each progress notification to the server, whether it was sent.
+    pub(crate) progress_sent: EventLog,
+    /// Elicitation ids of `notifications/elicitation/complete`.
+    pub(crate) completed: EventLog,
+    pub(crate) progress: EventLog,
+    pub(crate) logs: EventLog,
+    /// Change notifications, as `METHOD` or `METHOD URI`.
+    pub(crate) changes: EventLog,
 }
 
 impl Host {
-    /// A host that declares all that it can answer.
     pub(crate) fn declared() -> Self {
         Self { is_declared: true, ..Self::default() }
     }
 
-    /// Keeps a question, and tells twice how far it is with it.
-    async fn hear(&self, context: &RequestContext<RoleClient>, method: &str, params: Value) {
-        self.asked.add(json!({ "method": method, "params": params }));
+    /// Records a request, and sends progress twice if it has a token.
+    async fn record(&self, context: &RequestContext<RoleClient>, method: &str, params: Value) {
+        self.requests.add(json!({ "method": method, "params": params }));
         let Some(token) = context.meta.get_progress_token() else { return };
         for done in [1.0, 2.0] {
             let report = ProgressNotificationParam::new(token.clone(), done).with_total(2.0);
-            let told = context.peer.notify_progress(report.with_message("thinking")).await;
-            self.reports.add(json!(told.is_ok()));
+            let sent = context.peer.notify_progress(report.with_message("thinking")).await;
+            self.progress_sent.add(json!(sent.is_ok()));
         }
     }
 }
@@ -81,7 +78,7 @@ impl ClientHandler for Host {
         params: CreateMessageRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        self.hear(&context, "sampling/createMessage", wire(&params)).await;
+        self.record(&context, "sampling/createMessage", wire(&params)).await;
         let message = SamplingMessage::new(Role::Assistant, answer("sampled"));
         Ok(CreateMessageResult::new(message, "interop".to_owned()))
     }
@@ -92,7 +89,7 @@ impl ClientHandler for Host {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let mut params = wire(&params);
-        // The SDK keeps an id that was not sent as an empty one.
+        // The SDK represents an absent id as an empty one.
         if let Some(fields) = params.as_object_mut() {
             fields.retain(|name, value| name != "elicitationId" || value != "");
         }
@@ -103,7 +100,7 @@ impl ClientHandler for Host {
         };
         let is_filled = action == ElicitationAction::Accept && params["mode"] != "url";
         let filled = fill_in(&params["requestedSchema"]["properties"]);
-        self.hear(&context, "elicitation/create", params).await;
+        self.record(&context, "elicitation/create", params).await;
         let result = ElicitResult::new(action);
         Ok(if is_filled { result.with_content(filled) } else { result })
     }
@@ -112,7 +109,7 @@ impl ClientHandler for Host {
         &self,
         context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        self.hear(&context, "roots/list", Value::Null).await;
+        self.record(&context, "roots/list", Value::Null).await;
         Ok(ListRootsResult::new(vec![Root::new(answer("root")).with_name("project")]))
     }
 
@@ -163,7 +160,7 @@ impl ClientHandler for Host {
     }
 }
 
-/// A form filled in: what it suggests itself, else what the user always says.
+/// Fills in a form: the default of each field, else the fixed answer for its name.
 fn fill_in(fields: &Value) -> Value {
     let fields = fields.as_object().into_iter().flatten();
     let fill = |(name, field): (&String, &Value)| {

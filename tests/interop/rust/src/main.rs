@@ -1,22 +1,21 @@
-//! One feature of MCP, used by the official Rust SDK and told as one JSON object.
+//! Uses one feature of MCP through the official Rust SDK and prints a JSON summary.
 //!
 //! Usage: `corelane-interop FEATURE MODE URL`
 //!
-//! FEATURE is a module beside this file. MODE is `legacy` (the initialize handshake), `auto`
-//! (discover first) or a modern revision to pin. URL is where a server speaks Streamable HTTP. The
-//! program judges nothing: it does what a client does and says what came back; the tests above this
-//! folder assert.
+//! FEATURE is a module in this directory. MODE is `legacy` (the initialize handshake), `auto`
+//! (discover first) or a modern revision to pin. URL is a Streamable HTTP endpoint. The program
+//! asserts nothing; the tests in `tests/interop` check the summary.
 
-#![expect(deprecated, reason = "the legacy era is what this is about, however old it is")]
+#![expect(deprecated, reason = "the legacy era is deprecated, and tested here on purpose")]
 
-mod asking;
 mod changes;
-mod exchanges;
+mod client_requests;
 mod host;
+mod outcomes;
+mod progress_and_logging;
+mod resumption;
 mod server;
 mod session;
-mod telling;
-mod told;
 
 use std::env;
 use std::time::Duration;
@@ -25,8 +24,8 @@ use serde_json::Value;
 
 use crate::server::{Failure, Server};
 
-/// Longer than any healthy feature, shorter than the patience of whoever waits for the test.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Timeout of one feature.
+const FEATURE_TIMEOUT: Duration = Duration::from_mins(2);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
@@ -37,17 +36,17 @@ async fn main() -> Result<(), Failure> {
         return Err("usage: corelane-interop FEATURE MODE URL".into());
     };
     let server = Server::new(mode, url);
-    println!("{}", tokio::time::timeout(PATIENCE, summary(&feature, &server)).await??);
+    println!("{}", tokio::time::timeout(FEATURE_TIMEOUT, summary(&feature, &server)).await??);
     Ok(())
 }
 
 async fn summary(feature: &str, server: &Server) -> Result<Value, Failure> {
     match feature {
-        "asking" => asking::summary(server).await,
         "changes" => changes::summary(server).await,
-        "exchanges" => exchanges::summary(server).await,
+        "client_requests" => client_requests::summary(server).await,
+        "progress_and_logging" => progress_and_logging::summary(server).await,
+        "resumption" => resumption::summary(server).await,
         "session" => session::summary(server).await,
-        "telling" => telling::summary(server).await,
         _ => Err(format!("no such feature: {feature}").into()),
     }
 }

@@ -1,4 +1,4 @@
-//! Where the server is, and the mode in which to speak to it.
+//! Connects clients to the server, by URL and mode.
 
 use std::error::Error;
 
@@ -12,13 +12,13 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 
 use crate::host::Host;
 
-/// A client that is connected.
+/// A connected client.
 pub(crate) type Client = RunningService<RoleClient, Host>;
 
-/// What ends a feature before it could be told.
+/// An error that ends a feature without a summary.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// A server by its URL.
+/// URL of a server and mode of its clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     url: String,
@@ -34,21 +34,20 @@ impl Server {
         self.mode == "legacy"
     }
 
-    /// Connects `host` to it.
     pub(crate) async fn connect(&self, host: Host) -> Result<Client, Failure> {
-        self.connect_by(StreamableHttpClientTransport::from_uri(&*self.url), host).await
+        self.connect_transport(StreamableHttpClientTransport::from_uri(&*self.url), host).await
     }
 
-    /// The same over an HTTP client of one's own.
+    /// Connects through `http` instead of the default HTTP client.
     pub(crate) async fn connect_over<H>(&self, http: H, host: Host) -> Result<Client, Failure>
     where
         H: StreamableHttpClient + Sync,
     {
         let config = StreamableHttpClientTransportConfig::with_uri(&*self.url);
-        self.connect_by(StreamableHttpClientTransport::with_client(http, config), host).await
+        self.connect_transport(StreamableHttpClientTransport::with_client(http, config), host).await
     }
 
-    async fn connect_by<H>(
+    async fn connect_transport<H>(
         &self,
         transport: StreamableHttpClientTransport<H>,
         host: Host,

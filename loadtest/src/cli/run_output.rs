@@ -1,0 +1,170 @@
+//! Output during a run: progress on the terminal, CSV rows, histograms.
+//!
+//! Files are created before the run. A write error during the run does not end it and is reported
+//! afterwards.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::ValueEnum;
+use corelane::engine::clock;
+use corelane_load::generator::{Period, Second};
+use corelane_load::plan::Plan;
+use corelane_load::report::csv::CsvWriter;
+use corelane_load::report::hlog::IntervalLog;
+use corelane_load::report::progress::{self, ProgressBlock};
+
+use super::arguments::RunArguments;
+use super::{CliError, print_stderr};
+
+/// Columns if the terminal does not report its size.
+const COLUMNS: usize = 80;
+
+/// Progress display.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(super) enum Progress {
+    /// A block of lines, redrawn each second.
+    Block,
+    /// One line a second.
+    Lines,
+}
+
+/// All outputs that are updated each second.
+#[derive(Debug)]
+pub(super) struct RunOutput {
+    display: ProgressDisplay,
+    csv: Option<(PathBuf, CsvWriter<File>)>,
+    hlog: Option<(PathBuf, HistogramLog)>,
+    error: Option<CliError>,
+}
+
+#[derive(Debug)]
+enum ProgressDisplay {
+    Nothing,
+    Lines,
+    Block(Box<ProgressBlock>),
+}
+
+/// An `HdrHistogram` log, whose header is written with the first second.
+#[derive(Debug)]
+enum HistogramLog {
+    Pending(Option<BufWriter<File>>),
+    Open(IntervalLog<BufWriter<File>>),
+}
+
+impl RunOutput {
+    /// Opens the outputs.
+    pub(super) fn open(arguments: &RunArguments, plan: &Plan) -> Result<Self, CliError> {
+        let csv = arguments.csv.as_deref().map(|path| {
+            let table = CsvWriter::new(create(path)?).map_err(|error| write_error(path, &error))?;
+            Ok::<_, CliError>((path.to_owned(), table))
+        });
+        let hlog = arguments.hlog.as_deref().map(|path| {
+            let log = HistogramLog::Pending(Some(BufWriter::new(create(path)?)));
+            Ok::<_, CliError>((path.to_owned(), log))
+        });
+        Ok(Self {
+            display: progress_display(arguments, plan),
+            csv: csv.transpose()?,
+            hlog: hlog.transpose()?,
+            error: None,
+        })
+    }
+
+    /// Writes a completed second to all outputs.
+    pub(super) fn write_second(&mut self, second: &Second) {
+        let result = &second.summary;
+        match &mut self.display {
+            ProgressDisplay::Nothing => {}
+            ProgressDisplay::Lines => print_stderr(&progress::format_line(result)),
+            ProgressDisplay::Block(block) => {
+                let text = block.draw(result, columns());
+                // A closed standard error does not end the run.
+                io::stderr().write_all(text.as_bytes()).unwrap_or(());
+            }
+        }
+        if let Some((path, table)) = &mut self.csv
+            && let Err(error) = table.write_second(result)
+        {
+            self.error = Some(write_error(path, &error));
+            self.csv = None;
+        }
+        if let Some((path, log)) = &mut self.hlog
+            && let Err(error) = log.add(&second.period)
+        {
+            self.error = Some(write_error(path, &error));
+            self.hlog = None;
+        }
+    }
+
+    /// Returns the first write error.
+    pub(super) fn finish(self) -> Result<(), CliError> {
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+impl HistogramLog {
+    fn add(&mut self, period: &Period) -> io::Result<()> {
+        if let Self::Pending(out) = self
+            && let Some(out) = out.take()
+        {
+            let since = Duration::from_millis(clock::unix_ms()).saturating_sub(period.until);
+            *self = Self::Open(IntervalLog::new(out, UNIX_EPOCH + since)?);
+        }
+        match self {
+            Self::Open(log) => log.write_second(period),
+            Self::Pending(_) => Ok(()),
+        }
+    }
+}
+
+/// Creates a file.
+fn create(path: &Path) -> Result<File, CliError> {
+    File::create(path).map_err(|error| write_error(path, &error))
+}
+
+/// Checks that a file can be written, without changing it.
+pub(super) fn check_writable(path: &Path) -> Result<(), CliError> {
+    let opened = File::options().create(true).append(true).open(path);
+    opened.map(drop).map_err(|error| write_error(path, &error))
+}
+
+/// Writes a file.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    std::fs::write(path, text).map_err(|error| write_error(path, &error))
+}
+
+pub(super) fn write_error(path: &Path, error: &io::Error) -> CliError {
+    format!("cannot write {}: {error}", path.display()).into()
+}
+
+/// Returns the progress display: that of `--progress`, else a block on a capable terminal, else
+/// lines.
+fn progress_display(arguments: &RunArguments, plan: &Plan) -> ProgressDisplay {
+    let is_able = io::stderr().is_terminal() && !has_variable("TERM", |term| term == "dumb");
+    let otherwise = if is_able { Progress::Block } else { Progress::Lines };
+    if arguments.load.quiet {
+        return ProgressDisplay::Nothing;
+    }
+    match arguments.progress.unwrap_or(otherwise) {
+        Progress::Lines => ProgressDisplay::Lines,
+        Progress::Block => {
+            let is_coloured = is_able && !has_variable("NO_COLOR", |value| !value.is_empty());
+            let span = plan.profile().span().as_secs_f64();
+            ProgressDisplay::Block(Box::new(ProgressBlock::new(&plan.target, span, is_coloured)))
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "standard variables of terminal programs")]
+fn has_variable(name: &str, what: impl FnOnce(&std::ffi::OsStr) -> bool) -> bool {
+    std::env::var_os(name).is_some_and(|value| what(&value))
+}
+
+/// Returns the current columns of the terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.map_or(COLUMNS, |size| if size.ws_col == 0 { COLUMNS } else { size.ws_col.into() })
+}

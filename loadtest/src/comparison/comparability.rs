@@ -1,0 +1,153 @@
+//! Comparability of two results: same plan, same machine.
+//!
+//! All keys of a plan count, including unknown ones, except those in `IGNORED_KEYS`.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::result::RunResult;
+use crate::target::Target;
+
+/// Keys of a plan that do not change the load. Of `target` only the transport is compared, since
+/// two servers on one machine are the usual comparison. `headers` may hold secrets, which must not
+/// be shown.
+const IGNORED_KEYS: [&str; 9] = [
+    "target",
+    "seed",
+    "thresholds",
+    "sweep",
+    "connect_timeout",
+    "response_timeout",
+    "drain_timeout",
+    "warm_up",
+    "headers",
+];
+
+/// Differences between the environments and plans of two results.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Comparability {
+    /// Differences that make the results incomparable, each with both values.
+    pub differences: Vec<String>,
+    /// Differences that may matter.
+    pub notes: Vec<String>,
+}
+
+impl Comparability {
+    /// Compares two results.
+    pub fn of(base: &RunResult, new: &RunResult) -> Self {
+        let mut differences = Vec::new();
+        let (one, other) = (&base.manifest, &new.manifest);
+        for (name, one, other) in [
+            ("kernel", &one.kernel, &other.kernel),
+            ("CPU", &one.cpu, &other.cpu),
+            ("cores", &one.cores.to_string(), &other.cores.to_string()),
+            ("ring", &one.ring, &other.ring),
+            ("threads", &one.threads.to_string(), &other.threads.to_string()),
+            ("transport", &transport(&base.plan.target), &transport(&new.plan.target)),
+        ] {
+            add_difference(&mut differences, name, one, other);
+        }
+        let (mut left, mut right) = (plan_keys(base), plan_keys(new));
+        for name in IGNORED_KEYS {
+            left.remove(name);
+            right.remove(name);
+        }
+        let mut names: Vec<&String> = left.keys().chain(right.keys()).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let shown = |plan: &Map<String, Value>| match plan.get(name) {
+                None | Some(Value::Null) => "nothing".into(),
+                Some(value) => value.to_string(),
+            };
+            add_difference(&mut differences, name, &shown(&left), &shown(&right));
+        }
+        let mut notes = Vec::new();
+        add_difference(&mut notes, "version", &one.version, &other.version);
+        for (name, value) in &one.sysctls {
+            let same = other.sysctls.iter().find(|(it, _)| it == name);
+            add_difference(&mut notes, name, value, same.map_or("unknown", |(_, value)| value));
+        }
+        Self { differences, notes }
+    }
+
+    /// Adds the differences of another pair, each once.
+    pub fn add(&mut self, other: Self) {
+        for (all, some) in
+            [(&mut self.differences, other.differences), (&mut self.notes, other.notes)]
+        {
+            for text in some {
+                if !all.contains(&text) {
+                    all.push(text);
+                }
+            }
+        }
+    }
+}
+
+fn add_difference(into: &mut Vec<String>, name: &str, one: &str, other: &str) {
+    if one != other {
+        into.push(format!("{name} ({one} / {other})"));
+    }
+}
+
+fn transport(target: &str) -> String {
+    let target: Result<Target, _> = target.parse();
+    target.map_or_else(|_| "unknown".into(), |target| target.transport().name().into())
+}
+
+fn plan_keys(result: &RunResult) -> Map<String, Value> {
+    match serde_json::to_value(&result.plan) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::result;
+    use crate::target::Era;
+
+    #[test]
+    fn results_of_two_servers_are_comparable() {
+        let base = result(1_000, 100.0, 4);
+        let mut new = base.clone();
+        new.plan.target = "tcp://127.0.0.1:2".into();
+        new.plan.seed = 7;
+        assert_eq!(Comparability::of(&base, &new), Comparability::default());
+    }
+
+    #[test]
+    fn incomparable_results_list_differences() {
+        let base = result(1_000, 100.0, 4);
+        let mut new = base.clone();
+        new.manifest.kernel = "6.1".into();
+        new.plan.target = "http://127.0.0.1:1".into();
+        new.plan.connections = 3;
+        new.plan.era = Era::Legacy;
+        let apart = Comparability::of(&base, &new).differences;
+        let expected = [
+            "kernel (6.18 / 6.1)",
+            "transport (tcp / http)",
+            "connections (64 / 3)",
+            "era (\"modern\" / \"legacy\")",
+        ];
+        assert_eq!(apart, expected);
+    }
+
+    #[test]
+    fn version_and_setting_differences_are_notes() {
+        let mut base = result(1_000, 100.0, 4);
+        base.manifest.sysctls = vec![("fs.nr_open".into(), "1".into())];
+        let mut new = base.clone();
+        new.manifest.version = "9".into();
+        new.manifest.sysctls.clear();
+        let likeness = Comparability::of(&base, &new);
+        assert!(likeness.differences.is_empty());
+        assert_eq!(likeness.notes, ["version ( / 9)", "fs.nr_open (1 / unknown)"]);
+        let mut twice = likeness.clone();
+        twice.add(likeness.clone());
+        assert_eq!(twice, likeness);
+    }
+}

@@ -1,0 +1,155 @@
+//! One connection of the load generator.
+//!
+//! Memory of an idle connection: the [`Connection`] with its request log (about 190 bytes), a
+//! reader (about 110 bytes over HTTP, 50 over WebSocket), the ring's entry of its socket, and 8
+//! bytes in lists of its load thread. TLS adds a filter of about 1,100 bytes and the keys held by
+//! rustls. Buffers are allocated only while data is in transit.
+
+use corelane::base::time::Instant;
+use corelane::engine::ring::Socket;
+
+use super::slow_reader::SlowReader;
+use crate::mcp::{Closing, ConnectError, Handshake, RequestLog, Subscriber};
+use crate::metrics::outcome::Failure;
+use crate::schedule::ReconnectReason;
+use crate::wire::tls::TlsFilter;
+
+/// State of a connection.
+#[derive(Debug)]
+pub(super) enum ConnectionState {
+    /// No socket; connects again at `until` or later.
+    Disconnected { retry_at: Instant },
+    /// The kernel is connecting.
+    Connecting,
+    /// The handshake is in progress.
+    Handshake(Box<Handshake>),
+    /// Open for requests. Nearly all connections are in this state, so the request log is stored
+    /// inline: a box would cost a further cache miss for every response.
+    Open(RequestLog),
+    /// Open and reading slowly; not used for scheduled requests.
+    SlowReader(Box<SlowReader>),
+    /// Waiting for the server to confirm the close.
+    GracefulClose(Box<Closing>),
+    /// Subscribed, or subscribing.
+    Subscribed(Box<Subscriber>),
+    /// The kernel is closing the sockets.
+    Closing,
+}
+
+/// Replacement of a connection in progress.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replacement {
+    /// When the replacement was due.
+    pub(super) intended: Instant,
+    pub(super) reason: ReconnectReason,
+    /// When it was last asked to close.
+    pub(super) closing_since: Instant,
+}
+
+/// One connection: three cache lines, none shared with another connection.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Connection {
+    pub(super) state: ConnectionState,
+    /// Socket to read from, while it is open.
+    pub(super) read_socket: Option<Socket>,
+    /// Socket to write to: the same one over a network, another one over pipes.
+    pub(super) write_socket: Option<Socket>,
+    /// TLS state, from the end of the connect until the connection ends.
+    pub(super) tls: Option<Box<TlsFilter>>,
+    /// Data to send at the end of the turn, or when the send in progress completes. Allocated only
+    /// while it is not empty.
+    pub(super) send_buffer: Vec<u8>,
+    /// Whether a send is in progress.
+    pub(super) is_sending: bool,
+    /// Whether it is in the flush queue.
+    pub(super) is_flush_queued: bool,
+    /// Whether it is in the queue of available connections.
+    pub(super) is_queued: bool,
+    /// Whether it closes once it has no request in flight: the server announced the close, or it is
+    /// being replaced.
+    pub(super) is_draining: bool,
+    /// Start of the last connect.
+    pub(super) connect_started: Instant,
+    /// Replacement in progress, until it is open again.
+    pub(super) replacement: Option<Box<Replacement>>,
+    /// Whether it ended unexpectedly.
+    pub(super) is_lost: bool,
+}
+
+impl Connection {
+    pub(super) const fn new() -> Self {
+        Self {
+            state: ConnectionState::Disconnected { retry_at: Instant::ORIGIN },
+            read_socket: None,
+            write_socket: None,
+            tls: None,
+            send_buffer: Vec::new(),
+            is_sending: false,
+            is_flush_queued: false,
+            is_queued: false,
+            is_draining: false,
+            connect_started: Instant::ORIGIN,
+            replacement: None,
+            is_lost: false,
+        }
+    }
+
+    /// Returns whether the TLS handshake is in progress.
+    pub(super) fn is_tls_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|filter| filter.is_handshaking())
+    }
+
+    /// Returns the error of a handshake that the server ended by closing the connection.
+    pub(super) fn closed_error(&self) -> ConnectError {
+        let (failure, message) = if self.is_tls_handshaking() {
+            let message = "the server closed the connection during the TLS handshake";
+            (Failure::Connect, message)
+        } else {
+            (Failure::Closed, "the server closed the connection")
+        };
+        ConnectError { failure, message: message.into() }
+    }
+
+    /// Returns the error of a handshake that timed out.
+    pub(super) fn timeout_error(&self) -> ConnectError {
+        let message = if self.is_tls_handshaking() {
+            "no reply to the TLS handshake: does the server speak TLS on this port?"
+        } else {
+            "no response from the server within the timeout"
+        };
+        ConnectError { failure: Failure::Timeout, message: message.into() }
+    }
+
+    /// Returns whether it has data to send.
+    #[inline]
+    pub(super) fn has_output(&self) -> bool {
+        !self.send_buffer.is_empty() || self.tls.as_ref().is_some_and(|filter| filter.has_output())
+    }
+
+    /// Returns whether another request may be sent over it.
+    #[inline]
+    pub(super) fn has_capacity(&self, depth: usize) -> bool {
+        match &self.state {
+            ConnectionState::Open(log) => !self.is_draining && log.in_flight() < depth,
+            _ => false,
+        }
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_memory_stays_within_documented_size() {
+        let sizes = (size_of::<Connection>(), size_of::<TlsFilter>());
+        assert!(sizes.0 <= 192 && sizes.1 <= 1_150, "{sizes:?}");
+    }
+}

@@ -1,0 +1,468 @@
+//! The load threads of a run, and the collection of their measurements.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::num::{NonZero, NonZeroU64};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use corelane::base::time::Instant;
+use corelane::engine::clock::Clock;
+use corelane::engine::file_limit::raise_open_files_limit;
+use corelane::engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
+use corelane::engine::ring::uring::UringRing;
+use corelane::engine::ring::{Ring, RingOptions};
+
+use super::load_thread::LoadThread;
+use super::period::Period;
+use super::processes::Processes;
+use super::ring_set::RingSet;
+use super::run_config::RunConfig;
+use super::seconds::{Second, SecondCollector};
+use super::thread_plan::{ThreadPlan, ring_options};
+use crate::children::ProcessPool;
+use crate::metrics::fanout::{DeliveryCollector, Publication};
+use crate::metrics::host::CoreTime;
+use crate::metrics::process::{Process, Sample};
+use crate::metrics::process_group::{ProcessGroup, ProgramCounts, SAMPLES_MAX};
+use crate::metrics::second::SecondResult;
+use crate::schedule::Share;
+use crate::wire::tls_client::TlsClient;
+
+/// Delay from the last opened connection to the first request.
+const START_DELAY: Duration = Duration::from_millis(50);
+
+/// Hint appended to connect errors.
+pub(super) const CONNECT_HINT: &str = "start the server or correct the address";
+
+/// Measurements of a run.
+#[derive(Clone, Debug)]
+pub struct Measurements {
+    /// Everything that was measured.
+    pub total: Period,
+    /// The part measured before slow readers began, if they began after the warm-up.
+    pub before_slow_readers: Option<Box<Period>>,
+    /// One entry per second, warm-up included; during warm-up only connections are counted.
+    pub seconds: Vec<SecondResult>,
+    /// Highest resident memory of the server process, in bytes; 0 if there is none.
+    pub resident_bytes_max: u64,
+    /// CPU time of the generator from the first request on.
+    pub cpu: Duration,
+    /// CPU time of the server process over the same time, if it is observed.
+    pub server_cpu: Option<Duration>,
+    /// Fraction of the CPU time of all cores stolen by the hypervisor over that time; `None` if the
+    /// system does not report it.
+    pub steal_ratio: Option<f64>,
+    /// Counts of started and killed programs, if connections are child processes.
+    pub programs: Option<ProgramCounts>,
+    /// Connections that were open when the first request was sent.
+    pub opened: u64,
+    /// Time to open them, from the start of the load threads.
+    pub connect_time: Duration,
+    /// Local addresses of the connections; empty if the kernel chose.
+    pub sources: Vec<IpAddr>,
+    /// Subscription streams that were open when the first request was sent.
+    pub open_streams: u64,
+    /// Delivery of each publication to the streams.
+    pub publications: Vec<Publication>,
+    /// Name of the ring implementation and the features granted by the kernel.
+    pub ring: String,
+    /// Number of load threads: as configured, but at most one per connection.
+    pub threads: u32,
+    /// TLS parameters negotiated in the first handshake and how certificates were verified; `None`
+    /// without TLS.
+    pub tls: Option<String>,
+}
+
+/// Error of a run that produced no measurements.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A load thread or its ring could not be created.
+    #[error("the load generator could not start: {0}")]
+    Start(#[from] io::Error),
+    /// No connection opened.
+    #[error("no connection could be opened: {0}")]
+    Unreachable(String),
+    /// More connections than file descriptors, without `io_uring`.
+    #[error(
+        "{connections} connections exceed the limit of {open_files_max} open files (without \
+         io_uring each connection needs one): raise the limit (ulimit -n), enable io_uring, or use \
+         at most {connections_max} connections"
+    )]
+    TooManyConnections {
+        /// Configured connections.
+        connections: u32,
+        /// Limit of open files of the process.
+        open_files_max: u32,
+        /// Highest possible number of connections.
+        connections_max: u32,
+    },
+    /// Connections opened, but the server accepted no subscription.
+    #[error("no subscription stream could be opened: {0}; subscribe to something it supports")]
+    NoSubscription(String),
+    /// The stdio server did not start.
+    #[error("the program did not come up: {0}; correct the command")]
+    ProgramFailed(String),
+    /// A load thread panicked or ended early.
+    #[error("a load thread has failed unexpectedly")]
+    ThreadFailed,
+}
+
+/// Report of a load thread to the collector.
+enum ThreadReport {
+    /// Opening the connections is finished.
+    Connected { open: u64, open_streams: u64, last_error: Option<String>, ring: String },
+    /// Measurements of the second with this number.
+    Period { second: usize, period: Box<Period> },
+    /// The thread could not start.
+    Failed(io::Error),
+}
+
+/// Command of the collector to a load thread.
+enum ThreadCommand {
+    /// Starts the run at this time.
+    Start(Instant),
+    /// Returns an empty period for reuse.
+    ReusePeriod(Box<Period>),
+}
+
+/// Executes a run with `workers` load threads, or one per connection if those are fewer, pinned to
+/// `cores` round-robin if there are any. `watched` is the server process; without it, the programs
+/// that the run starts are observed. `on_second` is called after each second.
+///
+/// # Errors
+///
+/// Returns an error if no connection opens or a load thread fails. A run with failed requests is
+/// not an error.
+pub fn run(
+    job: &RunConfig,
+    (workers, cores): (u32, &[usize]),
+    watched: Option<&Process>,
+    on_second: impl FnMut(usize, &Second),
+) -> Result<Measurements, RunError> {
+    let clock = Clock::start();
+    let files = raise_open_files_limit();
+    let ThreadPlan { threads: workers, rings, can_use_poll: may_poll } =
+        ThreadPlan::new(job.total_connections(), workers, files, || has_uring(clock))?;
+    let mut job = job.clone();
+    if workers as usize > core_count(cores) {
+        // A spinning thread would keep another load thread from its core.
+        job.limits.spin_before = Duration::ZERO;
+    }
+    let (report_tx, report_rx) = channel();
+    let mut pool = ThreadPool { commands: Vec::new(), reports: report_rx, threads: Vec::new() };
+    let group = job.program.as_ref().map(|_| Arc::new(ProcessGroup::default()));
+    for worker in 0..workers {
+        let (command_tx, command_rx) = channel();
+        pool.commands.push(command_tx);
+        // Created before any thread is pinned, so that children may run on all cores.
+        let processes = job.program.clone().zip(group.clone());
+        let processes =
+            processes.map(|(program, group)| ProcessPool::new(program, group)).transpose()?;
+        let setup = ThreadSetup {
+            job: job.clone(),
+            share: Share { thread: worker, threads: workers },
+            clock,
+            open_files_max: files,
+            rings,
+            can_use_poll: may_poll,
+            core: cores.get(worker as usize % cores.len().max(1)).copied(),
+            reports: report_tx.clone(),
+            commands: command_rx,
+            processes,
+        };
+        let thread = thread::Builder::new().name(format!("load-{worker}"));
+        pool.threads.push(thread.spawn(move || setup.run())?);
+    }
+    drop(report_tx);
+    let sample_server = |looks_max| match (watched, &group) {
+        (None, Some(group)) => Some(group.sample(looks_max)),
+        (watched, _) => watched.copied().and_then(Process::sample),
+    };
+    let found = pool.collect_measurements(&job, clock, sample_server, on_second);
+    // Child processes exit before the result is returned.
+    let is_well = (found.is_err() && group.is_none()) || pool.shut_down();
+    match found {
+        Ok(_) if !is_well => Err(RunError::ThreadFailed),
+        Err(RunError::Unreachable(why)) if let Some(group) = &group => {
+            let stderr = group.last_stderr().filter(|lines| !why.contains(lines.as_str()));
+            let stderr = stderr.map_or_else(String::new, |lines| format!("; it said: {lines}"));
+            Err(RunError::ProgramFailed(why + &stderr))
+        }
+        found => Ok(Measurements {
+            programs: group.map(|group| group.program_counts()),
+            tls: job.tls.as_ref().map(TlsClient::describe),
+            ..found?
+        }),
+    }
+}
+
+/// Returns the number of cores that the load threads run on.
+fn core_count(cores: &[usize]) -> usize {
+    match cores.iter().collect::<BTreeSet<_>>().len() {
+        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        count => count,
+    }
+}
+
+/// Everything a load thread is created from.
+struct ThreadSetup {
+    job: RunConfig,
+    share: Share,
+    clock: Clock,
+    /// Limit of open files of the process.
+    open_files_max: u32,
+    /// Rings of this thread.
+    rings: u32,
+    /// Whether a poll ring, which needs a file per connection, is sufficient.
+    can_use_poll: bool,
+    core: Option<usize>,
+    reports: Sender<(u32, ThreadReport)>,
+    commands: Receiver<ThreadCommand>,
+    processes: Option<ProcessPool>,
+}
+
+impl ThreadSetup {
+    fn run(self) {
+        if let Some(core) = self.core {
+            pin_to_core(core);
+        }
+        // The default timer slack of 50 µs would delay every wake-up.
+        rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
+        let threads = (self.share.threads, self.rings);
+        let options = ring_options(self.job.total_connections(), threads, self.open_files_max);
+        let options = if self.processes.is_some() {
+            pipe_ring_options(&options, self.open_files_max)
+        } else {
+            options
+        };
+        #[cfg(target_os = "linux")]
+        match (0..self.rings).map(|_| UringRing::new(&options, self.clock)).collect() {
+            Ok(rings) => return self.run_with_rings(rings, &options),
+            Err(error) if !self.can_use_poll => {
+                return self.send_report(ThreadReport::Failed(error));
+            }
+            Err(_) => {}
+        }
+        match PollRing::new(&options, self.clock) {
+            Ok(ring) => self.run_with_ring(ring),
+            Err(error) => self.send_report(ThreadReport::Failed(error)),
+        }
+    }
+
+    /// Runs the load thread with one or several rings.
+    #[cfg(target_os = "linux")]
+    fn run_with_rings(self, mut rings: Vec<UringRing>, options: &RingOptions) {
+        if rings.len() > 1 {
+            return match RingSet::new(rings, options) {
+                Ok(rings) => self.run_with_ring(rings),
+                Err(error) => self.send_report(ThreadReport::Failed(error)),
+            };
+        }
+        if let Some(ring) = rings.pop() {
+            self.run_with_ring(ring);
+        }
+    }
+
+    fn run_with_ring<R: Ring>(mut self, ring: R) {
+        let described = ring.describe();
+        let waker = ring.waker();
+        let mut worker = LoadThread::new(ring, self.job.clone(), self.share);
+        worker.processes = self.processes.take().map(|keeper| Processes::new(keeper, waker));
+        let (open, refused) = worker.connect();
+        let listening = worker.open_streams();
+        self.send_report(ThreadReport::Connected {
+            open,
+            open_streams: listening,
+            last_error: refused,
+            ring: described,
+        });
+        let Ok(ThreadCommand::Start(begin)) = self.commands.recv() else { return };
+        let mut second = 0;
+        worker.run(begin, |period| {
+            self.send_report(ThreadReport::Period { second, period });
+            second += 1;
+            match self.commands.try_recv() {
+                Ok(ThreadCommand::ReusePeriod(period)) => period,
+                _ => Box::default(),
+            }
+        });
+        // The connections stay open until the collector has sampled the server a last time.
+        drop(self.reports);
+        while self.commands.recv().is_ok() {}
+    }
+
+    /// Sends a report; fails only if the collector is gone.
+    fn send_report(&self, report: ThreadReport) {
+        drop(self.reports.send((self.share.thread, report)));
+    }
+}
+
+/// Returns whether this machine supports `io_uring`, which needs no file per connection.
+#[cfg(target_os = "linux")]
+fn has_uring(clock: Clock) -> bool {
+    let smallest = RingOptions {
+        sockets_max: 1,
+        submissions_max: 8,
+        completions_max: 16,
+        receive_buffers: 8,
+        ..RingOptions::default()
+    };
+    UringRing::new(&smallest, clock).is_ok()
+}
+
+/// Returns whether this machine supports io_uring, which needs no file per connection.
+#[cfg(not(target_os = "linux"))]
+const fn has_uring(_clock: Clock) -> bool {
+    false
+}
+
+/// Returns ring options for two pipe ends per connection. A pipe has one read at a time, so the
+/// buffers take as much as a pipe holds. There are fewer of them, to fit into the CPU caches.
+fn pipe_ring_options(options: &RingOptions, files: u32) -> RingOptions {
+    let sockets_max = options.sockets_max.saturating_mul(2).min(files);
+    let receive_buffers = (options.sockets_max / 8).next_power_of_two().clamp(8, 256);
+    RingOptions {
+        sockets_max,
+        receive_buffers: u16::try_from(receive_buffers).unwrap_or(u16::MAX),
+        receive_buffer_bytes: 64 * 1_024,
+        ..*options
+    }
+}
+
+/// Pins the calling thread to a core; ignores errors.
+fn pin_to_core(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set).unwrap_or(());
+}
+
+/// The load threads, as seen by the collector.
+struct ThreadPool {
+    commands: Vec<Sender<ThreadCommand>>,
+    reports: Receiver<(u32, ThreadReport)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Result of opening the connections.
+struct ConnectSummary {
+    opened: u64,
+    open_streams: u64,
+    ring: String,
+    /// Error of a connection that did not open.
+    last_error: Option<String>,
+}
+
+impl ThreadPool {
+    fn collect_measurements(
+        &mut self,
+        job: &RunConfig,
+        clock: Clock,
+        sample_server: impl Fn(usize) -> Option<Sample>,
+        mut on_second: impl FnMut(usize, &Second),
+    ) -> Result<Measurements, RunError> {
+        let started = clock.now();
+        let ConnectSummary { opened, open_streams: listening, ring, last_error: refused } =
+            self.wait_until_connected(job)?;
+        let now = clock.now();
+        let (opening, begin) = (now.since(started), now.after(START_DELAY));
+        for order in &self.commands {
+            drop(order.send(ThreadCommand::Start(begin)));
+        }
+        let core_time = CoreTime::read_current();
+        let cpu_of_server = || sample_server(usize::MAX).map(|sample| sample.cpu);
+        let (cpu_before, server_before) = (Process::current_cpu(), cpu_of_server());
+        let before =
+            job.slow_readers.map(|readers| readers.start_after).filter(|at| *at > job.warm_up);
+        let mut seconds = SecondCollector::new(self.commands.len(), job.warm_up, before);
+        let mut gathering = DeliveryCollector::default();
+        while let Ok((worker, report)) = self.reports.recv() {
+            let ThreadReport::Period { second, mut period } = report else { continue };
+            let server = sample_server(SAMPLES_MAX);
+            gathering.add(&mut period.fanout.deliveries, self.commands.len());
+            seconds.add(
+                (second, &period),
+                || [server, Process::current().sample()],
+                &mut on_second,
+            );
+            period.clear();
+            if let Some(order) = self.commands.get(worker as usize) {
+                drop(order.send(ThreadCommand::ReusePeriod(period)));
+            }
+        }
+        // Sampled before the connections close: closing is not part of the load.
+        let (cpu_after, server_after) = (Process::current_cpu(), cpu_of_server());
+        let workers = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+        seconds.finish(&mut on_second);
+        // A later error is more specific.
+        seconds.total.last_error = seconds.total.last_error.or(refused);
+        let spent = |(before, after): (Duration, Duration)| after.saturating_sub(before);
+        Ok(Measurements {
+            total: seconds.total,
+            before_slow_readers: seconds.before_slow_readers,
+            seconds: seconds.seconds,
+            resident_bytes_max: seconds.resident_bytes_max,
+            cpu: spent((cpu_before, cpu_after)),
+            server_cpu: server_before.zip(server_after).map(spent),
+            steal_ratio: core_time
+                .zip(CoreTime::read_current())
+                .map(|(from, to)| to.steal_ratio_since(from)),
+            programs: None,
+            opened,
+            connect_time: opening,
+            sources: job.connect.sources.clone(),
+            open_streams: listening,
+            publications: gathering.finish(),
+            ring,
+            threads: workers,
+            tls: None,
+        })
+    }
+
+    /// Ends all load threads and joins them; returns whether none panicked.
+    fn shut_down(&mut self) -> bool {
+        self.commands.clear();
+        let joined: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        joined.iter().all(Result::is_ok)
+    }
+
+    /// Waits until every load thread has opened its connections.
+    fn wait_until_connected(&self, job: &RunConfig) -> Result<ConnectSummary, RunError> {
+        let (mut opened, mut streams, mut ring, mut why) = (0, 0, String::new(), None);
+        for _ in &self.commands {
+            match self.reports.recv() {
+                Ok((
+                    _,
+                    ThreadReport::Connected {
+                        open,
+                        open_streams: listening,
+                        last_error: refused,
+                        ring: described,
+                    },
+                )) => {
+                    opened += open;
+                    streams += listening;
+                    ring = described;
+                    why = refused.or(why);
+                }
+                Ok((_, ThreadReport::Failed(error))) => return Err(error.into()),
+                _ => return Err(RunError::ThreadFailed),
+            }
+        }
+        let refused = why.clone();
+        let advice =
+            if job.program.is_some() { String::new() } else { format!(": {CONNECT_HINT}") };
+        let why = || why.unwrap_or_else(|| format!("no response in time{advice}"));
+        if opened == 0 {
+            return Err(RunError::Unreachable(why()));
+        }
+        if job.subscribers.is_some() && streams == 0 {
+            return Err(RunError::NoSubscription(why()));
+        }
+        Ok(ConnectSummary { opened, open_streams: streams, ring, last_error: refused })
+    }
+}

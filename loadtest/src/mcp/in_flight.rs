@@ -1,0 +1,168 @@
+//! Requests in flight on one connection, in send order.
+//!
+//! The first request is stored inline, because most connections have one at a time and every
+//! further indirection is a cache miss when its response arrives. Later requests are in a queue.
+
+use std::collections::VecDeque;
+
+use corelane::base::time::Instant;
+
+/// Queue capacity that an idle connection keeps (32 bytes per entry).
+const IDLE_QUEUE_CAPACITY_MAX: usize = 4;
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlightRequest {
+    pub(super) id: u64,
+    pub(super) intended: Instant,
+    pub(super) sent: Instant,
+    pub(super) call: u16,
+    pub(super) state: InFlightState,
+}
+
+/// State of a request in flight.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum InFlightState {
+    /// Waiting for its response.
+    Waiting,
+    /// Timed out; its response may still arrive.
+    TimedOut,
+    /// Its response arrived before that of an earlier request.
+    Answered,
+}
+
+/// The requests in flight on one connection.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    front: Option<InFlightRequest>,
+    /// Empty if `front` is `None`.
+    #[expect(clippy::box_collection, reason = "one word inline: most connections have no queue")]
+    queued: Option<Box<VecDeque<InFlightRequest>>>,
+}
+
+impl InFlight {
+    pub(super) const fn new() -> Self {
+        Self { front: None, queued: None }
+    }
+
+    /// Returns the number of requests.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.front.is_some()) + self.queued.as_ref().map_or(0, |behind| behind.len())
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.front.is_none()
+    }
+
+    /// Returns the oldest request.
+    #[inline]
+    pub(super) const fn front(&self) -> Option<&InFlightRequest> {
+        self.front.as_ref()
+    }
+
+    /// Returns the request at `place`, from the oldest.
+    pub(super) fn get(&self, place: usize) -> Option<&InFlightRequest> {
+        match place.checked_sub(1) {
+            None => self.front.as_ref(),
+            Some(place) => self.queued.as_ref()?.get(place),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut InFlightRequest> {
+        match place.checked_sub(1) {
+            None => self.front.as_mut(),
+            Some(place) => self.queued.as_mut()?.get_mut(place),
+        }
+    }
+
+    /// Iterates over the requests, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &InFlightRequest> {
+        self.front.iter().chain(self.queued.iter().flat_map(|behind| behind.iter()))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InFlightRequest> {
+        self.front.iter_mut().chain(self.queued.iter_mut().flat_map(|behind| behind.iter_mut()))
+    }
+
+    #[inline]
+    pub(super) fn push_back(&mut self, request: InFlightRequest) {
+        if self.front.is_none() {
+            self.front = Some(request);
+        } else {
+            self.queued.get_or_insert_default().push_back(request);
+        }
+    }
+
+    /// Removes the oldest request.
+    #[inline]
+    pub(super) fn pop_front(&mut self) {
+        self.front = self.queued.as_mut().and_then(|behind| behind.pop_front());
+    }
+
+    /// Removes and returns all requests.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = InFlightRequest> {
+        let Self { front, queued: behind } = std::mem::take(self);
+        front.into_iter().chain(behind.into_iter().flat_map(|behind| *behind))
+    }
+
+    /// Frees a large queue that is empty.
+    #[inline]
+    pub(super) fn shrink(&mut self) {
+        if self.front.is_none() {
+            self.queued.take_if(|behind| behind.capacity() > IDLE_QUEUE_CAPACITY_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flights(ids: std::ops::Range<u64>) -> InFlight {
+        let mut flights = InFlight::new();
+        let (intended, sent) = (Instant::ORIGIN, Instant::ORIGIN);
+        ids.for_each(|id| {
+            flights.push_back(InFlightRequest {
+                id,
+                intended,
+                sent,
+                call: 0,
+                state: InFlightState::Waiting,
+            });
+        });
+        flights
+    }
+
+    #[test]
+    fn in_flight_requests_keep_send_order() {
+        let mut flights = flights(0..3);
+        assert_eq!(flights.iter().map(|request| request.id).collect::<Vec<_>>(), [0, 1, 2]);
+        flights.pop_front();
+        flights.push_back(InFlightRequest { id: 3, ..*flights.front().unwrap() });
+        let at = |place| flights.get(place).map(|request| request.id);
+        assert_eq!([at(0), at(1), at(2), at(3)], [Some(1), Some(2), Some(3), None]);
+        assert_eq!(flights.len(), 3);
+        assert_eq!(flights.take_all().map(|request| request.id).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn in_flight_queue_is_freed_when_empty() {
+        let mut flights = flights(0..100);
+        flights.shrink();
+        assert_eq!(flights.len(), 100);
+        (0..100).for_each(|_| flights.pop_front());
+        assert!(flights.queued.is_some());
+        flights.shrink();
+        assert!(flights.is_empty() && flights.queued.is_none());
+    }
+
+    #[test]
+    fn in_flight_single_request_needs_no_allocation() {
+        let mut flights = flights(0..1);
+        flights.pop_front();
+        assert!(flights.queued.is_none() && size_of::<InFlight>() <= 40);
+    }
+}

@@ -1,0 +1,178 @@
+//! Classification of messages from the server.
+//!
+//! Invariants: every message is classified, whatever it contains. A message without the id of one
+//! of our requests is not a response to it. A result with `isError` is a failure.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::metrics::outcome::Failure;
+
+/// Kind of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MessageKind<'a> {
+    /// Response to the request with this id.
+    Response {
+        /// The request id.
+        id: u64,
+        /// The failure, or `None` if it succeeded.
+        failure: Option<Failure>,
+    },
+    /// Response without one of our ids, for example an error with `id: null`.
+    UnmatchedResponse,
+    /// Request of the server.
+    Request {
+        /// Its id as JSON text.
+        id: &'a str,
+        /// Whether it is `ping`.
+        is_ping: bool,
+    },
+    /// Notification.
+    Notification,
+    /// Not a JSON-RPC message.
+    Invalid,
+}
+
+/// The members of a message that are examined.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// The members of a result that are examined.
+#[derive(Deserialize)]
+struct ResultView<'a> {
+    #[serde(default, rename = "isError")]
+    is_error: bool,
+    #[serde(borrow, default)]
+    content: Vec<Content<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow, default)]
+    text: Option<std::borrow::Cow<'a, str>>,
+}
+
+/// Classifies a message; `expected_text` returns the expected text for a request id.
+pub fn classify_message<'a, 'b>(
+    text: &'a [u8],
+    expected_text: impl FnOnce(u64) -> Option<&'b str>,
+) -> MessageKind<'a> {
+    let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(text) else {
+        return MessageKind::Invalid;
+    };
+    if let Some(method) = envelope.method {
+        return envelope.id.map_or(MessageKind::Notification, |id| MessageKind::Request {
+            id: id.get(),
+            is_ping: method.get() == "\"ping\"",
+        });
+    }
+    if envelope.result.is_none() && envelope.error.is_none() {
+        return MessageKind::Invalid;
+    }
+    let Some(id) = envelope.id.and_then(|id| id.get().parse().ok()) else {
+        return MessageKind::UnmatchedResponse;
+    };
+    let failure = match envelope.result {
+        _ if envelope.error.is_some() => Some(Failure::Rpc),
+        Some(result) => check_result(result.get(), expected_text(id)),
+        None => Some(Failure::Garbage),
+    };
+    MessageKind::Response { id, failure }
+}
+
+fn check_result(result: &str, expected_text: Option<&str>) -> Option<Failure> {
+    let Ok(view) = serde_json::from_str::<ResultView<'_>>(result) else {
+        // `content` has another shape: a result must be an object, and a missing text is wrong if
+        // one is expected.
+        let is_wrong = expected_text.is_some() || !result.starts_with('{');
+        return is_wrong.then_some(Failure::Wrong);
+    };
+    if view.is_error {
+        return Some(Failure::Tool);
+    }
+    let text = view.content.first().and_then(|content| content.text.as_deref());
+    let is_right = expected_text.is_none_or(|expected| text == Some(expected));
+    (!is_right).then_some(Failure::Wrong)
+}
+
+/// Returns the response to a request of the server: empty for `ping`, else "method not found".
+pub fn response_text(id: &str, is_ping: bool) -> String {
+    if is_ping {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
+    } else {
+        let error = r#"{"code":-32601,"message":"method not supported by the load generator"}"#;
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classify(text: &str) -> MessageKind<'_> {
+        classify_message(text.as_bytes(), |_| Some("hello"))
+    }
+
+    fn failure(text: &str) -> Option<Failure> {
+        match classify(text) {
+            MessageKind::Response { id: 7, failure } => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn response_with_expected_text_is_success() {
+        let right =
+            r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"hello"}]}}"#;
+        assert_eq!(failure(right), None);
+        assert_eq!(failure(&right.replace("hello", "h\\u0065llo")), None);
+        assert_eq!(failure(&right.replace("hello", "hullo")), Some(Failure::Wrong));
+        assert_eq!(failure(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#), Some(Failure::Wrong));
+        assert_eq!(failure(r#"{"jsonrpc":"2.0","id":7,"result":[]}"#), Some(Failure::Wrong));
+    }
+
+    #[test]
+    fn response_with_error_is_failure() {
+        let tool =
+            r#"{"id":7,"result":{"isError":true,"content":[{"type":"text","text":"hello"}]}}"#;
+        assert_eq!(failure(tool), Some(Failure::Tool));
+        let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no"}}"#;
+        assert_eq!(failure(error), Some(Failure::Rpc));
+        let both = r#"{"id":7,"result":{"content":[{"text":"hello"}]},"error":{"code":1}}"#;
+        assert_eq!(failure(both), Some(Failure::Rpc));
+    }
+
+    #[test]
+    fn response_without_expected_text_is_success() {
+        let text = br#"{"id":9,"result":{"tools":[],"content":"other"}}"#;
+        let judgement = classify_message(text, |_| None);
+        assert_eq!(judgement, MessageKind::Response { id: 9, failure: None });
+    }
+
+    #[test]
+    fn server_messages_are_distinguished_from_responses() {
+        let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
+        assert_eq!(classify(ping), MessageKind::Request { id: "\"p\"", is_ping: true });
+        assert_eq!(classify(r#"{"method":"notifications/message"}"#), MessageKind::Notification);
+        assert_eq!(classify(r#"{"id":null,"error":{}}"#), MessageKind::UnmatchedResponse);
+        assert_eq!(classify(r#"{"id":"x","result":{}}"#), MessageKind::UnmatchedResponse);
+        assert_eq!(classify(r#"{"id":7}"#), MessageKind::Invalid);
+        assert_eq!(classify("<html>"), MessageKind::Invalid);
+        assert_eq!(classify("[]"), MessageKind::Invalid);
+    }
+
+    #[test]
+    fn server_request_gets_matching_response() {
+        assert_eq!(response_text("\"p\"", true), r#"{"jsonrpc":"2.0","id":"p","result":{}}"#);
+        assert!(response_text("3", false).contains("-32601"));
+    }
+}

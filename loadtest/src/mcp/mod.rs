@@ -1,0 +1,36 @@
+//! The MCP client side of one connection, without a socket.
+//!
+//! A [`RequestTemplate`] is a request that can be written with any id; a [`Handshake`] comes before
+//! the first one; a [`RequestLog`] matches responses with requests and checks them; [`Closing`]
+//! ends the connection. All of it maps received bytes to bytes to send.
+//!
+//! Invariants: a request completes exactly once, as success or failure. A response that differs in
+//! any byte from the last correct one is parsed in full.
+
+pub mod http_field;
+
+pub mod message_kind;
+pub mod request_template;
+mod response_template;
+
+mod in_flight;
+pub mod request_templates;
+pub mod response_matcher;
+
+pub mod closing;
+pub mod handshake;
+pub mod request_log;
+
+pub mod subscription;
+
+pub mod subscriber;
+
+pub use self::closing::{CloseAction, Closing};
+pub use self::handshake::{ConnectError, Handshake, HandshakeProgress};
+pub use self::http_field::{HttpField, Secret};
+pub use self::request_log::RequestLog;
+pub use self::request_template::{RequestSettings, RequestTemplate};
+pub use self::request_templates::RequestTemplates;
+pub use self::response_matcher::{CompletedRequest, ReceiveEvent};
+pub use self::subscriber::{Subscriber, SubscriberEvent};
+pub use self::subscription::{Subscription, SubscriptionFilter};

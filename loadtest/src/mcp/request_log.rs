@@ -1,0 +1,422 @@
+//! Requests in flight and the reader of one open connection.
+
+use corelane::base::time::Instant;
+
+use super::request_templates::RequestTemplates;
+use super::response_matcher::{ReceiveEvent, ResponseMatcher};
+use crate::metrics::outcome::Failure;
+use crate::wire::{FramingError, Reader, WireEvent, frames, read_buffered};
+
+/// Buffer capacity that an idle connection keeps, in bytes: enough for a session id.
+const IDLE_BUFFER_BYTES_MAX: usize = 128;
+
+/// State of a connection whose request log was closed.
+#[derive(Debug)]
+pub struct DrainedConnection {
+    /// Reader of the byte stream.
+    pub reader: Reader,
+    /// Received bytes that the reader has not consumed.
+    pub buffered: Vec<u8>,
+    /// Session id.
+    pub session: Option<Box<[u8]>>,
+}
+
+/// Request log of one connection.
+#[derive(Debug)]
+pub struct RequestLog {
+    matcher: ResponseMatcher,
+    /// Whether the reader is at the start of a message or response. Copy of the reader's own state,
+    /// which may be in another cache line.
+    is_at_start: bool,
+    reader: Reader,
+    /// Received bytes that the reader has not consumed.
+    buffered: Vec<u8>,
+    session: Option<Box<[u8]>>,
+}
+
+impl RequestLog {
+    /// Creates an empty log from the results of a handshake: the reader, its unconsumed bytes, and
+    /// the session id.
+    pub fn new(reader: Reader, buffered: Vec<u8>, session: Option<Box<[u8]>>) -> Self {
+        let matcher = ResponseMatcher::new(matches!(reader, Reader::Responses(_)));
+        Self { matcher, is_at_start: reader.is_at_message_start(), reader, buffered, session }
+    }
+
+    /// Returns the number of requests without a response. Includes requests that timed out: their
+    /// responses may still arrive, so they count against the limit of requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.matcher.in_flight()
+    }
+
+    /// Appends a request to `out` and records it as in flight.
+    #[inline]
+    pub fn write_request(
+        &mut self,
+        calls: &RequestTemplates,
+        call: u16,
+        (intended, sent): (Instant, Instant),
+        out: &mut Vec<u8>,
+    ) {
+        let Some(kind) = calls.call(call) else { return };
+        let id = self.matcher.add_request(call, (intended, sent));
+        kind.write(out, id, self.session.as_deref());
+    }
+
+    /// Processes received bytes and calls `on_event` for each result.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server violates the framing; the connection is then unreadable.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        calls: &mut RequestTemplates,
+        arrived: &[u8],
+        mut on_event: impl FnMut(ReceiveEvent),
+    ) -> Result<(), FramingError> {
+        let mut begun = std::mem::take(&mut self.buffered);
+        read_buffered(&mut begun, arrived, |bytes| {
+            self.read_messages(calls, bytes, &mut on_event)
+        })?;
+        self.buffered = begun;
+        Ok(())
+    }
+
+    /// Processes `bytes`; returns how many were consumed.
+    fn read_messages(
+        &mut self,
+        calls: &mut RequestTemplates,
+        bytes: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) -> Result<usize, FramingError> {
+        let (mut from, mut start) = (0, Some(0));
+        loop {
+            if self.is_at_start {
+                start = Some(from);
+                if let Some(len) = self.matcher.match_template(calls, &bytes[from..], on_event) {
+                    from += len;
+                    continue;
+                }
+                if from == bytes.len() {
+                    return Ok(from);
+                }
+            } else if from == 0 {
+                // The message began in bytes that are consumed already.
+                start = None;
+            }
+            let Some((taken, heard)) = self.reader.read_next(&bytes[from..])? else {
+                self.is_at_start = self.reader.is_at_message_start();
+                return Ok(from);
+            };
+            from += taken;
+            let whole = start.and_then(|start| bytes.get(start..from));
+            match heard {
+                None => {}
+                Some(WireEvent::Message(text)) => {
+                    self.matcher.handle_message(calls, text, whole, on_event);
+                }
+                Some(WireEvent::ResponseEnd {
+                    status,
+                    closes_connection: closes,
+                    is_stream,
+                    ..
+                }) => {
+                    if is_stream {
+                        on_event(ReceiveEvent::Streamed);
+                    }
+                    self.matcher.finish_http_response(calls, status, whole, on_event);
+                    if closes {
+                        on_event(ReceiveEvent::Closing);
+                    }
+                }
+                Some(WireEvent::Reply(reply)) => on_event(ReceiveEvent::Send(reply.to_vec())),
+                Some(WireEvent::Close) => {
+                    // RFC 6455 section 5.5.1: a close frame is answered with a close frame.
+                    let mut close_frame = Vec::new();
+                    frames::write_close(&mut close_frame);
+                    on_event(ReceiveEvent::Send(close_frame));
+                    on_event(ReceiveEvent::Closing);
+                }
+            }
+            self.is_at_start = self.reader.is_at_message_start();
+        }
+    }
+
+    /// Frees buffers of an idle connection that grew with large messages.
+    #[inline]
+    pub fn shrink(&mut self) {
+        if self.buffered.is_empty() && self.buffered.capacity() > IDLE_BUFFER_BYTES_MAX {
+            self.buffered = Vec::new();
+        }
+        self.reader.shrink(IDLE_BUFFER_BYTES_MAX);
+        self.matcher.shrink();
+    }
+
+    /// Fails the unanswered requests that were sent before `before` as timeouts.
+    pub fn time_out(&mut self, before: Instant, mut on_event: impl FnMut(ReceiveEvent)) {
+        self.matcher.time_out(before, &mut on_event);
+    }
+
+    /// Closes the log and returns what the closing handshake needs. Requests in flight are dropped.
+    pub fn into_drained(self) -> DrainedConnection {
+        let Self { reader, buffered: begun, session, .. } = self;
+        DrainedConnection { reader, buffered: begun, session }
+    }
+
+    /// Fails all requests in flight because the connection ended.
+    pub fn fail_all(&mut self, failure: Failure, mut on_event: impl FnMut(ReceiveEvent)) {
+        self.matcher.fail_all(failure, &mut on_event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
+    use crate::mcp::response_matcher::CompletedRequest;
+    use crate::target::{Era, Transport};
+    use crate::wire::lines::LineReader;
+
+    const AT: Instant = Instant::from_milliseconds(1);
+
+    struct Fixture {
+        log: RequestLog,
+        calls: RequestTemplates,
+        events: Vec<String>,
+    }
+
+    impl Fixture {
+        fn new(transport: Transport, reader: Reader) -> Self {
+            let speech = RequestSettings {
+                transport,
+                era: Era::Modern,
+                authority: "localhost:1".into(),
+                path: "/mcp".into(),
+                fields: Vec::new(),
+            };
+            let calls = RequestTemplates::new(vec![RequestTemplate::echo(&speech, 2)]);
+            Self { log: RequestLog::new(reader, Vec::new(), None), calls, events: Vec::new() }
+        }
+
+        fn lines() -> Self {
+            Self::new(Transport::Tcp, Reader::Lines(LineReader::default()))
+        }
+
+        fn http() -> Self {
+            Self::new(Transport::Http, Reader::Responses(Box::default()))
+        }
+
+        fn websocket() -> Self {
+            Self::new(Transport::WebSocket, Reader::Frames(Box::default()))
+        }
+
+        fn send_requests(&mut self, count: usize) {
+            let mut out = Vec::new();
+            for _ in 0..count {
+                self.log.write_request(&self.calls, 0, (AT, AT), &mut out);
+            }
+        }
+
+        /// Returns the events for these bytes.
+        fn receive(&mut self, bytes: impl AsRef<[u8]>) -> Vec<String> {
+            let events = &mut self.events;
+            let received =
+                self.log.receive(&mut self.calls, bytes.as_ref(), |event| events.push(name(event)));
+            if received.is_err() {
+                self.events.push("broken".into());
+            }
+            std::mem::take(&mut self.events)
+        }
+    }
+
+    fn name(event: ReceiveEvent) -> String {
+        match event {
+            ReceiveEvent::Completed(CompletedRequest { failure: None, .. }) => "good".into(),
+            ReceiveEvent::Completed(CompletedRequest { failure: Some(failure), .. }) => {
+                failure.to_string()
+            }
+            ReceiveEvent::Unsolicited => "unasked".into(),
+            ReceiveEvent::Notification => "notice".into(),
+            ReceiveEvent::Streamed => "streamed".into(),
+            ReceiveEvent::ServerRequest { id, is_ping } => format!("asked {id} {is_ping}"),
+            ReceiveEvent::Send(_) => "say".into(),
+            ReceiveEvent::Closing => "closing".into(),
+        }
+    }
+
+    fn success(number: u64) -> String {
+        let id = ID_FIRST + number;
+        format!("{{\"id\":{id},\"result\":{{\"content\":[{{\"text\":\"ab\"}}]}}}}\n")
+    }
+
+    fn response(body: &str) -> String {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    }
+
+    #[test]
+    fn responses_match_in_any_order_and_cut() {
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(4);
+        assert_eq!(fixture.receive(success(2)), ["good"]);
+        assert_eq!(fixture.log.in_flight(), 4);
+        let rest = [success(0), success(3), success(1)].concat();
+        let (first, second) = rest.split_at(20);
+        assert!(fixture.receive(first).is_empty());
+        assert_eq!(fixture.receive(second), ["good", "good", "good"]);
+        assert_eq!(fixture.log.in_flight(), 0);
+    }
+
+    #[test]
+    fn duplicate_response_is_reported_as_unexpected() {
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(2);
+        assert_eq!(
+            fixture.receive([success(1), success(1), success(0), success(0)].concat()),
+            ["good", "unasked", "good", "unasked"]
+        );
+    }
+
+    #[test]
+    fn response_with_different_text_is_wrong() {
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(3);
+        assert_eq!(fixture.receive(success(0)), ["good"]);
+        assert_eq!(fixture.receive(success(1).replace("ab", "ax")), ["wrong"]);
+        assert_eq!(fixture.receive(success(2)), ["good"]);
+    }
+
+    #[test]
+    fn invalid_message_fails_oldest_request() {
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(2);
+        assert_eq!(fixture.receive("what?\n"), ["garbage"]);
+        assert_eq!(fixture.receive("{\"id\":null,\"error\":{\"code\":-32700}}\n"), ["rpc_error"]);
+        assert_eq!(fixture.receive("{}\n"), ["unasked"]);
+    }
+
+    #[test]
+    fn timed_out_request_stays_in_flight_until_response() {
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(1);
+        let mut events = Vec::new();
+        fixture.log.time_out(AT, |event| events.push(name(event)));
+        assert!(events.is_empty(), "sent at that time");
+        let later = AT.after(std::time::Duration::from_millis(1));
+        fixture.log.time_out(later, |event| events.push(name(event)));
+        fixture.log.time_out(later, |event| events.push(name(event)));
+        assert_eq!((events, fixture.log.in_flight()), (vec!["timeout".into()], 1));
+        assert!(fixture.receive(success(0)).is_empty());
+        assert_eq!(fixture.log.in_flight(), 0);
+    }
+
+    #[test]
+    fn connection_close_fails_requests_in_flight_once() {
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(3);
+        assert_eq!(fixture.receive(success(1)), ["good"]);
+        let mut events = Vec::new();
+        fixture.log.fail_all(Failure::Closed, |event| events.push(name(event)));
+        assert_eq!(events, ["closed", "closed"]);
+    }
+
+    #[test]
+    fn jsonrpc_error_in_http_200_is_failure() {
+        let mut fixture = Fixture::http();
+        fixture.send_requests(3);
+        let error = format!("{{\"id\":{ID_FIRST},\"error\":{{\"code\":-32603}}}}");
+        assert_eq!(fixture.receive(response(&error)), ["rpc_error"]);
+        assert_eq!(fixture.receive(response("<html>")), ["garbage"]);
+        assert_eq!(fixture.receive(response("")), ["garbage"]);
+    }
+
+    #[test]
+    fn http_error_status_wins_over_body() {
+        let mut fixture = Fixture::http();
+        fixture.send_requests(3);
+        let refused = response(&success(0)).replace("200 OK", "503 Busy");
+        assert_eq!(fixture.receive(refused), ["http_5xx"]);
+        let refused = response("").replace("200 OK", "404 Gone");
+        assert_eq!(fixture.receive(refused), ["http_4xx"]);
+        assert_eq!(
+            fixture.receive(response(&success(0))),
+            ["wrong"],
+            "the response to an earlier request"
+        );
+    }
+
+    #[test]
+    fn http_response_matches_template_after_first() {
+        let mut fixture = Fixture::http();
+        fixture.send_requests(3);
+        assert_eq!(fixture.receive(response(&success(0))), ["good"]);
+        assert_eq!(
+            fixture.receive([response(&success(1)), response(&success(2))].concat()),
+            ["good", "good"]
+        );
+        assert_eq!(fixture.receive(response(&success(2))), ["unasked"]);
+        assert_eq!(fixture.receive("nonsense\r\n\r\n"), ["broken"]);
+    }
+
+    #[test]
+    fn websocket_close_frame_is_returned() {
+        let mut fixture = Fixture::websocket();
+        fixture.send_requests(1);
+        let answer = success(0);
+        let header = [0x81, u8::try_from(answer.len()).unwrap()];
+        let stream = [&header, answer.as_bytes(), b"\x88\x02\x03\xE8"].concat();
+        assert_eq!(fixture.receive(stream), ["good", "say", "closing"]);
+    }
+
+    #[test]
+    fn server_request_is_reported_with_its_id() {
+        let mut fixture = Fixture::lines();
+        assert_eq!(fixture.receive("{\"id\":\"x\",\"method\":\"ping\"}\n"), ["asked \"x\" true"]);
+        assert_eq!(fixture.receive("{\"id\":3,\"method\":\"roots/list\"}\n"), ["asked 3 false"]);
+        assert_eq!(fixture.receive("{\"method\":\"notifications/message\"}\n"), ["notice"]);
+    }
+
+    fn stream(events: &[&str]) -> String {
+        let body: String =
+            events.iter().flat_map(|event| ["data: ", event.trim(), "\n\n"]).collect();
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n\
+             {body}",
+            body.len()
+        )
+    }
+
+    #[test]
+    fn sse_response_is_reported_as_streamed() {
+        let mut fixture = Fixture::http();
+        fixture.send_requests(3);
+        assert_eq!(fixture.receive(stream(&[&success(0)])), ["streamed", "good"]);
+        assert_eq!(fixture.receive(stream(&[&success(1)])), ["streamed", "good"]);
+        assert_eq!(
+            fixture.receive(stream(&[&success(2).replace("ab", "ax")])),
+            ["streamed", "wrong"]
+        );
+    }
+
+    #[test]
+    fn notifications_before_response_keep_it_checked() {
+        let progress = |number: u64| {
+            let token = ID_FIRST + number;
+            let method = "notifications/progress";
+            format!("{{\"method\":\"{method}\",\"params\":{{\"progressToken\":{token}}}}}\n")
+        };
+        let mut fixture = Fixture::http();
+        fixture.send_requests(3);
+        for number in 0..2 {
+            let answer = stream(&[&progress(number), &success(number)]);
+            assert_eq!(fixture.receive(answer), ["notice", "streamed", "good"]);
+        }
+        let wrong = stream(&[&progress(2), &success(2).replace("ab", "ax")]);
+        assert_eq!(fixture.receive(wrong), ["notice", "streamed", "wrong"]);
+        let mut fixture = Fixture::lines();
+        fixture.send_requests(3);
+        for number in 0..3 {
+            let answer = [progress(number), success(number)].concat();
+            assert_eq!(fixture.receive(answer), ["notice", "good"]);
+        }
+    }
+}

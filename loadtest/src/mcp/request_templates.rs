@@ -1,0 +1,36 @@
+//! The request templates of a run, each with the template of its response.
+
+use super::request_template::RequestTemplate;
+use super::response_template::ResponseTemplate;
+
+/// Request templates of one load thread with the response templates learned so far.
+#[derive(Clone, Debug)]
+pub struct RequestTemplates {
+    requests: Vec<RequestTemplate>,
+    responses: Vec<Option<ResponseTemplate>>,
+}
+
+impl RequestTemplates {
+    /// Creates the set; templates are identified by their index.
+    pub fn new(requests: Vec<RequestTemplate>) -> Self {
+        let responses = requests.iter().map(|_| None).collect();
+        Self { requests, responses }
+    }
+
+    /// Returns the request template at `place`.
+    pub fn call(&self, place: u16) -> Option<&RequestTemplate> {
+        self.requests.get(usize::from(place))
+    }
+
+    /// Returns the response template of a request, once a correct response was received.
+    pub(super) fn response_template(&self, place: u16) -> Option<&ResponseTemplate> {
+        self.responses.get(usize::from(place))?.as_ref()
+    }
+
+    /// Stores a correct response, complete with framing, as the template for later ones.
+    pub(super) fn set_response_template(&mut self, place: u16, answer: &[u8], id: u64) {
+        if let Some(template) = self.responses.get_mut(usize::from(place)) {
+            *template = ResponseTemplate::from_response(answer, id);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Matching of responses with the requests in flight on one connection.
+
+use corelane::base::time::Instant;
+
+use super::in_flight::{InFlight, InFlightRequest, InFlightState};
+use super::message_kind::{MessageKind, classify_message};
+use super::request_template::{ID_COUNT, ID_FIRST};
+use super::request_templates::RequestTemplates;
+use crate::metrics::outcome::Failure;
+
+/// A request that succeeded or failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CompletedRequest {
+    /// Index of its template.
+    pub call: u16,
+    /// Intended send time.
+    pub intended: Instant,
+    /// Actual send time.
+    pub sent: Instant,
+    /// The failure, or `None` if it succeeded.
+    pub failure: Option<Failure>,
+}
+
+/// Result of processing received bytes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ReceiveEvent {
+    /// A request succeeded or failed.
+    Completed(CompletedRequest),
+    /// A response without a request in flight, or a second response.
+    Unsolicited,
+    /// A notification of the server.
+    Notification,
+    /// The next completed request was answered by an SSE stream.
+    Streamed,
+    /// A request of the server.
+    ServerRequest {
+        /// Its id as JSON text.
+        id: String,
+        /// Whether it is `ping`.
+        is_ping: bool,
+    },
+    /// These bytes must be sent to the server.
+    Send(Vec<u8>),
+    /// The server closes the connection, or announced that it will.
+    Closing,
+}
+
+/// Matches responses with requests.
+#[derive(Debug)]
+pub(super) struct ResponseMatcher {
+    /// In send order, with consecutive ids.
+    requests: InFlight,
+    next_id: u64,
+    /// Whether responses arrive over HTTP: the body counts when its HTTP response is complete.
+    is_http: bool,
+    /// Result in the body of the current HTTP response, if one was found.
+    body_result: Option<Result<(), Failure>>,
+}
+
+impl ResponseMatcher {
+    pub(super) const fn new(is_http: bool) -> Self {
+        Self { requests: InFlight::new(), next_id: ID_FIRST, is_http, body_result: None }
+    }
+
+    /// Frees capacity that is no longer needed.
+    #[inline]
+    pub(super) fn shrink(&mut self) {
+        self.requests.shrink();
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Records a request and returns its id.
+    #[inline]
+    pub(super) fn add_request(&mut self, call: u16, (intended, sent): (Instant, Instant)) -> u64 {
+        let id = self.next_id;
+        self.next_id = if id + 1 < ID_FIRST + ID_COUNT { id + 1 } else { ID_FIRST };
+        self.requests.push_back(InFlightRequest {
+            id,
+            intended,
+            sent,
+            call,
+            state: InFlightState::Waiting,
+        });
+        id
+    }
+
+    /// Completes the oldest request if `bytes` begin with exactly the expected response; returns
+    /// its length.
+    #[inline]
+    pub(super) fn match_template(
+        &mut self,
+        calls: &RequestTemplates,
+        bytes: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) -> Option<usize> {
+        let request = self.requests.front()?;
+        let template = calls.response_template(request.call)?;
+        let len = template.match_length(bytes, request.id)?;
+        if template.is_stream() {
+            on_event(ReceiveEvent::Streamed);
+        }
+        self.complete_request(0, None, on_event);
+        Some(len)
+    }
+
+    /// Handles a message; `whole` is its framed form if that arrived contiguously.
+    pub(super) fn handle_message(
+        &mut self,
+        calls: &mut RequestTemplates,
+        text: &[u8],
+        whole: Option<&[u8]>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let expected = |id| {
+            let request = self.requests.get(self.position(id)?)?;
+            calls.call(request.call)?.expected_text()
+        };
+        match classify_message(text, expected) {
+            MessageKind::Response { id, failure } => match self.position(id) {
+                Some(0) if self.is_http => self.body_result = Some(failure.map_or(Ok(()), Err)),
+                _ if self.is_http => self.body_result = Some(Err(Failure::Wrong)),
+                Some(place) => {
+                    self.learn_template(calls, (place, failure), whole);
+                    self.complete_request(place, failure, on_event);
+                }
+                None => on_event(ReceiveEvent::Unsolicited),
+            },
+            MessageKind::Request { id, is_ping } => {
+                on_event(ReceiveEvent::ServerRequest { id: id.into(), is_ping });
+            }
+            MessageKind::Notification => on_event(ReceiveEvent::Notification),
+            MessageKind::UnmatchedResponse | MessageKind::Invalid if self.is_http => {
+                self.body_result = Some(Err(Failure::Garbage));
+            }
+            // It takes the place of a response: the oldest request fails.
+            MessageKind::UnmatchedResponse => self.fail_oldest(Failure::Rpc, on_event),
+            MessageKind::Invalid => self.fail_oldest(Failure::Garbage, on_event),
+        }
+    }
+
+    /// Handles the end of an HTTP response.
+    pub(super) fn finish_http_response(
+        &mut self,
+        calls: &mut RequestTemplates,
+        status: u16,
+        whole: Option<&[u8]>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let body_result = self.body_result.take();
+        if self.requests.is_empty() {
+            return on_event(ReceiveEvent::Unsolicited);
+        }
+        let failure = match (status, body_result) {
+            (200..300, Some(result)) => result.err(),
+            (400..500, _) => Some(Failure::Http4xx),
+            (500..600, _) => Some(Failure::Http5xx),
+            _ => Some(Failure::Garbage),
+        };
+        self.learn_template(calls, (0, failure), whole);
+        self.complete_request(0, failure, on_event);
+    }
+
+    /// Returns the position of the request with this id if it has no response yet.
+    fn position(&self, id: u64) -> Option<usize> {
+        let first = self.requests.front()?.id;
+        // Ids wrap around.
+        let distance = if id >= first { id - first } else { (id + ID_COUNT).checked_sub(first)? };
+        let place = usize::try_from(distance).ok()?;
+        let request = self.requests.get(place)?;
+        (request.id == id && request.state != InFlightState::Answered).then_some(place)
+    }
+
+    fn learn_template(
+        &self,
+        calls: &mut RequestTemplates,
+        (place, failure): (usize, Option<Failure>),
+        whole: Option<&[u8]>,
+    ) {
+        if failure.is_none()
+            && let Some(whole) = whole
+            && let Some(request) = self.requests.get(place)
+        {
+            calls.set_response_template(request.call, whole, request.id);
+        }
+    }
+
+    /// Fails the oldest unanswered request, because an invalid message took the place of a
+    /// response.
+    fn fail_oldest(&mut self, failure: Failure, on_event: &mut impl FnMut(ReceiveEvent)) {
+        let waiting =
+            self.requests.iter().position(|request| request.state != InFlightState::Answered);
+        match waiting {
+            Some(place) => self.complete_request(place, Some(failure), on_event),
+            None => on_event(ReceiveEvent::Unsolicited),
+        }
+    }
+
+    /// Completes a request. One that timed out was reported before.
+    fn complete_request(
+        &mut self,
+        place: usize,
+        failure: Option<Failure>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let Some(request) = self.requests.get_mut(place) else { return };
+        if request.state == InFlightState::Waiting {
+            let InFlightRequest { call, intended, sent, .. } = *request;
+            on_event(ReceiveEvent::Completed(CompletedRequest { call, intended, sent, failure }));
+        }
+        request.state = InFlightState::Answered;
+        while self.requests.front().is_some_and(|request| request.state == InFlightState::Answered)
+        {
+            self.requests.pop_front();
+        }
+    }
+
+    /// Fails unanswered requests that were sent before `before` as timeouts.
+    pub(super) fn time_out(&mut self, before: Instant, on_event: &mut impl FnMut(ReceiveEvent)) {
+        let late = self.requests.iter_mut().take_while(|request| request.sent < before);
+        for request in late.filter(|request| request.state == InFlightState::Waiting) {
+            request.state = InFlightState::TimedOut;
+            let InFlightRequest { call, intended, sent, .. } = *request;
+            let failure = Some(Failure::Timeout);
+            on_event(ReceiveEvent::Completed(CompletedRequest { call, intended, sent, failure }));
+        }
+    }
+
+    /// Fails all requests in flight, because the connection ended.
+    pub(super) fn fail_all(&mut self, failure: Failure, on_event: &mut impl FnMut(ReceiveEvent)) {
+        self.body_result = None;
+        for request in
+            self.requests.take_all().filter(|request| request.state == InFlightState::Waiting)
+        {
+            let InFlightRequest { call, intended, sent, .. } = request;
+            on_event(ReceiveEvent::Completed(CompletedRequest {
+                call,
+                intended,
+                sent,
+                failure: Some(failure),
+            }));
+        }
+    }
+}

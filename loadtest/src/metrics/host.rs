@@ -1,0 +1,55 @@
+//! CPU steal time of a virtual machine.
+//!
+//! A hypervisor that runs other machines on the same cores makes this one wait, which the kernel
+//! counts as steal time (`proc_stat(5)`, `steal`). Within the machine it looks like a slow response
+//! or a late generator, so a run reports it. Latencies are not corrected.
+
+/// CPU time of all cores so far, in kernel ticks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CoreTime {
+    all: u64,
+    stolen: u64,
+}
+
+impl CoreTime {
+    /// Reads the current times; returns `None` if the system does not provide them.
+    pub fn read_current() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().next()?.strip_prefix("cpu ")?;
+        // user, nice, system, idle, iowait, irq, softirq, steal; guest times are included in these.
+        let ticks: Option<Vec<u64>> =
+            line.split_whitespace().take(8).map(|ticks| ticks.parse().ok()).collect();
+        let ticks = ticks.filter(|ticks| ticks.len() == 8)?;
+        Some(Self { all: ticks.iter().sum(), stolen: ticks[7] })
+    }
+
+    /// Returns the fraction of CPU time stolen since `before`, from 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "displayed ratio")]
+    pub fn steal_ratio_since(self, before: Self) -> f64 {
+        let all = self.all.saturating_sub(before.all).max(1);
+        self.stolen.saturating_sub(before.stolen) as f64 / all as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_ratio_covers_all_cores() {
+        let before = CoreTime::parse("cpu  10 0 10 70 0 0 5 5 3 0\ncpu0 1 2 3").unwrap();
+        let after = CoreTime::parse("cpu  60 0 30 80 0 0 5 25 53 0\n").unwrap();
+        assert!((after.steal_ratio_since(before) - 0.2).abs() < 1e-9);
+        assert!(after.steal_ratio_since(after).abs() < 1e-9, "no time passed");
+    }
+
+    #[test]
+    fn invalid_proc_stat_has_no_core_time() {
+        for text in ["", "intr 1 2", "cpu  1 2 3", "cpu  1 2 3 4 5 6 7 x"] {
+            assert_eq!(CoreTime::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Response time and service time of requests.
+//!
+//! **Response time** counts from the intended send time, **service time** from the actual send. A
+//! server that stalls for a second delays all requests behind the one it holds; only the response
+//! time shows what users experience. Measuring from the actual send omits those requests, which is
+//! called coordinated omission (Gil Tene).
+
+use std::time::Duration;
+
+use corelane::base::time::Instant;
+use hdrhistogram::Histogram;
+
+/// Highest recorded latency: an hour. Longer ones are recorded as this.
+pub const LATENCY_MAX: Duration = Duration::from_hours(1);
+/// Significant digits of recorded values: three, an error of at most 0.1 %.
+const DIGITS: u8 = 3;
+
+/// Latencies of a run or of a part of it. Takes about 600 KiB, independent of the number of values.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    response: Histogram<u64>,
+    service: Histogram<u64>,
+}
+
+/// Times of one request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RequestTimes {
+    /// Intended send time.
+    pub intended: Instant,
+    /// Actual send time.
+    pub sent: Instant,
+    /// When its response was complete.
+    pub answered: Instant,
+}
+
+impl Latencies {
+    /// Creates empty histograms.
+    pub fn new() -> Self {
+        Self { response: histogram(), service: histogram() }
+    }
+
+    /// Records a successful response.
+    #[inline]
+    pub fn record(&mut self, times: RequestTimes) {
+        self.response.saturating_record(nanoseconds(times.answered.since(times.intended)));
+        self.service.saturating_record(nanoseconds(times.answered.since(times.sent)));
+    }
+
+    /// Adds the latencies of another load thread or second.
+    pub fn add(&mut self, other: &Self) {
+        // Both are created by `histogram` with equal bounds.
+        for (all, some) in
+            [(&mut self.response, &other.response), (&mut self.service, &other.service)]
+        {
+            if all.add(some).is_err() {
+                debug_assert!(false, "two histograms of the same bounds");
+            }
+        }
+    }
+
+    /// Resets all values without freeing memory.
+    pub fn clear(&mut self) {
+        self.response.reset();
+        self.service.reset();
+    }
+
+    /// Returns the response times (from the intended send), in nanoseconds.
+    pub const fn response(&self) -> &Histogram<u64> {
+        &self.response
+    }
+
+    /// Returns the service times (from the actual send), in nanoseconds.
+    pub const fn service(&self) -> &Histogram<u64> {
+        &self.service
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Creates an empty histogram of nanoseconds from one to [`LATENCY_MAX`].
+#[expect(clippy::missing_panics_doc, reason = "the bounds are constants in order")]
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, nanoseconds(LATENCY_MAX), DIGITS)
+        .expect("the bounds are in order and the digits are at most five")
+}
+
+#[inline]
+fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(intended: u64, sent: u64, answered: u64) -> RequestTimes {
+        let at = Instant::from_milliseconds;
+        RequestTimes { intended: at(intended), sent: at(sent), answered: at(answered) }
+    }
+
+    /// Returns the value at a percentile, in whole milliseconds.
+    fn at(histogram: &Histogram<u64>, percentile: f64) -> u64 {
+        (histogram.value_at_percentile(percentile) + 500_000) / 1_000_000
+    }
+
+    #[test]
+    fn server_stall_shows_in_response_time_only() {
+        let mut latencies = Latencies::new();
+        // A request each 10 ms on one connection. The server responds at once, except for a stall
+        // of one second. Requests due meanwhile are sent when the first response arrives.
+        for number in 0..300 {
+            let due = number * 10;
+            let (sent, answered) = match due {
+                1_000 => (1_000, 2_000),
+                1_001..2_000 => (2_000, 2_001),
+                _ => (due, due + 1),
+            };
+            latencies.record(times(due, sent, answered));
+        }
+        assert_eq!(at(latencies.service(), 99.0), 1);
+        assert!(at(latencies.response(), 99.0) > 950);
+        assert!(at(latencies.response(), 75.0) > 200);
+    }
+
+    #[test]
+    fn latencies_of_threads_add_up() {
+        let (mut one, mut other) = (Latencies::new(), Latencies::new());
+        one.record(times(0, 0, 5));
+        other.record(times(0, 1, 50));
+        one.add(&other);
+        assert_eq!(one.response().len(), 2);
+        assert_eq!((at(one.response(), 100.0), at(one.service(), 100.0)), (50, 49));
+        one.clear();
+        assert!(one.response().is_empty() && one.service().is_empty());
+    }
+
+    #[test]
+    fn latency_above_maximum_counts_as_maximum() {
+        let mut latencies = Latencies::new();
+        latencies.record(times(0, 0, 7_200_000));
+        assert_eq!(latencies.response().len(), 1);
+        assert!(latencies.response().max() >= nanoseconds(LATENCY_MAX));
+    }
+}

@@ -1,0 +1,13 @@
+//! Measurements of a run: latency, outcomes, per-second results, CPU time and memory of processes.
+
+pub mod connects;
+pub mod fanout;
+pub mod host;
+pub mod latency;
+pub mod outcome;
+pub mod port_limits;
+pub mod process;
+pub mod second;
+
+pub mod process_group;
+pub mod process_tree;

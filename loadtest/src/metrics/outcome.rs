@@ -1,0 +1,190 @@
+//! Results of requests: success, or kind of failure.
+//!
+//! Invariants: every due request counts exactly once. An error response is never counted as
+//! success, whatever its HTTP status.
+
+use std::fmt;
+
+/// Kind of failure of a request.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Failure {
+    /// No connection could be opened, or none was left to send on.
+    Connect,
+    /// The connection ended before the response.
+    Closed,
+    /// No response in time.
+    Timeout,
+    /// The received data is not a valid message.
+    Garbage,
+    /// The response is valid but not the expected one.
+    Wrong,
+    /// HTTP status 4xx, or another unexpected one.
+    Http4xx,
+    /// HTTP status 5xx.
+    Http5xx,
+    /// JSON-RPC error.
+    Rpc,
+    /// Tool result with `isError`.
+    Tool,
+    /// Not sent by the generator: all connections were busy.
+    Unsent,
+}
+
+impl Failure {
+    /// All kinds, in the order of reports.
+    pub const ALL: [Self; 10] = [
+        Self::Connect,
+        Self::Closed,
+        Self::Timeout,
+        Self::Garbage,
+        Self::Wrong,
+        Self::Http4xx,
+        Self::Http5xx,
+        Self::Rpc,
+        Self::Tool,
+        Self::Unsent,
+    ];
+
+    /// Returns the name used in reports and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Closed => "closed",
+            Self::Timeout => "timeout",
+            Self::Garbage => "garbage",
+            Self::Wrong => "wrong",
+            Self::Http4xx => "http_4xx",
+            Self::Http5xx => "http_5xx",
+            Self::Rpc => "rpc_error",
+            Self::Tool => "tool_error",
+            Self::Unsent => "unsent",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Counts of results of requests.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Outcomes {
+    /// Successful requests.
+    pub answered: u64,
+    /// Responses without a request in flight, or second responses. No request failed by them, so
+    /// they count separately; a run with any is not clean.
+    pub unsolicited: u64,
+    /// Notifications of the server, warm-up included.
+    pub notifications: u64,
+    /// Responses that arrived as SSE streams, warm-up included.
+    pub streamed: u64,
+    failures: [u64; Failure::ALL.len()],
+}
+
+impl Outcomes {
+    /// Counts a failed request.
+    pub const fn record_failure(&mut self, failure: Failure) {
+        self.failures[failure as usize] += 1;
+    }
+
+    /// Returns the number of failures of this kind.
+    pub const fn failed(&self, failure: Failure) -> u64 {
+        self.failures[failure as usize]
+    }
+
+    /// Returns the number of all failures.
+    pub fn failures(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    /// Returns the number of completed requests.
+    pub fn requests(&self) -> u64 {
+        self.answered + self.failures()
+    }
+
+    /// Returns the fraction of completed requests that failed, from 0 to 1; 1 if there were none.
+    #[expect(clippy::cast_precision_loss, reason = "displayed ratio")]
+    pub fn failure_ratio(&self) -> f64 {
+        match self.requests() {
+            0 => 1.0,
+            requests => self.failures() as f64 / requests as f64,
+        }
+    }
+
+    /// Adds the counts of another load thread or second.
+    pub fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.unsolicited += other.unsolicited;
+        self.notifications += other.notifications;
+        self.streamed += other.streamed;
+        for (all, some) in self.failures.iter_mut().zip(other.failures) {
+            *all += some;
+        }
+    }
+}
+
+/// Results of the slow readers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SlowReaderOutcomes {
+    /// Requests sent.
+    pub sent: u64,
+    /// Successful responses read.
+    pub answered: u64,
+    /// Failed responses read.
+    pub failed: u64,
+    /// Slow readers closed by the server.
+    pub closed: u64,
+}
+
+impl SlowReaderOutcomes {
+    /// Adds the counts of another load thread or second.
+    pub const fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.closed += other.closed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_have_distinct_counts_and_names() {
+        let mut outcomes = Outcomes::default();
+        for (count, failure) in (1..).zip(Failure::ALL) {
+            for _ in 0..count {
+                outcomes.record_failure(failure);
+            }
+        }
+        for (count, failure) in (1..).zip(Failure::ALL) {
+            assert_eq!(outcomes.failed(failure), count);
+        }
+        let mut names: Vec<&str> = Failure::ALL.iter().map(|failure| failure.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Failure::ALL.len());
+    }
+
+    #[test]
+    fn outcomes_without_response_count_as_failure() {
+        assert!((Outcomes::default().failure_ratio() - 1.0).abs() < f64::EPSILON);
+        let mut outcomes = Outcomes { answered: 3, ..Outcomes::default() };
+        outcomes.record_failure(Failure::Rpc);
+        assert!((outcomes.failure_ratio() - 0.25).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn outcomes_of_threads_add_up() {
+        let mut one = Outcomes { answered: 1, unsolicited: 2, ..Outcomes::default() };
+        let mut other = Outcomes { answered: 10, ..Outcomes::default() };
+        other.record_failure(Failure::Timeout);
+        one.record_failure(Failure::Timeout);
+        one.add(&other);
+        assert_eq!((one.answered, one.unsolicited, one.failed(Failure::Timeout)), (11, 2, 2));
+        assert_eq!(one.requests(), 13);
+    }
+}

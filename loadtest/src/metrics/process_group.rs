@@ -1,0 +1,222 @@
+//! A changing group of processes, measured as one server.
+//!
+//! Invariants: CPU time never decreases. A process that leaves takes its memory with it, while its
+//! CPU time stays. Descendants count with their process, because the program is often a shell
+//! script around the server.
+//!
+//! Sampling thousands of processes each second would delay the load. A bounded number is sampled in
+//! turn; the others count with their last sample.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "shared by the collector and the pool threads; no ring waits for it"
+)]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::process::{Memory, Process, ProcessStat, Sample};
+use super::process_tree::ProcessTree;
+
+/// Processes that are sampled each second.
+pub const SAMPLES_MAX: usize = 128;
+
+/// A group of processes that are observed together.
+#[derive(Debug, Default)]
+pub struct ProcessGroup {
+    state: Mutex<GroupState>,
+}
+
+#[derive(Debug, Default)]
+struct GroupState {
+    members: Vec<Member>,
+    /// Next member to sample.
+    next_member: usize,
+    process_tree: ProcessTree,
+    /// CPU time of the processes that have left.
+    exited_cpu: Duration,
+    /// Highest CPU time reported so far.
+    reported_cpu: Duration,
+    last_stderr: Option<String>,
+    programs: ProgramCounts,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    pid: u32,
+    /// Last sample.
+    last_sample: Option<(Duration, Memory)>,
+}
+
+impl Member {
+    fn sample(&mut self) {
+        let process = Process::from_pid(self.pid);
+        // A zombie has no memory.
+        self.last_sample =
+            Some((process.cpu().unwrap_or_default(), process.memory().unwrap_or_default()));
+    }
+}
+
+/// Number of programs that were started for a run, and of those that had to be terminated.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ProgramCounts {
+    /// Programs started.
+    pub started: u64,
+    /// Programs that did not exit after their input was closed and received `SIGTERM`.
+    pub terminated: u64,
+    /// Programs that did not exit after `SIGTERM` and were killed.
+    pub killed: u64,
+}
+
+impl ProcessGroup {
+    /// Adds a process.
+    pub fn add(&self, pid: u32) {
+        let mut state = self.state();
+        state.members.push(Member { pid, last_sample: None });
+        state.programs.started += 1;
+    }
+
+    /// Removes a process that exited. Must be called before `wait`, while `/proc` still has it.
+    pub fn remove(&self, pid: u32) {
+        let mut state = self.state();
+        if let Some(place) = state.members.iter().position(|member| member.pid == pid) {
+            state.members.swap_remove(place);
+            let waited =
+                ProcessStat::read(pid).map_or(Duration::ZERO, |account| account.waited_cpu);
+            state.exited_cpu += Process::from_pid(pid).cpu().unwrap_or_default() + waited;
+        }
+    }
+
+    /// Counts a process that received `SIGTERM`.
+    pub fn count_terminated(&self) {
+        self.state().programs.terminated += 1;
+    }
+
+    /// Counts a process that was killed.
+    pub fn count_killed(&self) {
+        self.state().programs.killed += 1;
+    }
+
+    /// Stores the last lines of standard error of a process that exited.
+    pub fn record_stderr(&self, words: String) {
+        self.state().last_stderr = Some(words);
+    }
+
+    /// Returns the last lines of standard error of the last process that exited with any.
+    pub fn last_stderr(&self) -> Option<String> {
+        self.state().last_stderr.clone()
+    }
+
+    /// Returns the number of programs started, terminated and killed so far.
+    pub fn program_counts(&self) -> ProgramCounts {
+        self.state().programs
+    }
+
+    /// Returns CPU time and memory of the group after sampling the new processes and `looks_max`
+    /// others. Shared memory, mainly the program file, counts once: the largest amount of any
+    /// process.
+    pub fn sample(&self, looks_max: usize) -> Sample {
+        let mut state = self.state();
+        let GroupState {
+            members,
+            next_member: next,
+            process_tree: census,
+            exited_cpu: left,
+            reported_cpu: told,
+            ..
+        } = &mut *state;
+        census.refresh();
+        members.iter_mut().filter(|member| member.last_sample.is_none()).for_each(Member::sample);
+        let count = members.len();
+        for _ in 0..count.min(looks_max) {
+            *next = (*next + 1) % count;
+            members[*next].sample();
+        }
+        let pids: Vec<u32> = members.iter().map(|member| member.pid).collect();
+        let mut below: Vec<Member> = census
+            .descendants(&pids)
+            .into_iter()
+            .map(|pid| Member { pid, last_sample: None })
+            .collect();
+        below.iter_mut().for_each(Member::sample);
+        let (mut cpu, mut own_bytes, mut shared_bytes) = (*left, 0, 0);
+        for Member { pid, last_sample: seen } in members.iter().chain(&below) {
+            let (spent, memory) = seen.unwrap_or_default();
+            cpu += spent + census.waited_cpu(*pid);
+            own_bytes += memory.private_bytes;
+            shared_bytes = memory.shared_bytes.max(shared_bytes);
+        }
+        // CPU time of waited-for children is in clock ticks, that of running ones in nanoseconds.
+        *told = cpu.max(*told);
+        Sample { cpu: *told, resident_bytes: own_bytes + shared_bytes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, GroupState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// Starts a shell script with open standard input.
+    fn spawn_shell(script: &str) -> Child {
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", script]).stdin(Stdio::piped());
+        shell.spawn().expect("sh must be available")
+    }
+
+    #[test]
+    fn process_group_keeps_cpu_time_of_exited() {
+        let group = ProcessGroup::default();
+        let work = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
+        // The second script works in a child process.
+        for script in [work.into(), format!("({work}); true")] {
+            let before = group.sample(usize::MAX).cpu;
+            let mut child = spawn_shell(&script);
+            group.add(child.id());
+            let pid = rustix::process::Pid::from_child(&child);
+            let ended =
+                rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+            rustix::process::waitid(rustix::process::WaitId::Pid(pid), ended).unwrap();
+            group.remove(child.id());
+            child.wait().unwrap();
+            let after = group.sample(usize::MAX);
+            assert!(after.cpu >= before + Duration::from_millis(10), "{before:?} {after:?}");
+            assert_eq!(after.resident_bytes, 0);
+        }
+        assert_eq!(group.program_counts(), ProgramCounts { started: 2, terminated: 0, killed: 0 });
+    }
+
+    #[test]
+    fn process_group_sums_members_and_descendants() {
+        let group = ProcessGroup::default();
+        group.add(std::process::id());
+        let alone = Process::current().sample().unwrap().resident_bytes;
+        assert!(group.sample(usize::MAX).resident_bytes >= alone / 2);
+    }
+
+    #[test]
+    fn process_group_counts_shared_memory_once() {
+        let group = ProcessGroup::default();
+        let mut children: Vec<Child> = (0..4).map(|_| spawn_shell("read end")).collect();
+        for child in &children {
+            group.add(child.id());
+        }
+        let all = group.sample(0).resident_bytes;
+        let memories = children.iter().map(|child| Process::from_pid(child.id()).memory().unwrap());
+        let apart: u64 = memories.map(|memory| memory.private_bytes + memory.shared_bytes).sum();
+        assert!(all > 0 && all < apart, "{all} {apart}");
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(group.sample(3).resident_bytes > 0);
+        assert_eq!(group.sample(1).resident_bytes, 0);
+    }
+}

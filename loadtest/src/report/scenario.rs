@@ -1,0 +1,139 @@
+//! Table lines that depend on the scenario: churn, slow readers, event streams, drift.
+
+use std::fmt::Write as _;
+
+use super::figure;
+use super::table::row;
+use crate::result::drift::Tenth;
+use crate::result::{ConnectionsResult, Drift, Percentiles, RunResult, SlowReadersResult};
+
+/// Fewest measured seconds for which drift is shown.
+const DRIFT_SECONDS_MIN: f64 = 60.0;
+
+/// Returns the percentile rows of the scenario.
+pub(super) fn rows(result: &RunResult) -> Vec<String> {
+    let RunResult { plan, connections: openings, totals, .. } = result;
+    // Without requests the connect times are the result.
+    if plan.churn.is_none() && totals.due > 0 {
+        return Vec::new();
+    }
+    let mut rows = vec![row("connect", &openings.connect)];
+    rows.extend(openings.churn.as_ref().map(|churn| row("churn", churn)));
+    rows.extend(openings.storm.as_ref().map(|storm| row("storm", storm)));
+    rows
+}
+
+/// Returns the lines of the scenario.
+pub(super) fn lines(result: &RunResult) -> Vec<String> {
+    let RunResult { plan, connections: openings, slow_readers: readers, drift, totals, .. } =
+        result;
+    let mut lines = Vec::new();
+    if plan.churn.is_some() {
+        lines.push(connections_line(openings));
+    }
+    lines.extend(readers.as_ref().map(slow_readers_line));
+    lines.extend(readers.as_ref().and_then(others_line));
+    if totals.streamed > 0 || plan.calls.iter().any(|call| call.progress) {
+        lines.push(format!(
+            "streams  {} responses as event streams · {} notifications",
+            figure::count(totals.streamed),
+            figure::count(totals.notifications)
+        ));
+    }
+    let drift = drift.as_ref().filter(|_| totals.duration_s > DRIFT_SECONDS_MIN);
+    lines.extend(drift.map(drift_line));
+    lines
+}
+
+fn connections_line(openings: &ConnectionsResult) -> String {
+    let ConnectionsResult {
+        opened,
+        failures: refused,
+        not_reopened: unopened,
+        sessions_not_deleted: undeleted,
+        ..
+    } = openings;
+    let mut line = format!("opened   {} connections", figure::count(*opened));
+    for (kind, count) in refused {
+        // Writing to a string does not fail.
+        write!(line, " · failed {kind} {}", figure::count(*count)).unwrap_or(());
+    }
+    for (what, count) in [("not reopened", unopened), ("sessions not deleted", undeleted)] {
+        if *count > 0 {
+            write!(line, " · {what} {}", figure::count(*count)).unwrap_or(());
+        }
+    }
+    line
+}
+
+fn slow_readers_line(readers: &SlowReadersResult) -> String {
+    let SlowReadersResult { sent: asked, answered, failed, closed, .. } = readers;
+    let [asked, answered, failed, closed] =
+        [asked, answered, failed, closed].map(|count| figure::count(*count));
+    format!(
+        "slow     {asked} sent · {answered} responses read · {failed} failed · closed by the \
+         server {closed} times"
+    )
+}
+
+fn others_line(readers: &SlowReadersResult) -> Option<String> {
+    let (before, since) = readers.others_before.as_ref().zip(readers.others_after.as_ref())?;
+    let shown = |percentiles: &Percentiles| {
+        let Percentiles { p50_us, p99_us, .. } = percentiles;
+        format!("p50 {}, p99 {}", figure::duration(*p50_us), figure::duration(*p99_us))
+    };
+    Some(format!("others   {} before · {} after", shown(before), shown(since)))
+}
+
+fn drift_line(drift: &Drift) -> String {
+    let Drift { first, last } = drift;
+    let tenth = |tenth: &Tenth| {
+        let p99 = tenth.p99_us.map_or_else(|| "none".into(), figure::duration);
+        let memory = tenth.server_resident_bytes;
+        let memory = memory.map(|bytes| format!(", server {}", figure::bytes(bytes)));
+        format!("p99 {p99}{}", memory.unwrap_or_default())
+    };
+    format!("drift    first tenth {} · last tenth {}", tenth(first), tenth(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_line_lists_failures_by_kind() {
+        let openings = ConnectionsResult {
+            opened: 100,
+            failures: [("connect".to_owned(), 3)].into(),
+            not_reopened: 2,
+            sessions_not_deleted: 1,
+            ..ConnectionsResult::default()
+        };
+        let line = connections_line(&openings);
+        for part in ["100 connections", "failed connect 3", "not reopened 2", "not deleted 1"] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+
+    #[test]
+    fn others_line_compares_before_and_after() {
+        let at = |p99_us| Some(Percentiles { p99_us, ..Percentiles::default() });
+        let readers = SlowReadersResult::default();
+        assert!(others_line(&readers).is_none());
+        let readers =
+            SlowReadersResult { others_before: at(10.0), others_after: at(20.5), ..readers };
+        let line = others_line(&readers).unwrap();
+        assert!(
+            line.contains("p99 10.0 µs before") && line.contains("p99 20.5 µs after"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn drift_line_shows_first_and_last_tenth() {
+        let tenth = |p99_us, bytes| Tenth { p99_us, server_resident_bytes: bytes };
+        let drift = Drift { first: tenth(Some(10.0), Some(1 << 20)), last: tenth(None, None) };
+        let line = drift_line(&drift);
+        assert!(line.contains("p99 10.0 µs, server 1.00 MiB · last tenth p99 none"), "{line}");
+    }
+}

@@ -1,0 +1,254 @@
+//! A scripted server: parses requests over each transport and responds with the bytes of a test.
+//!
+//! It has a thread for each connection and runs until the end of the test process. It performs
+//! handshakes itself, unless created by [`ScriptedServer::without_handshake`].
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use corelane_load::target::Transport;
+use serde_json::{Value, json};
+
+/// `Sec-WebSocket-Accept` for the key of the load generator (RFC 6455 section 4.2.2).
+const ACCEPT: &str = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
+
+/// A request received by the server.
+pub(crate) struct ReceivedRequest<'a> {
+    /// Index of the connection, in the order of acceptance.
+    pub(crate) connection: usize,
+    /// Index of the request on this connection, without handshakes.
+    pub(crate) number: usize,
+    /// The request.
+    pub(crate) call: &'a Value,
+}
+
+/// The reaction to a request.
+pub(crate) enum Reaction {
+    /// Sends these bytes.
+    Send(Vec<u8>),
+    /// Sends these bytes and closes the connection.
+    SendAndClose(Vec<u8>),
+}
+
+type Answer = dyn Fn(&ReceivedRequest<'_>) -> Reaction + Send + Sync;
+
+/// The server.
+pub(crate) struct ScriptedServer {
+    transport: Transport,
+    address: SocketAddr,
+}
+
+impl ScriptedServer {
+    /// Starts a server that performs handshakes, and responds to requests with `answer`.
+    pub(crate) fn new(
+        transport: Transport,
+        answer: impl Fn(&ReceivedRequest<'_>) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(transport, true, Arc::new(answer))
+    }
+
+    /// Starts a server that responds to handshakes, too, with `answer`; `call` is null for an
+    /// upgrade.
+    pub(crate) fn without_handshake(
+        transport: Transport,
+        answer: impl Fn(&ReceivedRequest<'_>) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(transport, false, Arc::new(answer))
+    }
+
+    fn start(transport: Transport, is_polite: bool, answer: Arc<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let Ok(stream) = stream else { return };
+                let answer = Arc::clone(&answer);
+                std::thread::spawn(move || {
+                    let connection = ScriptedConnection::new(stream, transport, number);
+                    // An I/O error ends only this connection.
+                    connection
+                        .and_then(|mut connection| connection.serve(is_polite, &*answer))
+                        .unwrap_or(());
+                });
+            }
+        });
+        Self { transport, address }
+    }
+
+    /// Returns the target of a plan.
+    pub(crate) fn target(&self) -> String {
+        let scheme = match self.transport {
+            Transport::Http => "http",
+            Transport::WebSocket => "ws",
+            _ => "tcp",
+        };
+        format!("{scheme}://{}", self.address)
+    }
+}
+
+/// One connection.
+struct ScriptedConnection {
+    transport: Transport,
+    connection: usize,
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+impl ScriptedConnection {
+    fn new(stream: TcpStream, transport: Transport, connection: usize) -> std::io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let writer = stream.try_clone()?;
+        Ok(Self { transport, connection, reader: BufReader::new(stream), writer })
+    }
+
+    fn serve(&mut self, is_polite: bool, answer: &Answer) -> std::io::Result<()> {
+        let connection = self.connection;
+        if self.transport == Transport::WebSocket {
+            self.read_head()?;
+            let asked = ReceivedRequest { connection, number: 0, call: &Value::Null };
+            let reaction = if is_polite { Reaction::Send(upgraded()) } else { answer(&asked) };
+            if !self.perform(reaction)? {
+                return Ok(());
+            }
+        }
+        let mut number = 0;
+        while let Some(text) = self.read_text()? {
+            let Ok(call) = serde_json::from_slice::<Value>(&text) else { return Ok(()) };
+            let is_greeting = call["method"] == "initialize" || call.get("id").is_none();
+            let reaction = if is_greeting && is_polite {
+                Reaction::Send(handshake_response(self.transport, &call))
+            } else {
+                answer(&ReceivedRequest { connection, number, call: &call })
+            };
+            number += usize::from(!is_greeting);
+            if !self.perform(reaction)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Performs the reaction, and returns whether the connection stays open.
+    fn perform(&mut self, reaction: Reaction) -> std::io::Result<bool> {
+        let (bytes, goes_on) = match reaction {
+            Reaction::Send(bytes) => (bytes, true),
+            Reaction::SendAndClose(bytes) => (bytes, false),
+        };
+        self.writer.write_all(&bytes)?;
+        if !goes_on {
+            self.writer.shutdown(std::net::Shutdown::Write)?;
+        }
+        Ok(goes_on)
+    }
+
+    /// Reads the next message, or `None` at the end.
+    fn read_text(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        let mut text = Vec::new();
+        match self.transport {
+            Transport::Http => {
+                let length = self.read_head()?;
+                text.resize(length, 0);
+                self.reader.read_exact(&mut text)?;
+            }
+            Transport::WebSocket => text = self.read_frame()?,
+            _ => drop(self.reader.read_until(b'\n', &mut text)?),
+        }
+        Ok((!text.is_empty()).then_some(text))
+    }
+
+    /// Reads the head of a request, and returns its content length.
+    fn read_head(&mut self) -> std::io::Result<usize> {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.reader.read_line(&mut line)?;
+            let line = line.trim_end().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.is_empty() {
+                return Ok(length);
+            }
+        }
+    }
+
+    fn read_frame(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut header = [0; 2];
+        self.reader.read_exact(&mut header)?;
+        let mut length = usize::from(header[1] & 0x7F);
+        if length == 126 {
+            let mut longer = [0; 2];
+            self.reader.read_exact(&mut longer)?;
+            length = usize::from(u16::from_be_bytes(longer));
+        }
+        let mut mask = [0; 4];
+        self.reader.read_exact(&mut mask)?;
+        let mut text = vec![0; length];
+        self.reader.read_exact(&mut text)?;
+        text.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
+        Ok(text)
+    }
+}
+
+/// Returns the response to an upgrade.
+pub(crate) fn upgraded() -> Vec<u8> {
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {ACCEPT}\r\nSec-WebSocket-Protocol: mcp\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+fn handshake_response(transport: Transport, call: &Value) -> Vec<u8> {
+    match call.get("id") {
+        Some(id) => {
+            let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
+                "serverInfo": { "name": "stranger", "version": "1" } });
+            framed(transport, &json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+        }
+        None if transport == Transport::Http => {
+            b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_vec()
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Frames a message for the transport.
+pub(crate) fn framed(transport: Transport, text: &str) -> Vec<u8> {
+    match transport {
+        Transport::Http => response("200 OK", text),
+        Transport::WebSocket => frame(0x81, text.as_bytes()),
+        _ => format!("{text}\n").into_bytes(),
+    }
+}
+
+/// Returns an HTTP response with a body.
+pub(crate) fn response(status: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n\
+         {body}"
+    )
+    .into_bytes()
+}
+
+/// Returns a server frame with this first byte.
+pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![first];
+    if let Ok(length @ 0..126) = u8::try_from(payload.len()) {
+        frame.push(length);
+    } else {
+        frame.push(126);
+        frame.extend_from_slice(&u16::try_from(payload.len()).unwrap().to_be_bytes());
+    }
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// Returns the correct response to a call of `echo`.
+pub(crate) fn echo_response(call: &Value) -> String {
+    let content = json!([{ "type": "text", "text": call["params"]["arguments"]["message"] }]);
+    let result = json!({ "content": content });
+    json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }).to_string()
+}

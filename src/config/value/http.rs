@@ -1,0 +1,144 @@
+//! Values of HTTP options: lists of hosts and origins, paths, and the pinned revision.
+//!
+//! Invariants: a list is validated by the guard that will use it ([`OriginGuard`]), with its error
+//! message. A rejected text leaves the value unchanged.
+
+use super::{Choice, Value};
+use crate::config::issue::Diagnostic;
+use crate::config::unit::Unit;
+use crate::guard::origin::{OriginGuard, OriginOptions};
+use crate::protocol::revision::Revision;
+
+/// Comma-separated names, or `default` for an empty list.
+impl Value for Vec<String> {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
+        let names = match text {
+            DEFAULT => Self::new(),
+            text => text.split(',').map(|name| name.trim().to_owned()).collect(),
+        };
+        let empty = OriginOptions::default();
+        let guard_options = match unit {
+            Unit::Origins => OriginOptions { origins: names.clone(), ..empty },
+            _ => OriginOptions { hosts: names.clone(), ..empty },
+        };
+        OriginGuard::new(&guard_options)
+            .map_err(|error| Diagnostic::new(error.to_string(), unit.notation()))?;
+        *self = names;
+        Ok(())
+    }
+
+    fn format(&self, _: &Unit) -> String {
+        if self.is_empty() { DEFAULT.to_owned() } else { self.join(",") }
+    }
+}
+
+/// The path of a URL, or `off` for `None`. It is not checked whether the path is in use.
+impl Value for Option<String> {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
+        if text == "off" {
+            *self = None;
+            return Ok(());
+        }
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte);
+        let problem = if !text.starts_with('/') {
+            "does not begin with /"
+        } else if text.len() > 1 && text.ends_with('/') {
+            "ends with /, which is ignored at the end of a path"
+        } else if !text.bytes().all(is_plain) {
+            "has characters that are not allowed in a path"
+        } else {
+            *self = Some(text.to_owned());
+            return Ok(());
+        };
+        Err(Diagnostic::new(format!("{text:?} {problem}"), unit.notation()))
+    }
+
+    fn format(&self, _: &Unit) -> String {
+        self.clone().unwrap_or_else(|| "off".to_owned())
+    }
+}
+
+/// `off`, or a revision that can be pinned; clients of older revisions do not send theirs with
+/// every request.
+impl Choice for Option<Revision> {
+    const NAMES: &'static [&'static str] = &[
+        "off",
+        Revision::V2025_06_18.as_str(),
+        Revision::V2025_11_25.as_str(),
+        Revision::V2026_07_28.as_str(),
+    ];
+    const VALUES: &'static [Self] = &[
+        None,
+        Some(Revision::V2025_06_18),
+        Some(Revision::V2025_11_25),
+        Some(Revision::V2026_07_28),
+    ];
+}
+
+/// Text of an empty list; the consumer of the list defines its meaning.
+pub const DEFAULT: &str = "default";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(text: &str) -> Result<Vec<String>, Diagnostic> {
+        let mut value = vec!["before".to_owned()];
+        value.parse_from(text, &Unit::Hosts).map(|()| value)
+    }
+
+    #[test]
+    fn list_of_names_preserves_its_order() {
+        for text in ["default", "*", "mcp.example.com", "[::1]:80,localhost,192.0.2.1:8080"] {
+            assert_eq!(hosts(text).unwrap().format(&Unit::Hosts), text);
+        }
+        assert_eq!(hosts(" a , b").unwrap(), ["a", "b"]);
+        assert!(hosts("default").unwrap().is_empty());
+        let mut origins = Vec::new();
+        for text in ["default", "*", "https://a,http://b:*", "vscode-webview://c"] {
+            origins.parse_from(text, &Unit::Origins).unwrap();
+            assert_eq!(origins.format(&Unit::Origins), text);
+        }
+    }
+
+    #[test]
+    fn invalid_host_is_rejected_by_guard_error() {
+        for text in ["", ",", "a,,b", "a b", "http://a", "a/b", "a:99999", "*.a"] {
+            assert!(hosts(text).is_err(), "{text:?}");
+        }
+        assert!(
+            hosts("a,http://b").unwrap_err().message.starts_with("\"http://b\" is not a host: ")
+        );
+        let mut origins = vec!["before".to_owned()];
+        let diagnostic = origins.parse_from("mcp.example.com", &Unit::Origins).unwrap_err();
+        assert!(diagnostic.message.starts_with("\"mcp.example.com\" is not an origin: "));
+        assert_eq!(origins, ["before"]);
+    }
+
+    #[test]
+    fn websocket_path_must_be_request_path() {
+        let mut path = Some("/before".to_owned());
+        for text in ["/mcp/ws", "/", "/a%20b", "off", "/off"] {
+            path.parse_from(text, &Unit::UrlPath).unwrap();
+            assert_eq!(path.format(&Unit::UrlPath), text);
+        }
+        for text in ["", "mcp/ws", "/mcp/", "/a?b", "/a#b", "/a b", "/ü", "ws://a/b", "/a\n"] {
+            let diagnostic = path.parse_from(text, &Unit::UrlPath).unwrap_err();
+            assert_eq!(diagnostic.hint, Unit::UrlPath.notation(), "{text:?}");
+        }
+        assert_eq!(path.as_deref(), Some("/off"));
+    }
+
+    #[test]
+    fn pinned_revision_is_parsed_by_name() {
+        let mut pinned = None;
+        for word in <Option<Revision>>::NAMES {
+            pinned.parse_from(word, &Unit::Switch).unwrap();
+            assert_eq!(pinned.format(&Unit::Switch), *word);
+        }
+        assert_eq!(pinned, Some(Revision::LATEST));
+        assert_eq!(pinned.parse_from("2026-07-29", &Unit::Switch).unwrap_err().hint, {
+            "did you mean 2026-07-28?"
+        });
+    }
+}

@@ -1,0 +1,156 @@
+//! Warnings about valid options that have no effect or contradict each other.
+//!
+//! Invariants: a warning is reported only if its first option was set; defaults raise none.
+
+use crate::config::issue::Diagnostic;
+use crate::config::options::Options;
+use crate::config::rules::Rule;
+
+/// All warnings.
+pub static WARNINGS: [Rule; 5] = [
+    Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
+    Rule { keys: &["http.legacy", "http.strict"], check: legacy_without_effect },
+    Rule { keys: &["http.legacy_sse", "http.strict", "http.legacy"], check: legacy_sse_disabled },
+    Rule { keys: &["websocket.path", "http.address"], check: websocket_without_http },
+    Rule { keys: &["websocket.ping_interval", "websocket.idle_timeout"], check: ping_too_late },
+];
+
+fn hosts_unset(options: &Options) -> Option<Diagnostic> {
+    let http = &options.http;
+    let address = http.address.filter(|address| !address.ip().is_loopback())?;
+    (http.hosts.is_empty() && http.origins.is_empty()).then(|| {
+        let message = format!(
+            "{address} is reachable from other machines, but browsers are admitted only at this \
+             address, not at a host name"
+        );
+        Diagnostic::new(
+            message,
+            "list the host name in http.hosts, and other sites' origins in http.origins",
+        )
+    })
+}
+
+fn legacy_without_effect(options: &Options) -> Option<Diagnostic> {
+    let http = &options.http;
+    let pinned = http.strict?;
+    (http.legacy == pinned.is_modern()).then(|| {
+        let sessions = if pinned.is_modern() { "without" } else { "with" };
+        let message = format!(
+            "{} has no effect: http.strict = {pinned} serves only that revision, {sessions} \
+             sessions",
+            http.legacy
+        );
+        Diagnostic::new(message, "remove it, or set http.strict = off")
+    })
+}
+
+fn legacy_sse_disabled(options: &Options) -> Option<Diagnostic> {
+    let http = &options.http;
+    let disabled_by = match http.strict {
+        Some(pinned) => format!("http.strict = {pinned}"),
+        None if !http.legacy => "http.legacy = false".to_owned(),
+        None => return None,
+    };
+    http.legacy_sse.then(|| {
+        let message = format!("true has no effect: {disabled_by} excludes clients of 2024-11-05");
+        Diagnostic::new(message, "remove one of the two")
+    })
+}
+
+fn websocket_without_http(options: &Options) -> Option<Diagnostic> {
+    let path = options.websocket.path.as_deref()?;
+    options.http.address.is_none().then(|| {
+        let message =
+            format!("{path} has no effect: WebSocket needs HTTP, and http.address is off");
+        Diagnostic::new(message, "remove it, or set http.address")
+    })
+}
+
+fn ping_too_late(options: &Options) -> Option<Diagnostic> {
+    let websocket = &options.websocket;
+    (websocket.ping_interval >= websocket.idle_timeout).then(|| {
+        let message = "idle connections are closed before they are pinged";
+        Diagnostic::new(message, "set it below websocket.idle_timeout")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::revision::Revision;
+
+    fn warnings_of(change: impl FnOnce(&mut Options)) -> Vec<&'static str> {
+        let mut options = Options::default();
+        change(&mut options);
+        let warnings = WARNINGS.iter().filter(|rule| (rule.check)(&options).is_some());
+        warnings.map(|rule| rule.keys[0]).collect()
+    }
+
+    #[test]
+    fn warnings_name_existing_options() {
+        let mut keys = WARNINGS.iter().flat_map(|rule| rule.keys);
+        assert!(keys.all(|key| crate::config::table::find(key).is_some()));
+    }
+
+    #[test]
+    fn default_options_raise_no_warning() {
+        assert!(warnings_of(|_| {}).is_empty());
+    }
+
+    #[test]
+    fn public_address_without_hosts_is_warned() {
+        let public = |options: &mut Options| options.http.address = Some(([0; 4], 8080).into());
+        assert_eq!(warnings_of(public), ["http.address"]);
+        let with_hosts = |options: &mut Options| {
+            public(options);
+            options.http.hosts = vec!["mcp.example.com".to_owned()];
+        };
+        assert!(warnings_of(with_hosts).is_empty());
+        let with_origins = |options: &mut Options| {
+            public(options);
+            options.http.origins = vec!["*".to_owned()];
+        };
+        assert!(warnings_of(with_origins).is_empty());
+        let disabled = warnings_of(|options| options.http.address = None);
+        assert!(!disabled.contains(&"http.address"), "{disabled:?}");
+    }
+
+    #[test]
+    fn legacy_with_strict_profile_is_warned() {
+        let strict = |revision, legacy| {
+            warnings_of(|options| {
+                options.http.strict = Some(revision);
+                options.http.legacy = legacy;
+            })
+        };
+        assert_eq!(strict(Revision::V2026_07_28, true), ["http.legacy"]);
+        assert!(strict(Revision::V2026_07_28, false).is_empty());
+        assert_eq!(strict(Revision::V2025_06_18, false), ["http.legacy"]);
+        assert!(strict(Revision::V2025_06_18, true).is_empty());
+    }
+
+    #[test]
+    fn legacy_sse_without_legacy_is_warned() {
+        for (strict, legacy) in [(Some(Revision::V2025_06_18), true), (None, false)] {
+            let warnings = warnings_of(|options| {
+                (options.http.strict, options.http.legacy) = (strict, legacy);
+                options.http.legacy_sse = true;
+            });
+            assert_eq!(warnings, ["http.legacy_sse"]);
+        }
+        assert!(warnings_of(|options| options.http.legacy_sse = true).is_empty());
+    }
+
+    #[test]
+    fn websocket_path_without_http_is_warned() {
+        assert_eq!(warnings_of(|it| it.http.address = None), ["websocket.path"]);
+        let off = warnings_of(|it| (it.http.address, it.websocket.path) = (None, None));
+        assert!(off.is_empty());
+    }
+
+    #[test]
+    fn ping_after_idle_timeout_is_warned() {
+        let late = warnings_of(|it| it.websocket.ping_interval = it.websocket.idle_timeout);
+        assert_eq!(late, ["websocket.ping_interval"]);
+    }
+}

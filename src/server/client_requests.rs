@@ -1,0 +1,513 @@
+//! Requests from handlers to their clients (elicitation, sampling, roots) and their responses.
+//!
+//! ```text
+//!                ┌─ legacy: server request ─▶ ClientRequests ─▶ response ────────┐
+//!   handler ─────┤                                                              ├─▶ handler
+//!                └─ modern: PendingInputs, input_required ─▶ call with responses ┘
+//! ```
+//!
+//! Invariants: a client request is answered once, by its peer, or it is cancelled, which its client
+//! is notified of; any other response changes nothing; no client request outlives its call or task.
+//!
+//! Messages are written by the shard; client capabilities are checked in [`crate::service`].
+//!
+//! Source: `basic/lifecycle` ("Timeouts") and `basic/utilities/{cancellation,progress}` of the
+//! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
+
+mod open_requests;
+
+pub(super) mod request_state;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+pub(super) use self::open_requests::{OpenRequests, Requester};
+use self::request_state::{RequestDigest, RequestState};
+use super::reply_to::{PeerId, ReplyTo};
+use crate::base::time::Instant;
+use crate::engine::timer::TimerWheel;
+use crate::protocol::json::Value;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::model::{ElicitAction, InputRequest, InputResponse};
+use crate::service::{ClientRequestError, HostFuture};
+
+/// The result of an input request.
+pub(super) type InputResult = Result<InputResponse, ClientRequestError>;
+
+/// Maximum open client requests of one call or task.
+pub(super) const CLIENT_REQUESTS_MAX: usize = 32;
+
+/// Progress notifications of a client extend its timeout, up to this multiple of it: a client must
+/// not keep a handler alive for ever.
+const TIMEOUT_EXTENSIONS_MAX: u32 = 8;
+
+/// Characters of a client's error message that are passed to the handler.
+const ERROR_MESSAGE_CHARS_MAX: usize = 400;
+
+/// The open client requests of one shard, by number.
+#[derive(Debug)]
+pub(super) struct ClientRequests {
+    open: BTreeMap<u64, ClientRequest>,
+    timers: TimerWheel<u64>,
+    /// Prefix of every id, which makes ids unique in the process.
+    shard: u16,
+    /// Time for the response.
+    pub(super) timeout: Duration,
+}
+
+/// One open client request.
+#[derive(Debug)]
+pub(super) struct ClientRequest {
+    /// The peer, and the target of the request.
+    pub(super) reply_to: ReplyTo,
+    pub(super) requester: Requester,
+    /// The JSON-RPC id of the request.
+    pub(super) id: IdBuf,
+    pub(super) request: InputRequest,
+    oneshot: Rc<Oneshot>,
+    sent_at: Instant,
+    deadline: Instant,
+}
+
+/// A one-shot channel for the result of a client request.
+#[derive(Debug, Default)]
+pub(super) struct Oneshot {
+    value: RefCell<Option<InputResult>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What kind of response a client has sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ResponseKind {
+    /// An accepted URL elicitation: its outcome follows later.
+    UrlAccepted,
+    /// A result, or a JSON-RPC error.
+    Answered,
+    /// A result of the wrong shape.
+    Malformed,
+}
+
+impl ClientRequests {
+    pub(super) fn new(shard: u16, timeout: Duration) -> Self {
+        Self { open: BTreeMap::new(), timers: TimerWheel::new(), shard, timeout }
+    }
+
+    /// Opens client request `number`, which must be unused. Returns it to be sent.
+    pub(super) fn open(
+        &mut self,
+        number: u64,
+        (reply_to, requester): (ReplyTo, Requester),
+        request: InputRequest,
+        oneshot: Rc<Oneshot>,
+        now: Instant,
+    ) -> &ClientRequest {
+        let id = IdBuf::from(Id::Text(&format!("corelane-{}-{number}", self.shard)));
+        let deadline = now.after(self.timeout);
+        // Most are answered long before their deadline: drop stale timers first.
+        self.timers.purge_stale(self.open.len(), |number| self.open.contains_key(number));
+        self.timers.insert(deadline, number);
+        let client_request =
+            ClientRequest { reply_to, requester, id, request, oneshot, sent_at: now, deadline };
+        self.open.entry(number).or_insert(client_request)
+    }
+
+    /// Takes the client request that `peer_id` answers with `id`. Returns `None` if there is none:
+    /// unknown, sent to another peer, answered or timed out.
+    pub(super) fn take_answered(
+        &mut self,
+        peer_id: PeerId,
+        id: Id<'_>,
+    ) -> Option<(u64, ClientRequest)> {
+        let number = self.find(peer_id, id)?;
+        self.take(number).map(|client_request| (number, client_request))
+    }
+
+    /// Extends the timeout of a client request after a progress notification. Returns `false` if
+    /// the token is unknown.
+    pub(super) fn extend_timeout(&mut self, peer_id: PeerId, token: Id<'_>, now: Instant) -> bool {
+        let number = self.find(peer_id, token);
+        let Some(client_request) = number.and_then(|number| self.open.get_mut(&number)) else {
+            return false;
+        };
+        let last =
+            client_request.sent_at.after(self.timeout.saturating_mul(TIMEOUT_EXTENSIONS_MAX));
+        // The timer stays and is rescheduled when it fires.
+        client_request.deadline = now.after(self.timeout).min(last);
+        true
+    }
+
+    /// Reassigns client requests to another handler state.
+    pub(super) fn reassign(&mut self, numbers: &[u64], requester: Requester) {
+        for number in numbers {
+            if let Some(client_request) = self.open.get_mut(number) {
+                client_request.requester = requester;
+            }
+        }
+    }
+
+    /// Takes a client request out, if it is open.
+    pub(super) fn take(&mut self, number: u64) -> Option<ClientRequest> {
+        self.open.remove(&number)
+    }
+
+    /// Takes one client request whose deadline has passed.
+    pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<(u64, ClientRequest)> {
+        loop {
+            let number = self.timers.pop_expired(now)?;
+            match self.open.get(&number) {
+                Some(client_request) if client_request.deadline > now => {
+                    self.timers.insert(client_request.deadline, number);
+                }
+                Some(_) => return self.take(number).map(|client_request| (number, client_request)),
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    /// The numbers of all open client requests.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        self.open.keys().copied().collect()
+    }
+
+    fn find(&self, peer_id: PeerId, id: Id<'_>) -> Option<u64> {
+        let Id::Text(text) = id else { return None };
+        let number = text.rsplit('-').next()?.parse().ok()?;
+        let client_request = self.open.get(&number)?;
+        (client_request.reply_to.peer_id == peer_id && client_request.id.as_id() == id)
+            .then_some(number)
+    }
+}
+
+impl ClientRequest {
+    /// Passes the client's response to the handler.
+    pub(super) fn complete(self, outcome: Result<Value<'_>, Value<'_>>) -> ResponseKind {
+        let reply = match outcome {
+            Ok(result) => self
+                .request
+                .read_response(&result.to_json())
+                .map_err(ClientRequestError::InvalidResponse),
+            Err(fault) => Err(ClientRequestError::ErrorResponse(error_message(fault))),
+        };
+        let settled = match (&self.request, &reply) {
+            (_, Err(ClientRequestError::InvalidResponse(_))) => ResponseKind::Malformed,
+            (InputRequest::Elicit(asked), Ok(InputResponse::Elicit(elicit_result)))
+                if asked.is_url() && elicit_result.action == ElicitAction::Accept =>
+            {
+                ResponseKind::UrlAccepted
+            }
+            _ => ResponseKind::Answered,
+        };
+        self.oneshot.send(reply);
+        settled
+    }
+
+    /// The `elicitationId` of a URL elicitation: that of the handler, or the id of the request.
+    pub(super) fn elicitation_id(&self) -> Option<Box<str>> {
+        let InputRequest::Elicit(elicit) = &self.request else { return None };
+        match (elicit.id(), self.id.as_id()) {
+            (Some(own), _) => Some(own.into()),
+            (None, Id::Text(id)) => Some(id.into()),
+            (None, _) => None,
+        }
+    }
+
+    /// Fails the request with `error`.
+    pub(super) fn fail(self, error: ClientRequestError) {
+        self.oneshot.send(Err(error));
+    }
+}
+
+/// Returns the message of a JSON-RPC error, truncated.
+pub(super) fn error_message(fault: Value<'_>) -> Box<str> {
+    let text = fault.as_object().and_then(|fault| fault.find("message"));
+    let text = text.and_then(Value::as_str).unwrap_or_default();
+    text.chars().take(ERROR_MESSAGE_CHARS_MAX).collect()
+}
+
+impl Oneshot {
+    /// Stores the result and wakes the handler.
+    pub(super) fn send(&self, reply: InputResult) {
+        *self.value.borrow_mut() = Some(reply);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Returns the result once it is there.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<InputResult> {
+        if let Some(reply) = self.value.take() {
+            return Poll::Ready(reply);
+        }
+        *self.waker.borrow_mut() = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// The input requests of one round trip: answered from the `inputResponses` of the call, or open
+/// when the handler cannot continue.
+#[derive(Debug)]
+pub(super) struct PendingInputs {
+    /// The responses so far.
+    pub(super) state: RequestState,
+    /// Identifies the request that the next state belongs to.
+    pub(super) digest: RequestDigest,
+    open: RefCell<Vec<PendingInput>>,
+    next_number: Cell<u64>,
+}
+
+/// One open input request.
+#[derive(Debug)]
+pub(super) struct PendingInput {
+    number: u64,
+    /// Its key in `inputRequests`.
+    pub(super) key: Box<str>,
+    pub(super) request: InputRequest,
+}
+
+impl PendingInputs {
+    /// Returns the inputs of a handler that runs for the request `digest`, with `request_state`.
+    pub(super) fn new(request_state: RequestState, digest: RequestDigest) -> Self {
+        Self { state: request_state, digest, open: RefCell::default(), next_number: Cell::new(0) }
+    }
+
+    /// Requests an input. Ready at once if the client has answered; otherwise never, because the
+    /// round trip ends with the handler.
+    pub(super) fn request(
+        self: &Rc<Self>,
+        key: &str,
+        request: InputRequest,
+    ) -> HostFuture<InputResult> {
+        if let Some(answer) = self.state.response(key) {
+            return Box::pin(ready(
+                request.read_response(answer).map_err(ClientRequestError::InvalidResponse),
+            ));
+        }
+        Box::pin(PendingInputFuture {
+            inputs: Rc::clone(self),
+            request: Some((key.into(), request)),
+            number: None,
+        })
+    }
+
+    /// Returns whether the handler waits for an input.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.borrow().is_empty()
+    }
+
+    /// Takes the open input requests, one per key.
+    pub(super) fn take(&self) -> Vec<PendingInput> {
+        let mut open = self.open.take();
+        let mut from = 0;
+        while from < open.len() {
+            let (before, rest) = open.split_at(from);
+            if before.iter().any(|input| input.key == rest[0].key) {
+                open.remove(from);
+            } else {
+                from += 1;
+            }
+        }
+        open
+    }
+}
+
+/// Open from its first poll until it is dropped.
+struct PendingInputFuture {
+    inputs: Rc<PendingInputs>,
+    request: Option<(Box<str>, InputRequest)>,
+    number: Option<u64>,
+}
+
+impl Future for PendingInputFuture {
+    type Output = InputResult;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<InputResult> {
+        let Some((key, request)) = self.request.take() else { return Poll::Pending };
+        let inputs = Rc::clone(&self.inputs);
+        let mut open = inputs.open.borrow_mut();
+        if open.len() >= CLIENT_REQUESTS_MAX {
+            return Poll::Ready(Err(too_many_requests()));
+        }
+        let number = inputs.next_number.get();
+        inputs.next_number.set(number + 1);
+        open.push(PendingInput { number, key, request });
+        drop(open);
+        self.number = Some(number);
+        Poll::Pending
+    }
+}
+
+impl Drop for PendingInputFuture {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.inputs.open.borrow_mut().retain(|input| input.number != number);
+        }
+    }
+}
+
+/// The error of a handler with too many open requests.
+#[cold]
+pub(super) fn too_many_requests() -> ClientRequestError {
+    ClientRequestError::ErrorResponse(
+        format!("too many open client requests (limit {CLIENT_REQUESTS_MAX})").into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::slab::Key;
+    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
+
+    const CLIENT: PeerId = PeerId::Connection(Key::from_bits(1));
+    const OTHER_CLIENT: PeerId = PeerId::Connection(Key::from_bits(2));
+    const CALL: Requester = Requester::Call(Key::from_bits(7));
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_milliseconds(seconds * 1000)
+    }
+
+    /// Opens client request `number` and returns its id.
+    fn open(client_requests: &mut ClientRequests, number: u64, oneshot: &Rc<Oneshot>) -> IdBuf {
+        let oneshot = Rc::clone(oneshot);
+        client_requests
+            .open(
+                number,
+                (ReplyTo::standalone(CLIENT), CALL),
+                InputRequest::ListRoots,
+                oneshot,
+                at(0),
+            )
+            .id
+            .clone()
+    }
+
+    fn client_requests() -> ClientRequests {
+        ClientRequests::new(3, Duration::from_secs(10))
+    }
+
+    fn poll_result(oneshot: &Oneshot) -> Poll<InputResult> {
+        oneshot.poll(&Context::from_waker(Waker::noop()))
+    }
+
+    fn complete(client_request: ClientRequest, response: &str) -> ResponseKind {
+        let mut parser = Parser::new(ParseLimits::default());
+        let mut bytes = response.as_bytes().to_vec();
+        bytes.resize(response.len() + PADDING_BYTES, 0);
+        let document = parser.parse(&mut bytes, response.len()).unwrap();
+        client_request.complete(Ok(document.root()))
+    }
+
+    #[test]
+    fn client_request_is_answered_once_by_its_peer() {
+        let (mut client_requests, oneshot) = (client_requests(), Rc::<Oneshot>::default());
+        let id = open(&mut client_requests, 5, &oneshot);
+        assert_eq!(id.as_id(), Id::Text("corelane-3-5"));
+        assert!(client_requests.take_answered(OTHER_CLIENT, id.as_id()).is_none());
+        for other in [Id::Text("corelane-4-5"), Id::Text("corelane-3-05"), Id::Signed(5)] {
+            assert!(client_requests.take_answered(CLIENT, other).is_none());
+        }
+        let (number, client_request) = client_requests.take_answered(CLIENT, id.as_id()).unwrap();
+        assert_eq!(number, 5);
+        assert!(poll_result(&oneshot).is_pending());
+        assert_eq!(complete(client_request, r#"{"roots":[]}"#), ResponseKind::Answered);
+        assert!(matches!(poll_result(&oneshot), Poll::Ready(Ok(InputResponse::ListRoots(_)))));
+        assert!(client_requests.take_answered(CLIENT, id.as_id()).is_none());
+    }
+
+    #[test]
+    fn progress_with_maximum_timeout_does_not_overflow() {
+        let (mut client_requests, oneshot) =
+            (ClientRequests::new(3, Duration::MAX), Rc::<Oneshot>::default());
+        let id = open(&mut client_requests, 5, &oneshot);
+        assert!(client_requests.extend_timeout(CLIENT, id.as_id(), at(1)));
+        assert!(client_requests.pop_overdue(at(1_000_000)).is_none());
+    }
+
+    #[test]
+    fn malformed_client_response_is_reported() {
+        let (mut client_requests, oneshot) = (client_requests(), Rc::<Oneshot>::default());
+        let id = open(&mut client_requests, 0, &oneshot);
+        let (_, client_request) = client_requests.take_answered(CLIENT, id.as_id()).unwrap();
+        assert_eq!(complete(client_request, r#"{"roots":7}"#), ResponseKind::Malformed);
+        assert!(matches!(
+            poll_result(&oneshot),
+            Poll::Ready(Err(ClientRequestError::InvalidResponse(_)))
+        ));
+    }
+
+    #[test]
+    fn progress_extends_client_request_timeout_up_to_limit() {
+        let (mut client_requests, oneshot) = (client_requests(), Rc::<Oneshot>::default());
+        let id = open(&mut client_requests, 0, &oneshot);
+        assert!(!client_requests.extend_timeout(OTHER_CLIENT, id.as_id(), at(9)));
+        assert!(!client_requests.extend_timeout(CLIENT, Id::Text("corelane-3-1"), at(9)));
+        for now in (9..80).step_by(9) {
+            assert!(client_requests.extend_timeout(CLIENT, id.as_id(), at(now)));
+            assert!(client_requests.pop_overdue(at(now + 1)).is_none(), "{now}");
+        }
+        assert!(client_requests.extend_timeout(CLIENT, id.as_id(), at(79)));
+        assert!(client_requests.pop_overdue(at(79)).is_none());
+        let (number, client_request) = client_requests.pop_overdue(at(80)).unwrap();
+        client_request.fail(ClientRequestError::Timeout);
+        assert_eq!((number, client_requests.next_deadline()), (0, None));
+        assert!(matches!(poll_result(&oneshot), Poll::Ready(Err(ClientRequestError::Timeout))));
+    }
+
+    #[test]
+    fn cancelled_client_request_never_times_out() {
+        let (mut client_requests, oneshot) = (client_requests(), Rc::<Oneshot>::default());
+        open(&mut client_requests, 0, &oneshot);
+        open(&mut client_requests, 1, &oneshot);
+        assert_eq!(client_requests.numbers(), [0, 1]);
+        assert!(client_requests.take(0).is_some());
+        assert!(client_requests.take(0).is_none());
+        assert_eq!(client_requests.numbers(), [1]);
+        assert_eq!(client_requests.pop_overdue(at(10)).unwrap().0, 1);
+        assert!(client_requests.pop_overdue(at(10)).is_none());
+    }
+
+    #[test]
+    fn pending_inputs_are_deduplicated_by_key() {
+        let inputs = Rc::new(PendingInputs::new(RequestState::default(), RequestDigest::default()));
+        let ask = |key| inputs.request(key, InputRequest::ListRoots);
+        let mut futures = [ask("a"), ask("b"), ask("a"), ask("c")];
+        assert!(!inputs.is_open());
+        for future in &mut futures {
+            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let [a, b, again, c] = futures;
+        drop(c);
+        let keys: Vec<_> = inputs.take().into_iter().map(|input| input.key).collect();
+        assert_eq!(keys, ["a".into(), "b".into()]);
+        drop((a, b, again));
+        assert!(!inputs.is_open());
+    }
+
+    #[test]
+    fn too_many_input_requests_are_rejected() {
+        let inputs = Rc::new(PendingInputs::new(RequestState::default(), RequestDigest::default()));
+        let mut futures: Vec<_> = (0..=CLIENT_REQUESTS_MAX)
+            .map(|key| inputs.request(&key.to_string(), InputRequest::ListRoots))
+            .collect();
+        let mut poll =
+            |index: usize| futures[index].as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!((0..CLIENT_REQUESTS_MAX).all(|index| poll(index).is_pending()));
+        assert!(matches!(
+            poll(CLIENT_REQUESTS_MAX),
+            Poll::Ready(Err(ClientRequestError::ErrorResponse(_)))
+        ));
+    }
+}

@@ -1,0 +1,71 @@
+//! The requester of client requests, and the server requests that it has open.
+//!
+//! Invariants: the deadline of a requester is suspended while a request is open; the suspended time
+//! is known when the last one closes.
+
+use std::time::Duration;
+
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+
+/// A handler, by what it runs as.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) enum Requester {
+    /// A call, by its id.
+    Call(Key),
+    /// A task of this shard.
+    Task(Key),
+}
+
+/// The open server requests of one handler.
+#[derive(Debug, Default)]
+pub(in crate::server) struct OpenRequests {
+    numbers: Vec<u64>,
+    /// Since when at least one has been open.
+    open_since: Option<Instant>,
+    /// Accepted URL elicitations, by `elicitationId` (2025-11-25).
+    accepted_elicitations: Vec<Box<str>>,
+}
+
+impl OpenRequests {
+    /// Adds request `number`. Returns `false` if `open_max` are open.
+    pub(in crate::server) fn add(&mut self, number: u64, open_max: usize, now: Instant) -> bool {
+        if self.numbers.len() >= open_max {
+            return false;
+        }
+        self.numbers.push(number);
+        self.open_since.get_or_insert(now);
+        true
+    }
+
+    /// Removes request `number`. Returns how long any was open, if it was the last.
+    pub(in crate::server) fn remove(&mut self, number: u64, now: Instant) -> Option<Duration> {
+        self.numbers.retain(|open| *open != number);
+        if !self.numbers.is_empty() {
+            return None;
+        }
+        self.open_since.take().map(|since| now.since(since))
+    }
+
+    /// Returns whether any request is open.
+    pub(in crate::server) const fn is_open(&self) -> bool {
+        self.open_since.is_some()
+    }
+
+    pub(in crate::server) fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    pub(in crate::server) fn take(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.numbers)
+    }
+
+    /// Records an accepted URL elicitation.
+    pub(in crate::server) fn record_accepted_url(&mut self, elicitation_id: Option<Box<str>>) {
+        self.accepted_elicitations.extend(elicitation_id);
+    }
+
+    pub(in crate::server) fn accepted_elicitations(&self) -> &[Box<str>] {
+        &self.accepted_elicitations
+    }
+}

@@ -1,0 +1,348 @@
+//! `requestState`: the state of a call over several round trips (2026-07-28).
+//!
+//! ```text
+//!  call ─▶ handler ─▶ input_required, state ─▶ client ─▶ call, responses, state ─┐
+//!            ▲                                                                   │
+//!            └──────── the handler again from its start, with the responses ◀────┘
+//! ```
+//!
+//! The server holds nothing between two round trips: the responses so far travel in the state,
+//! which is encrypted ([`crate::guard::state_cipher`]).
+//!
+//! Invariants: a state is valid for the request that it was issued for (method, name, arguments,
+//! principal), for a limited time, and once; with a state, only responses to inputs that this
+//! server has requested are accepted.
+//!
+//! Source: 2026-07-28 `basic/patterns/mrtr`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use crate::engine::mesh::{RedeemResult, ReplayFilter};
+use crate::guard::state_cipher::StateCipher;
+use crate::protocol::error::Error;
+use crate::protocol::json::{Value, ValueKind, write};
+
+/// States of one process whose use is remembered: those issued within `request_state_ttl` at 7,000
+/// per second. Cost: 1 MiB for the process.
+pub(in crate::server) const REQUEST_STATES_REMEMBERED_MAX: usize = 1 << 22;
+
+/// Maximum bytes of the responses in one state, which each round trip carries both ways.
+const STATE_BYTES_MAX: usize = 1 << 20;
+
+/// Maximum round trips of one call.
+const ROUND_TRIPS_MAX: u16 = 256;
+
+/// Issues and redeems states. One per shard; all shards of a process share the replay filter.
+#[derive(Debug)]
+pub(in crate::server) struct RequestStates {
+    cipher: StateCipher,
+    replay_filter: Arc<ReplayFilter>,
+    /// Lifetime of a state.
+    pub(in crate::server) ttl: Duration,
+}
+
+/// Digest of the request that a state belongs to.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(in crate::server) struct RequestDigest([u8; 32]);
+
+/// The state of a call over its round trips.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(in crate::server) struct RequestState {
+    /// When the state expires, in milliseconds since 1970.
+    #[serde(rename = "u")]
+    expires_unix_ms: u64,
+    /// Number of earlier round trips.
+    #[serde(rename = "n")]
+    round_trips: u16,
+    /// The keys of the inputs requested in the last one.
+    #[serde(rename = "q")]
+    requested_keys: Vec<Box<str>>,
+    /// All responses so far, as received.
+    #[serde(rename = "a")]
+    responses: Vec<(Box<str>, Json)>,
+}
+
+impl RequestStates {
+    /// Returns the issuer with `secret` and `replay_filter`, which all shards of a process share.
+    pub(in crate::server) fn new(
+        secret: &[u8; 32],
+        replay_filter: Arc<ReplayFilter>,
+        ttl: Duration,
+    ) -> Self {
+        Self { cipher: StateCipher::new(secret), replay_filter, ttl }
+    }
+
+    /// Decrypts and redeems a state at `unix_ms`. It cannot be redeemed again.
+    pub(in crate::server) fn decrypt(
+        &self,
+        text: &str,
+        digest: RequestDigest,
+        unix_ms: u64,
+    ) -> Result<RequestState, Error> {
+        let opened = self.cipher.decrypt(&digest.0, text).ok_or_else(not_issued_error)?;
+        // Only this server encrypts states, so a failure means a forged text.
+        let request_state: RequestState =
+            serde_json::from_slice(&opened.plaintext).map_err(|_| not_issued_error())?;
+        if request_state.expires_unix_ms <= unix_ms {
+            return Err(rejected_error("has expired"));
+        }
+        match self.replay_filter.redeem(opened.nonce) {
+            RedeemResult::First => Ok(request_state),
+            RedeemResult::Replayed => Err(rejected_error("was used before")),
+            RedeemResult::Expired => Err(rejected_error("is too old")),
+        }
+    }
+
+    /// Encrypts the state at `unix_ms`: the responses in `request_state`, and the `keys` of the
+    /// inputs that are requested now.
+    ///
+    /// # Errors
+    ///
+    /// If the responses are too long, or there are too many round trips.
+    pub(in crate::server) fn encrypt<'a>(
+        &self,
+        request_state: &RequestState,
+        keys: impl Iterator<Item = &'a str>,
+        digest: RequestDigest,
+        unix_ms: u64,
+    ) -> Result<String, Error> {
+        if request_state.round_trips >= ROUND_TRIPS_MAX {
+            let message = format!("the call needs too many round trips (limit {ROUND_TRIPS_MAX})");
+            return Err(Error::internal(message));
+        }
+        let round_ms_max = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
+        let next = RequestState {
+            expires_unix_ms: unix_ms.saturating_add(round_ms_max),
+            round_trips: request_state.round_trips + 1,
+            requested_keys: keys.map(Into::into).collect(),
+            responses: request_state.responses.clone(),
+        };
+        let plain = serde_json::to_vec(&next).ok().filter(|it| it.len() <= STATE_BYTES_MAX);
+        plain
+            .and_then(|plain| self.cipher.encrypt(self.replay_filter.issue(), &digest.0, &plain))
+            .ok_or_else(|| {
+                Error::invalid_params(format!(
+                    "inputResponses of this call are too large (limit {STATE_BYTES_MAX} bytes)"
+                ))
+            })
+    }
+}
+
+impl RequestState {
+    /// Returns the state of a call that brings responses without a state: a client may know from
+    /// documentation which inputs are requested. They are client input in either case, so they are
+    /// accepted.
+    pub(in crate::server) fn without_state(responses: Option<Value<'_>>) -> Self {
+        let responses = responses.and_then(Value::as_object).into_iter().flatten();
+        let answers = responses.map(|(key, response)| (key.into(), response.to_json()));
+        Self { responses: answers.collect(), ..Self::default() }
+    }
+
+    /// Accepts the requested responses of a retry. Returns the number of unrequested ones. A
+    /// handler requests a missing one again.
+    pub(in crate::server) fn accept_responses(&mut self, responses: Option<Value<'_>>) -> u64 {
+        let responses = responses.and_then(Value::as_object);
+        let mut unrequested = 0;
+        for (key, response) in responses.into_iter().flatten() {
+            match self.requested_keys.iter().position(|requested| **requested == *key) {
+                // Removed, so that a duplicate key is not accepted.
+                Some(index) => {
+                    self.responses
+                        .push((self.requested_keys.swap_remove(index), response.to_json()));
+                }
+                None => unrequested += 1,
+            }
+        }
+        unrequested
+    }
+
+    /// Returns the response to the input `key`.
+    pub(in crate::server) fn response(&self, key: &str) -> Option<&Json> {
+        self.responses.iter().find(|(known, _)| **known == *key).map(|(_, answer)| answer)
+    }
+}
+
+impl RequestDigest {
+    /// Returns the digest of a request for `subject` (a name or URI) by `method` with `arguments`,
+    /// by `principal`. The order of the arguments' keys is ignored, because JSON objects are
+    /// unordered; no arguments equal an empty object.
+    pub(in crate::server) fn of(
+        method: &str,
+        subject: &str,
+        arguments: Option<Value<'_>>,
+        principal: &str,
+    ) -> Self {
+        let mut digest = Sha256::new();
+        for part in [method, subject, principal] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        let mut canonical = Vec::new();
+        match arguments {
+            Some(arguments) => write_canonical(arguments, &mut canonical),
+            None => canonical.extend_from_slice(b"{}"),
+        }
+        digest.update(canonical);
+        Self(digest.finalize().into())
+    }
+}
+
+/// Appends `value` as JSON with sorted object keys.
+fn write_canonical(value: Value<'_>, out: &mut Vec<u8>) {
+    match value.kind() {
+        ValueKind::Object => {
+            let mut members: Vec<_> = value.as_object().into_iter().flatten().collect();
+            members.sort_by_key(|(key, _)| *key);
+            out.push(b'{');
+            for (key, value) in members {
+                write::string(out, key);
+                out.push(b':');
+                write_canonical(value, out);
+                out.push(b',');
+            }
+            out.push(b'}');
+        }
+        ValueKind::Array => {
+            out.push(b'[');
+            for item in value.as_array().into_iter().flatten() {
+                write_canonical(item, out);
+                out.push(b',');
+            }
+            out.push(b']');
+        }
+        ValueKind::Boolean | ValueKind::Null | ValueKind::Number | ValueKind::String => {
+            value.write(out);
+        }
+    }
+}
+
+#[cold]
+fn not_issued_error() -> Error {
+    rejected_error("was not issued for this request, or is corrupt")
+}
+
+#[cold]
+fn rejected_error(reason: &str) -> Error {
+    Error::invalid_params(format!(
+        "params.requestState {reason}: retry without requestState and inputResponses"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
+
+    fn request_states() -> RequestStates {
+        RequestStates::new(&[7; 32], Arc::new(ReplayFilter::new(64)), Duration::from_mins(1))
+    }
+
+    fn with<R>(text: &str, look: impl FnOnce(Value<'_>) -> R) -> R {
+        let mut parser = Parser::new(ParseLimits::default());
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(text.len() + PADDING_BYTES, 0);
+        look(parser.parse(&mut bytes, text.len()).unwrap().root())
+    }
+
+    fn request_digest(arguments: &str) -> RequestDigest {
+        with(arguments, |arguments| RequestDigest::of("tools/call", "ask", Some(arguments), ""))
+    }
+
+    /// Returns Unix milliseconds.
+    const fn at(seconds: u64) -> u64 {
+        1_000_000 + seconds * 1000
+    }
+
+    #[test]
+    fn request_state_carries_responses_across_round_trips() {
+        let (request_states, digest) = (request_states(), request_digest("{}"));
+        let state = request_states
+            .encrypt(&RequestState::default(), ["a", "b"].into_iter(), digest, at(0))
+            .unwrap();
+        let mut request_state = request_states.decrypt(&state, digest, at(1)).unwrap();
+        let unrequested = with(r#"{"a":{"x":1},"c":{},"a":{"x":2}}"#, |it| {
+            request_state.accept_responses(Some(it))
+        });
+        assert_eq!(unrequested, 2);
+        assert_eq!(request_state.response("a"), Some(&serde_json::json!({"x": 1})));
+        assert_eq!((request_state.response("b"), request_state.response("c")), (None, None));
+        let state =
+            request_states.encrypt(&request_state, ["b"].into_iter(), digest, at(2)).unwrap();
+        let request_state = request_states.decrypt(&state, digest, at(3)).unwrap();
+        assert!(request_state.response("a").is_some());
+        assert_eq!(request_state.round_trips, 2);
+    }
+
+    #[test]
+    fn input_responses_without_request_state_are_accepted() {
+        let text = r#"{"a":{"x":1},"b":7}"#;
+        let request_state = with(text, |responses| RequestState::without_state(Some(responses)));
+        assert_eq!(request_state.response("a"), Some(&serde_json::json!({"x": 1})));
+        assert_eq!(request_state.response("c"), None);
+        let (request_states, digest) = (request_states(), request_digest("{}"));
+        let state =
+            request_states.encrypt(&request_state, ["c"].into_iter(), digest, at(0)).unwrap();
+        assert!(request_states.decrypt(&state, digest, at(1)).unwrap().response("a").is_some());
+    }
+
+    #[test]
+    fn request_state_is_single_use_and_expires() {
+        let (request_states, digest) = (request_states(), request_digest("{}"));
+        let seal = || {
+            request_states.encrypt(&RequestState::default(), [].into_iter(), digest, at(0)).unwrap()
+        };
+        let (state, late) = (seal(), seal());
+        assert!(request_states.decrypt(&state, digest, at(59)).is_ok());
+        for (text, now, reason) in
+            [(&state, 59, "used before"), (&late, 60, "expired"), (&state, 60, "expired")]
+        {
+            let error = request_states.decrypt(text, digest, at(now)).unwrap_err();
+            assert_eq!(error.code, -32602);
+            assert!(error.message.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn request_state_is_bound_to_its_request() {
+        let request_states = request_states();
+        let own = request_digest(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#);
+        let others = [
+            request_digest(r#"{"a":1}"#),
+            request_digest(r#"{"a":1,"b":{"c":[2,1],"d":null}}"#),
+            request_digest(r#"{"a":"1","b":{"c":[1,2],"d":null}}"#),
+            RequestDigest::of("tools/call", "ask", None, ""),
+            RequestDigest::of("tools/call", "other", None, ""),
+            RequestDigest::of("prompts/get", "ask", None, ""),
+            RequestDigest::of("tools/call", "ask", None, "alice"),
+        ];
+        let state =
+            request_states.encrypt(&RequestState::default(), [].into_iter(), own, at(0)).unwrap();
+        for other in others {
+            let error = request_states.decrypt(&state, other, at(0)).unwrap_err();
+            assert_eq!(error.code, -32602);
+        }
+        // Key order is ignored, and failed attempts do not redeem the state.
+        let again = request_digest(r#"{"b":{"d":null,"c":[1,2]},"a":1}"#);
+        assert!(request_states.decrypt(&state, again, at(0)).is_ok());
+        assert_eq!(request_digest("{}"), RequestDigest::of("tools/call", "ask", None, ""));
+    }
+
+    #[test]
+    fn request_state_rounds_and_size_are_limited() {
+        let (request_states, digest) = (request_states(), request_digest("{}"));
+        let mut request_state =
+            RequestState { round_trips: ROUND_TRIPS_MAX, ..RequestState::default() };
+        let seal = |request_state: &RequestState| {
+            request_states.encrypt(request_state, ["x"].into_iter(), digest, at(0))
+        };
+        assert_eq!(seal(&request_state).unwrap_err().code, -32603);
+        request_state.round_trips = 0;
+        request_state.responses.push(("x".into(), Json::from("x".repeat(STATE_BYTES_MAX))));
+        assert_eq!(seal(&request_state).unwrap_err().code, -32602);
+    }
+}

@@ -1,0 +1,101 @@
+//! Validation of requests against their protocol era.
+
+use super::MessageContext;
+use crate::protocol::eras::{
+    ClientCapabilities, Lifecycle, LoggingLevel, Method, RequestMetaObject,
+};
+use crate::protocol::error::Error;
+use crate::protocol::in_flight::{InsertError, RequestsInFlight};
+use crate::protocol::json::Value;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::params::RequestParams;
+use crate::protocol::revision::Revision;
+use crate::service::ClientInfo;
+
+/// A parsed request, not validated.
+pub(in crate::server) struct RawRequest<'a> {
+    pub(in crate::server) id: Id<'a>,
+    pub(in crate::server) method: &'a str,
+    pub(in crate::server) params: Option<Value<'a>>,
+    /// The members of `params`, scanned once.
+    pub(in crate::server) call_params: &'a RequestParams<'a>,
+    /// The `_meta` in them; an error matters only when it is needed.
+    pub(in crate::server) meta: &'a Result<RequestMetaObject<'a>, Error>,
+}
+
+/// A validated request.
+pub(super) struct Request<'a> {
+    pub(super) id: Id<'a>,
+    pub(super) method: Method,
+    pub(super) params: Option<Value<'a>>,
+    pub(super) call_params: &'a RequestParams<'a>,
+    pub(super) revision: Revision,
+    pub(super) progress_token: Option<Id<'a>>,
+    /// The client capabilities: of this request (modern), or of the session.
+    pub(super) capabilities: ClientCapabilities,
+    /// The log level that this request asks for (modern).
+    pub(super) log_level: Option<LoggingLevel>,
+}
+
+impl Request<'_> {
+    pub(super) const fn client(&self) -> ClientInfo {
+        ClientInfo { revision: self.revision, capabilities: self.capabilities }
+    }
+}
+
+/// Validates a request: one with a revision in `_meta` is self-contained, any other depends on the
+/// handshake of its peer.
+#[inline]
+pub(super) fn validate<'a>(
+    ctx: MessageContext,
+    raw: &RawRequest<'a>,
+    lifecycle: Lifecycle,
+    in_flight: &RequestsInFlight,
+) -> Result<Request<'a>, Error> {
+    let RawRequest { id, method: name, params, call_params, meta } = *raw;
+    if !in_flight.is_empty() && in_flight.find(id).is_some() {
+        return Err(InsertError::Duplicate.into());
+    }
+    let meta = meta.as_ref().map_err(Error::clone)?;
+    let method = Method::parse(name);
+    let discovers = method == Some(Method::Discover) && lifecycle == Lifecycle::NotInitialized;
+    let is_modern = meta.is_modern() || discovers || ctx.is_modern;
+    if is_modern && ctx.in_batch {
+        // Notifications before its response, as on a stream, do not fit into an array.
+        return Err(Error::invalid_request(
+            "requests of revision 2026-07-28 are not allowed in a batch",
+        ));
+    }
+    let (agreed, capabilities, log_level) = if is_modern {
+        let meta = meta.parse_modern()?;
+        (Some(meta.revision), meta.capabilities, meta.log_level)
+    } else {
+        (lifecycle.revision(), lifecycle.capabilities(), None)
+    };
+    let method = match method {
+        Some(method) if !is_modern || method.is_defined_in(Revision::LATEST) => method,
+        // Before the handshake this error takes precedence over an unknown method.
+        None if !is_modern => {
+            return Err(lifecycle
+                .check_method(Method::ToolsList)
+                .err()
+                .unwrap_or_else(|| Error::method_not_found(name)));
+        }
+        Some(_) | None => return Err(Error::method_not_found(name)),
+    };
+    let revision = match agreed {
+        Some(revision) if is_modern => revision,
+        _ => lifecycle.check_method(method)?,
+    };
+    let progress_token = meta.progress_token();
+    Ok(Request {
+        id,
+        method,
+        params,
+        call_params,
+        revision,
+        progress_token,
+        capabilities,
+        log_level,
+    })
+}

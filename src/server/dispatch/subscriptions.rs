@@ -1,0 +1,175 @@
+//! Subscriptions: streams of modern clients, resource subscriptions of legacy sessions.
+//!
+//! Invariants: a stream is acknowledged before any notification; it notifies of exactly what was
+//! acknowledged; a rejected subscription leaves nothing behind.
+use super::admission::Request;
+use super::{Dispatcher, MessageContext, write_result};
+use crate::base::slab::Key;
+use crate::protocol::eras::ClientCapabilities;
+use crate::protocol::error::Error;
+use crate::protocol::model;
+use crate::protocol::params::{
+    SubscribeRequestParams, SubscriptionFilter, SubscriptionsListenRequestParams,
+};
+use crate::server::connection_state::{ConnectionState, PeerState};
+use crate::server::reply_to::{Outcome, PeerId};
+use crate::server::subscriptions::{
+    CatalogList, CatalogLists, GrantedFilter, SubscriptionRegistry,
+};
+use crate::service::Features;
+
+impl Dispatcher {
+    /// `subscriptions/listen`: a stream that is acknowledged now and completed at its end. Its id
+    /// is in flight, but it has no deadline and does not count against the in-flight limit.
+    ///
+    /// Source: 2026-07-28, basic/patterns/subscriptions.
+    pub(super) fn listen(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Outcome {
+        match self.open_stream(ctx.reply_to.peer_id, peer, request) {
+            Ok(()) => Outcome::Notification,
+            Err(error) => self.write_request_error(peer, request, &error),
+        }
+    }
+
+    fn open_stream(
+        &mut self,
+        peer_id: PeerId,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), Error> {
+        let id = request.id;
+        let filter = SubscriptionsListenRequestParams::read(id, request.params)?.filter;
+        let needed = ClientCapabilities::EXTENSION_TASKS;
+        if !filter.task_ids.is_empty() && !request.capabilities.contains(needed) {
+            return Err(Error::missing_capability(needed));
+        }
+        let granted = self.granted_filter(filter);
+        let lists = CatalogLists::of(|list| match list {
+            CatalogList::Prompts => granted.prompts_list_changed,
+            CatalogList::Resources => granted.resources_list_changed,
+            CatalogList::Tools => granted.tools_list_changed,
+        });
+        let (uris, task_ids) = (&granted.resource_subscriptions[..], &granted.task_ids[..]);
+        let ConnectionState { subscriptions: subscriber, in_flight, .. } = &mut *peer.state;
+        let opened = self.subscriptions.open_stream(
+            peer_id,
+            subscriber,
+            id,
+            GrantedFilter { lists, uris, task_ids },
+        );
+        self.counters.subscriptions.refused += u64::from(opened.is_err());
+        // Checked for duplicates at validation.
+        in_flight.insert(id, SubscriptionRegistry::call_id(opened?), usize::MAX)?;
+        self.counters.subscriptions.opened += 1;
+        peer.pending_work.has_open_stream = true;
+        model::write_subscriptions_acknowledged(peer.outgoing, id, &granted);
+        for task in &granted.task_ids {
+            self.watch_task(task);
+        }
+        Ok(())
+    }
+
+    /// Returns the part of a filter that this server offers; its features never change.
+    fn granted_filter<'a>(&mut self, filter: SubscriptionFilter<'a>) -> SubscriptionFilter<'a> {
+        let offers_subscriptions = self.catalog.has_features(Features::SUBSCRIPTIONS);
+        SubscriptionFilter {
+            tools_list_changed: filter.tools_list_changed
+                && self.notifies_list_changed(CatalogList::Tools),
+            prompts_list_changed: filter.prompts_list_changed
+                && self.notifies_list_changed(CatalogList::Prompts),
+            resources_list_changed: filter.resources_list_changed
+                && self.notifies_list_changed(CatalogList::Resources),
+            resource_subscriptions: if offers_subscriptions {
+                filter.resource_subscriptions
+            } else {
+                Vec::new()
+            },
+            task_ids: self.watchable_tasks(filter.task_ids),
+        }
+    }
+
+    /// Returns whether the server sends `list_changed` notifications for `list`.
+    pub(in crate::server) fn notifies_list_changed(&self, list: CatalogList) -> bool {
+        let feature = match list {
+            CatalogList::Prompts => Features::PROMPTS,
+            CatalogList::Resources => Features::RESOURCES,
+            CatalogList::Tools => Features::TOOLS,
+        };
+        self.catalog.has_features(Features::LIST_CHANGED | feature)
+    }
+
+    /// Ends a cancelled stream, without a response.
+    pub(super) fn end_stream(&mut self, peer: &mut PeerState<'_>, key: Key) {
+        let subscriber = &mut peer.state.subscriptions;
+        if self.subscriptions.close_stream(subscriber, key).is_some() {
+            self.counters.subscriptions.closed += 1;
+            peer.pending_work.has_open_stream = subscriber.has_streams();
+        }
+    }
+
+    /// `resources/subscribe`: repeating it changes nothing.
+    ///
+    /// Source: 2025-11-25, server/resources, "Subscriptions".
+    pub(super) fn subscribe(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Outcome {
+        let done = self.add_subscription(ctx.reply_to.peer_id, peer, request);
+        self.write_empty_result(peer, request, done)
+    }
+
+    fn add_subscription(
+        &mut self,
+        peer_id: PeerId,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), Error> {
+        let uri = SubscribeRequestParams::read(request.params)?.uri;
+        if !self.catalog.has_resource(uri, request.revision) {
+            return Err(Error::resource_not_found(uri, request.revision));
+        }
+        let before = self.subscriptions.len();
+        let subscriber = &mut peer.state.subscriptions;
+        let noted = self.subscriptions.subscribe(peer_id, subscriber, uri);
+        self.counters.subscriptions.refused += u64::from(noted.is_err());
+        self.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
+        noted?;
+        peer.pending_work.has_open_stream = true;
+        Ok(())
+    }
+
+    /// `resources/unsubscribe`: succeeds also without a subscription.
+    pub(super) fn unsubscribe(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Outcome {
+        let done =
+            SubscribeRequestParams::read(request.params).map(|SubscribeRequestParams { uri }| {
+                let subscriber = &mut peer.state.subscriptions;
+                let before = self.subscriptions.len();
+                self.subscriptions.unsubscribe(subscriber, uri);
+                self.counters.subscriptions.closed += (before - self.subscriptions.len()) as u64;
+                peer.pending_work.has_open_stream = subscriber.has_streams();
+            });
+        self.write_empty_result(peer, request, done)
+    }
+
+    fn write_empty_result(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        done: Result<(), Error>,
+    ) -> Outcome {
+        match done {
+            Ok(()) => write_result(peer, request, b"{}"),
+            Err(error) => self.write_request_error(peer, request, &error),
+        }
+    }
+}

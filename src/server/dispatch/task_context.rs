@@ -1,0 +1,57 @@
+//! The handle of a blocking handler that runs as a task.
+//!
+//! Invariants: a cancelled task sends nothing more. Cancellation and catalog access are those of a
+//! call.
+
+use crate::base::slab::Key;
+use crate::protocol::eras::LoggingLevel;
+use crate::server::client_requests::Requester;
+use crate::server::handlers::LogMessage;
+use crate::server::shard_message::{BlockingHandle, ShardMessage};
+use crate::server::tasks::{TaskEvent, TaskMessage};
+use crate::service::{BlockingHost, CatalogError, CatalogUpdate, ClientInfo};
+
+#[derive(Debug)]
+pub(super) struct TaskBlockingHandle {
+    pub(super) call: BlockingHandle,
+    pub(super) task: Key,
+}
+
+impl BlockingHost for TaskBlockingHandle {
+    fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        if !self.is_cancelled() {
+            let event =
+                TaskEvent::Progress { progress: done, total, message: message.map(str::to_owned) };
+            let shard_message =
+                ShardMessage::Task(Box::new(TaskMessage::HandlerEvent { task: self.task, event }));
+            // Progress is best effort: if the inbox is full, a later value will do.
+            drop(self.call.sender.try_send(self.call.shard, shard_message));
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.call.is_cancelled()
+    }
+
+    fn client(&self) -> ClientInfo {
+        self.call.client()
+    }
+
+    fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
+        if self.call.log_filter.accepts(level) && !self.is_cancelled() {
+            let (requester, logger) = (Requester::Task(self.task), logger.map(str::to_owned));
+            let message =
+                ShardMessage::Log(Box::new(LogMessage { requester, level, logger, data }));
+            // Best effort, as for calls.
+            drop(self.call.sender.try_send(self.call.shard, message));
+        }
+    }
+
+    fn notify_resource_updated(&self, uri: &str) {
+        self.call.notify_resource_updated(uri);
+    }
+
+    fn update_catalog(&self, update: CatalogUpdate) -> Result<(), CatalogError> {
+        self.call.update_catalog(update)
+    }
+}

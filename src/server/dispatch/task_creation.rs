@@ -1,0 +1,298 @@
+//! Calls that become tasks: answered with a `CreateTaskResult`, executed behind it. Usually at
+//! once; tools that need input first ([`crate::service::ToolBuilder`]) when their handler begins
+//! the task.
+//!
+//! Invariants: a task is in the table before its id is sent. An inline handler never runs as a
+//! task: a modern caller gets its result at once, and a 2025-11-25 caller that requires a task gets
+//! one that has completed.
+//!
+//! Source: 2025-11-25, basic/utilities/tasks, "Creating Tasks"; Tasks extension 2026-07-28, "Task
+//! Creation".
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::admission::Request;
+use super::task_context::TaskBlockingHandle;
+use super::{Dispatcher, MessageContext};
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::protocol::eras::{ClientCapabilities, Method};
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::model;
+use crate::protocol::params::TaskMetadata;
+use crate::protocol::revision::Revision;
+use crate::server::calls::HandlerWork;
+use crate::server::catalog_updates::CatalogWriter;
+use crate::server::client_requests::Requester;
+use crate::server::connection_state::PeerState;
+use crate::server::handlers::handler_state::{
+    CancellationToken, HandlerState, RequestCarrier, TaskTransition,
+};
+use crate::server::handlers::local_context::{LocalContext, LogFilter};
+use crate::server::reply_to::Outcome;
+use crate::server::shard_message::{self, BlockingHandle, CatalogAccess, ShardMessage};
+use crate::server::tasks::{NewTask, TaskEvent, TaskMessage, TaskOutcome};
+use crate::service::{
+    BlockingContext, BlockingWork, CallToolRequest, Dispatch, Features, HandlerError,
+    HandlerOutput, LocalWork, RequestContext, TaskSupport,
+};
+
+/// How a call is executed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum CallMode {
+    /// As a call.
+    Call,
+    /// As a call that its handler can turn into a task, with the requested TTL.
+    CallThenTask(Option<Duration>),
+    /// As a task from the start, with the requested TTL.
+    Task(Option<Duration>),
+}
+
+impl Dispatcher {
+    /// Executes a call as a task from the start, if it is to be one, and writes the response.
+    /// Otherwise returns how the call can become a task.
+    #[inline]
+    pub(super) fn try_task(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> ControlFlow<Outcome, TaskTransition> {
+        if request.method == Method::ToolsCall && self.catalog.has_features(Features::TASKS) {
+            return self.apply_call_mode(ctx, peer, request);
+        }
+        ControlFlow::Continue(TaskTransition::None)
+    }
+
+    fn apply_call_mode(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> ControlFlow<Outcome, TaskTransition> {
+        let call = CallToolRequest::from_params(request.revision, request.call_params);
+        let mode = call.and_then(|call| Ok((call, self.call_mode(request, call.name())?)));
+        match mode {
+            Ok((_, CallMode::Call)) => ControlFlow::Continue(TaskTransition::None),
+            Ok((_, CallMode::CallThenTask(ttl))) => {
+                ControlFlow::Continue(TaskTransition::Allowed(ttl))
+            }
+            Ok((call, CallMode::Task(ttl))) => {
+                let call = call.with_client_capabilities(request.capabilities);
+                ControlFlow::Break(self.call_as_task(ctx, peer, request, &call, ttl))
+            }
+            Err(error) => ControlFlow::Break(self.write_request_error(peer, request, &error)),
+        }
+    }
+
+    /// Decides how a call is executed: up to 2025-11-25 the caller chooses within what the tool
+    /// allows, from 2026-07-28 on the server chooses, for clients with the tasks capability.
+    ///
+    /// Fails if the tool requires a task and the client has no tasks capability, or if the client
+    /// requests one that the tool does not support.
+    fn call_mode(&self, request: &Request<'_>, name: &str) -> Result<CallMode, Error> {
+        let Some(tool) = self.catalog.tool(name) else { return Ok(CallMode::Call) };
+        let support = tool.task_support();
+        let begin = |ttl| {
+            if tool.has_deferred_task() { CallMode::CallThenTask(ttl) } else { CallMode::Task(ttl) }
+        };
+        if request.revision.is_modern() {
+            let knows = request.capabilities.contains(ClientCapabilities::EXTENSION_TASKS);
+            return match support {
+                TaskSupport::Required if !knows => {
+                    Err(Error::missing_capability(ClientCapabilities::EXTENSION_TASKS))
+                }
+                TaskSupport::Required | TaskSupport::Optional if knows => Ok(begin(None)),
+                _ => Ok(CallMode::Call),
+            };
+        }
+        let may_want =
+            request.revision.dialect().core_tasks && request.call_params.has_retry_or_task();
+        let wanted = if may_want { TaskMetadata::from_params(request.params)? } else { None };
+        match (support, wanted) {
+            (TaskSupport::Forbidden, Some(_)) => {
+                Err(Error::new(ErrorKind::MethodNotFound, "the tool does not support tasks"))
+            }
+            (TaskSupport::Required, None) => {
+                Err(Error::new(ErrorKind::MethodNotFound, "the tool requires params.task"))
+            }
+            (_, None) => Ok(CallMode::Call),
+            (_, Some(task)) => Ok(begin(task.ttl_ms.map(Duration::from_millis))),
+        }
+    }
+
+    /// Executes a call as a task and writes the response.
+    fn call_as_task(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        call: &CallToolRequest<'_>,
+        ttl: Option<Duration>,
+    ) -> Outcome {
+        let start = peer.outgoing.len();
+        let reply = self.catalog.call_tool(call, request.id, peer.outgoing);
+        let new_task = NewTask {
+            peer: ctx.reply_to.peer_id,
+            client: request.client(),
+            progress_token: request.progress_token.map(IdBuf::from),
+            ttl,
+        };
+        let (created, end) = match reply {
+            Dispatch::Ready { is_error: is_failed } => {
+                self.counters.requests.tool_errors += u64::from(is_failed);
+                if request.revision.is_modern() {
+                    return Outcome::Response;
+                }
+                let body = response_body(&peer.outgoing[start..], request.id).to_vec();
+                peer.outgoing.truncate(start);
+                let end = TaskOutcome::Result { body, is_failed };
+                (self.tasks.create(new_task, ctx.now), Some(end))
+            }
+            Dispatch::Failed(error) => (Err(error), None),
+            Dispatch::Local(work) => (self.begin_local_task(new_task, work, ctx.now), None),
+            Dispatch::Blocking(work) => (self.begin_blocking_task(new_task, work, ctx.now), None),
+        };
+        let task = match created {
+            Ok(task) => task,
+            Err(error) => return self.write_request_error(peer, request, &error),
+        };
+        self.write_create_task_result(peer.outgoing, request.id, task);
+        if let Some(end) = end {
+            self.tasks.complete(task, end, ctx.now);
+        }
+        Outcome::Response
+    }
+
+    /// Writes the `CreateTaskResult` for the call `id`.
+    pub(in crate::server) fn write_create_task_result(
+        &mut self,
+        out: &mut Vec<u8>,
+        id: Id<'_>,
+        task: Key,
+    ) {
+        self.counters.requests.tasks_created += 1;
+        let Some(task) = self.tasks.get_mut(task) else { return };
+        let suffix = self.catalog.result_suffix(task.revision);
+        model::begin_response(out, id);
+        task.with_detail(self.wall_clock, |view, _| {
+            model::write_create_task_result(out, task.revision, &view, suffix);
+        });
+        model::end_response(out);
+    }
+
+    /// Returns how the handler of a task requests input.
+    pub(in crate::server) fn task_carrier(&mut self, key: Key) -> RequestCarrier {
+        match self.tasks.get_mut(key) {
+            Some(task) if task.revision.is_modern() => {
+                RequestCarrier::TaskInput(Rc::clone(&task.inputs))
+            }
+            _ => RequestCarrier::ServerRequest,
+        }
+    }
+
+    /// Begins a task that runs as a future on this shard.
+    fn begin_local_task(
+        &mut self,
+        new_task: NewTask,
+        work: LocalWork,
+        now: Instant,
+    ) -> Result<Key, Error> {
+        let client = new_task.client;
+        let log_filter = self.task_log_filter(client.revision);
+        let key = self.tasks.create(new_task, now)?;
+        let carrier = (Requester::Task(key), self.task_carrier(key));
+        let token = Rc::<CancellationToken>::default();
+        let client = (client, Rc::clone(&token));
+        let handler =
+            Rc::new(HandlerState::new(&self.handler_queue, client, carrier, TaskTransition::None));
+        let context = LocalContext { handler: Rc::clone(&handler), log_filter };
+        let running =
+            self.executor.spawn(Box::pin(handler.run(work(RequestContext::new(Rc::new(context))))));
+        self.tasks.attach_handler(key, HandlerWork::Local { task: Some(running), token });
+        Ok(key)
+    }
+
+    /// Begins a task that runs on the thread pool.
+    fn begin_blocking_task(
+        &mut self,
+        new_task: NewTask,
+        work: BlockingWork,
+        now: Instant,
+    ) -> Result<Key, Error> {
+        let client = new_task.client;
+        let log_filter = self.task_log_filter(client.revision);
+        let key = self.tasks.create(new_task, now)?;
+        let alive = Arc::new(());
+        let watched = Arc::downgrade(&alive);
+        let (sender, shard) = (self.sender.clone(), self.shard);
+        let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
+        let job = Box::new(move || {
+            let (call_id, alive) = (key, watched);
+            let own = sender.clone();
+            let call =
+                BlockingHandle { sender: own, shard, call_id, alive, client, log_filter, catalog };
+            let handle = TaskBlockingHandle { call, task: key };
+            let event = TaskEvent::Finished(work(BlockingContext::new(Arc::new(handle))));
+            let message =
+                ShardMessage::Task(Box::new(TaskMessage::HandlerEvent { task: key, event }));
+            shard_message::send_blocking(&sender, shard, message);
+        });
+        if self.blocking_pool.spawn(job).is_err() {
+            self.counters.shard.blocking_refused += 1;
+            self.tasks.remove(key);
+            return Err(Error::new(
+                ErrorKind::TooManyRequests,
+                "all blocking threads are busy and their queue is full; try again later",
+            ));
+        }
+        self.counters.shard.blocking_calls += 1;
+        self.tasks.attach_handler(key, HandlerWork::Blocking { alive: Some(alive) });
+        Ok(key)
+    }
+
+    /// Returns which log messages a task passes on: up to 2025-11-25 by the level of the session;
+    /// tasks of 2026-07-28 have no log.
+    fn task_log_filter(&self, revision: Revision) -> LogFilter {
+        let has_log = self.catalog.has_features(Features::LOGGING) && !revision.is_modern();
+        if has_log { LogFilter::BySession } else { LogFilter::Off }
+    }
+
+    /// Encodes the result of a handler for the revision of the task's caller.
+    pub(in crate::server) fn encode_task_end(
+        &mut self,
+        revision: Revision,
+        result: Result<HandlerOutput, HandlerError>,
+    ) -> TaskOutcome {
+        let mut out = Vec::new();
+        match self.catalog.write_output(revision, PLACEHOLDER_ID, result, &mut out) {
+            Ok(is_failed) => {
+                self.counters.requests.tool_errors += u64::from(is_failed);
+                TaskOutcome::Result {
+                    body: response_body(&out, PLACEHOLDER_ID).to_vec(),
+                    is_failed,
+                }
+            }
+            Err(error) => {
+                self.count_error(&error);
+                TaskOutcome::Error(error)
+            }
+        }
+    }
+}
+
+/// Id of a response whose body is extracted before it is sent.
+const PLACEHOLDER_ID: Id<'static> = Id::Signed(0);
+
+fn response_body<'r>(response: &'r [u8], id: Id<'_>) -> &'r [u8] {
+    let mut before = Vec::new();
+    model::begin_response(&mut before, id);
+    let mut after = Vec::new();
+    model::end_response(&mut after);
+    let end = response.len().saturating_sub(after.len());
+    response.get(before.len()..end).unwrap_or_default()
+}

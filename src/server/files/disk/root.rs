@@ -1,0 +1,301 @@
+//! Opening of files beneath a root.
+//!
+//! Invariants: check and use are one operation. The kernel resolves a path below the root in one
+//! call (`openat2` with `RESOLVE_BENEATH`); without this call the path is walked component by
+//! component with an open folder at each, and links are followed by hand. In both cases a link that
+//! is created meanwhile cannot lead out. Opening does not block: a pipe without a writer opens at
+//! once and is rejected by its type.
+//!
+//! Relative links within the root are followed. The root itself is opened again each time, so that
+//! a folder that was replaced is served.
+//!
+//! Source: openat2(2), Linux 5.6; `path_resolution(7)`.
+
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::metadata::FileMetadata;
+use super::relative_path::RelativePath;
+
+/// A folder whose files are served.
+#[derive(Clone, Debug)]
+pub(in crate::server::files) struct Root {
+    path: PathBuf,
+}
+
+impl Root {
+    /// Returns the folder at `path`, with links in its path resolved once.
+    ///
+    /// # Errors
+    ///
+    /// It is not a readable folder.
+    pub(in crate::server::files) fn new(path: &Path) -> io::Result<Self> {
+        let root = Self { path: std::fs::canonicalize(path)? };
+        drop(root.open_root()?);
+        Ok(root)
+    }
+
+    /// Returns its absolute path without links.
+    pub(in crate::server::files) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the file at `place`; returns `Ok(None)` if it is missing, out of reach, or not a
+    /// regular file.
+    ///
+    /// # Errors
+    ///
+    /// A resource limit of the system is reached, or an I/O error occurred.
+    pub(in crate::server::files) fn open_file(
+        &self,
+        place: &RelativePath,
+    ) -> io::Result<Option<(File, FileMetadata)>> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let Some(descriptor) = none_if_unreachable(self.open(place, flags))? else {
+            return Ok(None);
+        };
+        let facts = FileMetadata::from_stat(&rustix::fs::fstat(&descriptor)?);
+        Ok(facts.map(|facts| (File::from(descriptor), facts)))
+    }
+
+    /// Returns the metadata of the file `name` in an open folder, without opening it; `None` if it
+    /// is a link or not a regular file.
+    pub(in crate::server::files) fn metadata_at(
+        folder: &OwnedFd,
+        name: &CStr,
+    ) -> Option<FileMetadata> {
+        FileMetadata::from_stat(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?)
+    }
+
+    /// Opens the folder at `place`, with the results of [`Root::open_file`].
+    pub(in crate::server::files) fn open_folder(
+        &self,
+        place: &RelativePath,
+    ) -> io::Result<Option<OwnedFd>> {
+        none_if_unreachable(self.open(place, FOLDER_FLAGS))
+    }
+
+    fn open_root(&self) -> Result<OwnedFd, Errno> {
+        rustix::fs::openat(CWD, &self.path, FOLDER_FLAGS, Mode::empty())
+    }
+
+    fn open(&self, place: &RelativePath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let root = self.open_root()?;
+        if place.is_root() {
+            return Ok(root);
+        }
+        match open_with_openat2(&root, place, flags) {
+            // Kernels before 5.6 do not know the call, and some sandboxes forbid unknown calls.
+            Err(Errno::NOSYS | Errno::PERM) => open_by_components(root, place, flags),
+            result => result,
+        }
+    }
+}
+
+/// Lets the kernel resolve the whole path. A concurrent rename requires another attempt.
+#[cfg(target_os = "linux")]
+fn open_with_openat2(
+    root: &OwnedFd,
+    place: &RelativePath,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    use rustix::fs::ResolveFlags;
+
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..ATTEMPTS_MAX {
+        match rustix::fs::openat2(root, place.as_str(), flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::NOENT)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_at_once(_: &OwnedFd, _: &RelativePath, _: OFlags) -> Result<OwnedFd, Errno> {
+    Err(Errno::NOSYS)
+}
+
+/// Resolves the path by hand. `folders` are open from the root to the current folder, so that `..`
+/// in a link goes back to the folder that was visited, whatever was moved meanwhile.
+fn open_by_components(
+    root: OwnedFd,
+    place: &RelativePath,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let mut steps = reversed_components(place.as_str().as_bytes());
+    let mut folders = vec![root];
+    let mut links = 0;
+    while let Some(step) = steps.pop() {
+        let Some(here) = folders.last() else { return Err(Errno::XDEV) };
+        if step == b"." {
+            continue;
+        }
+        if step == b".." {
+            folders.pop();
+            continue;
+        }
+        let is_last = steps.is_empty();
+        let how = OFlags::NOFOLLOW | if is_last { flags } else { FOLDER_FLAGS };
+        let name = OsStr::from_bytes(&step);
+        match rustix::fs::openat(here, name, how, Mode::empty()) {
+            Ok(descriptor) if is_last => return Ok(descriptor),
+            Ok(descriptor) => folders.push(descriptor),
+            // A link: systems report different errors for `O_NOFOLLOW`. If it is not a link,
+            // reading it fails.
+            Err(Errno::LOOP | Errno::NOTDIR | Errno::MLINK) => {
+                links += 1;
+                let target = rustix::fs::readlinkat(here, name, Vec::new())?.into_bytes();
+                if links > LINKS_MAX || target.starts_with(b"/") {
+                    return Err(Errno::LOOP);
+                }
+                steps.extend(reversed_components(&target));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    folders.pop().ok_or(Errno::XDEV)
+}
+
+/// Returns the components of a path, the last one first.
+fn reversed_components(path: &[u8]) -> Vec<Vec<u8>> {
+    let steps = path.split(|byte| *byte == b'/').filter(|step| !step.is_empty());
+    steps.rev().map(<[u8]>::to_vec).collect()
+}
+
+/// Maps errors: resource limits and I/O errors stay errors, all others become `None`. The reasons
+/// are not distinguished, so that clients learn nothing about files out of reach.
+fn none_if_unreachable(result: Result<OwnedFd, Errno>) -> io::Result<Option<OwnedFd>> {
+    match result {
+        Ok(descriptor) => Ok(Some(descriptor)),
+        Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)) => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Flags to open folders.
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Limit of links followed in one path, the same as the kernel's.
+const LINKS_MAX: usize = 40;
+
+/// Attempts during concurrent renames; openat2(2) advises to retry.
+#[cfg(target_os = "linux")]
+const ATTEMPTS_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A method to open a path.
+    type OpenMethod = fn(OwnedFd, &RelativePath, OFlags) -> Result<OwnedFd, Errno>;
+
+    /// Both methods, which must give the same results.
+    const OPEN_METHODS: [(&str, OpenMethod); 2] = [
+        ("at once", |root, place, flags| open_with_openat2(&root, place, flags)),
+        ("by steps", open_by_components),
+    ];
+
+    fn place(path: &str) -> RelativePath {
+        RelativePath::from_absolute(&Path::new("/").join(path), Path::new("/")).unwrap()
+    }
+
+    /// Creates `outside/secret` and a root beside it with links in all directions.
+    fn root_with_links() -> (tempfile::TempDir, Root) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        std::fs::create_dir_all(root.join("sub/deep")).unwrap();
+        std::fs::create_dir(directory.path().join("outside")).unwrap();
+        std::fs::write(directory.path().join("outside/secret"), "secret").unwrap();
+        std::fs::write(root.join("plain"), "plain").unwrap();
+        std::fs::write(root.join("sub/deep/file"), "deep").unwrap();
+        for (target, link) in [
+            ("plain", "to-plain"),
+            ("sub", "to-sub"),
+            ("../plain", "sub/up"),
+            ("deep/../deep/./file", "sub/winding"),
+            ("../../plain", "sub/deep/up-twice"),
+            ("../outside/secret", "out"),
+            ("../root/plain", "out-and-back"),
+            ("../../outside", "sub/out"),
+            ("/etc/hostname", "absolute"),
+            ("loop", "loop"),
+            ("missing", "dangling"),
+            ("/proc/self/root", "magic"),
+        ] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        let root = Root::new(&root).unwrap();
+        (directory, root)
+    }
+
+    #[test]
+    fn both_open_methods_reach_only_files_beneath() {
+        let (_directory, root) = root_with_links();
+        for (path, content) in [
+            ("plain", Some("plain")),
+            ("sub/deep/file", Some("deep")),
+            ("to-plain", Some("plain")),
+            ("to-sub/deep/file", Some("deep")),
+            ("sub/up", Some("plain")),
+            ("sub/winding", Some("deep")),
+            ("sub/deep/up-twice", Some("plain")),
+            ("to-sub/deep/up-twice", Some("plain")),
+            ("out", None),
+            ("out-and-back", None),
+            ("sub/out/secret", None),
+            ("absolute", None),
+            ("loop", None),
+            ("dangling", None),
+            ("magic/etc/hostname", None),
+            ("plain/below", None),
+            ("missing", None),
+        ] {
+            for (name, open) in OPEN_METHODS {
+                let opened = open(root.open_root().unwrap(), &place(path), OFlags::RDONLY);
+                let text = opened.ok().map(|descriptor| {
+                    let mut text = String::new();
+                    File::from(descriptor).read_to_string(&mut text).unwrap();
+                    text
+                });
+                if cfg!(target_os = "linux") || name == "by steps" {
+                    assert_eq!(text.as_deref(), content, "{path} {name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn folder_pipe_and_socket_are_not_files() {
+        let (_directory, root) = root_with_links();
+        let pipe = root.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();
+        for path in ["sub", "pipe", "socket"] {
+            assert!(root.open_file(&place(path)).unwrap().is_none(), "{path}");
+        }
+        assert!(root.open_folder(&place("plain")).unwrap().is_none());
+        assert!(root.open_folder(&place("sub")).unwrap().is_some());
+    }
+
+    #[test]
+    fn replaced_root_is_served() {
+        let (directory, root) = root_with_links();
+        std::fs::rename(root.path(), directory.path().join("old")).unwrap();
+        assert!(root.open_file(&place("plain")).unwrap().is_none());
+        std::fs::create_dir(root.path()).unwrap();
+        std::fs::write(root.path().join("plain"), "new").unwrap();
+        let (_, facts) = root.open_file(&place("plain")).unwrap().unwrap();
+        assert_eq!(facts.bytes, 3);
+    }
+}

@@ -1,0 +1,293 @@
+//! The queue from local handlers to their shard.
+//!
+//! Handlers are futures on the shard's thread and the shard is not re-entrant. A handler pushes
+//! events (progress, client requests, its result), which the shard takes once per turn; a sleeping
+//! handler registers its waker with a deadline. Everything is on one thread: cells, no locks.
+
+pub(super) mod pending_update;
+
+pub(super) mod handler_state;
+
+pub(super) mod local_context;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use self::handler_state::HandlerState;
+use self::pending_update::PendingUpdate;
+use super::client_requests::{Oneshot, PendingInput, PendingInputs, Requester};
+use super::tasks::TaskEvent;
+use crate::base::slab::{Key, Slab};
+use crate::base::time::Instant;
+use crate::engine::ring::Waker;
+use crate::engine::timer::TimerWheel;
+use crate::protocol::eras::LoggingLevel;
+use crate::protocol::model::InputRequest;
+use crate::service::{HandlerError, HandlerOutput};
+
+/// An event of a handler.
+#[derive(Debug)]
+pub(super) enum HandlerEvent {
+    /// Sends a request to the client.
+    SendRequest {
+        handler: Rc<HandlerState>,
+        number: u64,
+        request: InputRequest,
+        /// Receives the result.
+        oneshot: Rc<Oneshot>,
+    },
+    /// The round trip ends: the handler needs input that is not there (2026-07-28).
+    InputRequired {
+        call_id: Key,
+        inputs: Rc<PendingInputs>,
+        /// The inputs that it requests.
+        open: Vec<PendingInput>,
+    },
+    /// The call asks to continue as a task.
+    BeginTask(Rc<HandlerState>),
+    /// An event of a handler that runs as a task.
+    Task { task: Key, event: TaskEvent },
+    /// Updates the catalog.
+    UpdateCatalog(Rc<PendingUpdate>),
+    /// Closes the SSE stream of the call; the client resumes it later (SEP-1699).
+    CloseStream { call_id: Key },
+    /// The handler has ended.
+    Finished { call_id: Key, result: Result<HandlerOutput, HandlerError> },
+    /// `notifications/message`
+    Log(LogMessage),
+    /// `notifications/progress`
+    Progress(Progress),
+    /// Cancels a request to the client.
+    CancelRequest { number: u64 },
+}
+
+/// A log message of a call or a task.
+#[derive(Debug)]
+pub(super) struct LogMessage {
+    pub(super) requester: Requester,
+    pub(super) level: LoggingLevel,
+    pub(super) logger: Option<String>,
+    /// Any JSON value.
+    pub(super) data: serde_json::Value,
+}
+
+/// The progress of a call (`notifications/progress`).
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) call_id: Key,
+    pub(super) progress: f64,
+    pub(super) total: Option<f64>,
+    pub(super) message: Option<String>,
+}
+
+/// The handler queue of one shard.
+#[derive(Debug)]
+pub(super) struct HandlerQueue {
+    now: Cell<Instant>,
+    events: RefCell<Vec<HandlerEvent>>,
+    /// Resources that have changed, deduplicated.
+    updated_resources: RefCell<BTreeSet<Arc<str>>>,
+    sleepers: RefCell<Sleepers>,
+    /// Wakes the shard when an event is pushed between two turns (by an executor that runs futures
+    /// while the shard waits).
+    waker: Waker,
+    in_turn: Cell<bool>,
+    /// Number of the next client request.
+    next_request: Cell<u64>,
+}
+
+#[derive(Debug)]
+struct Sleepers {
+    wakers: Slab<std::task::Waker>,
+    timers: TimerWheel<Key>,
+}
+
+impl HandlerQueue {
+    /// Returns an empty queue of the shard behind `waker`, for at most `sleeps_max` sleepers.
+    pub(super) fn new(waker: Waker, sleeps_max: usize) -> Self {
+        let sleepers = Sleepers { wakers: Slab::new(sleeps_max), timers: TimerWheel::new() };
+        Self {
+            now: Cell::new(Instant::ORIGIN),
+            events: RefCell::default(),
+            updated_resources: RefCell::default(),
+            sleepers: RefCell::new(sleepers),
+            waker,
+            in_turn: Cell::new(false),
+            next_request: Cell::new(0),
+        }
+    }
+
+    /// Begins a turn at `now`, which is the current time for new sleepers.
+    pub(super) fn begin_turn(&self, now: Instant) {
+        self.now.set(now);
+        self.in_turn.set(true);
+    }
+
+    /// Ends the turn: events pushed from here on wake the shard.
+    pub(super) fn end_turn(&self) {
+        self.in_turn.set(false);
+    }
+
+    pub(super) fn push(&self, event: HandlerEvent) {
+        self.events.borrow_mut().push(event);
+        if !self.in_turn.get() {
+            self.waker.wake();
+        }
+    }
+
+    /// Returns a number for a client request, unique on this shard.
+    pub(super) fn allocate_request_number(&self) -> u64 {
+        self.next_request.replace(self.next_request.get() + 1)
+    }
+
+    /// Returns a future that resolves after `duration`, counted from the current turn.
+    pub(super) fn sleep(self: &Rc<Self>, duration: Duration) -> Sleep {
+        Sleep { queue: Rc::clone(self), deadline: self.now.get().after(duration), key: None }
+    }
+
+    /// Marks a resource as changed.
+    pub(super) fn mark_resource_updated(&self, uri: &str) {
+        if !self.updated_resources.borrow().contains(uri) {
+            self.updated_resources.borrow_mut().insert(uri.into());
+        }
+        if !self.in_turn.get() {
+            self.waker.wake();
+        }
+    }
+
+    pub(super) fn take_updated_resources(&self) -> BTreeSet<Arc<str>> {
+        self.updated_resources.take()
+    }
+
+    pub(super) fn has_updated_resources(&self) -> bool {
+        !self.updated_resources.borrow().is_empty()
+    }
+
+    /// Swaps the queued events into `into`, which must be empty.
+    pub(super) fn take_events(&self, into: &mut Vec<HandlerEvent>) {
+        debug_assert!(into.is_empty());
+        std::mem::swap(&mut *self.events.borrow_mut(), into);
+    }
+
+    /// Returns whether events or changed resources are queued.
+    pub(super) fn has_events(&self) -> bool {
+        !self.events.borrow().is_empty() || self.has_updated_resources()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.sleepers.borrow().timers.next_deadline()
+    }
+
+    /// Wakes every sleeper whose deadline has passed.
+    pub(super) fn wake_expired(&self, now: Instant) {
+        loop {
+            let mut sleepers = self.sleepers.borrow_mut();
+            let Some(key) = sleepers.timers.pop_expired(now) else { return };
+            let waker = sleepers.wakers.get(key).cloned();
+            drop(sleepers);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Resolves when its deadline has passed on the shard's clock.
+pub(super) struct Sleep {
+    queue: Rc<HandlerQueue>,
+    deadline: Instant,
+    key: Option<Key>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.deadline <= self.queue.now.get() {
+            return Poll::Ready(());
+        }
+        let queue = Rc::clone(&self.queue);
+        let mut sleepers = queue.sleepers.borrow_mut();
+        if let Some(waker) = self.key.and_then(|key| sleepers.wakers.get_mut(key)) {
+            waker.clone_from(context.waker());
+            return Poll::Pending;
+        }
+        // A full slab means more sleepers than requests in flight: a handler that forks. The sleep
+        // returns early instead of never.
+        let Ok(key) = sleepers.wakers.insert(context.waker().clone()) else {
+            return Poll::Ready(());
+        };
+        let Sleepers { wakers, timers } = &mut *sleepers;
+        // A cancelled sleeper is gone long before its deadline: drop stale timers.
+        timers.purge_stale(wakers.len(), |key| wakers.get(*key).is_some());
+        timers.insert(self.deadline, key);
+        drop(sleepers);
+        self.key = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.queue.sleepers.borrow_mut().wakers.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+    use crate::service::CallToolResult;
+
+    fn handler_queue() -> Rc<HandlerQueue> {
+        Rc::new(HandlerQueue::new(Waker::new(|| {}), 4))
+    }
+
+    fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn sleep_resolves_at_deadline_not_before() {
+        let queue = handler_queue();
+        queue.begin_turn(Instant::from_milliseconds(10));
+        let mut sleep = queue.sleep(Duration::from_millis(5));
+        assert_eq!(poll(&mut sleep), Poll::Pending);
+        assert_eq!(queue.next_deadline(), Some(Instant::from_milliseconds(15)));
+        queue.begin_turn(Instant::from_milliseconds(14));
+        assert_eq!(poll(&mut sleep), Poll::Pending);
+        queue.begin_turn(Instant::from_milliseconds(15));
+        queue.wake_expired(Instant::from_milliseconds(15));
+        assert_eq!(poll(&mut sleep), Poll::Ready(()));
+        drop(sleep);
+        assert!(queue.sleepers.borrow().wakers.is_empty());
+    }
+
+    #[test]
+    fn event_pushed_between_turns_wakes_shard() {
+        let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = Arc::clone(&woken);
+        let waker = Waker::new(move || {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        let queue = HandlerQueue::new(waker, 4);
+        let note = || HandlerEvent::Finished {
+            call_id: Key::from_bits(1),
+            result: Ok(CallToolResult::text("x").into()),
+        };
+        queue.begin_turn(Instant::ORIGIN);
+        queue.push(note());
+        assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 0);
+        queue.end_turn();
+        queue.push(note());
+        assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 1);
+    }
+}

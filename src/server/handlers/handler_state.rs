@@ -1,0 +1,334 @@
+//! The state of a local handler: it runs as a call, as a task, or as a call that becomes a task.
+//!
+//! ```text
+//!   call ──── begin_task ───▶ event to the shard ───▶ task
+//!     └─ ends with open input requests: the round trip and the handler end
+//! ```
+//!
+//! Invariants: a handler changes from call to task at most once, while it is not being polled, and
+//! continues where it was; if the round trip ends before the shard has read the request for a
+//! task, it ends as a call. The carrier of an input request is chosen when it is first polled.
+//!
+//! Source: Tasks extension 2026-07-28 (SEP-2663), "Task Creation": input that is required first is
+//! requested before the task is created.
+
+use std::cell::{Cell, RefCell};
+use std::future::{poll_fn, ready};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::{HandlerEvent, HandlerQueue};
+use crate::base::slab::Key;
+use crate::protocol::model::InputRequest;
+use crate::server::client_requests::{InputResult, Oneshot, PendingInputs, Requester};
+use crate::server::tasks::{TaskEvent, TaskInputs};
+use crate::service::{ClientInfo, HandlerError, HandlerOutput, HostFuture};
+
+/// The state of one local handler.
+#[derive(Debug)]
+pub(in crate::server) struct HandlerState {
+    pub(in crate::server) queue: Rc<HandlerQueue>,
+    pub(in crate::server) token: Rc<CancellationToken>,
+    pub(in crate::server) client: ClientInfo,
+    requester: Cell<Requester>,
+    carrier: RefCell<RequestCarrier>,
+    transition: RefCell<TaskTransition>,
+    /// Wakers that wait for the transition to a task.
+    transition_wakers: RefCell<Vec<Waker>>,
+}
+
+/// How input requests reach the client.
+#[derive(Debug)]
+pub(in crate::server) enum RequestCarrier {
+    /// A request from server to client (up to 2025-11-25).
+    ServerRequest,
+    /// An `input_required` result, which ends the handler (multi round-trip requests, 2026-07-28).
+    RoundTrip(Rc<PendingInputs>),
+    /// The `inputRequests` of a task (2026-07-28).
+    TaskInput(Rc<TaskInputs>),
+}
+
+/// Whether a call becomes a task.
+#[derive(Clone, Debug)]
+pub(in crate::server) enum TaskTransition {
+    /// No: it stays a call, or is a task already.
+    None,
+    /// When the handler begins it; with the requested TTL.
+    Allowed(Option<Duration>),
+    /// The handler has begun it; the shard has not created the task yet.
+    Requested(Option<Duration>),
+    /// The task could not be created.
+    Rejected(HandlerError),
+}
+
+impl HandlerState {
+    pub(in crate::server) fn new(
+        queue: &Rc<HandlerQueue>,
+        (client, token): (ClientInfo, Rc<CancellationToken>),
+        (requester, carrier): (Requester, RequestCarrier),
+        transition: TaskTransition,
+    ) -> Self {
+        Self {
+            queue: Rc::clone(queue),
+            token,
+            client,
+            requester: Cell::new(requester),
+            carrier: RefCell::new(carrier),
+            transition: RefCell::new(transition),
+            transition_wakers: RefCell::default(),
+        }
+    }
+
+    /// Returns the call or task that the handler runs as.
+    pub(in crate::server) const fn requester(&self) -> Requester {
+        self.requester.get()
+    }
+
+    /// Resolves when the call or the task is cancelled.
+    pub(super) fn cancelled(&self) -> impl Future<Output = ()> + use<> {
+        CancelledFuture { token: Rc::clone(&self.token) }
+    }
+
+    /// Requests input from the client. The request is sent when the future is first polled.
+    pub(super) fn request_input(self: &Rc<Self>, key: &str, request: InputRequest) -> InputFuture {
+        InputFuture {
+            handler: Rc::clone(self),
+            state: InputState::Unsent(Some((key.into(), request))),
+        }
+    }
+
+    /// Resolves when the handler runs as a task, or stays a call for good.
+    pub(super) fn begin_task(
+        self: &Rc<Self>,
+    ) -> impl Future<Output = Result<(), HandlerError>> + use<> {
+        let handler = Rc::clone(self);
+        poll_fn(move |context| {
+            let mut transition = handler.transition.borrow_mut();
+            match &*transition {
+                TaskTransition::None => return Poll::Ready(Ok(())),
+                TaskTransition::Rejected(error) => return Poll::Ready(Err(error.clone())),
+                TaskTransition::Allowed(ttl) => {
+                    *transition = TaskTransition::Requested(*ttl);
+                    handler.queue.push(HandlerEvent::BeginTask(Rc::clone(&handler)));
+                }
+                TaskTransition::Requested(_) => {}
+            }
+            register_waker(&mut handler.transition_wakers.borrow_mut(), context);
+            Poll::Pending
+        })
+    }
+
+    /// Returns the call that asks to become a task, and the requested TTL.
+    pub(in crate::server) fn requested_task(&self) -> Option<(Key, Option<Duration>)> {
+        match (self.requester(), &*self.transition.borrow()) {
+            (Requester::Call(call_id), TaskTransition::Requested(ttl)) => Some((call_id, *ttl)),
+            _ => None,
+        }
+    }
+
+    /// Turns the call into task `task`.
+    pub(in crate::server) fn become_task(&self, task: Key, carrier: RequestCarrier) {
+        self.requester.set(Requester::Task(task));
+        self.carrier.replace(carrier);
+        self.finish_transition(TaskTransition::None);
+    }
+
+    /// Rejects the transition with `error`.
+    pub(in crate::server) fn reject_task(&self, error: HandlerError) {
+        self.finish_transition(TaskTransition::Rejected(error));
+    }
+
+    fn finish_transition(&self, transition: TaskTransition) {
+        self.transition.replace(transition);
+        self.transition_wakers.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends the round trip if the handler waits for input. Whatever else it waits for, a task
+    /// included, starts again with the next round trip.
+    fn end_round_trip(&self) -> Option<HandlerEvent> {
+        let (Requester::Call(call_id), RequestCarrier::RoundTrip(inputs)) =
+            (self.requester(), &*self.carrier.borrow())
+        else {
+            return None;
+        };
+        if !inputs.is_open() {
+            return None;
+        }
+        self.transition.replace(TaskTransition::None);
+        Some(HandlerEvent::InputRequired {
+            call_id,
+            open: inputs.take(),
+            inputs: Rc::clone(inputs),
+        })
+    }
+
+    /// Returns whether the result must be delivered by a task that has not begun: up to 2025-11-25
+    /// the caller requested a task and accepts no other response.
+    fn must_begin_task(&self) -> bool {
+        let is_open = matches!(
+            *self.transition.borrow(),
+            TaskTransition::Allowed(_) | TaskTransition::Requested(_)
+        );
+        is_open && !self.client.revision.is_modern()
+    }
+
+    /// Runs a handler until it ends or its round trip ends, then pushes the event.
+    pub(in crate::server) async fn run(
+        self: Rc<Self>,
+        mut running: HostFuture<Result<HandlerOutput, HandlerError>>,
+    ) {
+        let ended = poll_fn(|context| match running.as_mut().poll(context) {
+            Poll::Ready(result) => Poll::Ready(Ok(result)),
+            Poll::Pending => {
+                self.end_round_trip().map_or(Poll::Pending, |event| Poll::Ready(Err(event)))
+            }
+        });
+        let ended = ended.await;
+        // Drop the handler's values before its end is processed.
+        drop(running);
+        let event = match ended {
+            Ok(result) if self.must_begin_task() => {
+                let started = self.begin_task().await;
+                self.finished_event(started.and(result))
+            }
+            Ok(result) => self.finished_event(result),
+            Err(event) => event,
+        };
+        self.queue.push(event);
+    }
+
+    fn finished_event(&self, result: Result<HandlerOutput, HandlerError>) -> HandlerEvent {
+        match self.requester() {
+            Requester::Call(call_id) => HandlerEvent::Finished { call_id, result },
+            Requester::Task(task) => {
+                HandlerEvent::Task { task, event: TaskEvent::Finished(result) }
+            }
+        }
+    }
+}
+
+fn register_waker(wakers: &mut Vec<Waker>, context: &Context<'_>) {
+    if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+        wakers.push(context.waker().clone());
+    }
+}
+
+/// A cancellation flag with the wakers of those that wait for it.
+#[derive(Debug, Default)]
+pub(in crate::server) struct CancellationToken {
+    is_cancelled: Cell<bool>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl CancellationToken {
+    /// Cancels and wakes all waiters.
+    pub(in crate::server) fn cancel(&self) {
+        self.is_cancelled.set(true);
+        self.wakers.take().into_iter().for_each(Waker::wake);
+    }
+
+    pub(in crate::server) const fn is_cancelled(&self) -> bool {
+        self.is_cancelled.get()
+    }
+}
+
+struct CancelledFuture {
+    token: Rc<CancellationToken>,
+}
+
+impl Future for CancelledFuture {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.token.is_cancelled() {
+            return Poll::Ready(());
+        }
+        register_waker(&mut self.token.wakers.borrow_mut(), context);
+        Poll::Pending
+    }
+}
+
+/// An input request: sent when it is first polled; a server request is cancelled if the future is
+/// dropped before its response.
+pub(super) struct InputFuture {
+    handler: Rc<HandlerState>,
+    state: InputState,
+}
+
+enum InputState {
+    Unsent(Option<(Box<str>, InputRequest)>),
+    Open { number: u64, oneshot: Rc<Oneshot> },
+    Delegated(HostFuture<InputResult>),
+    Done,
+}
+
+impl InputFuture {
+    fn send(&self, key: &str, request: InputRequest) -> InputState {
+        let HandlerState { queue, token, carrier, .. } = &*self.handler;
+        match &*carrier.borrow() {
+            RequestCarrier::ServerRequest => {
+                let (number, oneshot) = (queue.allocate_request_number(), Rc::<Oneshot>::default());
+                let handler = Rc::clone(&self.handler);
+                queue.push(HandlerEvent::SendRequest {
+                    handler,
+                    number,
+                    request,
+                    oneshot: Rc::clone(&oneshot),
+                });
+                InputState::Open { number, oneshot }
+            }
+            RequestCarrier::RoundTrip(inputs) => {
+                InputState::Delegated(inputs.request(key, request))
+            }
+            // A cancelled task sends nothing more and gets no response.
+            RequestCarrier::TaskInput(inquiries) => {
+                if !token.is_cancelled() {
+                    match (inquiries.request(key, request), self.handler.requester()) {
+                        (Err(error), _) => {
+                            return InputState::Delegated(Box::pin(ready(Err(error))));
+                        }
+                        (Ok(true), Requester::Task(task)) => {
+                            queue.push(HandlerEvent::Task {
+                                task,
+                                event: TaskEvent::InputRequested,
+                            });
+                        }
+                        (Ok(_), _) => {}
+                    }
+                }
+                InputState::Delegated(Box::pin(inquiries.response_to(key)))
+            }
+        }
+    }
+}
+
+impl Future for InputFuture {
+    type Output = InputResult;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<InputResult> {
+        if let InputState::Unsent(client_request) = &mut self.state
+            && let Some((key, request)) = client_request.take()
+        {
+            self.state = self.send(&key, request);
+        }
+        let reply = match &mut self.state {
+            InputState::Open { oneshot, .. } => oneshot.poll(context),
+            InputState::Delegated(reply) => reply.as_mut().poll(context),
+            InputState::Unsent(_) | InputState::Done => Poll::Pending,
+        };
+        if reply.is_ready() {
+            self.state = InputState::Done;
+        }
+        reply
+    }
+}
+
+impl Drop for InputFuture {
+    fn drop(&mut self) {
+        if let InputState::Open { number, .. } = self.state {
+            self.handler.queue.push(HandlerEvent::CancelRequest { number });
+        }
+    }
+}

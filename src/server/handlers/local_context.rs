@@ -1,0 +1,269 @@
+//! The context of a local handler: its connection to the shard and so to its client.
+//!
+//! Invariants: a cancelled call or task sends nothing more. Whether the handler runs as a call or
+//! as a task is read from its [`HandlerState`] each time, because it may change.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::handler_state::HandlerState;
+use super::pending_update::{PendingUpdate, UpdateFuture};
+use super::{HandlerEvent, LogMessage, Progress};
+use crate::protocol::eras::LoggingLevel;
+use crate::protocol::model::InputRequest;
+use crate::server::client_requests::{InputResult, Requester};
+use crate::server::tasks::TaskEvent;
+use crate::service::{
+    CatalogError, CatalogUpdate, ClientInfo, HandlerError, HostFuture, RequestHost,
+};
+
+/// The context of one local handler.
+#[derive(Debug)]
+pub(in crate::server) struct LocalContext {
+    pub(in crate::server) handler: Rc<HandlerState>,
+    pub(in crate::server) log_filter: LogFilter,
+}
+
+/// Which log messages are sent to the client, as far as that is known when the call begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) enum LogFilter {
+    /// None: the request has no log level, or logging is not offered.
+    Off,
+    /// Messages from this level on: the level of the request (2026-07-28).
+    AtLeast(LoggingLevel),
+    /// Decided by the level of the session when the message is sent (up to 2025-11-25).
+    BySession,
+}
+
+impl LogFilter {
+    /// Returns whether a message of `level` is passed on.
+    pub(in crate::server) fn accepts(self, level: LoggingLevel) -> bool {
+        match self {
+            Self::Off => false,
+            Self::AtLeast(least) => level >= least,
+            Self::BySession => true,
+        }
+    }
+}
+
+impl RequestHost for LocalContext {
+    fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        if self.is_cancelled() {
+            return;
+        }
+        let message = message.map(str::to_owned);
+        self.handler.queue.push(match self.handler.requester() {
+            Requester::Call(call_id) => {
+                HandlerEvent::Progress(Progress { call_id, progress: done, total, message })
+            }
+            Requester::Task(task) => HandlerEvent::Task {
+                task,
+                event: TaskEvent::Progress { progress: done, total, message },
+            },
+        });
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.handler.token.is_cancelled()
+    }
+
+    fn cancelled(&self) -> HostFuture<()> {
+        Box::pin(self.handler.cancelled())
+    }
+
+    fn sleep(&self, duration: Duration) -> HostFuture<()> {
+        Box::pin(self.handler.queue.sleep(duration))
+    }
+
+    fn client(&self) -> ClientInfo {
+        self.handler.client
+    }
+
+    fn request_input(&self, key: &str, request: InputRequest) -> HostFuture<InputResult> {
+        Box::pin(self.handler.request_input(key, request))
+    }
+
+    fn close_sse_stream(&self) {
+        if let (Requester::Call(call_id), false) = (self.handler.requester(), self.is_cancelled()) {
+            self.handler.queue.push(HandlerEvent::CloseStream { call_id });
+        }
+    }
+
+    fn begin_task(&self) -> HostFuture<Result<(), HandlerError>> {
+        Box::pin(self.handler.begin_task())
+    }
+
+    // Modern tasks send no log messages (Tasks extension 2026-07-28).
+    fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
+        let requester = self.handler.requester();
+        let has_log =
+            matches!(requester, Requester::Call(_)) || !self.handler.client.revision.is_modern();
+        if has_log && self.log_filter.accepts(level) && !self.is_cancelled() {
+            let logger = logger.map(str::to_owned);
+            self.handler.queue.push(HandlerEvent::Log(LogMessage {
+                requester,
+                level,
+                logger,
+                data,
+            }));
+        }
+    }
+
+    fn notify_resource_updated(&self, uri: &str) {
+        self.handler.queue.mark_resource_updated(uri);
+    }
+
+    fn update_catalog(&self, update: CatalogUpdate) -> HostFuture<Result<(), CatalogError>> {
+        let (queue, draft) = (Rc::clone(&self.handler.queue), PendingUpdate::new(update));
+        Box::pin(async move {
+            queue.push(HandlerEvent::UpdateCatalog(Rc::clone(&draft)));
+            UpdateFuture(draft).await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use std::task::{Context, Poll};
+
+    use super::*;
+    use crate::base::slab::Key;
+    use crate::engine::ring::Waker;
+    use crate::protocol::eras::ClientCapabilities;
+    use crate::protocol::model::InputResponse;
+    use crate::protocol::revision::Revision;
+    use crate::server::handlers::HandlerQueue;
+    use crate::server::handlers::handler_state::{RequestCarrier, TaskTransition};
+
+    fn local_context() -> LocalContext {
+        let capabilities = ClientCapabilities::default();
+        let client = ClientInfo { revision: Revision::LATEST_LEGACY, capabilities };
+        let queue = Rc::new(HandlerQueue::new(Waker::new(|| {}), 4));
+        let requester = Requester::Call(Key::from_bits(7));
+        let transition = TaskTransition::Allowed(None);
+        let handler = HandlerState::new(
+            &queue,
+            (client, Rc::default()),
+            (requester, RequestCarrier::ServerRequest),
+            transition,
+        );
+        LocalContext {
+            handler: Rc::new(handler),
+            log_filter: LogFilter::AtLeast(LoggingLevel::Warning),
+        }
+    }
+
+    fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    fn take_events(context: &LocalContext) -> Vec<HandlerEvent> {
+        let mut events = Vec::new();
+        context.handler.queue.take_events(&mut events);
+        events
+    }
+
+    #[test]
+    fn cancelled_handler_sends_nothing() {
+        let context = local_context();
+        let mut cancelled = context.cancelled();
+        assert_eq!(poll(&mut cancelled), Poll::Pending);
+        context.progress(1.0, None, Some("half"));
+        context.handler.token.cancel();
+        context.progress(2.0, None, None);
+        context.log(LoggingLevel::Error, None, serde_json::Value::Null);
+        assert_eq!(poll(&mut cancelled), Poll::Ready(()));
+        assert_eq!(take_events(&context).len(), 1);
+    }
+
+    #[test]
+    fn repeated_resource_update_is_deduplicated() {
+        let context = local_context();
+        for _ in 0..3 {
+            context.notify_resource_updated("test://one");
+            context.notify_resource_updated("test://two");
+        }
+        assert!(context.handler.queue.has_events());
+        assert_eq!(context.handler.queue.take_updated_resources().len(), 2);
+        assert!(!context.handler.queue.has_events());
+    }
+
+    #[test]
+    fn log_below_request_level_is_dropped() {
+        let context = local_context();
+        context.log(LoggingLevel::Notice, None, serde_json::Value::Null);
+        context.log(LoggingLevel::Warning, Some("here"), serde_json::Value::Null);
+        let events = take_events(&context);
+        assert!(
+            matches!(&events[..], [HandlerEvent::Log(message)] if message.level == LoggingLevel::Warning)
+        );
+    }
+
+    #[test]
+    fn client_request_is_sent_on_first_poll() {
+        let context = local_context();
+        drop(context.request_input("never", InputRequest::ListRoots));
+        assert!(take_events(&context).is_empty());
+        let mut client_request = context.request_input("roots", InputRequest::ListRoots);
+        assert!(poll(&mut client_request).is_pending());
+        let events = take_events(&context);
+        let [HandlerEvent::SendRequest { oneshot, .. }] = &events[..] else { panic!("{events:?}") };
+        oneshot.send(Ok(InputResponse::ListRoots(Vec::new())));
+        assert!(matches!(poll(&mut client_request), Poll::Ready(Ok(InputResponse::ListRoots(_)))));
+        drop(client_request);
+        assert!(take_events(&context).is_empty());
+    }
+
+    #[test]
+    fn dropped_client_request_is_cancelled() {
+        let context = local_context();
+        let mut client_request = context.request_input("roots", InputRequest::ListRoots);
+        assert!(poll(&mut client_request).is_pending());
+        drop(client_request);
+        let events = take_events(&context);
+        let [
+            HandlerEvent::SendRequest { number, .. },
+            HandlerEvent::CancelRequest { number: taken },
+        ] = &events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!(number, taken);
+    }
+
+    #[test]
+    fn call_turned_task_sends_task_events() {
+        let context = local_context();
+        let mut transition = context.begin_task();
+        assert!(poll(&mut transition).is_pending());
+        let handler = take_events(&context);
+        let [HandlerEvent::BeginTask(handler)] = &handler[..] else { panic!("{handler:?}") };
+        let (call_id, ttl) = handler.requested_task().expect("the call has requested a task");
+        assert_eq!((call_id, ttl), (Key::from_bits(7), None));
+        handler.become_task(Key::from_bits(8), RequestCarrier::ServerRequest);
+        assert!(matches!(poll(&mut transition), Poll::Ready(Ok(()))));
+        assert!(matches!(poll(&mut context.begin_task()), Poll::Ready(Ok(()))), "it is a task");
+        context.log(LoggingLevel::Error, None, serde_json::Value::Null);
+        context.progress(1.0, None, None);
+        let events = take_events(&context);
+        let [HandlerEvent::Log(LogMessage { requester, .. }), HandlerEvent::Task { task, .. }] =
+            &events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!((*requester, *task), (Requester::Task(Key::from_bits(8)), Key::from_bits(8)));
+    }
+
+    #[test]
+    fn rejected_task_transition_fails_each_time() {
+        let context = local_context();
+        let mut transition = context.begin_task();
+        assert!(poll(&mut transition).is_pending());
+        context.handler.reject_task(HandlerError::Cancelled);
+        for mut transition in [transition, context.begin_task()] {
+            assert!(matches!(poll(&mut transition), Poll::Ready(Err(HandlerError::Cancelled))));
+        }
+    }
+}

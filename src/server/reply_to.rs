@@ -1,0 +1,65 @@
+//! MCP peers and where messages to them go.
+//!
+//! A TCP or stdio connection is one peer, and so is an HTTP connection that carries modern
+//! (2026-07-28) requests. A legacy HTTP session is one peer that spans many connections.
+//!
+//! Invariants: calls, client requests, streams and tasks refer to a [`PeerId`], never to a socket;
+//! the key of a peer that is gone is never valid again.
+
+use crate::base::slab::Key;
+use crate::protocol::error::ErrorKind;
+
+/// Identifies one MCP peer of a shard.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum PeerId {
+    /// A connection.
+    Connection(Key),
+    /// A legacy HTTP session.
+    HttpSession(Key),
+}
+
+/// Where a message for a peer goes: the path on which its request came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct ReplyTo {
+    pub(super) peer_id: PeerId,
+    /// The stream of the HTTP session; `STANDALONE` for a connection.
+    pub(super) stream: u32,
+}
+
+impl ReplyTo {
+    /// The stream of a session for messages that belong to no request.
+    pub(super) const STANDALONE: u32 = 0;
+
+    /// No stream: the session has reached its limit of streams.
+    pub(super) const NO_STREAM: u32 = u32::MAX;
+
+    /// Returns the target for messages that belong to no request.
+    pub(super) const fn standalone(peer_id: PeerId) -> Self {
+        Self { peer_id, stream: Self::STANDALONE }
+    }
+
+    /// Returns whether the response may be sent later.
+    pub(super) const fn can_defer(self) -> bool {
+        self.stream != Self::NO_STREAM
+    }
+}
+
+/// What dispatching a message has written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    /// Nothing: no response is due, or it is sent later.
+    None,
+    /// The response, or the responses of a batch.
+    Response,
+    /// An error response.
+    Error(ErrorKind),
+    /// A notification or server request: written before the response, or unrelated to one.
+    Notification,
+}
+
+impl Outcome {
+    /// Returns whether the request has its response.
+    pub(super) const fn is_response(self) -> bool {
+        matches!(self, Self::Response | Self::Error(_))
+    }
+}

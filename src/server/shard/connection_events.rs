@@ -1,0 +1,399 @@
+//! Accepting, reading and closing connections.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::{Shard, ShardPhase};
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{CloseReason, Codec, Connection, ConnectionEvent, SocketPair};
+use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
+use crate::guard::door::{self, Refusal};
+use crate::guard::memory;
+use crate::protocol::error::Error;
+use crate::protocol::json::ParseError;
+use crate::protocol::model;
+use crate::server::connection_state::{ConnectionState, PeerState};
+use crate::server::dispatch::{Dispatcher, MessageContext};
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::telemetry::event::Event;
+use crate::telemetry::label::{RefusalReason, Transport};
+use crate::transport::ndjson::{self, LineEvent};
+
+impl Shard {
+    /// Accepts a connection, or sends an error and closes it.
+    pub(super) fn accept_connection<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        listener: Listener,
+        socket: Socket,
+        peer: Option<SocketAddr>,
+        now: Instant,
+    ) {
+        let transport = self.listener_transport(listener);
+        let draining = self.phase != ShardPhase::Serving;
+        let is_counted = !draining && self.acquire_slot(transport);
+        let admission = door::admit(draining, is_counted);
+        let state = ConnectionState::new(transport, is_counted);
+        let framing = match transport {
+            Transport::Http => Codec::Http,
+            _ => Codec::Ndjson,
+        };
+        let stream = SocketPair { receive: socket, send: socket, peer, codec: framing };
+        let opened = self.connections.open_connection(ring, stream, state, now);
+        let Ok(key) = opened else {
+            // Too many connections, rejected ones included: closed without an error response.
+            self.release_slot(is_counted, transport);
+            self.dispatcher.counters.connections.refused_limit += 1;
+            ring.submit(Operation::Close(socket));
+            return;
+        };
+        match admission {
+            Ok(()) => self.dispatcher.counters.connections.accepted += 1,
+            Err(refusal) => self.reject_connection(ring, key, refusal, now),
+        }
+    }
+
+    /// Sends the reason to a connection that is not served, and closes it.
+    fn reject_connection<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        key: Key,
+        refusal: Refusal,
+        now: Instant,
+    ) {
+        let Some(connection) = self.connections.table.get(key) else { return };
+        let (transport, peer) = (connection.state.transport, connection.peer);
+        let counters = &mut self.dispatcher.counters;
+        let reason = match refusal {
+            Refusal::Full => RefusalReason::ConnectionLimit,
+            Refusal::Draining => RefusalReason::Draining,
+        };
+        match refusal {
+            Refusal::Full => counters.connections.refused_limit += 1,
+            Refusal::Draining => counters.connections.refused_draining += 1,
+        }
+        Event::ConnectionRefused { shard: self.id.0, transport, reason, peer }
+            .emit_within(&mut self.event_throttle, now);
+        let error = Error::connection_limit();
+        self.dispatcher.count_error(&error);
+        if transport == Transport::Http {
+            self.send_closing_error(key, &error);
+        } else {
+            let mut text = self.take_text_buffer();
+            model::write_error_response(&mut text, None, &error, None);
+            let reply_to = ReplyTo::standalone(PeerId::Connection(key));
+            self.send_message(reply_to, Outcome::Error(error.kind), text);
+        }
+        self.connections.close_gracefully(ring, key, CloseReason::Refused, now);
+    }
+
+    pub(super) fn record_accept_failure(
+        &mut self,
+        listener: Listener,
+        error: &io::Error,
+        now: Instant,
+    ) {
+        self.dispatcher.counters.connections.accept_failed += 1;
+        let transport = self.listener_transport(listener);
+        Event::AcceptFailed { shard: self.id.0, transport, error: error.kind() }
+            .emit_within(&mut self.event_throttle, now);
+    }
+
+    fn listener_transport(&self, listener: Listener) -> Transport {
+        let entry = self.listeners.iter().find(|entry| entry.listener == listener);
+        entry.map_or(Transport::Tcp, |entry| entry.transport)
+    }
+
+    /// Processes received bytes.
+    #[inline]
+    pub(super) fn receive<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: ReceiveBuffer,
+        now: Instant,
+    ) {
+        let length = buffer.len as usize;
+        self.connections.statistics.bytes_in += length as u64;
+        if let Some(key) = self.connections.key_of(socket) {
+            let bytes = ring.bytes(&buffer);
+            // Pending input comes first.
+            let read = if self.connections.has_pending_input(key) {
+                0
+            } else {
+                self.read_bytes(key, bytes, length, now)
+            };
+            self.connections.append_pending_input(key, &bytes[read..length]);
+            if self.connections.has_pending_input(key) {
+                self.connections.pause(ring, key);
+                self.connections.limit_pending_input(ring, key);
+            }
+            self.check_memory_or_close(ring, key, now);
+        }
+        ring.release(buffer);
+    }
+
+    /// Dispatches the messages in `bytes[..length]` (the rest is padding). Returns the number of
+    /// bytes consumed before the connection must not be read any more.
+    #[inline]
+    fn read_bytes(&mut self, key: Key, bytes: &mut [u8], length: usize, now: Instant) -> usize {
+        let mut from = 0;
+        match self.connections.codec(key) {
+            Codec::Ndjson => {}
+            Codec::Http => {
+                from = self.read_requests(key, bytes, length, now);
+                // One of them may be an upgrade: frames follow it.
+                if from < length && self.connections.codec(key) == Codec::WebSocket {
+                    from += self.read_frames(key, &mut bytes[from..], length - from, now);
+                }
+                return from;
+            }
+            Codec::WebSocket => return self.read_frames(key, bytes, length, now),
+        }
+        loop {
+            match self.connections.next_line(key, &bytes[..length], &mut from, now) {
+                LineEvent::InPlace { start, end } => {
+                    self.dispatch_line(key, &mut bytes[start..], end - start, now);
+                }
+                LineEvent::Assembled => {
+                    let (mut line, length) = self.connections.take_line(key);
+                    self.dispatch_line(key, &mut line, length, now);
+                    self.connections.pool.put(line);
+                }
+                LineEvent::TooLarge if self.reject_oversized(key, now) => return length,
+                LineEvent::TooLarge => {}
+                LineEvent::NeedMore => return from,
+            }
+            self.connections.apply_backpressure(key);
+        }
+    }
+
+    /// Parses and dispatches one line.
+    #[inline]
+    fn dispatch_line(&mut self, key: Key, text: &mut [u8], length: usize, now: Instant) {
+        let Some(connection) = self.connections.table.get_mut(key) else { return };
+        match self.parser.parse(text, length) {
+            Ok(document) => {
+                let reply_to = ReplyTo::standalone(PeerId::Connection(key));
+                let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
+                let mut peer = peer_state(connection);
+                if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
+                    ndjson::end_line(peer.outgoing);
+                }
+            }
+            Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {
+                self.dispatcher.counters.input_errors.utf8 += 1;
+                let transport = Transport::Stdio;
+                Event::InvalidUtf8Skipped { shard: self.id.0, transport, bytes: length }
+                    .emit_within(&mut self.event_throttle, now);
+            }
+            Err(error) => {
+                self.dispatcher.counters.input_errors.utf8 += u64::from(error == ParseError::Utf8);
+                write_error(&mut self.dispatcher, connection, &error.into());
+            }
+        }
+    }
+
+    /// Rejects a message above `message_bytes_max`. Returns `true` if the connection closes, which
+    /// every one but stdio does; nothing more of it is read.
+    fn reject_oversized(&mut self, key: Key, now: Instant) -> bool {
+        let bytes_max = self.connections.options.message_bytes_max;
+        let Some(connection) = self.connections.table.get_mut(key) else { return true };
+        let transport = connection.state.transport;
+        self.dispatcher.counters.input_errors.oversize += 1;
+        write_error(&mut self.dispatcher, connection, &Error::message_too_large(bytes_max));
+        let ends = transport != Transport::Stdio;
+        connection.state.violated_limit = ends;
+        Event::MessageRefused { shard: self.id.0, transport, bytes_max }
+            .emit_within(&mut self.event_throttle, now);
+        ends
+    }
+
+    /// Enforces the memory limit over all connections (partial messages and unsent responses): the
+    /// connection that exceeds it receives an error and closes, the others keep their memory.
+    #[inline]
+    fn check_memory(&mut self, key: Key, now: Instant) {
+        // The replay buffers of sessions count as well.
+        let held_bytes = self.connections.account_memory(key) + self.http.sessions.held_bytes();
+        if memory::admit(held_bytes, self.connections.options.held_bytes_max) {
+            return;
+        }
+        let framing = self.connections.codec(key);
+        let Some(connection) = self.connections.table.get_mut(key) else { return };
+        if connection.is_discarding() || connection.state.violated_limit {
+            return;
+        }
+        let error = Error::internal("the server is short of memory; try again later");
+        if framing == Codec::WebSocket {
+            self.dispatcher.counters.input_errors.memory += 1;
+            self.close_for_memory(key, &error, now);
+            self.connections.account_memory(key);
+            return;
+        }
+        // The only peer of a stdio process is not closed: it loses the current message.
+        let ends = connection.state.transport != Transport::Stdio;
+        connection.state.violated_limit = ends;
+        if !ends && !self.connections.skip_line(key) {
+            return;
+        }
+        self.dispatcher.counters.input_errors.memory += 1;
+        if framing == Codec::Http {
+            self.dispatcher.count_error(&error);
+            self.send_closing_error(key, &error);
+            self.connections.account_memory(key);
+            return;
+        }
+        // Reserves the output buffer, which a partial message has not done yet.
+        if self.connections.outgoing(key).is_some()
+            && let Some(connection) = self.connections.table.get_mut(key)
+        {
+            write_error(&mut self.dispatcher, connection, &error);
+        }
+        self.connections.account_memory(key);
+    }
+
+    /// Accounts the memory of a connection after input or output, and closes it if it violated a
+    /// limit.
+    #[inline]
+    pub(super) fn check_memory_or_close<R: Ring>(&mut self, ring: &mut R, key: Key, now: Instant) {
+        self.check_memory(key, now);
+        self.close_violator(ring, key, now);
+    }
+
+    /// Closes a connection that violated a limit, once the error is sent.
+    fn close_violator<R: Ring>(&mut self, ring: &mut R, key: Key, now: Instant) {
+        let connection = self.connections.table.get(key);
+        if connection.is_some_and(|connection| connection.state.violated_limit) {
+            self.cancel_connection_calls(key);
+            self.connections.close_gracefully(ring, key, CloseReason::ProtocolViolation, now);
+        }
+    }
+
+    /// Handles an event of the connection table.
+    pub(super) fn handle_connection_event<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        next: ConnectionEvent,
+        now: Instant,
+    ) {
+        match next {
+            ConnectionEvent::None => {}
+            ConnectionEvent::Resume(key) => self.resume_reading(ring, key, now),
+            ConnectionEvent::EndOfStream(key) => self.finish_input(ring, key, now),
+            ConnectionEvent::Failed(key) => self.abandon_connection(key),
+        }
+    }
+
+    /// Dispatches the pending input of a paused connection, then reads on.
+    fn resume_reading<R: Ring>(&mut self, ring: &mut R, key: Key, now: Instant) {
+        let (mut bytes, from) = self.connections.take_pending_input(key);
+        let length = bytes.len();
+        bytes.resize(length + ndjson::PADDING, 0);
+        let read = self.read_bytes(key, &mut bytes[from..], length - from, now);
+        bytes.truncate(length);
+        self.connections.restore_pending_input(key, bytes, from + read);
+        self.check_memory_or_close(ring, key, now);
+        self.connections.resume_receive(ring, key);
+        self.finish_input(ring, key, now);
+    }
+
+    /// Handles the end of input: an unterminated last line counts, then the connection closes as
+    /// soon as no response is outstanding.
+    fn finish_input<R: Ring>(&mut self, ring: &mut R, key: Key, now: Instant) {
+        if !self.connections.is_input_over(key) {
+            return;
+        }
+        self.abort_exchange(key);
+        if let Some((mut line, length)) = self.connections.last_line(key) {
+            // Reserves the output buffer, as a terminated line would.
+            if self.connections.outgoing(key).is_some() {
+                self.dispatch_line(key, &mut line, length, now);
+            }
+            self.connections.pool.put(line);
+        }
+        if self.connections.codec(key) == Codec::WebSocket {
+            // Without a close frame: no response can be delivered.
+            self.cancel_connection_calls(key);
+        }
+        self.cancel_streams(key);
+        // Before the connection closes: an idle one closes at once.
+        self.fail_client_requests(Some(PeerId::Connection(key)), now);
+        self.connections.close_gracefully(ring, key, CloseReason::PeerClosed, now);
+    }
+
+    /// Cleans up after a closed socket.
+    pub(super) fn finish_close(&mut self, socket: Socket, now: Instant) {
+        let key = self.connections.key_of(socket);
+        if let Some((mut state, ending)) = self.connections.handle_closed(socket) {
+            if let Some(key) = key {
+                self.fail_client_requests(Some(PeerId::Connection(key)), now);
+            }
+            // Rejected connections were never counted.
+            if state.is_counted {
+                self.count_close(ending);
+            }
+            if state.transport == Transport::WebSocket {
+                self.websockets.count_connection_end(ending, state.is_closing);
+            }
+            self.release_slot(state.is_counted, state.transport);
+            self.remove_streams(&mut state.subscriptions);
+            if let (Some(exchange), Some(key)) = (state.exchange.take(), key) {
+                self.release_exchange(key, &exchange, false);
+            }
+            for (_, call_id) in state.in_flight.drain() {
+                self.dispatcher.cancel_call(Key::from_bits(call_id.0));
+            }
+        }
+    }
+
+    fn count_close(&mut self, ending: CloseReason) {
+        let connections = &mut self.dispatcher.counters.connections;
+        connections.closed += 1;
+        match ending {
+            CloseReason::Drain => connections.closed_draining += 1,
+            CloseReason::SocketError => connections.closed_socket_error += 1,
+            CloseReason::ProtocolViolation => connections.closed_protocol_violation += 1,
+            CloseReason::IdleTimeout => connections.closed_idle_timeout += 1,
+            CloseReason::MessageTimeout => connections.closed_message_timeout += 1,
+            CloseReason::PeerClosed => connections.closed_by_peer += 1,
+            // Rejected connections are counted when they are rejected.
+            CloseReason::Refused => {}
+        }
+    }
+
+    /// Counts a connection against the limit of its transport. Returns `false` at the limit.
+    fn acquire_slot(&self, transport: Transport) -> bool {
+        match transport {
+            Transport::Http | Transport::WebSocket => {
+                self.http_connections.try_acquire(self.limits.http_connections_max)
+            }
+            _ => self.tcp_connections.try_acquire(self.limits.connections_max),
+        }
+    }
+
+    fn release_slot(&self, counted: bool, transport: Transport) {
+        match transport {
+            _ if !counted => {}
+            Transport::Http | Transport::WebSocket => self.http_connections.release(),
+            _ => self.tcp_connections.release(),
+        }
+    }
+}
+
+/// Returns the peer state of a connection.
+#[inline]
+pub(super) const fn peer_state(connection: &mut Connection<ConnectionState>) -> PeerState<'_> {
+    let Connection { state, pending_work, outgoing, .. } = connection;
+    PeerState { state, pending_work, outgoing }
+}
+
+/// Writes an error for input that is not a message.
+fn write_error(
+    dispatcher: &mut Dispatcher,
+    connection: &mut Connection<ConnectionState>,
+    error: &Error,
+) {
+    dispatcher.reject_text(&mut peer_state(connection), None, error);
+    ndjson::end_line(&mut connection.outgoing);
+}

@@ -1,0 +1,486 @@
+//! Start-up and shutdown: from options to running shards, and back.
+//!
+//! Everything that can fail does so before the first connection, with an error that names the
+//! cause: listeners are bound before the first thread starts, and the server reports itself as
+//! listening after every shard has its ring.
+
+mod threads;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+pub use self::threads::StartError;
+use self::threads::{InputFds, ShardThreads};
+use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
+use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
+use super::files::{FileWatch, Files, Publisher};
+use super::http::Gauges;
+use super::options::{HttpOptions, Options};
+use super::shard_builder::{self, ShardBuilder};
+use super::shard_message::{Broadcast, BroadcastMessage, Busy};
+use crate::connection::listener::{self, ListenerOptions};
+use crate::engine::blocking::BlockingPool;
+use crate::engine::entropy::Entropy;
+use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
+use crate::engine::placement::Placement;
+use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
+use crate::service::{Catalog, CatalogBuilder, CatalogError, CatalogUpdate};
+use crate::telemetry::counters::Counters;
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
+
+/// A server that has not started: a catalog and options.
+///
+/// ```no_run
+/// use corelane::protocol::model::Implementation;
+/// use corelane::server::{Options, Server};
+/// use corelane::service::demo;
+///
+/// let catalog = demo::catalog(Implementation::new("demo", "1.0.0"))?;
+/// Server::new(catalog).options(Options::default()).serve()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Server {
+    catalog: Arc<Catalog>,
+    files: Option<Files>,
+    options: Options,
+    entropy: Option<Entropy>,
+    updates: Option<Sender<UpdateJob>>,
+    on_reload_callback: ReloadCallback,
+}
+
+/// The callback for SIGHUP.
+type ReloadCallback = Box<dyn Fn(&Handle) + Send>;
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Server").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Returns a server that offers `catalog` with the default options.
+    pub fn new(catalog: Catalog) -> Self {
+        let on_reload_callback = Box::new(|_: &Handle| Event::Reloaded.emit());
+        let (catalog, options) = (Arc::new(catalog), Options::default());
+        Self { catalog, files: None, options, entropy: None, updates: None, on_reload_callback }
+    }
+
+    /// Sets the options. Default: [`Options::default`].
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets the source of random numbers and of the date, for simulations. Default: the operating
+    /// system's, when the server starts.
+    #[must_use]
+    pub const fn entropy(mut self, entropy: Entropy) -> Self {
+        self.entropy = Some(entropy);
+        self
+    }
+
+    /// Sends the catalog updates of local handlers ([`crate::service::RequestContext`]) to
+    /// `updates`; the receiver runs them, for simulations. Default: the threads for blocking
+    /// handlers run them at once.
+    #[must_use]
+    pub fn send_updates_to(mut self, updates: Sender<UpdateJob>) -> Self {
+        self.updates = Some(updates);
+        self
+    }
+
+    /// Adds the resources and prompts of `files` to the catalog, and follows changes on disk while
+    /// the server runs.
+    ///
+    /// # Errors
+    ///
+    /// If the catalog has resources with the same URIs.
+    pub fn files(mut self, mut files: Files) -> Result<Self, CatalogError> {
+        self.catalog = Arc::new(files.add_to_catalog(&self.catalog)?);
+        self.files = Some(files);
+        Ok(self)
+    }
+
+    /// Sets the callback that [`Server::serve`] calls on SIGHUP, on the signal thread: the place to
+    /// read the configuration again and pass it to [`Handle::reload_limits`], or to replace the
+    /// catalog. Default: only an event is logged.
+    #[must_use]
+    pub fn on_reload(mut self, reload: impl Fn(&Handle) + Send + 'static) -> Self {
+        self.on_reload_callback = Box::new(reload);
+        self
+    }
+
+    /// Starts every shard and returns when all of them listen.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be bound or a ring cannot be created.
+    pub fn start(mut self) -> Result<Running, StartError> {
+        let placement = self.placement()?;
+        let shards = placement.len();
+        let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
+        let mut addresses = Vec::new();
+        let endpoints = [
+            (Transport::Tcp, self.options.tcp.address),
+            (Transport::Http, self.options.http.address),
+        ];
+        for (transport, address) in endpoints {
+            let Some(address) = address else { continue };
+            let descriptors = self.bind_listeners(address, shards)?;
+            if let Some(first) = descriptors.first() {
+                addresses.push((transport, listener::local_address(first)?));
+            }
+            for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
+                shard.push((descriptor, transport));
+            }
+        }
+        let sources = listeners.into_iter().map(InputFds::Listeners).collect();
+        let (threads, handle) = self.start_threads(&placement, sources)?;
+        for (transport, address) in &addresses {
+            Event::Listening { transport: *transport, address: *address, path: "" }.emit();
+            if let (Transport::Http, Some(path)) = (transport, &self.options.websocket.path) {
+                let transport = Transport::WebSocket;
+                Event::Listening { transport, address: *address, path }.emit();
+            }
+        }
+        let watch = self.watch_files(&handle);
+        Ok(Running { addresses, handle, threads, watch })
+    }
+
+    /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. SIGHUP calls the
+    /// callback of [`Server::on_reload`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`], and if a shard failed.
+    pub fn serve(mut self) -> Result<Counters, StartError> {
+        let reload = std::mem::replace(&mut self.on_reload_callback, Box::new(|_| {}));
+        // Before the server listens: an early signal must find its handler.
+        let signals = register_signals()?;
+        self.start()?.run_until_signal(signals, reload)
+    }
+
+    /// Serves one client over standard input and output, until the input ends or a signal arrives.
+    ///
+    /// Calls received before the end of the input are answered. Tasks that still run are dropped
+    /// then, because their only client is gone. After a signal they have the drain timeout, as with
+    /// [`Server::serve`].
+    ///
+    /// # Errors
+    ///
+    /// If the ring cannot be created.
+    pub fn stdio(mut self) -> Result<Counters, StartError> {
+        let signals = register_signals()?;
+        let placement = match &self.options.engine.cpus {
+            Some(cpus) => Placement::choose(Some(cpus), Some(1))?,
+            None => Placement::unpinned(1),
+        };
+        let input = rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?;
+        let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
+        let (threads, handle) =
+            self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
+        let watch = self.watch_files(&handle);
+        let running = Running { addresses: Vec::new(), handle, threads, watch };
+        running.run_until_signal(signals, self.on_reload_callback)
+    }
+
+    /// Starts the file watcher, if there are files. On failure the server runs without it.
+    fn watch_files(&mut self, handle: &Handle) -> Option<FileWatch> {
+        self.files.take()?.watch(handle.clone()).unwrap_or_else(|error| {
+            let doubt = format!("cannot watch files for changes ({error}); reduce threads");
+            Event::FileWarning { warning: &doubt }.emit();
+            None
+        })
+    }
+
+    /// Returns the `Host` and `Origin` check of the HTTP endpoint.
+    fn origin_guard(&self) -> Result<OriginGuard, InvalidEntry> {
+        let HttpOptions { address, hosts, origins, .. } = &self.options.http;
+        OriginGuard::new(&OriginOptions {
+            is_loopback: address.is_some_and(|address| address.ip().is_loopback()),
+            hosts: hosts.clone(),
+            origins: origins.clone(),
+        })
+    }
+
+    fn placement(&self) -> Result<Placement, StartError> {
+        let engine = &self.options.engine;
+        Ok(Placement::choose(engine.cpus.as_deref(), engine.shards)?)
+    }
+
+    /// Binds one listener per shard to the same address; the first resolves port 0.
+    fn bind_listeners(&self, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
+        let tcp = &self.options.tcp;
+        let options = ListenerOptions {
+            keepalive: tcp.keepalive,
+            nodelay: tcp.nodelay,
+            receive_buffer_bytes: tcp.receive_buffer_bytes,
+            send_buffer_bytes: tcp.send_buffer_bytes,
+            backlog_max: tcp.backlog_max,
+        };
+        let first = listener::listen(address, &options)?;
+        let address = listener::local_address(&first)?;
+        let mut descriptors = vec![first];
+        for _ in 1..shards {
+            descriptors.push(listener::listen(address, &options)?);
+        }
+        Ok(descriptors)
+    }
+
+    /// Returns the builders of `shards` shards that form one server, and its handle: for programs
+    /// with rings and executors of their own. [`Server::start`] does this for all others.
+    ///
+    /// # Errors
+    ///
+    /// If the blocking threads cannot be started, or the system has no random source.
+    pub fn shard_builders(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
+        let options = Arc::new(self.options.clone());
+        let engine = &options.engine;
+        let (endpoints, sender) = build_mesh(shards, &engine.mesh);
+        let guard = self.origin_guard().map_err(io::Error::other)?;
+        let (served, served_http) =
+            (Arc::new(SharedCounter::default()), Arc::new(SharedCounter::default()));
+        let threads = usize::from(engine.blocking_threads);
+        let blocking = BlockingPool::new(threads, engine.blocking_queue_max as usize)?;
+        let blocking = Arc::new(blocking);
+        let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
+        let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
+        let broadcast = Arc::new(Broadcast::new(sender.clone()));
+        let catalog_writer =
+            Arc::new(CatalogWriter::new(Arc::clone(&broadcast), Arc::clone(&self.catalog)));
+        let update_executor = match &self.updates {
+            Some(updates) => UpdateExecutor::Channel(updates.clone()),
+            None => UpdateExecutor::Pool(Arc::clone(&blocking)),
+        };
+        let gauges = Gauges::default();
+        let builder = |endpoint| ShardBuilder {
+            entropy,
+            replay_filter: Arc::clone(&replay_filter),
+            options: Arc::clone(&options),
+            catalog: Arc::clone(&self.catalog),
+            endpoint,
+            sender: sender.clone(),
+            origin_guard: guard.clone(),
+            tcp_connections: Arc::clone(&served),
+            http_connections: Arc::clone(&served_http),
+            gauges: gauges.clone(),
+            blocking_pool: Arc::clone(&blocking),
+            update_executor: update_executor.clone(),
+            catalog_writer: Arc::clone(&catalog_writer),
+        };
+        let handle = Handle {
+            broadcast,
+            catalog_writer: Arc::clone(&catalog_writer),
+            options: Arc::clone(&options),
+        };
+        Ok((endpoints.into_iter().map(builder).collect(), handle))
+    }
+
+    fn start_threads(
+        &self,
+        placement: &Placement,
+        sources: Vec<InputFds>,
+    ) -> Result<(ShardThreads, Handle), StartError> {
+        let (builders, handle) = self.shard_builders(sources.len())?;
+        let is_piped = sources.iter().any(|it| matches!(it, InputFds::Pipes { .. }));
+        let threads = threads::start(placement, builders.into_iter().zip(sources).collect())?;
+        threads.log_started(&self.options, placement, is_piped);
+        Ok((threads, handle))
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Running {
+    addresses: Vec<(Transport, SocketAddr)>,
+    handle: Handle,
+    threads: ShardThreads,
+    /// Watches files until it is dropped.
+    watch: Option<FileWatch>,
+}
+
+impl Running {
+    /// The addresses that it listens on, with the port that the kernel chose for port 0.
+    pub fn addresses(&self) -> &[(Transport, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// Returns a handle to control the server from other threads.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until the server has ended, after [`Handle::drain`] or the end of its input. Returns
+    /// the counters of all shards.
+    ///
+    /// # Errors
+    ///
+    /// If a shard failed.
+    pub fn join(self) -> Result<Counters, StartError> {
+        let Self { handle, threads, watch, .. } = self;
+        let ended = threads.join(|| handle.drain());
+        drop(watch);
+        ended
+    }
+
+    /// Waits for SIGTERM, SIGINT or the end of the server.
+    fn run_until_signal(
+        self,
+        mut signals: Signals,
+        reload: ReloadCallback,
+    ) -> Result<Counters, StartError> {
+        let watch = signals.handle();
+        let handle = self.handle.clone();
+        let drain = self.handle;
+        let listener = std::thread::Builder::new().name("corelane-signal".into());
+        let listener = listener.spawn(move || {
+            for signal in &mut signals {
+                if signal == SIGHUP {
+                    reload(&handle);
+                } else {
+                    handle.drain();
+                }
+            }
+        })?;
+        let ended = self.threads.join(|| drain.drain());
+        drop(self.watch);
+        watch.close();
+        // The listener only loops over signals; a panic in it no longer matters.
+        drop(listener.join());
+        ended
+    }
+}
+
+fn register_signals() -> io::Result<Signals> {
+    Signals::new([SIGTERM, SIGINT, SIGHUP])
+}
+
+/// Controls a running server from any thread. Cheap to clone; clones share one order.
+///
+/// Every message reaches every shard once, in the order in which it was accepted. Inboxes are
+/// bounded ([`crate::engine::mesh::MeshOptions`]), and a shard empties its own once per turn. The
+/// plain methods wait for space, which takes microseconds, and must not be called on a shard's
+/// thread; the `try_` methods never wait and may be called anywhere, in a handler too.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    broadcast: Arc<Broadcast>,
+    catalog_writer: Arc<CatalogWriter>,
+    /// The options at start.
+    options: Arc<Options>,
+}
+
+impl Handle {
+    /// Stops accepting connections, completes what is in flight within the drain timeout, then ends
+    /// the server. Further calls have no effect.
+    pub fn drain(&self) {
+        self.broadcast.send(&BroadcastMessage::Drain);
+    }
+
+    /// Updates the catalog: `update` receives a builder with the current content and returns the
+    /// next one. Returns when every shard has the message. Updates are serialized, each applied to
+    /// the result of the one before it; clients are notified after all shards offer the new
+    /// version; calls in flight complete with the version they started with.
+    ///
+    /// Waits for updates in progress and for space in the inboxes. Must not be called on a shard's
+    /// thread (a handler uses [`crate::service::RequestContext`] or
+    /// [`crate::service::BlockingContext`]) or within an update, where it would deadlock. Cost:
+    /// what is new is encoded once; one message per shard.
+    ///
+    /// # Errors
+    ///
+    /// If the resulting catalog is invalid: nothing changes.
+    pub fn update_catalog(
+        &self,
+        update: impl FnOnce(CatalogBuilder) -> CatalogBuilder + Send,
+    ) -> Result<(), CatalogError> {
+        self.catalog_writer.update(update)
+    }
+
+    /// Replaces the whole catalog; otherwise as [`Handle::update_catalog`].
+    pub fn replace_catalog(&self, catalog: Catalog) {
+        self.catalog_writer.replace(Arc::new(catalog));
+    }
+
+    /// Notifies the subscribers of the resource `uri` that it has changed. Several changes may be
+    /// merged into one notification for a slow client. Waits for space in the inboxes: must not be
+    /// called on a shard's thread.
+    ///
+    /// Source: `notifications/resources/updated`, server/resources of each revision.
+    pub fn notify_resource_updated(&self, uri: &str) {
+        self.catalog_writer.notify_resource_updated(uri);
+    }
+
+    /// Applies the limits of `options`: connections, sessions, timeouts, sizes. Open connections
+    /// stay open, and timeouts that run already keep their length. Options that are fixed at start
+    /// (addresses, hosts and origins, the HTTP profile, shards, rings, threads) are ignored; the
+    /// ring sizes still bound the number of connections.
+    pub fn reload_limits(&self, options: &Options) {
+        self.broadcast.send(&self.limits_message(options));
+    }
+
+    /// [`Handle::drain`] without waiting. Messages that find an inbox full are sent with the next
+    /// call of any method, such as [`Handle::try_flush`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: an earlier message is in delivery, or another thread is sending. Nothing was sent.
+    pub fn try_drain(&self) -> Result<(), Busy> {
+        self.broadcast.try_send(&BroadcastMessage::Drain)
+    }
+
+    /// [`Handle::replace_catalog`] without waiting, as [`Handle::try_drain`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Handle::try_drain`], and if a catalog update is in progress.
+    pub fn try_replace_catalog(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
+        self.catalog_writer.try_replace(catalog)
+    }
+
+    /// [`Handle::reload_limits`] without waiting, as [`Handle::try_drain`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Handle::try_drain`].
+    pub fn try_reload_limits(&self, options: &Options) -> Result<(), Busy> {
+        self.broadcast.try_send(&self.limits_message(options))
+    }
+
+    /// Sends messages that found an inbox full, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: some inbox is still full.
+    pub fn try_flush(&self) -> Result<(), Busy> {
+        self.broadcast.try_flush()
+    }
+
+    fn limits_message(&self, options: &Options) -> BroadcastMessage {
+        let mut options = options.clone();
+        // The listeners are fixed at start and decide which limits apply.
+        options.tcp.address = self.options.tcp.address;
+        options.http.address = self.options.http.address;
+        BroadcastMessage::Limits(Arc::new(shard_builder::shard_limits(
+            &options,
+            self.broadcast.shard_count(),
+        )))
+    }
+}
+
+impl Publisher for Handle {
+    fn update_catalog(&self, update: CatalogUpdate) -> Result<(), CatalogError> {
+        Self::update_catalog(self, update)
+    }
+
+    fn notify_resource_updated(&self, uri: &str) {
+        Self::notify_resource_updated(self, uri);
+    }
+}

@@ -1,0 +1,350 @@
+//! The shard threads: each creates its ring, reports readiness, and runs its shard to the end.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use crate::engine::clock::Clock;
+#[cfg(all(target_os = "linux", feature = "glommio"))]
+use crate::engine::executor::glommio::{self, GlommioExecutor};
+use crate::engine::executor::thread_group::{
+    self, FailureCause, ShardFailure, ThreadGroup, ThreadHandle,
+};
+use crate::engine::executor::{Executor, NativeExecutor, native};
+use crate::engine::file_limit::raise_open_files_limit;
+use crate::engine::mesh::ShardId;
+use crate::engine::placement::Placement;
+use crate::engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
+use crate::engine::ring::uring::UringRing;
+use crate::engine::ring::{Registered, Ring, RingOptions, Source};
+use crate::server::options::{ExecutorKind, Options, RingBackend};
+use crate::server::shard_builder::{ShardBuilder, ShardInput, connections_max};
+use crate::telemetry::counters::Counters;
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
+
+/// The descriptors of a shard's connections, before they are registered with a ring.
+#[derive(Debug)]
+pub(in crate::server) enum InputFds {
+    /// Listening sockets of this shard.
+    Listeners(Vec<(OwnedFd, Transport)>),
+    /// One connection over two pipes (stdio).
+    Pipes { input: OwnedFd, output: OwnedFd },
+}
+
+#[derive(Debug)]
+pub(in crate::server) struct ShardThreads {
+    threads: ThreadGroup<Counters>,
+}
+
+/// Starts a thread per builder and returns when every one has its ring and inputs.
+pub(in crate::server) fn start(
+    placement: &Placement,
+    loads: Vec<(ShardBuilder, InputFds)>,
+) -> Result<ShardThreads, StartError> {
+    let threads =
+        thread_group::spawn_threads("corelane", placement, loads, |(builder, sources), thread| {
+            run_shard_thread(builder, sources, thread)
+        });
+    Ok(ShardThreads { threads: threads? })
+}
+
+/// Runs one shard thread with the best ring that the system grants and the options allow.
+fn run_shard_thread(
+    builder: ShardBuilder,
+    sources: InputFds,
+    thread: &ThreadHandle<Counters>,
+) -> io::Result<Counters> {
+    let options = builder.options();
+    let sizes = match sources {
+        InputFds::Listeners(_) => ring_sizes(options),
+        InputFds::Pipes { .. } => pipe_sizes(options),
+    };
+    let clock = Clock::start();
+    #[cfg(target_os = "linux")]
+    if options.engine.ring != RingBackend::Poll {
+        match UringRing::new(&sizes, clock) {
+            Ok(ring) => return run(ring, builder, sources, thread),
+            Err(error) if options.engine.ring == RingBackend::Uring => return Err(error),
+            // glommio needs io_uring, so there is no fallback.
+            Err(error) if options.engine.executor == ExecutorKind::Glommio => return Err(error),
+            Err(error) => Event::RingUnavailable {
+                ring: "io_uring",
+                cause: &error.to_string(),
+                hint: "none needed: epoll or kqueue is used instead",
+                fallback: Some("poll"),
+            }
+            .emit(),
+        }
+    }
+    if options.engine.executor == ExecutorKind::Glommio {
+        // glommio's own event loop is io_uring, so it cannot run on a polling ring.
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the glommio executor requires io_uring; use --executor native",
+        ));
+    }
+    run(PollRing::new(&sizes, clock)?, builder, sources, thread)
+}
+
+/// The ring sizes of one shard: no more slots than connections, and queues to match, because queues
+/// are locked memory (`RLIMIT_MEMLOCK`).
+fn ring_sizes(options: &Options) -> RingOptions {
+    let sizes = options.engine.ring_sizes;
+    let sockets_max = sizes.sockets_max.min(connections_max(options));
+    let completions_max = sizes.completions_max.min((2 * sockets_max).next_power_of_two());
+    let submissions_max = sizes.submissions_max.min(completions_max);
+    RingOptions { sockets_max, submissions_max, completions_max, ..sizes }
+}
+
+/// The ring sizes for two pipes: few but large buffers.
+fn pipe_sizes(options: &Options) -> RingOptions {
+    RingOptions {
+        sockets_max: 2,
+        submissions_max: 64,
+        completions_max: 256,
+        receive_buffers: 16,
+        receive_buffer_bytes: options.stdio.buffer_bytes,
+        ..options.engine.ring_sizes
+    }
+}
+
+/// Runs a shard over `ring` until it has drained, on the configured executor.
+fn run<R: Ring>(
+    mut ring: R,
+    builder: ShardBuilder,
+    sources: InputFds,
+    thread: &ThreadHandle<Counters>,
+) -> io::Result<Counters> {
+    let description = ring.describe();
+    let inputs = register_inputs(&mut ring, sources)?;
+    match builder.options().engine.executor {
+        ExecutorKind::Auto | ExecutorKind::Native => {
+            let executor: Rc<dyn Executor> = Rc::new(NativeExecutor::new(ring.waker()));
+            let mut shard = builder.build(ring, executor, &inputs)?;
+            if !thread.report_ready(description) {
+                return Ok(Counters::default());
+            }
+            native::run_shard(&mut shard);
+            Ok(shard.driver().counters())
+        }
+        ExecutorKind::Glommio => run_on_glommio(ring, builder, &inputs, thread, description),
+    }
+}
+
+/// Runs a shard as the root task of a glommio executor.
+#[cfg(all(target_os = "linux", feature = "glommio"))]
+fn run_on_glommio<R: Ring>(
+    ring: R,
+    builder: ShardBuilder,
+    inputs: &[ShardInput],
+    thread: &ThreadHandle<Counters>,
+    description: String,
+) -> io::Result<Counters> {
+    glommio::enter_executor(async |executor: Rc<GlommioExecutor>| {
+        let mut shard = builder.build(ring, Rc::<GlommioExecutor>::clone(&executor), inputs)?;
+        if !thread.report_ready(description) {
+            return Ok(Counters::default());
+        }
+        glommio::run_shard(&mut shard, &executor).await?;
+        Ok(shard.driver().counters())
+    })
+}
+
+/// Fails: this build has no glommio.
+#[cfg(not(all(target_os = "linux", feature = "glommio")))]
+fn run_on_glommio<R: Ring>(
+    _: R,
+    _: ShardBuilder,
+    _: &[ShardInput],
+    _: &ThreadHandle<Counters>,
+    _: String,
+) -> io::Result<Counters> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this build has no glommio (feature \"glommio\", Linux only); use --executor native",
+    ))
+}
+
+/// Registers the descriptors of a shard with its ring.
+fn register_inputs<R: Ring>(ring: &mut R, sources: InputFds) -> io::Result<Vec<ShardInput>> {
+    match sources {
+        InputFds::Listeners(listeners) => listeners
+            .into_iter()
+            .map(|(descriptor, transport)| match ring.register(Source::Listener(descriptor))? {
+                Registered::Listener(listener) => Ok(ShardInput::Listener { listener, transport }),
+                Registered::Socket(_) => {
+                    Err(io::Error::other("the ring registered a listener as a socket"))
+                }
+            })
+            .collect(),
+        InputFds::Pipes { input, output } => {
+            let sockets =
+                (ring.register(Source::Pipe(input))?, ring.register(Source::Pipe(output))?);
+            match sockets {
+                (Registered::Socket(input), Registered::Socket(output)) => {
+                    Ok(vec![ShardInput::Pipes { input, output }])
+                }
+                _ => Err(io::Error::other("the ring registered a pipe as a listener")),
+            }
+        }
+    }
+}
+
+impl ShardThreads {
+    /// Logs the executor, the rings and the connection capacity; on stdio that is one connection.
+    pub(in crate::server) fn log_started(
+        &self,
+        options: &Options,
+        placement: &Placement,
+        is_piped: bool,
+    ) {
+        let granted = self.threads.descriptions();
+        let ring = granted.first().and_then(|granted| granted.split(' ').next()).unwrap_or("poll");
+        let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
+        let (connections_max, bound) = if is_piped {
+            (1, "standard input and output")
+        } else {
+            connection_capacity(options, shards, ring == "io_uring", raise_open_files_limit())
+        };
+        let spots = (0..shards).map(|shard| placement.cpu_of(ShardId(shard)));
+        let cpus: Vec<String> = spots.clone().flatten().map(|spot| spot.cpu.to_string()).collect();
+        let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(",") };
+        let executor = match options.engine.executor {
+            ExecutorKind::Auto | ExecutorKind::Native => "native",
+            ExecutorKind::Glommio => "glommio",
+        };
+        Event::Started { ring, executor, shards, cpus: &cpus, connections_max, bound }.emit();
+        for ((shard, granted), spot) in (0_u16..).zip(granted).zip(spots) {
+            Event::RingOpened { shard, ring: granted }.emit();
+            let node = spot.and_then(|spot| spot.node);
+            let sibling = spot.filter(|spot| spot.core != spot.cpu).map(|spot| spot.core);
+            let cpu = spot.map(|spot| spot.cpu);
+            Event::ShardStarted { shard, cpu, node, sibling }.emit();
+        }
+    }
+
+    /// Waits for every shard and returns the sum of their counters. If one fails, calls `alarm`
+    /// to drain the others.
+    pub(in crate::server) fn join(self, alarm: impl Fn()) -> Result<Counters, StartError> {
+        let counted = self.threads.join(|failure| {
+            Event::ShardFailed { shard: failure.shard.0, cause: &failure.to_string() }.emit();
+            alarm();
+        })?;
+        let mut total = Counters::default();
+        for counters in &counted {
+            total.add(counters);
+        }
+        Ok(total)
+    }
+}
+
+/// Returns the maximum number of open connections over all listeners and what limits it, given the
+/// `descriptors_max` of a process or ring.
+fn connection_capacity(
+    options: &Options,
+    shards: u16,
+    has_slots: bool,
+    descriptors_max: u32,
+) -> (u64, &'static str) {
+    let (wanted, bound) = options.connections_max();
+    let descriptors = u64::from(descriptors_max);
+    let slots = u64::from(ring_sizes(options).sockets_max).min(descriptors);
+    // With polling, connections share the process's descriptors with listeners and files.
+    let granted =
+        if has_slots { slots * u64::from(shards) } else { descriptors.saturating_sub(64) };
+    if wanted <= granted {
+        (wanted, bound)
+    } else if has_slots && slots < descriptors {
+        (granted, "ring.sockets_max times shards")
+    } else if has_slots {
+        (granted, "the limit of open files times shards")
+    } else {
+        (granted, "the limit of open files")
+    }
+}
+
+/// Why a server did not start, or failed. The text names the cause and what to do.
+#[derive(Debug)]
+pub enum StartError {
+    /// An operating system error.
+    System(io::Error),
+    /// A shard's thread panicked, which is a bug.
+    Shard(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => error.fmt(formatter),
+            Self::Shard(cause) => write!(formatter, "a shard failed: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(error),
+            Self::Shard(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<ShardFailure> for StartError {
+    fn from(failure: ShardFailure) -> Self {
+        let text = failure.to_string();
+        match failure.cause {
+            FailureCause::Io(error) => Self::System(error),
+            FailureCause::Panicked(_) => Self::Shard(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the capacity of two listeners with these limits, over two shards.
+    fn capacity_of(
+        (tcp, http): (u32, u32),
+        sockets_max: u32,
+        (has_slots, descriptors_max): (bool, u32),
+    ) -> (u64, &'static str) {
+        let mut options = Options::default();
+        (options.tcp.connections_max, options.http.connections_max) = (tcp, http);
+        options.engine.ring_sizes.sockets_max = sockets_max;
+        connection_capacity(&options, 2, has_slots, descriptors_max)
+    }
+
+    #[test]
+    fn capacity_is_least_of_all_limits() {
+        let both = "tcp.connections_max and http.connections_max";
+        assert_eq!(capacity_of((100, 50), 1000, (true, 1000)), (150, both));
+        assert_eq!(
+            capacity_of((1000, 500), 600, (true, 10_000)),
+            (1200, "ring.sockets_max times shards")
+        );
+        let files = "the limit of open files times shards";
+        assert_eq!(capacity_of((1000, 500), 10_000, (true, 300)), (600, files));
+        assert_eq!(capacity_of((1000, 500), 1, (false, 1064)), (1000, "the limit of open files"));
+        assert_eq!(capacity_of((1000, 500), 1, (false, 2000)), (1500, both));
+    }
+
+    #[test]
+    fn disabled_listener_does_not_count_towards_capacity() {
+        let mut options = Options::default();
+        options.tcp.address = None;
+        assert_eq!(connection_capacity(&options, 1, true, 10_000), (1024, "http.connections_max"));
+        options.tcp.address = options.http.address.take();
+        assert_eq!(connection_capacity(&options, 1, true, 10_000), (1024, "tcp.connections_max"));
+    }
+}

@@ -1,0 +1,259 @@
+//! Requests that run a handler: dispatch, and encoding of output that arrives later.
+//!
+//! Invariant: after every call the buffer contains one more complete response, or is unchanged.
+
+use crate::protocol::error::Error;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::model::{
+    self, CacheHint, CallToolResultWriter, GetPromptResultWriter, ReadResourceResultWriter,
+    write_complete_result,
+};
+use crate::protocol::params::{
+    CompleteRequestParams, CompletionReference, GetPromptRequestParams, ReadResourceRequestParams,
+};
+use crate::protocol::revision::Revision;
+use crate::service::call::{CallToolRequest, Dispatch};
+use crate::service::catalog::Catalog;
+use crate::service::completer::{Completer, CompletionContext};
+use crate::service::resource::{ReadContext, Resource, ResourceTemplate, strip_localhost};
+use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerOutput};
+
+impl Catalog {
+    /// Dispatches a `tools/call`. [`Dispatch::Ready`] means that the whole response was appended to
+    /// `out`; otherwise `out` is unchanged.
+    ///
+    /// Allocates only what the handler allocates.
+    pub fn call_tool(&self, call: &CallToolRequest<'_>, id: Id<'_>, out: &mut Vec<u8>) -> Dispatch {
+        let tool = match self.find_called_tool(call) {
+            Ok(tool) => tool,
+            Err(error) => return Dispatch::Failed(error),
+        };
+        let (revision, suffix) = (call.revision(), self.result_suffix(call.revision()));
+        write_response(id, out, is_ready, |out| {
+            let mut writer = CallToolResultWriter::open(out, revision, suffix);
+            let reply = tool.call(call, &mut writer);
+            writer.finish();
+            reply
+        })
+    }
+
+    /// Dispatches a `prompts/get`, like [`Catalog::call_tool`].
+    ///
+    /// Fails with invalid params (-32602) if the prompt does not exist or a required argument is
+    /// missing.
+    ///
+    /// Source: MCP server/prompts, "Getting a Prompt".
+    pub fn get_prompt(
+        &self,
+        revision: Revision,
+        request: &GetPromptRequestParams<'_>,
+        id: Id<'_>,
+        out: &mut Vec<u8>,
+    ) -> Dispatch {
+        let Some(prompt) = self.prompt(request.name) else {
+            return Dispatch::Failed(Error::invalid_params("unknown prompt"));
+        };
+        let suffix = self.result_suffix(revision);
+        write_response(id, out, is_ready, |out| {
+            let mut writer =
+                GetPromptResultWriter::open(out, revision, prompt.description(), suffix);
+            let reply = prompt.run(revision, request.arguments, &mut writer);
+            writer.finish();
+            reply
+        })
+    }
+
+    /// Dispatches a `resources/read`, like [`Catalog::call_tool`]: to the resource with the URI, or
+    /// to the first template that matches it. `file://localhost/…` is treated as `file:///…`.
+    ///
+    /// Fails with resource not found (-32002 up to 2025-11-25, -32602 since 2026-07-28) if nothing
+    /// matches, and with invalid params (-32602) if a `file:` URI is unsafe.
+    ///
+    /// Source: MCP server/resources, "Reading Resources".
+    pub fn read_resource(
+        &self,
+        revision: Revision,
+        request: &ReadResourceRequestParams<'_>,
+        id: Id<'_>,
+        out: &mut Vec<u8>,
+    ) -> Dispatch {
+        let uri = strip_localhost(request.uri);
+        let mut read = match ReadContext::new(&uri, revision) {
+            Ok(read) => read,
+            Err(error) => return Dispatch::Failed(error),
+        };
+        let Some(source) = self.find_source(&mut read) else {
+            return Dispatch::Failed(Error::resource_not_found(request.uri, revision));
+        };
+        let suffix = self.result_suffix(revision);
+        write_response(id, out, is_ready, |out| {
+            let mut writer = ReadResourceResultWriter::open(out, revision, source.cache(), suffix);
+            let reply = source.read(&read, &mut writer);
+            writer.finish();
+            reply
+        })
+    }
+
+    /// Whether a resource has this URI or a template matches it, so that
+    /// [`Catalog::read_resource`] would run a handler or return constant contents.
+    pub fn has_resource(&self, uri: &str, revision: Revision) -> bool {
+        ReadContext::new(uri, revision).is_ok_and(|mut read| self.find_source(&mut read).is_some())
+    }
+
+    /// Serves a `completion/complete`: appends the whole response to `out`, or fails. An argument
+    /// without a completer has no values.
+    ///
+    /// Fails with invalid params (-32602) if the prompt or template does not exist.
+    ///
+    /// Source: MCP server/utilities/completion.
+    pub fn complete(
+        &self,
+        revision: Revision,
+        request: &CompleteRequestParams<'_>,
+        id: Id<'_>,
+        out: &mut Vec<u8>,
+    ) -> Dispatch {
+        let completer = match request.reference {
+            CompletionReference::Prompt(name) => {
+                self.prompt(name).map(|prompt| prompt.completer(request.argument_name))
+            }
+            CompletionReference::Resource(uri) => match self.template(uri) {
+                Some(template) => Some(template.completer(request.argument_name)),
+                None => self.resource(uri).map(|_| None),
+            },
+        };
+        let Some(completer) = completer else {
+            let message = "params.ref is invalid: no such prompt, resource or resource template";
+            return Dispatch::Failed(Error::invalid_params(message));
+        };
+        let ctx = CompletionContext::new(request.argument_value, request.context_arguments);
+        let completion = completer
+            .map_or(Ok(Completion::EMPTY), |completer: &Completer| completer.complete(&ctx));
+        match completion {
+            Ok(completion) => {
+                let suffix = self.result_suffix(revision);
+                write_response(id, out, is_ready, |out| {
+                    write_completion(&completion, suffix, out);
+                    Dispatch::Ready { is_error: false }
+                })
+            }
+            Err(error) => Dispatch::Failed(error.into_rpc_error(revision.is_modern())),
+        }
+    }
+
+    /// Appends the whole response for the output of a local or blocking handler. Returns whether
+    /// it has `isError: true`. On `Err`, the JSON-RPC error to send instead, `out` is unchanged.
+    pub fn write_output(
+        &self,
+        revision: Revision,
+        id: Id<'_>,
+        result: Result<HandlerOutput, HandlerError>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        let suffix = self.result_suffix(revision);
+        write_response(id, out, Result::is_ok, |out| {
+            write_handler_output(revision, result, suffix, out)
+        })
+    }
+
+    /// The resource or template that serves the URI of `read`; sets its template variables.
+    fn find_source(&self, read: &mut ReadContext<'_>) -> Option<ResourceSource<'_>> {
+        if let Some(resource) = self.resource(read.uri()) {
+            return Some(ResourceSource::Resource(resource));
+        }
+        self.templates().find(|template| template.match_uri(read)).map(ResourceSource::Template)
+    }
+}
+
+/// Appends a response with the result that `write` appends, or truncates `out` again if its return
+/// value does not satisfy `is_complete`.
+#[inline]
+fn write_response<T>(
+    id: Id<'_>,
+    out: &mut Vec<u8>,
+    is_complete: impl FnOnce(&T) -> bool,
+    write: impl FnOnce(&mut Vec<u8>) -> T,
+) -> T {
+    let start = out.len();
+    model::begin_response(out, id);
+    let returned = write(out);
+    if is_complete(&returned) {
+        model::end_response(out);
+    } else {
+        out.truncate(start);
+    }
+    returned
+}
+
+const fn is_ready(reply: &Dispatch) -> bool {
+    matches!(reply, Dispatch::Ready { .. })
+}
+
+/// Appends the result for the output of a handler; returns whether it has `isError: true`. On `Err`
+/// what was appended is void.
+fn write_handler_output(
+    revision: Revision,
+    result: Result<HandlerOutput, HandlerError>,
+    suffix: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<bool, Error> {
+    let result = match result {
+        Ok(HandlerOutput::Completion(completion)) => {
+            write_completion(&completion, suffix, out);
+            return Ok(false);
+        }
+        Ok(HandlerOutput::Prompt(prompt)) => {
+            let description = prompt.description.as_deref();
+            let mut writer = GetPromptResultWriter::open(out, revision, description, suffix);
+            prompt.write_to(&mut writer);
+            writer.finish();
+            return Ok(false);
+        }
+        Ok(HandlerOutput::Resource(contents)) => {
+            let cache = contents.cache_hint.unwrap_or(CacheHint { ttl_ms: 0, is_public: false });
+            let mut writer = ReadResourceResultWriter::open(out, revision, cache, suffix);
+            contents.write_to(&mut writer);
+            writer.finish();
+            return Ok(false);
+        }
+        Ok(HandlerOutput::Tool(result)) => Ok(result),
+        // Prompts and resources have converted their errors to JSON-RPC errors already.
+        Err(error) => Err(error),
+    };
+    let mut writer = CallToolResultWriter::open(out, revision, suffix);
+    CallToolResult::write_result(result, &mut writer)?;
+    let is_error = writer.is_error();
+    writer.finish();
+    Ok(is_error)
+}
+
+fn write_completion(completion: &Completion, suffix: &[u8], out: &mut Vec<u8>) {
+    let (total, has_more) = (completion.total(), completion.has_more());
+    write_complete_result(out, completion.values(), total, has_more, suffix);
+}
+
+/// Entry that provides the contents of a URI.
+enum ResourceSource<'c> {
+    Resource(&'c Resource),
+    Template(&'c ResourceTemplate),
+}
+
+impl ResourceSource<'_> {
+    const fn cache(&self) -> CacheHint {
+        match self {
+            Self::Resource(resource) => resource.cache_hint(),
+            Self::Template(template) => template.cache_hint(),
+        }
+    }
+
+    fn read(
+        &self,
+        read: &ReadContext<'_>,
+        contents: &mut ReadResourceResultWriter<'_>,
+    ) -> Dispatch {
+        match self {
+            Self::Resource(resource) => resource.read(read, contents),
+            Self::Template(template) => template.read(read, contents),
+        }
+    }
+}

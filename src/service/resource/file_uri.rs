@@ -1,0 +1,153 @@
+//! Conversion of `file:` URIs to paths, with rejection of unsafe ones.
+//!
+//! Invariant: a returned path is absolute, has no segments `.` and `..`, no NUL or other control
+//! characters and no separators that were percent-encoded; it was decoded exactly once. Symbolic
+//! links have to be handled by the code that opens the file.
+//!
+//! Source: RFC 8089; MCP 2026-07-28, server/resources, "Security Considerations".
+
+use std::borrow::Cow;
+
+use crate::protocol::error::Error;
+use crate::service::resource::percent_encoding;
+
+/// The path of a `file:` URI; `Ok(None)` for other schemes.
+///
+/// Fails with invalid params (-32602) if the URI is not a safe path on this host.
+pub(super) fn decode_path(uri: &str) -> Result<Option<Cow<'_, str>>, Error> {
+    let Some(rest) = strip_scheme(uri) else { return Ok(None) };
+    let encoded = match rest.strip_prefix("//") {
+        None => rest,
+        Some(rest) => {
+            let start = rest.find('/').ok_or_else(|| invalid_uri("has no path"))?;
+            let (authority, path) = rest.split_at(start);
+            if !authority.is_empty() && !authority.eq_ignore_ascii_case(LOCALHOST) {
+                return Err(invalid_uri("names another host; use file:///"));
+            }
+            path
+        }
+    };
+    if !encoded.starts_with('/') {
+        return Err(invalid_uri("must have an absolute path"));
+    }
+    // The query is not part of the path. Whether it is allowed depends on the template.
+    let encoded = encoded.split_once('?').map_or(encoded, |(path, _)| path);
+    if encoded.contains(['#', '\\']) {
+        return Err(invalid_uri("contains a fragment or a backslash"));
+    }
+    let separators = count_separators(encoded);
+    let path = percent_encoding::decode(encoded)
+        .ok_or_else(|| invalid_uri("is not valid percent-encoding"))?;
+    if count_separators(&path) != separators {
+        return Err(invalid_uri("contains a percent-encoded separator"));
+    }
+    if path.contains(char::is_control) {
+        return Err(invalid_uri("contains a control character"));
+    }
+    if path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(invalid_uri("contains a `.` or `..` segment"));
+    }
+    Ok(Some(path))
+}
+
+/// Replaces `file://localhost/` by `file:///`, the form of registered URIs: both are equivalent
+/// (RFC 8089, section 2), and URIs are compared as strings. Returns other URIs unchanged.
+pub(in crate::service) fn strip_localhost(uri: &str) -> Cow<'_, str> {
+    let path = strip_scheme(uri).and_then(|rest| rest.strip_prefix("//")).and_then(|rest| {
+        let (authority, path) = rest.split_at_checked(LOCALHOST.len())?;
+        (authority.eq_ignore_ascii_case(LOCALHOST) && path.starts_with('/')).then_some(path)
+    });
+    path.map_or(Cow::Borrowed(uri), |path| Cow::Owned(format!("file://{path}")))
+}
+
+const LOCALHOST: &str = "localhost";
+
+fn strip_scheme(uri: &str) -> Option<&str> {
+    let (scheme, rest) = uri.split_once(':')?;
+    scheme.eq_ignore_ascii_case("file").then_some(rest)
+}
+
+/// Counts the separators of any operating system.
+fn count_separators(path: &str) -> usize {
+    path.bytes().filter(|byte| matches!(byte, b'/' | b'\\')).count()
+}
+
+#[cold]
+fn invalid_uri(problem: &str) -> Error {
+    Error::invalid_params(format!("the file: URI {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_uri_is_decoded_once() {
+        for (uri, expected) in [
+            ("file:///", "/"),
+            ("file:///a/b.txt", "/a/b.txt"),
+            ("FILE://LocalHost/a", "/a"),
+            ("file:/a", "/a"),
+            ("file:///a%20b/%C3%A9", "/a b/é"),
+            ("file:///%252e%252e/a", "/%2e%2e/a"),
+            ("file:///..a/b..", "/..a/b.."),
+            ("file:///a//b", "/a//b"),
+            ("file:///a?b=../c", "/a"),
+        ] {
+            assert_eq!(decode_path(uri).unwrap().as_deref(), Some(expected), "{uri}");
+        }
+    }
+
+    #[test]
+    fn localhost_in_file_uri_is_removed() {
+        for (uri, expected) in [
+            ("file://localhost/a%20b", "file:///a%20b"),
+            ("FILE://LocalHost/", "file:///"),
+            ("file:///localhost/a", "file:///localhost/a"),
+            ("file://localhost", "file://localhost"),
+            ("file://localhosts/a", "file://localhosts/a"),
+            ("file://elsewhere/a", "file://elsewhere/a"),
+            ("file://é", "file://é"),
+            ("file://localhosté/a", "file://localhosté/a"),
+            ("test://localhost/a", "test://localhost/a"),
+            ("localhost/a", "localhost/a"),
+        ] {
+            assert_eq!(strip_localhost(uri), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn unsafe_file_uri_is_rejected() {
+        for uri in [
+            "file:",
+            "file:a",
+            "file://",
+            "file://host/a",
+            "file://localhost",
+            "file:///../a",
+            "file:///a/..",
+            "file:///a/./b",
+            "file:///a/%2e%2E/b",
+            "file:///a/.%2e/b",
+            "file:///a%2fb",
+            "file:///a%5Cb",
+            "file:///a\\b",
+            "file:///a%00",
+            "file:///a\u{0}",
+            "file:///a%0ab",
+            "file:///a%",
+            "file:///a%FF",
+            "file:///../a?b",
+            "file:///a#b",
+        ] {
+            assert_eq!(decode_path(uri).unwrap_err().code, -32602, "{uri}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_have_no_path() {
+        for uri in ["test://a/../b", "https://example.com/%2e%2e", "", "files:///../a", "a/../b"] {
+            assert_eq!(decode_path(uri).unwrap(), None, "{uri}");
+        }
+    }
+}

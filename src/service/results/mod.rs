@@ -1,0 +1,63 @@
+//! Results and errors of handlers.
+//!
+//! | method | result of a local or blocking handler |
+//! | --- | --- |
+//! | `tools/call` | [`CallToolResult`] |
+//! | `prompts/get` | [`GetPromptResult`] |
+//! | `resources/read` | [`ReadResourceResult`] |
+//! | `completion/complete` | [`Completion`] (inline only) |
+//!
+//! [`HandlerOutput`] is any of them. Nothing here writes JSON; the writers of `protocol::model` do.
+
+mod error;
+
+mod tool;
+
+mod prompt;
+
+mod resource;
+
+mod completion;
+
+pub use self::completion::Completion;
+pub use self::error::{Cancelled, ClientRequestError, HandlerError};
+pub use self::prompt::GetPromptResult;
+pub use self::resource::ReadResourceResult;
+pub use self::tool::CallToolResult;
+
+/// Output of a local or blocking handler, for any method.
+#[derive(Clone, Debug)]
+pub enum HandlerOutput {
+    /// Result of `completion/complete`.
+    Completion(Completion),
+    /// Result of `prompts/get`.
+    Prompt(GetPromptResult),
+    /// Result of `resources/read`.
+    Resource(ReadResourceResult),
+    /// Result of `tools/call`.
+    Tool(CallToolResult),
+}
+
+impl From<Completion> for HandlerOutput {
+    fn from(completion: Completion) -> Self {
+        Self::Completion(completion)
+    }
+}
+
+impl From<CallToolResult> for HandlerOutput {
+    fn from(outcome: CallToolResult) -> Self {
+        Self::Tool(outcome)
+    }
+}
+
+impl From<GetPromptResult> for HandlerOutput {
+    fn from(outcome: GetPromptResult) -> Self {
+        Self::Prompt(outcome)
+    }
+}
+
+impl From<ReadResourceResult> for HandlerOutput {
+    fn from(contents: ReadResourceResult) -> Self {
+        Self::Resource(contents)
+    }
+}

@@ -1,0 +1,137 @@
+//! Result of a tool call (`tools/call`).
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::protocol::error::Error;
+use crate::protocol::model::{
+    CallToolResultWriter, Content, ContentBlock, ResourceContents, ResourceLink,
+};
+use crate::service::results::error::HandlerError;
+
+/// Result of a local or blocking tool handler: content blocks, an optional structured result, and
+/// whether the tool failed.
+///
+/// ```
+/// use corelane::service::CallToolResult;
+///
+/// let result = CallToolResult::text("3 files").with_text("a.txt, b.txt, c.txt");
+/// # drop(result);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CallToolResult {
+    content: Vec<ContentBlock>,
+    /// Boxed, because results are moved often and most have none.
+    structured: Option<Box<Value>>,
+    is_error: bool,
+}
+
+impl CallToolResult {
+    /// One text block.
+    pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::default().with_text(text)
+    }
+
+    /// A structured result: `structuredContent` (since 2025-06-18), and the same JSON as a text
+    /// block for all revisions.
+    ///
+    /// Fails with an internal error (-32603) if `value` does not serialize to JSON, such as a map
+    /// whose keys are not strings.
+    pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, HandlerError> {
+        let structured = serde_json::to_value(value)
+            .map_err(|_| Error::internal("the tool's result does not serialize to JSON"))?;
+        Ok(Self { structured: Some(Box::new(structured)), ..Self::default() })
+    }
+
+    /// A failed call (`isError: true`). The model reads `text`: say what went wrong and what to do
+    /// about it.
+    pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
+        Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// Adds a text block.
+    #[must_use]
+    pub fn with_text(self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.with_content(Content::text(text))
+    }
+
+    /// Adds a block of any kind. Kinds that the client's revision does not define are replaced by a
+    /// text that describes them.
+    #[must_use]
+    pub fn with_content(mut self, block: impl Into<ContentBlock>) -> Self {
+        self.content.push(block.into());
+        self
+    }
+
+    /// Adds an image block.
+    #[must_use]
+    pub fn with_image(
+        self,
+        data: impl Into<Bytes>,
+        mime_type: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        self.with_content(Content::image(data, mime_type))
+    }
+
+    /// Adds an audio block (since 2025-03-26).
+    #[must_use]
+    pub fn with_audio(
+        self,
+        data: impl Into<Bytes>,
+        mime_type: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        self.with_content(Content::audio(data, mime_type))
+    }
+
+    /// Adds a link to a resource (since 2025-06-18).
+    #[must_use]
+    pub fn with_resource_link(self, link: ResourceLink) -> Self {
+        self.with_content(Content::ResourceLink(link))
+    }
+
+    /// Adds an embedded resource with its contents.
+    #[must_use]
+    pub fn with_embedded_resource(self, resource: ResourceContents) -> Self {
+        self.with_content(Content::EmbeddedResource(resource))
+    }
+
+    /// Whether the call failed (`isError`).
+    pub const fn is_error(&self) -> bool {
+        self.is_error
+    }
+
+    /// The structured result, or `None`.
+    pub fn structured_content(&self) -> Option<&Value> {
+        self.structured.as_deref()
+    }
+
+    /// Writes the result to an empty `writer`.
+    pub fn write_to(&self, writer: &mut CallToolResultWriter<'_>) -> Result<(), Error> {
+        for block in &self.content {
+            writer.content_block(block);
+        }
+        if let Some(structured) = &self.structured {
+            writer.structured_content(structured)?;
+        }
+        if self.is_error {
+            writer.mark_error();
+        }
+        Ok(())
+    }
+
+    /// Writes the return value of a local or blocking handler to an empty `writer`.
+    ///
+    /// Fails with the JSON-RPC error to send instead; what was written is void then.
+    pub fn write_result(
+        result: Result<Self, HandlerError>,
+        writer: &mut CallToolResultWriter<'_>,
+    ) -> Result<(), Error> {
+        match result {
+            Ok(outcome) => outcome.write_to(writer),
+            Err(error) => error.write_to(writer),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Allowed types and values.
+
+use serde_json::{Map, Value as Json};
+
+use super::Unsupported;
+use super::bounds::exact_f64;
+use crate::protocol::json::{Value, ValueKind};
+
+/// A set of JSON Schema types.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct TypeSet(u8);
+
+/// A value of `enum` or `const` that is neither array nor object.
+#[derive(Clone, Debug)]
+pub(super) enum Scalar {
+    Boolean(bool),
+    Null,
+    Number(f64),
+    Text(Box<str>),
+}
+
+impl TypeSet {
+    const ARRAY: u8 = 1;
+    const BOOLEAN: u8 = 1 << 1;
+    const INTEGER: u8 = 1 << 2;
+    const NULL: u8 = 1 << 3;
+    const NUMBER: u8 = 1 << 4;
+    const OBJECT: u8 = 1 << 5;
+    const STRING: u8 = 1 << 6;
+    /// Name in `type`, bit, and description for error messages.
+    const TYPES: [(&'static str, u8, &'static str); 7] = [
+        ("array", Self::ARRAY, "an array"),
+        ("boolean", Self::BOOLEAN, "true or false"),
+        ("integer", Self::INTEGER, "an integer"),
+        ("null", Self::NULL, "null"),
+        ("number", Self::NUMBER, "a number"),
+        ("object", Self::OBJECT, "an object"),
+        ("string", Self::STRING, "a string"),
+    ];
+
+    pub(super) fn parse(types: &Json) -> Result<Self, Unsupported> {
+        let bit = |name: &Json| {
+            let found = Self::TYPES.iter().find(|(known, ..)| name.as_str() == Some(known));
+            found.map(|(_, bit, _)| *bit).ok_or(Unsupported)
+        };
+        match types {
+            Json::Array(names) => {
+                names.iter().try_fold(0, |bits, name| Ok(bits | bit(name)?)).map(Self)
+            }
+            name => bit(name).map(Self),
+        }
+    }
+
+    #[inline]
+    pub(super) fn contains_type_of(self, value: Value<'_>) -> bool {
+        let bit = match value.kind() {
+            ValueKind::Array => Self::ARRAY,
+            ValueKind::Boolean => Self::BOOLEAN,
+            ValueKind::Null => Self::NULL,
+            ValueKind::Object => Self::OBJECT,
+            ValueKind::String => Self::STRING,
+            ValueKind::Number if self.0 & Self::NUMBER != 0 => return true,
+            ValueKind::Number => {
+                let is_integer = value.as_f64().is_some_and(|number| number.fract() == 0.0);
+                return self.0 & Self::INTEGER != 0 && is_integer;
+            }
+        };
+        self.0 & bit != 0
+    }
+
+    pub(super) fn descriptions(self) -> impl Iterator<Item = &'static str> {
+        let included = Self::TYPES.iter().filter(move |(_, bit, _)| self.0 & bit != 0);
+        included.map(|(.., description)| *description)
+    }
+}
+
+impl Scalar {
+    pub(super) fn compile(value: &Json) -> Result<Self, Unsupported> {
+        match value {
+            Json::Null => Ok(Self::Null),
+            Json::Bool(boolean) => Ok(Self::Boolean(*boolean)),
+            Json::Number(_) => exact_f64(value).map(Self::Number),
+            Json::String(text) => Ok(Self::Text(text.as_str().into())),
+            Json::Array(_) | Json::Object(_) => Err(Unsupported),
+        }
+    }
+
+    #[inline]
+    pub(super) fn equals(&self, value: Value<'_>) -> bool {
+        match self {
+            Self::Boolean(boolean) => value.as_bool() == Some(*boolean),
+            Self::Null => value.is_null(),
+            Self::Number(number) => value.as_f64() == Some(*number),
+            Self::Text(text) => value.as_str() == Some(text),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        match self {
+            Self::Boolean(boolean) => boolean.to_string(),
+            Self::Null => String::from("null"),
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => format!("\"{text}\""),
+        }
+    }
+}
+
+/// Compiles `enum` and `const`; fails if a value is an array or object, or if both are present.
+pub(super) fn compile_allowed_values(
+    schema: &Map<String, Json>,
+) -> Result<Option<Box<[Scalar]>>, Unsupported> {
+    match (schema.get("enum"), schema.get("const")) {
+        (None, None) => Ok(None),
+        (Some(Json::Array(values)), None) => {
+            values.iter().map(Scalar::compile).collect::<Result<_, _>>().map(Some)
+        }
+        (None, Some(value)) => Scalar::compile(value).map(|only| Some([only].into())),
+        _ => Err(Unsupported),
+    }
+}

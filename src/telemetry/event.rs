@@ -1,0 +1,349 @@
+//! Log events, as one enum.
+//!
+//! Invariants: labels come from small enums, numbers and addresses. Free text appears only in
+//! start-up events and events about files of the operator, and comes from the kernel, the operator
+//! or this program. No event has a field for payloads, arguments, names chosen by peers or secrets.
+//! Events are emitted through `tracing`; the command line writes them to standard error.
+//!
+//! Start-up lines (`listening tcp 127.0.0.1:8888`) use the target [`START_TARGET`] and are written
+//! at every log level.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tracing::{debug, error, info, warn};
+
+use crate::base::time::Instant;
+use crate::telemetry::counters::Counters;
+use crate::telemetry::label::{CloseReasonLabel, RefusalReason, Transport};
+use crate::telemetry::throttle::EventThrottle;
+
+/// The `tracing` target of start-up lines; the message is the whole line.
+pub const START_TARGET: &str = "corelane::start";
+
+/// A log event.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// The kernel failed to accept a connection; the listener continues.
+    AcceptFailed {
+        /// Shard of the listener.
+        shard: u16,
+        /// Transport of the listener.
+        transport: Transport,
+        /// The kernel's error.
+        error: std::io::ErrorKind,
+    },
+    /// A connection was closed.
+    ConnectionClosed {
+        /// Shard of the connection.
+        shard: u16,
+        /// Transport of the connection.
+        transport: Transport,
+        /// Why it was closed.
+        reason: CloseReasonLabel,
+    },
+    /// A connection was refused.
+    ConnectionRefused {
+        /// Shard of the listener.
+        shard: u16,
+        /// Transport of the listener.
+        transport: Transport,
+        /// Why it was refused.
+        reason: RefusalReason,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+    },
+    /// A snapshot of the counters, at debug level.
+    CountersSnapshot {
+        /// Counters of one shard or their sum.
+        counters: &'a Counters,
+    },
+    /// Draining has finished.
+    DrainFinished {
+        /// Time since the drain started.
+        elapsed: Duration,
+        /// Requests that did not finish in time and were aborted.
+        requests_aborted: u64,
+    },
+    /// Draining has started: no new connections, requests in flight may finish.
+    DrainStarted {
+        /// What started it: `SIGTERM`, `SIGINT`, `end of input`.
+        cause: &'static str,
+        /// Connections open.
+        connections: u64,
+        /// Time limit of the drain.
+        deadline: Duration,
+    },
+    /// A configured file or directory cannot be offered as intended.
+    FileWarning {
+        /// The path, the problem and what to do.
+        warning: &'a str,
+    },
+    /// A handler panicked; its caller received an internal error.
+    HandlerPanicked {
+        /// Shard of the call.
+        shard: u16,
+        /// Name of the tool in the catalog.
+        tool: &'a str,
+    },
+    /// A line was not valid UTF-8 and was skipped.
+    InvalidUtf8Skipped {
+        /// Shard of the connection.
+        shard: u16,
+        /// Transport of the connection.
+        transport: Transport,
+        /// Length of the line in bytes.
+        bytes: usize,
+    },
+    /// A message between shards was refused because the inbox was full.
+    ShardMessageRefused {
+        /// The sending shard.
+        from: u16,
+        /// The receiving shard.
+        to: u16,
+    },
+    /// A listener is ready. Other programs wait for this line.
+    Listening {
+        /// Transport of the listener.
+        transport: Transport,
+        /// Local address.
+        address: SocketAddr,
+        /// URL path, if the transport shares its address with others; empty otherwise.
+        path: &'a str,
+    },
+    /// A message exceeded the size limit.
+    MessageRefused {
+        /// Shard of the connection.
+        shard: u16,
+        /// Transport of the connection.
+        transport: Transport,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
+    /// An option is valid but probably not intended; the server starts anyway.
+    OptionWarning {
+        /// The option, the problem and what to do.
+        warning: &'a str,
+    },
+    /// The configuration was reloaded and its limits applied.
+    Reloaded,
+    /// The reloaded configuration is invalid; the previous one stays in effect.
+    ReloadFailed {
+        /// The option, the problem and what to do.
+        error: &'a str,
+    },
+    /// A ring was opened.
+    RingOpened {
+        /// Shard of the ring.
+        shard: u16,
+        /// The backend and its features.
+        ring: &'a str,
+    },
+    /// A ring backend is unavailable; the fallback is used, if there is one.
+    RingUnavailable {
+        /// The unavailable backend.
+        ring: &'a str,
+        /// The kernel's error.
+        cause: &'a str,
+        /// What to do about it.
+        hint: &'a str,
+        /// The backend used instead.
+        fallback: Option<&'a str>,
+    },
+    /// A shard stopped because of an internal error.
+    ShardFailed {
+        /// The shard.
+        shard: u16,
+        /// The error or panic message.
+        cause: &'a str,
+    },
+    /// The thread of a shard is running.
+    ShardStarted {
+        /// The shard.
+        shard: u16,
+        /// The cpu it is pinned to, if pinned.
+        cpu: Option<u16>,
+        /// The NUMA node of that cpu, if known.
+        node: Option<u16>,
+        /// The cpu of another shard on the same physical core, if any.
+        sibling: Option<u16>,
+    },
+    /// The server is about to listen. The first start-up line.
+    Started {
+        /// The ring backend.
+        ring: &'a str,
+        /// The executor that runs the shards.
+        executor: &'a str,
+        /// Number of shards.
+        shards: u16,
+        /// Their cpus, as a list.
+        cpus: &'a str,
+        /// Connections that can be open at once.
+        connections_max: u64,
+        /// What limits them: an option key, or a limit of the machine.
+        bound: &'a str,
+    },
+}
+
+impl Event<'_> {
+    /// Emits the event without throttling. Events that a peer can cause use
+    /// [`Event::emit_within`].
+    pub fn emit(&self) {
+        self.emit_suppressed(0);
+    }
+
+    /// Emits the event if `throttle` admits it at `now`.
+    pub fn emit_within(&self, throttle: &mut EventThrottle, now: Instant) {
+        if let Some(suppressed) = throttle.admit(now) {
+            self.emit_suppressed(suppressed);
+        }
+    }
+
+    fn emit_suppressed(&self, suppressed: u64) {
+        match *self {
+            Self::AcceptFailed { shard, transport, error } => {
+                warn!(shard, %transport, %error, suppressed, "accept failed");
+            }
+            Self::ConnectionClosed { shard, transport, reason } => {
+                debug!(shard, %transport, %reason, suppressed, "connection closed");
+            }
+            Self::ConnectionRefused { shard, transport, reason, peer } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            }
+            Self::CountersSnapshot { counters } => debug!(%counters, "counters"),
+            Self::DrainFinished { elapsed, requests_aborted } => {
+                info!(?elapsed, requests_aborted, "drain finished");
+            }
+            Self::DrainStarted { cause, connections, deadline } => {
+                info!(cause, connections, ?deadline, "drain started");
+            }
+            Self::HandlerPanicked { shard, tool } => {
+                error!(shard, tool, suppressed, "handler panicked");
+            }
+            Self::InvalidUtf8Skipped { shard, transport, bytes } => {
+                warn!(shard, %transport, bytes, suppressed, "invalid UTF-8 skipped");
+            }
+            Self::ShardMessageRefused { from, to } => {
+                warn!(from, to, suppressed, "shard message refused: inbox full");
+            }
+            Self::MessageRefused { shard, transport, bytes_max } => {
+                warn!(shard, %transport, bytes_max, suppressed, "message refused: too large");
+            }
+            Self::FileWarning { warning } | Self::OptionWarning { warning } => {
+                warn!("{warning}");
+            }
+            Self::Reloaded => info!("configuration reloaded"),
+            Self::ReloadFailed { error } => error!("configuration not reloaded: {error}"),
+            Self::RingOpened { shard, ring } => info!(shard, ring, "ring opened"),
+            Self::RingUnavailable { ring, cause, hint, fallback: Some(fallback) } => {
+                warn!(ring, cause, hint, fallback, "ring unavailable");
+            }
+            Self::RingUnavailable { ring, cause, hint, fallback: None } => {
+                error!(ring, cause, hint, "ring unavailable");
+            }
+            Self::ShardFailed { shard, cause } => error!(shard, cause, "shard failed"),
+            Self::ShardStarted { shard, cpu, node, sibling } => {
+                info!(shard, cpu, node, sibling, "shard started");
+            }
+            Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
+        }
+    }
+
+    /// Emits a start-up line. Other programs parse these: change them only on purpose.
+    fn emit_start_line(&self) {
+        match *self {
+            Self::Started { ring, executor, shards, cpus, connections_max, bound } => info!(
+                target: START_TARGET,
+                "corelane {} ring {ring} executor {executor} shards {shards} cpus {cpus} \
+                 connections {connections_max} (bound by {bound})",
+                env!("CARGO_PKG_VERSION"),
+            ),
+            Self::Listening { transport, address, path } => {
+                info!(target: START_TARGET, "listening {transport} {address}{path}");
+            }
+            _ => unreachable!("only Started and Listening are start-up lines"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use crossbeam::channel::{Sender, unbounded};
+
+    use super::*;
+
+    /// A writer that sends what the test's subscriber writes to a channel.
+    #[derive(Clone)]
+    struct ChannelWriter(Sender<Vec<u8>>);
+
+    impl io::Write for ChannelWriter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns what is logged while `act` runs.
+    fn logged(act: impl FnOnce()) -> String {
+        let (sender, receiver) = unbounded();
+        let subscriber = tracing_subscriber::fmt()
+            .without_time()
+            .with_ansi(false)
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(move || ChannelWriter(sender.clone()))
+            .finish();
+        tracing::subscriber::with_default(subscriber, act);
+        let bytes: Vec<u8> = receiver.try_iter().flatten().collect();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn start_lines_have_the_documented_text() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 8888));
+        let listening = Event::Listening { transport: Transport::Tcp, address, path: "" };
+        let line = logged(|| listening.emit());
+        assert_eq!(line, " INFO corelane::start: listening tcp 127.0.0.1:8888\n");
+        let (transport, path) = (Transport::WebSocket, "/mcp/ws");
+        let line = logged(|| Event::Listening { transport, address, path }.emit());
+        assert!(line.ends_with(" listening websocket 127.0.0.1:8888/mcp/ws\n"), "{line}");
+        let started = Event::Started {
+            ring: "io_uring",
+            executor: "native",
+            shards: 2,
+            cpus: "0,1",
+            connections_max: 1024,
+            bound: "tcp.connections_max",
+        };
+        assert!(logged(|| started.emit()).ends_with(
+            "ring io_uring executor native shards 2 cpus 0,1 connections 1024 \
+             (bound by tcp.connections_max)\n"
+        ));
+    }
+
+    #[test]
+    fn refusal_flood_is_logged_bounded_times() {
+        let refused = Event::ConnectionRefused {
+            shard: 1,
+            transport: Transport::Tcp,
+            reason: RefusalReason::ConnectionLimit,
+            peer: None,
+        };
+        let mut throttle = EventThrottle::default();
+        let lines = logged(|| {
+            for turn in 0..2000 {
+                refused.emit_within(&mut throttle, Instant::from_milliseconds(turn));
+            }
+        });
+        assert_eq!(lines.lines().count(), 2 * EventThrottle::EVENTS_MAX as usize);
+        let line =
+            "connection refused shard=1 transport=tcp reason=connection_limit suppressed=990";
+        assert!(lines.contains(line), "{lines}");
+    }
+}

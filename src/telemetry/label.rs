@@ -1,0 +1,67 @@
+//! Labels of events and counters. They are enums, so that a label never carries data of a peer.
+
+use std::fmt;
+
+/// Declares an enum of labels and the text of each.
+macro_rules! labels {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        pub enum $name { $($(#[$doc])* $variant,)+ }
+
+        impl $name {
+            /// Returns the text used in log lines and metric labels.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+labels! {
+    /// A transport of the server.
+    Transport {
+        /// HTTP, including event streams.
+        Http = "http",
+        /// Standard input and output.
+        Stdio = "stdio",
+        /// Newline-delimited JSON over TCP.
+        Tcp = "tcp",
+        /// WebSocket.
+        WebSocket = "websocket",
+    }
+}
+
+labels! {
+    /// Why a connection was closed.
+    CloseReasonLabel {
+        /// The server is draining.
+        Draining = "draining",
+        /// The socket failed: reset or unreachable.
+        SocketError = "socket_error",
+        /// The peer violated the protocol, exceeded a limit or did not read.
+        ProtocolViolation = "protocol_violation",
+        /// The idle timeout expired.
+        IdleTimeout = "idle_timeout",
+        /// No complete message arrived in time.
+        MessageTimeout = "message_timeout",
+        /// The peer closed the connection.
+        PeerClosed = "peer_closed",
+    }
+}
+
+labels! {
+    /// Why a connection was refused.
+    RefusalReason {
+        /// The server is draining.
+        Draining = "draining",
+        /// The connection limit is reached.
+        ConnectionLimit = "connection_limit",
+    }
+}

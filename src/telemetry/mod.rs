@@ -1,0 +1,20 @@
+//! Counters and events of a shard, with bounded labels.
+//!
+//! Invariants: payloads, arguments and secrets are never recorded. Counters are plain integers
+//! owned by one shard; totals are sums of copies sent as messages. base, protocol, transport,
+//! guard and service emit no events; the modules above them do.
+
+#![forbid(unsafe_code)]
+
+pub mod error_table;
+pub mod label;
+pub mod throttle;
+
+pub mod counters;
+
+pub mod event;
+
+pub use counters::Counters;
+pub use event::Event;
+pub use label::{CloseReasonLabel, RefusalReason, Transport};
+pub use throttle::EventThrottle;

@@ -1,0 +1,199 @@
+//! The checks that need only a head.
+
+use std::str;
+
+use super::profile::CheckProfile;
+use super::request_kind::{RequestKind, Route, SESSION_PARAMETER};
+use super::table::{CheckId, Rejection};
+use crate::protocol::error::Error;
+use crate::protocol::revision::Revision;
+use crate::transport::http::head::{ContentCoding, ContentType, Field, Head, HttpMethod};
+
+/// Runs the checks from [`CheckId::Path`] to the last one that needs no body, and classifies the
+/// request. `bytes` are those `head` was parsed from; nothing is copied, and nothing is allocated
+/// for an admitted request. Host and origin are checked by the guard before.
+///
+/// # Errors
+///
+/// The [`Rejection`] of the first check that fails.
+#[inline]
+pub fn check_head<'b>(
+    head: &Head,
+    bytes: &'b [u8],
+    profile: &CheckProfile,
+) -> Result<RequestKind<'b>, Rejection> {
+    let Some(route) = Route::find(head.path(bytes), profile) else {
+        return Err(CheckId::Path.reject("not found: the MCP endpoint is /mcp"));
+    };
+    match (route, head.method) {
+        (Route::Mcp, HttpMethod::Post) => check_post(head, bytes, profile),
+        (_, HttpMethod::Options) => Ok(classify_options(head, bytes, route.allow(profile))),
+        (Route::Mcp, HttpMethod::Delete) => check_delete(head, bytes, profile),
+        (Route::Mcp, HttpMethod::Get) => check_get(head, bytes, profile),
+        (Route::LegacyMessages, HttpMethod::Post) => check_legacy_message(head, bytes),
+        (Route::LegacySse, HttpMethod::Get) => Ok(RequestKind::LegacySse),
+        (Route::Health, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Health),
+        (Route::Page, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Page),
+        (Route::Ready, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Ready),
+        (Route::Status, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Status),
+        (Route::WebSocket, HttpMethod::Get) => Ok(RequestKind::Upgrade),
+        (route, _) => Err(reject_method(route.allow(profile))),
+    }
+}
+
+/// POST of the MCP endpoint.
+#[inline]
+fn check_post<'b>(
+    head: &Head,
+    bytes: &'b [u8],
+    profile: &CheckProfile,
+) -> Result<RequestKind<'b>, Rejection> {
+    check_content(head, profile.strict.is_some())?;
+    let accept = head.accept;
+    if let Some(pinned) = profile.strict {
+        if accept.is_present && !accept.json {
+            return Err(CheckId::AcceptJson.reject("Accept must include application/json"));
+        }
+        check_pinned_version(head, bytes, pinned)?;
+    } else if !(accept.json && accept.event_stream) {
+        return Err(CheckId::AcceptBoth
+            .reject("Accept must list both application/json and text/event-stream"));
+    }
+    let version = head.field(bytes, Field::McpProtocolVersion);
+    let is_modern = || version.and_then(parse_revision).is_some_and(Revision::is_modern);
+    let session = head.field(bytes, Field::McpSessionId);
+    let session = session.filter(|_| profile.has_sessions() && !is_modern());
+    Ok(RequestKind::Post { session_id: session, protocol_version: version })
+}
+
+/// DELETE of the MCP endpoint: ends a legacy session.
+fn check_delete<'b>(
+    head: &Head,
+    bytes: &'b [u8],
+    profile: &CheckProfile,
+) -> Result<RequestKind<'b>, Rejection> {
+    let session = require_session(head, bytes, profile.has_sessions(), profile)?;
+    match profile.strict {
+        Some(pinned) => check_pinned_version(head, bytes, pinned)?,
+        None => check_stream_version(head, bytes, profile)?,
+    }
+    Ok(RequestKind::DeleteSession { session_id: session })
+}
+
+/// GET of the MCP endpoint: the stream of a legacy session.
+fn check_get<'b>(
+    head: &Head,
+    bytes: &'b [u8],
+    profile: &CheckProfile,
+) -> Result<RequestKind<'b>, Rejection> {
+    let session = require_session(head, bytes, profile.has_streams(), profile)?;
+    if !head.accept.event_stream {
+        return Err(CheckId::AcceptStream.reject("Accept must list text/event-stream"));
+    }
+    check_stream_version(head, bytes, profile)?;
+    Ok(RequestKind::GetStream {
+        session_id: session,
+        last_event_id: head.field(bytes, Field::LastEventId),
+    })
+}
+
+/// POST of a 2024-11-05 client. `Accept` is ignored: the response is 202, and results are sent on
+/// the event stream.
+fn check_legacy_message<'b>(head: &Head, bytes: &'b [u8]) -> Result<RequestKind<'b>, Rejection> {
+    check_content(head, false)?;
+    let target = head.target.slice(bytes);
+    let query = target.get(head.path(bytes).len() + 1..).unwrap_or_default();
+    let mut parameters = query.split(|byte| *byte == b'&');
+    let session = parameters.find_map(|parameter| {
+        parameter.strip_prefix(SESSION_PARAMETER.as_bytes())?.strip_prefix(b"=")
+    });
+    match session {
+        Some(session) => Ok(RequestKind::LegacyMessage { session_id: session }),
+        None => Err(CheckId::SessionInQuery.reject("query parameter sessionId is missing")),
+    }
+}
+
+fn classify_options(head: &Head, bytes: &[u8], allow: &'static str) -> RequestKind<'static> {
+    let is_preflight = head.field(bytes, Field::Origin).is_some()
+        && head.field(bytes, Field::AccessControlRequestMethod).is_some();
+    if is_preflight { RequestKind::Preflight { allow } } else { RequestKind::Options { allow } }
+}
+
+/// Checks `Content-Type` and `Content-Encoding` of a message.
+#[inline]
+fn check_content(head: &Head, is_strict: bool) -> Result<(), Rejection> {
+    match (head.content_type, head.content_coding) {
+        (ContentType::Json, ContentCoding::Identity) => Ok(()),
+        (ContentType::Json, ContentCoding::Other) => {
+            let message = "Content-Encoding is not supported: send the body uncompressed";
+            Err(CheckId::ContentCoding.reject(message))
+        }
+        (ContentType::Missing, _) if is_strict => {
+            Err(CheckId::ContentTypePresent.reject("Content-Type is missing"))
+        }
+        (ContentType::Missing | ContentType::Other, _) => {
+            Err(CheckId::ContentType.reject("Content-Type must be application/json"))
+        }
+    }
+}
+
+/// Returns the session id of a GET or DELETE. `is_supported` is whether the profile supports the
+/// method at all.
+fn require_session<'b>(
+    head: &Head,
+    bytes: &'b [u8],
+    is_supported: bool,
+    profile: &CheckProfile,
+) -> Result<&'b [u8], Rejection> {
+    if !is_supported {
+        return Err(reject_method(Route::Mcp.allow(profile)));
+    }
+    let version = head.field(bytes, Field::McpProtocolVersion).and_then(parse_revision);
+    let session = head.field(bytes, Field::McpSessionId);
+    // Without a session id the response is that of a server without sessions.
+    session
+        .filter(|_| !version.is_some_and(Revision::is_modern))
+        .ok_or_else(|| reject_method(Route::Mcp.allow(&STATELESS_PROFILE)))
+}
+
+/// Checks the header required in the strict profile. If the server is pinned to a modern revision,
+/// the checks of the body apply instead, whose errors carry the request id.
+fn check_pinned_version(head: &Head, bytes: &[u8], pinned: Revision) -> Result<(), Rejection> {
+    let version = head.field(bytes, Field::McpProtocolVersion);
+    if pinned.is_modern() || version == Some(pinned.as_str().as_bytes()) {
+        return Ok(());
+    }
+    Err(CheckId::VersionPinned.reject(format!("MCP-Protocol-Version must be {pinned}")))
+}
+
+/// Checks the header of a GET or DELETE; clients up to 2025-03-26 omit it.
+fn check_stream_version(
+    head: &Head,
+    bytes: &[u8],
+    profile: &CheckProfile,
+) -> Result<(), Rejection> {
+    match head.field(bytes, Field::McpProtocolVersion) {
+        Some(version) if parse_revision(version).is_none() => {
+            let requested = String::from_utf8_lossy(version);
+            let error = Error::unsupported_protocol_version_with(&requested, profile.revisions());
+            Err(CheckId::StreamVersion.reject_with(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn reject_method(allow: &'static str) -> Rejection {
+    let message = "method not allowed: see the Allow header";
+    Rejection { allow: Some(allow), ..CheckId::HttpMethod.reject(message) }
+}
+
+/// Parses a header value as a supported revision.
+#[inline]
+pub(super) fn parse_revision(version: &[u8]) -> Option<Revision> {
+    str::from_utf8(version).ok().and_then(Revision::parse)
+}
+
+/// The profile of a server without sessions.
+const STATELESS_PROFILE: CheckProfile =
+    CheckProfile { strict: None, legacy: false, legacy_sse: false, websocket: None };

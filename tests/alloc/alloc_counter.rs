@@ -1,0 +1,56 @@
+//! An allocator that counts allocations and peak memory.
+//!
+//! It counts per thread, so that parallel tests do not disturb each other. It becomes the global
+//! allocator of a program with `#[path = "…/alloc/alloc_counter.rs"] mod alloc_counter;`.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system allocator with counters per thread.
+struct CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
+    static PEAK_BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(allocations: usize, bytes: isize) {
+    ALLOCATIONS.set(ALLOCATIONS.get() + allocations);
+    HELD_BYTES.set(HELD_BYTES.get() + bytes);
+    PEAK_BYTES.set(PEAK_BYTES.get().max(HELD_BYTES.get()));
+}
+
+// SAFETY: every call is forwarded unchanged to the system allocator; the counters are cells of the
+// calling thread that do not allocate.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size().cast_signed());
+        // SAFETY: the caller upholds the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(0, -layout.size().cast_signed());
+        // SAFETY: `pointer` comes from `System` with this layout, through `alloc` above.
+        unsafe { System.dealloc(pointer, layout) };
+    }
+}
+
+/// Returns the number of allocations of `work`.
+pub(crate) fn count_allocations(work: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// Returns the result of `work` and its peak memory in bytes beyond the memory held before.
+pub(crate) fn peak_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD_BYTES.get();
+    PEAK_BYTES.set(before);
+    let result = work();
+    (result, (PEAK_BYTES.get() - before).unsigned_abs())
+}

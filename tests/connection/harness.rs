@@ -1,0 +1,336 @@
+//! Connections over a scripted ring with a minimal driver: it receives lines, HTTP requests or
+//! WebSocket messages and responds as the test asks. Every HTTP request is upgraded to WebSocket.
+
+use std::io;
+use std::time::Duration;
+
+use corelane::base::slab::Key;
+use corelane::base::time::Instant;
+use corelane::connection::{
+    CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent, SocketPair,
+    WebSocketFrameOptions,
+};
+use corelane::engine::ring::Socket;
+use corelane::transport::http::limits::RequestLimits;
+use corelane::transport::http::reader;
+use corelane::transport::ndjson::{LineEvent, PADDING};
+use corelane::transport::websocket::code::CloseCode;
+use corelane::transport::websocket::limits::FrameLimits;
+use corelane::transport::websocket::reader::FrameReader;
+use corelane::transport::websocket::writer;
+
+use crate::scripted_ring::ScriptedRing;
+use crate::websocket_peer;
+
+/// The driver's reaction to each received message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reaction {
+    /// Sends it back immediately.
+    Echo,
+    /// Counts a pending response, sent later by the test.
+    Defer,
+    /// Does not respond.
+    Ignore,
+}
+
+/// A connection table on a scripted ring.
+pub(crate) struct Harness {
+    pub(crate) connections: Connections<&'static str>,
+    pub(crate) ring: ScriptedRing,
+    pub(crate) now: Instant,
+    pub(crate) reaction: Reaction,
+    /// The messages received so far.
+    pub(crate) received: Vec<String>,
+    /// The transport and close reason of each closed connection.
+    pub(crate) closed_connections: Vec<(&'static str, CloseReason)>,
+    /// Connections whose pending calls were to be cancelled.
+    pub(crate) abandoned: Vec<Key>,
+    /// Connections whose peer has sent a close frame, with its code.
+    pub(crate) peer_closes: Vec<(Key, Option<u16>)>,
+}
+
+/// Small limits, reached within a test.
+pub(crate) fn options() -> ConnectionOptions {
+    ConnectionOptions {
+        connections_max: 4,
+        idle_timeout: Duration::from_secs(10),
+        first_message_timeout: Duration::from_secs(3),
+        linger_timeout: Duration::from_secs(1),
+        message_bytes_max: 100,
+        outgoing_bytes_max: 40,
+        websocket: WebSocketFrameOptions {
+            outgoing_bytes_max: 40,
+            send_timeout: Duration::from_millis(500),
+            fragment_timeout: Duration::from_secs(4),
+            idle_timeout: Duration::from_secs(10),
+            ping_interval: Duration::from_secs(3),
+        },
+        ..ConnectionOptions::default()
+    }
+}
+
+/// The driver's response to an upgrade.
+pub(crate) const UPGRADE_RESPONSE: &str = "101\r\n\r\n";
+
+/// An upgrade request.
+pub(crate) const UPGRADE_REQUEST: &[u8] = b"GET /mcp/ws HTTP/1.1\r\nHost: here\r\n\r\n";
+
+impl Harness {
+    pub(crate) fn new(reaction: Reaction) -> Self {
+        Self {
+            connections: Connections::new(options()),
+            ring: ScriptedRing::default(),
+            now: Instant::from_milliseconds(1_000),
+            reaction,
+            received: Vec::new(),
+            closed_connections: Vec::new(),
+            abandoned: Vec::new(),
+            peer_closes: Vec::new(),
+        }
+    }
+
+    /// Opens a connection of lines over one socket.
+    pub(crate) fn open(&mut self, socket: Socket) -> Key {
+        self.open_pipes("tcp", socket, socket)
+    }
+
+    /// Opens an HTTP connection over one socket.
+    pub(crate) fn open_http(&mut self, socket: Socket) -> Key {
+        let framing = Codec::Http;
+        let stream = SocketPair { receive: socket, send: socket, peer: None, codec: framing };
+        self.connections.open_connection(&mut self.ring, stream, "http", self.now).unwrap()
+    }
+
+    /// Opens a WebSocket connection, after its upgrade.
+    pub(crate) fn open_websocket(&mut self, socket: Socket) -> Key {
+        let key = self.open_http(socket);
+        self.receive(socket, UPGRADE_REQUEST);
+        assert_eq!(self.drain(socket), UPGRADE_RESPONSE);
+        key
+    }
+
+    /// Opens a connection of lines over two sockets.
+    pub(crate) fn open_pipes(&mut self, name: &'static str, receive: Socket, send: Socket) -> Key {
+        let stream = SocketPair { receive, send, peer: None, codec: Codec::Ndjson };
+        self.connections.open_connection(&mut self.ring, stream, name, self.now).unwrap()
+    }
+
+    /// Feeds received bytes to the connection of `socket`.
+    pub(crate) fn receive(&mut self, socket: Socket, bytes: &[u8]) {
+        let Some(key) = self.connections.key_of(socket) else { return };
+        let stashed = self.connections.has_pending_input(key);
+        let read = if stashed { 0 } else { self.read(key, &mut bytes.to_vec()) };
+        if read < bytes.len() {
+            self.connections.append_pending_input(key, &bytes[read..]);
+            self.connections.pause(&mut self.ring, key);
+        }
+        self.connections.account_memory(key);
+    }
+
+    fn read(&mut self, key: Key, bytes: &mut [u8]) -> usize {
+        let mut from = 0;
+        match self.connections.codec(key) {
+            Codec::Ndjson => return self.read_lines(key, bytes),
+            Codec::Http => self.read_http(key, bytes, &mut from),
+            Codec::WebSocket => {}
+        }
+        if self.connections.codec(key) == Codec::WebSocket {
+            self.read_websocket(key, bytes, &mut from);
+        }
+        from
+    }
+
+    fn read_http(&mut self, key: Key, bytes: &[u8], from: &mut usize) {
+        loop {
+            match self.connections.next_request(
+                key,
+                bytes,
+                from,
+                &RequestLimits::default(),
+                self.now,
+            ) {
+                reader::RequestEvent::InPlace { .. } => {}
+                reader::RequestEvent::Assembled => drop(self.connections.take_request(key)),
+                reader::RequestEvent::NeedMore => return,
+                other => panic!("{other:?}"),
+            }
+            self.connections.outgoing(key).unwrap().extend_from_slice(UPGRADE_RESPONSE.as_bytes());
+            assert!(self.connections.upgrade_to_websocket(key, FrameReader::new(), self.now));
+        }
+    }
+
+    fn read_websocket(&mut self, key: Key, bytes: &mut [u8], from: &mut usize) {
+        let limits = FrameLimits { message_bytes_max: 100, ..FrameLimits::default() };
+        loop {
+            match self.connections.next_message(key, bytes, from, &limits, self.now) {
+                MessageEvent::InPlace { start, end, .. } => {
+                    self.handle_message(key, &bytes[start..end]);
+                }
+                MessageEvent::Assembled { .. } => {
+                    let (message, length) = self.connections.take_message(key);
+                    assert!(message.len() >= length + PADDING);
+                    self.handle_message(key, &message[..length]);
+                    self.connections.pool.put(message);
+                }
+                MessageEvent::Closed(code) => {
+                    self.peer_closes.push((key, code.map(CloseCode::as_u16)));
+                }
+                MessageEvent::Invalid(fault) => {
+                    self.connections.fail_websocket(key, fault, self.now);
+                }
+                MessageEvent::NeedMore => return,
+            }
+        }
+    }
+
+    fn read_lines(&mut self, key: Key, bytes: &[u8]) -> usize {
+        let mut from = 0;
+        loop {
+            match self.connections.next_line(key, bytes, &mut from, self.now) {
+                LineEvent::InPlace { start, end } => self.handle_message(key, &bytes[start..end]),
+                LineEvent::Assembled => {
+                    let (line, length) = self.connections.take_line(key);
+                    assert!(line.len() >= length + PADDING);
+                    self.handle_message(key, &line[..length]);
+                    self.connections.pool.put(line);
+                }
+                LineEvent::TooLarge => self.handle_message(key, b"too large"),
+                LineEvent::NeedMore => return from,
+            }
+            self.connections.apply_backpressure(key);
+        }
+    }
+
+    fn handle_message(&mut self, key: Key, line: &[u8]) {
+        let line = String::from_utf8(line.to_vec()).unwrap();
+        match self.reaction {
+            Reaction::Echo => self.send_text(key, &line),
+            Reaction::Defer => {
+                self.connections.table.get_mut(key).unwrap().pending_work.pending_responses += 1;
+            }
+            Reaction::Ignore => {}
+        }
+        self.received.push(line);
+    }
+
+    /// Sends a text to a peer whose connection accepts output.
+    pub(crate) fn send_text(&mut self, key: Key, text: &str) {
+        let framing = self.connections.codec(key);
+        let Some(out) = self.connections.outgoing(key) else { return };
+        if framing == Codec::WebSocket {
+            let mark = writer::begin_message(out);
+            out.extend_from_slice(text.as_bytes());
+            writer::end_message(out, mark);
+        } else {
+            out.extend_from_slice(text.as_bytes());
+            out.push(b'\n');
+        }
+    }
+
+    /// Sends a pending response.
+    pub(crate) fn send_deferred(&mut self, key: Key, line: &str) {
+        self.connections.table.get_mut(key).unwrap().complete_request(self.now);
+        self.send_text(key, line);
+        let next = self.connections.try_resume(key);
+        self.handle_event(next);
+    }
+
+    /// Flushes all connections, as at the end of a turn.
+    pub(crate) fn flush(&mut self) {
+        self.connections.flush(&mut self.ring, self.now);
+    }
+
+    /// Completes the send in flight of `socket` with `result`.
+    pub(crate) fn complete_send(&mut self, socket: Socket, result: &io::Result<usize>) {
+        let (buffer, _) = self.ring.sends.remove(&socket).expect("a send is in flight");
+        let next = self.connections.handle_sent(&mut self.ring, socket, buffer, result, self.now);
+        self.handle_event(next);
+    }
+
+    /// Completes the send in flight of `socket` in full; returns its text.
+    pub(crate) fn complete_send_text(&mut self, socket: Socket) -> String {
+        String::from_utf8(self.complete_send_bytes(socket)).unwrap()
+    }
+
+    /// Like [`Self::complete_send_text`], for bytes.
+    pub(crate) fn complete_send_bytes(&mut self, socket: Socket) -> Vec<u8> {
+        let (buffer, from) = &self.ring.sends[&socket];
+        let bytes = buffer[*from..].to_vec();
+        self.complete_send(socket, &Ok(bytes.len()));
+        bytes
+    }
+
+    /// Completes all sends until none is left; returns their text.
+    pub(crate) fn drain(&mut self, socket: Socket) -> String {
+        String::from_utf8(self.drain_bytes(socket)).unwrap()
+    }
+
+    /// Like [`Self::drain`], for bytes.
+    pub(crate) fn drain_bytes(&mut self, socket: Socket) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.flush();
+        while self.ring.sends.contains_key(&socket) {
+            bytes.extend(self.complete_send_bytes(socket));
+            self.flush();
+        }
+        bytes
+    }
+
+    /// Like [`Self::drain`], as WebSocket frames with kind and text.
+    pub(crate) fn drain_frames(&mut self, socket: Socket) -> Vec<String> {
+        websocket_peer::decode_frames(&self.drain_bytes(socket))
+    }
+
+    /// Completes the receive of `socket` with the end of its stream.
+    pub(crate) fn complete_end_of_stream(&mut self, socket: Socket, result: &io::Result<()>) {
+        self.ring.receiving.remove(&socket);
+        let next = self.connections.handle_end_of_stream(&mut self.ring, socket, result);
+        self.handle_event(next);
+    }
+
+    /// Completes the close of `socket`.
+    pub(crate) fn complete_close(&mut self, socket: Socket) {
+        assert!(self.ring.closing.remove(&socket), "{socket:?} was not closed");
+        self.ring.write_shutdowns.remove(&socket);
+        self.closed_connections.extend(self.connections.handle_closed(socket));
+    }
+
+    /// Advances the time and expires deadlines.
+    pub(crate) fn advance_time(&mut self, span: Duration) {
+        self.now = self.now.after(span);
+        self.connections.expire_timers(&mut self.ring, self.now);
+    }
+
+    /// Returns the accounted memory of all connections.
+    pub(crate) fn accounted_bytes(&mut self) -> usize {
+        let keys: Vec<Key> = self.connections.table.iter().map(|(key, _)| key).collect();
+        let weighed = keys.into_iter().map(|key| self.connections.account_memory(key)).last();
+        weighed.unwrap_or_else(|| self.connections.account_memory(Key::from_bits(u64::MAX)))
+    }
+
+    pub(crate) fn handle_event(&mut self, next: ConnectionEvent) {
+        match next {
+            ConnectionEvent::None => {}
+            ConnectionEvent::Resume(key) => {
+                let (mut bytes, from) = self.connections.take_pending_input(key);
+                let read = self.read(key, &mut bytes[from..]);
+                self.connections.restore_pending_input(key, bytes, from + read);
+                self.connections.resume_receive(&mut self.ring, key);
+                self.handle_end_of_stream(key);
+            }
+            ConnectionEvent::EndOfStream(key) => self.handle_end_of_stream(key),
+            ConnectionEvent::Failed(key) => self.abandoned.push(key),
+        }
+    }
+
+    fn handle_end_of_stream(&mut self, key: Key) {
+        if !self.connections.is_input_over(key) {
+            return;
+        }
+        if let Some((line, length)) = self.connections.last_line(key) {
+            self.handle_message(key, &line[..length]);
+            self.connections.pool.put(line);
+        }
+        self.connections.close_gracefully(&mut self.ring, key, CloseReason::PeerClosed, self.now);
+    }
+}

@@ -1,0 +1,140 @@
+//! Buffered output: one send at a time, in order.
+
+use std::io;
+
+use corelane::connection::CloseReason;
+use corelane::engine::ring::Socket;
+
+use crate::harness::{Harness, Reaction};
+
+const A: Socket = Socket(3);
+const B: Socket = Socket(9);
+
+#[test]
+fn responses_of_one_turn_leave_in_one_send() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    harness.receive(A, b"one\ntwo\nth");
+    harness.receive(A, b"ree\n");
+    assert!(harness.ring.sends.is_empty(), "nothing is sent before the end of the turn");
+    harness.flush();
+    assert_eq!(harness.complete_send_text(A), "one\ntwo\nthree\n");
+    assert_eq!(harness.connections.statistics.sends, 1);
+}
+
+#[test]
+fn output_during_send_is_sent_next_in_order() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    harness.receive(A, b"one\n");
+    harness.flush();
+    for line in [b"two\n".as_slice(), b"three\n"] {
+        harness.receive(A, line);
+        // The scripted ring panics on a second send.
+        harness.flush();
+    }
+    assert_eq!(harness.complete_send_text(A), "one\n");
+    harness.flush();
+    assert_eq!(harness.complete_send_text(A), "two\nthree\n");
+    harness.flush();
+    assert!(harness.ring.sends.is_empty());
+}
+
+#[test]
+fn rest_of_short_send_precedes_later_output() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    harness.receive(A, b"first\n");
+    harness.flush();
+    harness.receive(A, b"second\n");
+    harness.flush();
+    harness.complete_send(A, &Ok(2));
+    assert_eq!(harness.ring.sends[&A].1, 2, "the rest is sent at once from the same buffer");
+    harness.complete_send(A, &Ok(1));
+    assert_eq!(harness.drain(A), "st\nsecond\n");
+    assert_eq!(harness.connections.statistics.bytes_out, 13);
+}
+
+#[test]
+fn sends_of_connections_are_independent() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    harness.open(B);
+    harness.receive(A, b"a\n");
+    harness.receive(B, b"b\n");
+    harness.flush();
+    assert_eq!(harness.complete_send_text(B), "b\n");
+    harness.receive(B, b"bb\n");
+    harness.flush();
+    assert_eq!(
+        (harness.complete_send_text(B), harness.complete_send_text(A)),
+        ("bb\n".into(), "a\n".into())
+    );
+}
+
+#[test]
+fn failed_send_closes_connection() {
+    for result in [Err(io::ErrorKind::BrokenPipe.into()), Ok(0)] {
+        let mut harness = Harness::new(Reaction::Echo);
+        let key = harness.open(A);
+        harness.receive(A, b"anybody?\n");
+        harness.flush();
+        harness.send_text(key, "and this?");
+        harness.complete_send(A, &result);
+        assert_eq!(harness.abandoned, [key]);
+        assert!(harness.connections.outgoing(key).is_none());
+        harness.flush();
+        assert!(harness.ring.sends.is_empty(), "no further send");
+        harness.complete_close(A);
+        assert_eq!(harness.closed_connections, [("tcp", CloseReason::SocketError)]);
+        assert_eq!(harness.accounted_bytes(), 0);
+    }
+}
+
+#[test]
+fn idle_connection_returns_its_buffers_to_pool() {
+    let mut harness = Harness::new(Reaction::Echo);
+    let key = harness.open(A);
+    harness.receive(A, b"a line in two pi");
+    assert_eq!(harness.accounted_bytes(), 16);
+    harness.receive(A, b"eces\n");
+    assert_eq!(harness.drain(A), "a line in two pieces\n");
+    assert_eq!(harness.accounted_bytes(), 0);
+    let connection = harness.connections.table.get(key).unwrap();
+    assert_eq!(connection.outgoing.capacity(), 0);
+    // Once every buffer has reached the maximum size, no more memory is allocated.
+    let mut retained_bytes = 0;
+    for round in 0..10 {
+        harness.receive(A, b"a line in two pi");
+        harness.receive(A, b"eces\n");
+        harness.drain(A);
+        assert!(round < 5 || harness.connections.pool.retained_bytes() == retained_bytes);
+        retained_bytes = harness.connections.pool.retained_bytes();
+    }
+    assert!(retained_bytes > 0);
+}
+
+#[test]
+fn turn_without_output_sends_nothing() {
+    let mut harness = Harness::new(Reaction::Ignore);
+    let key = harness.open(A);
+    harness.receive(A, b"a notification\n");
+    harness.flush();
+    assert!(harness.ring.sends.is_empty());
+    assert_eq!(harness.connections.table.get(key).unwrap().outgoing.capacity(), 0);
+}
+
+#[test]
+fn pipe_pair_is_one_connection() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open_pipes("pipes", A, B);
+    harness.receive(A, b"question\n");
+    assert_eq!(harness.drain(B), "question\n");
+    harness.complete_end_of_stream(A, &Ok(()));
+    // Pipes have no half-close: both are closed at once.
+    harness.complete_close(B);
+    assert!(harness.closed_connections.is_empty());
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("pipes", CloseReason::PeerClosed)]);
+    assert!(harness.connections.table.is_empty());
+}

@@ -1,0 +1,132 @@
+//! Timeouts of line connections: first message, idle, closing.
+
+use std::time::Duration;
+
+use corelane::connection::CloseReason;
+use corelane::engine::ring::Socket;
+
+use crate::harness::{Harness, Reaction};
+
+const A: Socket = Socket(1);
+
+const fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+#[test]
+fn incomplete_first_message_times_out() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    for _ in 0..29 {
+        harness.advance_time(milliseconds(100));
+        // Incomplete input does not count as a message.
+        harness.receive(A, b"x");
+        assert!(harness.ring.closing.is_empty());
+    }
+    harness.advance_time(milliseconds(100));
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::MessageTimeout)]);
+    assert_eq!((harness.accounted_bytes(), harness.connections.deadline()), (0, None));
+}
+
+#[test]
+fn idle_timeout_restarts_with_each_message() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    for _ in 0..10 {
+        harness.receive(A, b"x\n");
+        harness.drain(A);
+        harness.advance_time(milliseconds(9_900));
+    }
+    assert!(harness.ring.closing.is_empty());
+    harness.advance_time(milliseconds(100));
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::IdleTimeout)]);
+}
+
+#[test]
+fn pending_response_suspends_idle_timeout() {
+    let mut harness = Harness::new(Reaction::Defer);
+    let key = harness.open(A);
+    harness.receive(A, b"x\n");
+    for _ in 0..100 {
+        harness.advance_time(milliseconds(5_000));
+    }
+    assert!(harness.ring.closing.is_empty());
+    harness.send_deferred(key, "at last");
+    harness.drain(A);
+    harness.advance_time(milliseconds(9_999));
+    assert!(harness.ring.closing.is_empty(), "the idle timeout starts with the response");
+    harness.advance_time(milliseconds(1));
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::IdleTimeout)]);
+}
+
+#[test]
+fn unread_response_does_not_suspend_idle_timeout() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open(A);
+    harness.receive(A, b"question\n");
+    harness.flush();
+    harness.advance_time(milliseconds(6_000));
+    // A partial send shows that the peer reads, slowly.
+    harness.complete_send(A, &Ok(3));
+    harness.advance_time(milliseconds(9_999));
+    assert!(harness.ring.closing.is_empty());
+    harness.advance_time(milliseconds(1));
+    assert!(harness.ring.closing.contains(&A));
+}
+
+#[test]
+fn linger_timeout_bounds_graceful_close() {
+    let mut harness = Harness::new(Reaction::Echo);
+    let key = harness.open(A);
+    harness.receive(A, b"x\n");
+    harness.drain(A);
+    // Just before the idle deadline.
+    harness.advance_time(milliseconds(2_990));
+    let now = harness.now;
+    harness.connections.close_gracefully(
+        &mut harness.ring,
+        key,
+        CloseReason::ProtocolViolation,
+        now,
+    );
+    assert!(harness.ring.write_shutdowns.contains(&A));
+    for _ in 0..99 {
+        harness.advance_time(milliseconds(10));
+        harness.receive(A, b"talks on\n");
+    }
+    assert!(harness.ring.closing.is_empty());
+    harness.advance_time(milliseconds(10));
+    harness.complete_close(A);
+    assert_eq!(harness.closed_connections, [("tcp", CloseReason::ProtocolViolation)]);
+}
+
+#[test]
+fn pipes_have_no_timeouts() {
+    let mut harness = Harness::new(Reaction::Echo);
+    harness.open_pipes("pipes", A, Socket(2));
+    assert_eq!(harness.connections.deadline(), None);
+    harness.advance_time(Duration::from_hours(1_000));
+    harness.receive(A, b"x\n");
+    assert_eq!(harness.drain(Socket(2)), "x\n");
+}
+
+#[test]
+fn closed_connections_leave_no_deadlines() {
+    let mut harness = Harness::new(Reaction::Echo);
+    for _ in 0..100_000 {
+        let key = harness.open(A);
+        harness.connections.close(&mut harness.ring, key, CloseReason::Drain);
+        harness.complete_close(A);
+    }
+    // Stale deadlines are removed when the oldest expires.
+    let mut expirations = 0;
+    while let Some(deadline) = harness.connections.deadline() {
+        harness.now = deadline;
+        harness.connections.expire_timers(&mut harness.ring, deadline);
+        expirations += 1;
+        assert!(expirations < 10);
+    }
+}

@@ -1,0 +1,222 @@
+//! Event streams in response to modern requests.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::messages::{call, echo, modern, text, with_progress};
+use crate::request::Request;
+use crate::test_server::{TestServer, on_one_shard_and_two, options, over_each_ring};
+
+#[test]
+fn progress_is_sent_before_the_response() {
+    over_each_ring(|options| {
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        let request = with_progress(modern(call(1, "slow", json!({"steps": 3, "step_ms": 0}))));
+        client.request_stream(&Request::modern(&request));
+        for step in 1..=3 {
+            let notification = client.read_message_without_id();
+            assert_eq!(notification["method"], "notifications/progress", "{notification}");
+            assert_eq!(
+                notification["params"]["progress"].as_f64(),
+                Some(f64::from(step)),
+                "{notification}"
+            );
+        }
+        assert_eq!(text(&client.read_message_without_id()), "took 3 steps of 0 ms");
+        client.expect_end_of_stream();
+        client.expect_alive();
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn slow_call_without_progress_gets_json_response() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
+    let request = modern(call(1, "slow", json!({"steps": 3, "step_ms": 5})));
+    assert_eq!(client.exchange(&Request::modern(&request)).status(), 200);
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn progress_of_blocking_handler_starts_stream() {
+    over_each_ring(|options| {
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        let request = with_progress(modern(call(1, "hash", json!({"bytes": 100_000}))));
+        let (notifications, response) = client.exchange_to_end(&Request::modern(&request));
+        assert_eq!(notifications.len(), 1, "{notifications:?}");
+        assert_eq!(response["result"]["structuredContent"]["bytes"], 100_000, "{response}");
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn slow_response_becomes_stream_with_keepalive_comments() {
+    over_each_ring(|mut options| {
+        options.http.sse_start_delay = Duration::from_millis(5);
+        options.http.sse_keepalive_interval = Duration::from_millis(5);
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        client.request_stream(&Request::modern(&modern(call(1, "hold", json!({})))));
+        for _ in 0..3 {
+            assert!(client.read_event().expect("stream ended").is_comment);
+        }
+        server.open_gate();
+        let mut event = client.read_event().expect("stream ended");
+        while event.is_comment {
+            event = client.read_event().expect("stream ended");
+        }
+        let data = event.data.as_deref().expect("event without data");
+        let response = serde_json::from_str(data).expect("event data is not JSON");
+        assert_eq!((text(&response), event.id), ("held", None));
+        client.expect_end_of_stream();
+        client.expect_alive();
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn http_1_0_stream_ends_with_the_connection() {
+    over_each_ring(|options| {
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        let request = with_progress(modern(call(1, "slow", json!({"steps": 2, "step_ms": 0}))));
+        let head = client.request_stream(&Request::modern(&request).http_1_0());
+        assert!(head.closes_connection() && head.field("Transfer-Encoding").is_none(), "{head:?}");
+        assert_eq!(client.read_stream_to_end().len(), 3);
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn connection_close_closes_after_the_stream() {
+    over_each_ring(|options| {
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        let request = with_progress(modern(call(1, "slow", json!({"steps": 2, "step_ms": 0}))));
+        client.request_stream(&Request::modern(&request).field("Connection", "close"));
+        assert_eq!(client.read_stream_to_end().len(), 3);
+        client.expect_eof();
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn pipelined_request_is_answered_after_the_stream() {
+    over_each_ring(|options| {
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        let first = with_progress(modern(call(1, "hold", json!({}))));
+        client.request_stream(&Request::modern(&first));
+        assert_eq!(client.read_message_without_id()["method"], "notifications/progress");
+        client.send(&Request::modern(&modern(echo(2, "behind"))));
+        server.open_gate();
+        assert_eq!(text(&client.read_message_without_id()), "held");
+        client.expect_end_of_stream();
+        assert_eq!(text(&client.read_response().message()), "behind");
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn disconnect_cancels_modern_request() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::start(options);
+        let request = modern(call(1, "until-cancelled", json!({})));
+        // With and without a stream; by an orderly close and by a reset.
+        for request in [request.clone(), with_progress(request)] {
+            for resets in [false, true] {
+                let mut client = server.connect();
+                client.send(&Request::modern(&request));
+                assert_eq!(server.next_signal(), "begun");
+                if resets {
+                    client.reset();
+                } else {
+                    drop(client);
+                }
+                assert_eq!(server.next_signal(), "cancelled");
+            }
+        }
+        let counters = server.close();
+        assert_eq!(counters.requests.cancelled, 4, "{counters}");
+    });
+}
+
+#[test]
+fn half_close_cancels_modern_request() {
+    over_each_ring(|options| {
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        client.send(&Request::modern(&modern(call(1, "until-cancelled", json!({})))));
+        assert_eq!(server.next_signal(), "begun");
+        client.shutdown_write();
+        assert_eq!(server.next_signal(), "cancelled");
+        client.expect_eof_or_reset();
+        let counters = server.close();
+        assert_eq!(counters.requests.cancelled, 1, "{counters}");
+    });
+}
+
+#[test]
+fn requests_before_half_close_are_answered() {
+    over_each_ring(|options| {
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        for number in 0..3 {
+            client.send(&Request::modern(&modern(echo(number, "in time"))));
+        }
+        client.shutdown_write();
+        for number in 0..3 {
+            assert_eq!(client.read_response().message()["id"], number);
+        }
+        client.expect_eof();
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn request_timeout_sends_error_on_the_stream() {
+    over_each_ring(|mut options| {
+        options.limits.request_timeout = Duration::from_millis(30);
+        let server = TestServer::start(options);
+        let mut client = server.connect();
+        let request = with_progress(modern(call(1, "until-cancelled", json!({}))));
+        client.request_stream(&Request::modern(&request));
+        client.read_message_without_id();
+        let response = client.read_message_without_id();
+        assert_eq!(response["error"]["code"], -32603, "{response}");
+        client.expect_end_of_stream();
+        client.expect_alive();
+        drop(client);
+        let counters = server.close();
+        assert_eq!(counters.requests.timed_out, 1, "{counters}");
+    });
+}
+
+#[test]
+fn log_messages_follow_the_requested_level() {
+    let server = TestServer::start(options());
+    let mut client = server.connect();
+    let mut request = modern(call(1, "test_logging_tool", json!({})));
+    assert_eq!(client.exchange(&Request::modern(&request)).status(), 200);
+    request["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
+    let (notifications, _) = client.exchange_to_end(&Request::modern(&request));
+    assert_eq!(notifications.len(), 3, "{notifications:?}");
+    assert!(
+        notifications.iter().all(|notification| notification["method"] == "notifications/message"),
+        "{notifications:?}"
+    );
+    drop(client);
+    server.close();
+}

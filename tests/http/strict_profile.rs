@@ -1,0 +1,161 @@
+//! The strict profile: one revision, JSON responses only, and fixed header fields.
+
+use std::time::Duration;
+
+use corelane::protocol::revision::Revision;
+use corelane::server::Options;
+use serde_json::{Value, json};
+
+use crate::messages::{
+    call, cancelled, echo, initialize, notification, request_without_params, text, with_progress,
+};
+use crate::request::Request;
+use crate::test_client::{Response, TestClient};
+use crate::test_server::{TestServer, on_one_shard_and_two};
+
+const PINNED: &str = "2025-06-18";
+
+fn strict_options(mut options: Options) -> Options {
+    options.http.strict = Some(Revision::V2025_06_18);
+    options.http.sse_start_delay = Duration::from_millis(1);
+    options.http.sse_keepalive_interval = Duration::from_millis(1);
+    options
+}
+
+/// Builds a POST without `Accept`, which this profile does not require.
+fn post(message: &Value) -> Request {
+    Request::post(message).without_field("Accept").field("MCP-Protocol-Version", PINNED)
+}
+
+fn connect(server: &TestServer) -> TestClient {
+    server.connect().with_revision(PINNED)
+}
+
+/// Creates a session and returns its id.
+fn initialize_session(server: &TestServer) -> String {
+    let mut client = connect(server);
+    let response = client.exchange(&post(&initialize(0, PINNED)));
+    assert_eq!(response.message()["result"]["protocolVersion"], PINNED);
+    let id = response.head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned();
+    expect_header_fields(&response, Some(&id));
+    let notification =
+        post(&notification("notifications/initialized")).field("Mcp-Session-Id", &id);
+    let response = client.exchange(&notification);
+    response.expect_empty_body(202);
+    expect_header_fields(&response, Some(&id));
+    id
+}
+
+/// Asserts the header fields that name the revision and the session.
+#[track_caller]
+fn expect_header_fields(response: &Response, session: Option<&str>) {
+    assert_eq!(response.head.field("MCP-Protocol-Version"), Some(PINNED), "{response:?}");
+    assert_eq!(response.head.field("Mcp-Session-Id"), session, "{response:?}");
+}
+
+#[test]
+fn strict_responses_name_revision_and_session() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::start(strict_options(options));
+        let id = initialize_session(&server);
+        for number in 0..16 {
+            let mut client = connect(&server);
+            let in_session = |message: &Value| post(message).field("Mcp-Session-Id", &id);
+            let response = client.exchange(&in_session(&echo(number, "hi")));
+            assert_eq!(text(&response.message()), "hi");
+            expect_header_fields(&response, Some(&id));
+            let response = client.exchange(&in_session(&notification("notifications/none")));
+            response.expect_empty_body(202);
+            expect_header_fields(&response, Some(&id));
+            let response = client.exchange(&in_session(&request_without_params(number, "no/such")));
+            response.expect_error(200, -32601, Some(json!(number)));
+            expect_header_fields(&response, Some(&id));
+        }
+        let mut client = connect(&server);
+        let end = Request::new("DELETE", "/mcp").field("MCP-Protocol-Version", PINNED);
+        let response = client.exchange(&end.clone().field("Mcp-Session-Id", &id));
+        response.expect_empty_body(204);
+        expect_header_fields(&response, Some(&id));
+        let response = client.exchange(&post(&echo(1, "hi")).field("Mcp-Session-Id", &id));
+        response.expect_error(404, -32600, None);
+        assert_eq!(response.head.field("MCP-Protocol-Version"), Some(PINNED), "{response:?}");
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn strict_response_is_json_despite_progress_and_delay() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::start(strict_options(options));
+        let id = initialize_session(&server);
+        for _ in 0..8 {
+            let mut client = connect(&server);
+            let request = with_progress(call(1, "slow", json!({"steps": 3, "step_ms": 5})));
+            let request = post(&request).field("Mcp-Session-Id", &id);
+            // Also when the client accepts an event stream.
+            let request = request.field("Accept", "application/json, text/event-stream");
+            let response = client.exchange(&request);
+            assert_eq!(text(&response.message()), "took 3 steps of 5 ms");
+            expect_header_fields(&response, Some(&id));
+            client.expect_alive();
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn strict_cancelled_or_deleted_request_gets_202() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::start(strict_options(options));
+        for _ in 0..8 {
+            let id = initialize_session(&server);
+            let request = with_progress(call(1, "until-cancelled", json!({})));
+            let (mut first, mut second) = (connect(&server), connect(&server));
+            let in_session = |message: &Value| post(message).field("Mcp-Session-Id", &id);
+            first.send(&in_session(&request));
+            assert_eq!(server.next_signal(), "begun");
+            connect(&server).exchange(&in_session(&cancelled(1))).expect_empty_body(202);
+            assert_eq!(server.next_signal(), "cancelled");
+            first.read_response().expect_empty_body(202);
+            first.expect_alive();
+            second.send(&in_session(&request));
+            assert_eq!(server.next_signal(), "begun");
+            let end = Request::new("DELETE", "/mcp").field("MCP-Protocol-Version", PINNED);
+            connect(&server).exchange(&end.field("Mcp-Session-Id", &id)).expect_empty_body(204);
+            assert_eq!(server.next_signal(), "cancelled");
+            second.read_response().expect_empty_body(202);
+            second.expect_alive();
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn strict_errors_name_the_pinned_revision() {
+    on_one_shard_and_two(|options| {
+        let server = TestServer::start(strict_options(options));
+        let good = post(&initialize(1, PINNED));
+        let mut client = connect(&server);
+        for (request, status) in [
+            (good.clone().without_field("MCP-Protocol-Version"), 400),
+            (good.clone().field("MCP-Protocol-Version", "2025-11-25"), 400),
+            (good.clone().without_field("Content-Type"), 400),
+            (good.clone().field("Content-Type", "text/plain"), 415),
+            (good.clone().field("Accept", "text/event-stream"), 406),
+            (good.clone().field("Accept", "application/json;q=0"), 406),
+            (Request::new("GET", "/mcp").field("MCP-Protocol-Version", PINNED), 405),
+            (Request::new("GET", "/mcp").field("Mcp-Session-Id", "x"), 405),
+            (good.clone().method("PUT"), 405),
+            (post(&echo(1, "no session")), 400),
+        ] {
+            let response = client.exchange(&request);
+            assert_eq!(response.status(), status, "{request:?}: {response:?}");
+            expect_header_fields(&response, None);
+            assert!(response.message()["error"].is_object());
+        }
+        client.expect_alive();
+        drop(client);
+        server.close();
+    });
+}

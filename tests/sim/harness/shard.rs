@@ -1,0 +1,235 @@
+//! One shard of the simulated server, and the checks made when it ends.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use corelane::base::random::Random;
+use corelane::base::time::Instant;
+use corelane::engine::executor::{Executor, NativeExecutor};
+use corelane::engine::ring::sim::{SimRing, World};
+use corelane::engine::ring::{ParkTimeout, Ring};
+use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
+use corelane::server::{Shard, ShardBuilder, ShardInput};
+use corelane::telemetry::counters::Counters;
+use corelane::telemetry::label::Transport;
+
+use crate::harness::recording_ring::{RecordingRing, ShardByClient};
+use crate::harness::socket::ClientSocket;
+use crate::totals::Totals;
+
+/// One shard; its resources are dropped once it has drained.
+pub(crate) struct SimShard {
+    number: usize,
+    shard: Option<ShardLoop<RecordingRing, Shard>>,
+    executor: Rc<NativeExecutor>,
+    /// It gets no turn before this time.
+    stalled_until: Instant,
+    /// Messages and shard messages it had read when it ended.
+    messages: u64,
+    shard_messages: u64,
+}
+
+impl SimShard {
+    /// A shard that listens for newline-delimited messages over TCP.
+    pub(crate) fn listen_tcp(
+        world: &World,
+        seed: ShardBuilder,
+        address: SocketAddr,
+        places: &ShardByClient,
+    ) -> io::Result<Self> {
+        Self::listen(Transport::Tcp, world, seed, address, places)
+    }
+
+    /// A shard that listens for connections of `transport`.
+    pub(crate) fn listen(
+        transport: Transport,
+        world: &World,
+        seed: ShardBuilder,
+        address: SocketAddr,
+        places: &ShardByClient,
+    ) -> io::Result<Self> {
+        let mut ring = world.ring(seed.options().engine.ring_sizes);
+        let listener = ring.listen(address)?;
+        let shard_input = ShardInput::Listener { listener, transport };
+        Self::open(ring, seed, shard_input, places)
+    }
+
+    /// A shard that serves one client through two pipes.
+    pub(crate) fn serve_pipes(
+        world: &World,
+        seed: ShardBuilder,
+        places: &ShardByClient,
+    ) -> io::Result<(Self, ClientSocket)> {
+        let mut ring = world.ring(seed.options().engine.ring_sizes);
+        let ((input, client_output), (output, client_input)) = (ring.attach()?, ring.attach()?);
+        let shard = Self::open(ring, seed, ShardInput::Pipes { input, output }, places)?;
+        Ok((shard, ClientSocket::pipes(client_output, client_input)))
+    }
+
+    fn open(
+        ring: SimRing,
+        seed: ShardBuilder,
+        shard_input: ShardInput,
+        places: &ShardByClient,
+    ) -> io::Result<Self> {
+        let number = seed.shard_id().index();
+        let ring = RecordingRing::new(ring, number, Rc::clone(places));
+        let host = Rc::new(NativeExecutor::new(ring.waker()));
+        let shard = seed.build(ring, Rc::clone(&host) as Rc<dyn Executor>, &[shard_input])?;
+        Ok(Self {
+            number,
+            shard: Some(shard),
+            executor: host,
+            stalled_until: Instant::ORIGIN,
+            messages: 0,
+            shard_messages: 0,
+        })
+    }
+
+    pub(crate) const fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Number of client messages it had read when it ended.
+    pub(crate) const fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Number of shard messages it had read when it ended.
+    pub(crate) const fn shard_messages(&self) -> u64 {
+        self.shard_messages
+    }
+
+    /// Describes its state for a failure report.
+    pub(crate) fn describe(&self) -> String {
+        let Self { number, shard: Some(shard), .. } = self else {
+            return format!("shard {} has drained", self.number);
+        };
+        let (driver, ledger) = (shard.driver(), shard.ring().ring.resource_usage());
+        let deadline = Driver::<RecordingRing>::next_deadline(driver);
+        format!("shard {number}: {driver:?}, next deadline {deadline:?}, {ledger:?}")
+    }
+
+    /// Number of objects it holds on behalf of clients; zero at rest.
+    pub(crate) fn held_objects(&self) -> usize {
+        self.shard.as_ref().map_or(0, |shard| {
+            let driver = shard.driver();
+            let held = driver.streams_open() + driver.client_requests_open() + driver.tasks_kept();
+            let held = held + driver.exchanges_open() + driver.sessions_open();
+            let leases_out = shard.ring().ring.resource_usage().receive_buffers_held;
+            let others = driver.connections_open() + driver.calls_open() + leases_out;
+            held + others + self.executor.live_futures()
+        })
+    }
+
+    /// Returns its counters; all zero once it has drained.
+    pub(crate) fn counters(&self) -> Counters {
+        self.shard.as_ref().map_or_else(Counters::default, |shard| shard.driver().counters())
+    }
+
+    /// Number of open notification streams.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.shard.as_ref().map_or(0, |shard| shard.driver().streams_open())
+    }
+
+    pub(crate) const fn has_drained(&self) -> bool {
+        self.shard.is_none()
+    }
+
+    /// Returns whether it gets no turn now.
+    pub(crate) fn is_stalled(&self, now: Instant) -> bool {
+        self.shard.is_some() && now < self.stalled_until
+    }
+
+    /// Returns when it gets its next turn, if it is stalled.
+    pub(crate) fn stalled_until(&self, now: Instant) -> Option<Instant> {
+        self.is_stalled(now).then_some(self.stalled_until)
+    }
+
+    /// Stalls it for a random time.
+    pub(crate) fn stall(&mut self, now: Instant, random: &mut Random) {
+        let span = random.below(STALL_MAX.as_nanos() as usize) as u64;
+        self.stalled_until = now.after(Duration::from_nanos(span));
+    }
+
+    /// Runs one turn. Drops a shard that has drained and returns its counts.
+    ///
+    /// # Errors
+    ///
+    /// It ended without releasing something.
+    pub(crate) fn turn(&mut self, places: &ShardByClient) -> Result<Option<Totals>, String> {
+        let Some(shard) = &mut self.shard else { return Ok(None) };
+        if shard.run_turn(ParkTimeout::Infinite) == TurnStatus::Continue {
+            return Ok(None);
+        }
+        self.shard_messages = shard.driver().counters().shard.messages_received;
+        let totals = self.check_released(places)?;
+        self.messages = totals.messages;
+        self.shard = None;
+        Ok(Some(totals))
+    }
+
+    /// Checks that a shard that has drained holds nothing and that its counters add up.
+    fn check_released(&self, places: &ShardByClient) -> Result<Totals, String> {
+        let Some(shard) = &self.shard else { return Ok(Totals::default()) };
+        let (driver, ledger) = (shard.driver(), shard.ring().ring.resource_usage());
+        let counters = driver.counters();
+        let (connections, streams) = (&counters.connections, &counters.subscriptions);
+        let accepted = places.borrow().values().filter(|&&place| place == self.number).count();
+        let let_in =
+            connections.accepted + connections.refused_limit + connections.refused_draining;
+        let facts = [
+            ("connections open", driver.connections_open() as u64, 0),
+            ("calls open", driver.calls_open() as u64, 0),
+            ("streams open", driver.streams_open() as u64, 0),
+            ("streams ended", streams.closed, streams.opened),
+            ("client requests open", driver.client_requests_open() as u64, 0),
+            ("exchanges open", driver.exchanges_open() as u64, 0),
+            ("receive buffers in use", ledger.receive_buffers_held as u64, 0),
+            ("sends in flight", ledger.sends_in_flight as u64, 0),
+            ("sockets open", ledger.sockets_open as u64, 0),
+            ("futures alive", self.executor.live_futures() as u64, 0),
+            ("futures panicked", self.executor.panicked(), 0),
+            ("handlers panicked", counters.requests.handler_panics, 0),
+            (
+                "WebSocket connections closed",
+                closed_websockets(&counters),
+                counters.websockets.upgraded,
+            ),
+            ("connections let in", let_in, accepted as u64),
+            ("connections closed", connections.closed, connections.accepted),
+        ];
+        for (name, found, expected) in facts {
+            if found != expected {
+                let number = self.number;
+                return Err(format!(
+                    "shard {number} ends with {found} {name}, expected {expected}"
+                ));
+            }
+        }
+        Ok(Totals {
+            read_pauses: counters.traffic.read_pauses,
+            receive_buffer_waits: ledger.buffer_exhaustions,
+            accepts_failed: connections.accept_failed,
+            messages: counters.traffic.messages_in,
+            inboxes_full: counters.shard.messages_refused,
+            shard_messages_skipped: counters.shard.messages_not_sent,
+            ..Totals::default()
+        })
+    }
+}
+
+/// Number of WebSocket connections that have ended.
+const fn closed_websockets(counters: &Counters) -> u64 {
+    let closed = &counters.websockets;
+    let by_peers = closed.closed_by_peer + closed.closed_abnormally;
+    let by_rules =
+        closed.closed_protocol_error + closed.closed_unsupported + closed.closed_invalid_data;
+    let by_bounds = closed.closed_policy + closed.closed_too_big + closed.closed_internal;
+    by_peers + by_rules + by_bounds + closed.closed_normal + closed.closed_going_away
+}
+
+/// Longest stall of a shard.
+pub(crate) const STALL_MAX: Duration = Duration::from_millis(2);

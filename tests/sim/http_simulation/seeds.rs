@@ -1,0 +1,57 @@
+//! Seeds that are run over HTTP.
+
+use std::ops::Range;
+
+use super::plan::HttpPlan;
+use super::simulation;
+use crate::seeds::SeedRun;
+
+/// Seeds that once failed; always run.
+const REGRESSION_SEEDS: [u64; 5] = [
+    // A request that waited for another shard had become a stream when its 202 was written.
+    21, // A connection that was paused and then started a request was never read again.
+    10,
+    // A resumed stream exceeded the outgoing limit, and its client was closed each time.
+    68, // A stream over HTTP/1.0 that ended without another byte was never closed.
+    81,
+    // A session had its maximum of streams: a request was answered on the stream of the next.
+    1661,
+];
+
+/// Counts that the runs must reach together.
+const REQUIRED_COUNTS: [&str; 15] = [
+    "responses",
+    "client_requests",
+    "batches",
+    "connections_cut",
+    "catalog_updates",
+    "stream_notifications",
+    "session_notifications",
+    "read_pauses",
+    "client_responses",
+    "streams_resumed",
+    "sessions_created",
+    "streams_opened",
+    "tasks_created",
+    "tasks_finished",
+    "clients_vanished",
+];
+
+/// Runs every seed, or those that the environment names.
+///
+/// # Panics
+///
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_seeds(seeds: Range<u64>) {
+    let survey = SeedRun {
+        subject: "over HTTP",
+        test_filter: "http_sessions_and",
+        regression_seeds: &REGRESSION_SEEDS,
+        required_counts: &REQUIRED_COUNTS,
+    };
+    survey.run(seeds, |seed| {
+        let plan = HttpPlan::draw(seed);
+        let report = simulation::run(&plan);
+        report.map(|it| it.totals).map_err(|reason| format!("{reason}\n{:?}", plan.faults))
+    });
+}

@@ -1,0 +1,495 @@
+//! Checker of the responses on one connection.
+//!
+//! A server processes the messages of one connection in order. So requests that are answered at
+//! once are answered in order, and every response proves that all messages up to its request were
+//! read. Checks that:
+//!
+//! - every response belongs to a request, comes once, and has the right id and content;
+//! - immediate responses keep the order of their requests;
+//! - progress increases, step by step unless buffers are full, and stops at the result;
+//! - nothing is sent for a call whose cancellation was certainly read;
+//! - a call is refused by the limit of requests in flight only while the limit is reached;
+//! - a second request with the same id is refused exactly while the first is in flight;
+//! - nothing follows a final error (connection refused, message too large);
+//! - of two calls that time out, the one that was read earlier ends first;
+//! - an older catalog version is never seen after a newer one.
+
+use std::collections::VecDeque;
+
+use corelane::base::time::Instant;
+use corelane::engine::timer::TICK;
+use serde_json::Value;
+
+use crate::line_simulation::expected_response::{
+    CONNECTION_LIMIT, ExpectedResponse, INTERNAL, INVALID_REQUEST, TOO_LARGE,
+};
+use crate::totals::Totals;
+
+/// What follows from one message, known before it is sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Expectation {
+    /// One immediate response.
+    Immediate(ImmediateResponse),
+    /// Several immediate responses, in one batch.
+    Batch(Vec<ImmediateResponse>),
+    /// A response that comes later.
+    Deferred(DeferredResponse),
+    /// The request with this id is cancelled.
+    Cancellation(Value),
+    /// The server sends a request of its own, and may cancel it.
+    ClientRequest,
+    /// No response: a notification.
+    Nothing,
+}
+
+/// A response that is due at once.
+#[derive(Clone, Debug)]
+pub(crate) struct ImmediateResponse {
+    /// Required id; `None` if the member must be absent.
+    pub(crate) id: Option<Value>,
+    pub(crate) expected: ExpectedResponse,
+    /// A call with the same id may still be in flight: while it is, this request is refused.
+    pub(crate) is_duplicate_id: bool,
+    /// The server closes the connection after it.
+    pub(crate) closes_connection: bool,
+}
+
+/// A call that is answered when its handler has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct DeferredResponse {
+    pub(crate) id: Value,
+    pub(crate) expected: ExpectedResponse,
+    /// Progress token; `None` if the caller requests no progress.
+    pub(crate) token: Option<Value>,
+    pub(crate) steps: u32,
+    pub(crate) end: CallEnd,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum CallEnd {
+    /// With its result.
+    Result,
+    /// With a timeout error.
+    Timeout,
+    /// With either: it takes about as long as the request timeout.
+    Either,
+}
+
+/// State of a connection, as its client sees it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ConnectionStatus {
+    /// Requests are answered.
+    Open,
+    /// The server refused it for lack of room and sent the error.
+    Refused,
+    /// The server closes it after an error that it has sent.
+    Closing,
+}
+
+/// Expected responses of one connection.
+#[derive(Debug)]
+pub(crate) struct ResponseChecker {
+    immediate: VecDeque<PendingResponses>,
+    deferred: Vec<CallInFlight>,
+    /// Number of messages sent; the number of the last one.
+    sent: u64,
+    /// Number of the last message that was certainly read.
+    read: u64,
+    status: ConnectionStatus,
+    lines: usize,
+    /// Newest catalog version that a response named.
+    catalog_version: u64,
+    has_catalog_version: bool,
+    /// Present time, as last set by [`Self::set_now`].
+    now: Instant,
+    /// Progress may be skipped because the outgoing buffer may fill up.
+    may_miss_progress: bool,
+    calls_in_flight_max: usize,
+    /// Requests of the server that are still to come.
+    client_requests_due: usize,
+    /// Ids of those that have arrived.
+    client_requests_open: Vec<Value>,
+    pub(crate) totals: Totals,
+}
+
+#[derive(Debug)]
+struct PendingResponses {
+    number: u64,
+    responses: Vec<ImmediateResponse>,
+    is_batch: bool,
+}
+
+#[derive(Debug)]
+struct CallInFlight {
+    number: u64,
+    response: DeferredResponse,
+    progress: u32,
+    /// Number of the message that cancels it.
+    cancelled: Option<u64>,
+    sent_at: Instant,
+    /// Time by which it was certainly read.
+    read_by: Option<Instant>,
+}
+
+impl ResponseChecker {
+    /// A connection on which nothing was sent yet.
+    pub(crate) fn new(may_miss_progress: bool, calls_in_flight_max: usize) -> Self {
+        Self {
+            may_miss_progress,
+            calls_in_flight_max,
+            client_requests_due: 0,
+            client_requests_open: Vec::new(),
+            immediate: VecDeque::new(),
+            deferred: Vec::new(),
+            sent: 0,
+            read: 0,
+            status: ConnectionStatus::Open,
+            lines: 0,
+            catalog_version: 0,
+            has_catalog_version: false,
+            now: Instant::ORIGIN,
+            totals: Totals::default(),
+        }
+    }
+
+    pub(crate) const fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Records the expectations of messages that are about to be sent, one list per message.
+    pub(crate) fn record_sent(&mut self, notes: Vec<Vec<Expectation>>) {
+        for message in notes {
+            self.sent += 1;
+            for note in message {
+                self.add_expectation(note);
+            }
+        }
+    }
+
+    fn add_expectation(&mut self, note: Expectation) {
+        let number = self.sent;
+        match note {
+            Expectation::Immediate(response) => {
+                self.immediate.push_back(PendingResponses {
+                    number,
+                    responses: vec![response],
+                    is_batch: false,
+                });
+            }
+            Expectation::Batch(responses) => {
+                self.immediate.push_back(PendingResponses { number, responses, is_batch: true })
+            }
+            Expectation::Deferred(call) => {
+                let sent_at = self.now;
+                let running = CallInFlight {
+                    number,
+                    response: call,
+                    progress: 0,
+                    cancelled: None,
+                    sent_at,
+                    read_by: None,
+                };
+                self.deferred.push(running);
+            }
+            Expectation::Cancellation(id) => {
+                let running = self.deferred.iter_mut().find(|running| running.response.id == id);
+                if let Some(running) = running {
+                    running.cancelled = Some(number);
+                }
+            }
+            Expectation::ClientRequest => self.client_requests_due += 1,
+            Expectation::Nothing => {}
+        }
+    }
+
+    /// Checks one received line.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the line is not expected.
+    pub(crate) fn check_line(&mut self, line: &[u8]) -> Result<(), String> {
+        self.lines += 1;
+        let text = String::from_utf8_lossy(line);
+        if self.status != ConnectionStatus::Open {
+            return Err(format!("received after the final error: {text}"));
+        }
+        let message: Value =
+            serde_json::from_slice(line).map_err(|error| format!("{error}: {text}"))?;
+        if let Some(batch) = message.as_array() {
+            return self.check_batch(batch);
+        }
+        match message["method"].as_str() {
+            Some("notifications/progress") => self.check_progress(&message["params"]),
+            Some("roots/list") if self.client_requests_due > 0 => {
+                self.client_requests_due -= 1;
+                self.client_requests_open.push(message["id"].clone());
+                self.totals.client_requests += 1;
+                Ok(())
+            }
+            Some("notifications/cancelled") => {
+                self.check_client_request_cancelled(&message["params"])
+            }
+            Some(_) => Err(format!("unexpected message: {text}")),
+            None if self.take_final_error(&message) => Ok(()),
+            None => self.check_response(&message),
+        }
+    }
+
+    /// The server cancels a request of its own, once.
+    fn check_client_request_cancelled(&mut self, params: &Value) -> Result<(), String> {
+        let asked = self.client_requests_open.iter().position(|id| *id == params["requestId"]);
+        let asked = asked.ok_or_else(|| format!("no open request of the server: {params}"))?;
+        self.client_requests_open.swap_remove(asked);
+        self.totals.client_requests_cancelled += 1;
+        Ok(())
+    }
+
+    /// Handles the two errors after which a server closes a connection whatever was sent.
+    fn take_final_error(&mut self, message: &Value) -> bool {
+        if message.get("id").is_some_and(|id| !id.is_null()) {
+            return false;
+        }
+        let code = message["error"]["code"].as_i64();
+        if self.lines == 1 && code == Some(CONNECTION_LIMIT) {
+            self.status = ConnectionStatus::Refused;
+            self.totals.connections_refused += 1;
+        } else if code == Some(INTERNAL) {
+            self.status = ConnectionStatus::Closing;
+            self.totals.memory_limit_closes += 1;
+        }
+        self.status != ConnectionStatus::Open
+    }
+
+    fn check_response(&mut self, message: &Value) -> Result<(), String> {
+        let front = self.immediate.front().filter(|due| !due.is_batch);
+        if front.is_some_and(|due| due.responses[0].matches(message)) {
+            let Some(due) = self.immediate.pop_front() else { return Ok(()) };
+            self.complete_immediate(&due.responses[0], message)?;
+            return self.mark_read(due.number);
+        }
+        if let Some(number) = self.take_limit_error(message)? {
+            return self.mark_read(number);
+        }
+        let found = self.deferred.iter().position(|running| running.response.matches(message));
+        let Some(found) = found else {
+            return Err(format!("unexpected message {message}; {}", self.expectations()));
+        };
+        let CallInFlight { number, response: call, progress, sent_at, .. } =
+            self.deferred.remove(found);
+        if message.get("error").is_some() {
+            self.totals.call_timeouts += 1;
+            if self.deferred.iter().any(|other| other.times_out_before(sent_at)) {
+                return Err(format!(
+                    "{message} came before an older call; {}",
+                    self.expectations()
+                ));
+            }
+        } else if call.token.is_some() && progress != call.steps && !self.may_miss_progress {
+            return Err(format!("{progress} of {} progress steps before {message}", call.steps));
+        }
+        self.totals.responses += 1;
+        self.mark_read(number)
+    }
+
+    /// Handles the refusal of a call by the limit of requests in flight; returns the number of its
+    /// message. All earlier immediate responses have been received by now.
+    fn take_limit_error(&mut self, message: &Value) -> Result<Option<u64>, String> {
+        let text = message["error"]["message"].as_str().unwrap_or_default();
+        if !text.contains("requests are in flight") {
+            return Ok(None);
+        }
+        let found = self.deferred.iter().position(|it| Some(&it.response.id) == message.get("id"));
+        let Some(found) = found else { return Err(format!("unexpected message {message}")) };
+        let refused = self.deferred.remove(found);
+        let before = self.deferred[..found].iter();
+        let in_flight =
+            before.filter(|it| it.cancelled.is_none_or(|cancelled| cancelled > refused.number));
+        if in_flight.count() < self.calls_in_flight_max {
+            return Err(format!("{message} below the limit; {}", self.expectations()));
+        }
+        self.totals.responses += 1;
+        self.totals.in_flight_limit_errors += 1;
+        Ok(Some(refused.number))
+    }
+
+    fn check_batch(&mut self, batch: &[Value]) -> Result<(), String> {
+        let (mut answers, mut refused) = (Vec::new(), None);
+        for message in batch {
+            match self.take_limit_error(message)? {
+                Some(number) => refused = Some(number),
+                None => answers.push(message),
+            }
+        }
+        if let Some(number) = refused.filter(|_| answers.is_empty()) {
+            return self.mark_read(number);
+        }
+        let batch = answers;
+        let front = self.immediate.front().filter(|due| due.is_batch);
+        let fits = front.is_some_and(|due| {
+            due.responses.len() == batch.len()
+                && due.responses.iter().zip(&batch).all(|(due, got)| due.matches(got))
+        });
+        let Some(due) = self.immediate.pop_front().filter(|_| fits) else {
+            return Err(format!("unexpected batch {batch:?}; {}", self.expectations()));
+        };
+        for (response, message) in due.responses.iter().zip(batch) {
+            self.complete_immediate(response, message)?;
+        }
+        self.totals.batches += 1;
+        self.mark_read(due.number)
+    }
+
+    fn check_progress(&mut self, params: &Value) -> Result<(), String> {
+        let token = params.get("progressToken");
+        let found =
+            self.deferred.iter_mut().find(|running| running.response.token.as_ref() == token);
+        let Some(running) = found.filter(|_| token.is_some()) else {
+            return Err(format!("progress without a call in flight: {params}"));
+        };
+        let (last, steps) = (running.progress, running.response.steps);
+        let furthest = if self.may_miss_progress { steps } else { steps.min(last + 1) };
+        let next = last + 1..=furthest;
+        let progress = next.clone().find(|&step| params["progress"].as_f64() == Some(step.into()));
+        let has_total = params["total"].as_f64() == Some(steps.into());
+        let Some(progress) = progress.filter(|_| has_total) else {
+            return Err(format!("expected step {next:?} of {steps}, received {params}"));
+        };
+        running.progress = progress;
+        self.totals.progress_notifications += 1;
+        let number = running.number;
+        self.mark_read(number)
+    }
+
+    /// Records that an immediate response came in its turn.
+    fn complete_immediate(
+        &mut self,
+        due: &ImmediateResponse,
+        message: &Value,
+    ) -> Result<(), String> {
+        self.check_catalog_version(&message["result"])?;
+        self.totals.responses += 1;
+        self.totals.messages_too_large +=
+            u64::from(due.expected == ExpectedResponse::Error(TOO_LARGE));
+        if due.closes_connection {
+            self.status = ConnectionStatus::Closing;
+        }
+        if !due.is_duplicate_id {
+            return Ok(());
+        }
+        let is_refused = message.get("error").is_some();
+        let is_in_flight =
+            self.deferred.iter().any(|running| Some(&running.response.id) == due.id.as_ref());
+        self.totals.duplicate_ids_refused += u64::from(is_refused);
+        if is_refused == is_in_flight {
+            return Ok(());
+        }
+        Err(format!("{message}, while its id in flight is {is_in_flight}"))
+    }
+
+    /// Checks that catalog versions do not go back. Only immediate responses prove that, because a
+    /// call keeps the version it began with.
+    fn check_catalog_version(&mut self, result: &Value) -> Result<(), String> {
+        let modern = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+        let server = result.get("serverInfo").unwrap_or(modern);
+        let version = server["version"].as_str().and_then(|version| version.strip_prefix("1.0."));
+        let Some(catalog) = version.and_then(|number| number.parse().ok()) else { return Ok(()) };
+        let last = std::mem::replace(&mut self.catalog_version, catalog);
+        self.totals.catalog_changes_seen += u64::from(last != catalog && self.has_catalog_version);
+        self.has_catalog_version = true;
+        if catalog < last {
+            return Err(format!("catalog {catalog} is seen after {last}"));
+        }
+        Ok(())
+    }
+
+    /// Accepts timeouts of all calls in flight, because the clock is about to jump. Returns the
+    /// number of those calls.
+    pub(crate) fn prepare_clock_jump(&mut self) -> usize {
+        for running in &mut self.deferred {
+            if running.response.end == CallEnd::Result {
+                running.response.end = CallEnd::Either;
+            }
+        }
+        self.deferred.len()
+    }
+
+    /// Records that message `number` was read, and so were all before it; their immediate responses
+    /// must have arrived.
+    fn mark_read(&mut self, number: u64) -> Result<(), String> {
+        self.read = self.read.max(number);
+        if self.immediate.front().is_some_and(|due| due.number < number) {
+            return Err(format!("message {number} was answered early; {}", self.expectations()));
+        }
+        let before = self.deferred.len();
+        let (read, now) = (self.read, self.now);
+        for running in self.deferred.iter_mut().filter(|running| running.number <= read) {
+            running.read_by.get_or_insert(now);
+        }
+        self.deferred.retain(|running| running.cancelled.is_none_or(|cancelled| cancelled > read));
+        self.totals.cancelled_calls_dropped += (before - self.deferred.len()) as u64;
+        Ok(())
+    }
+
+    /// Number of messages sent.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) const fn status(&self) -> ConnectionStatus {
+        self.status
+    }
+
+    /// Returns whether a response is due after which the server closes the connection.
+    pub(crate) fn expects_close(&self) -> bool {
+        let mut responses = self.immediate.iter().flat_map(|due| &due.responses);
+        responses.any(|response| response.closes_connection)
+    }
+
+    /// Returns whether every response has arrived; cancelled calls need none.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.immediate.is_empty() && self.deferred.iter().all(|running| running.cancelled.is_some())
+    }
+
+    /// Returns whether every call that was certainly read has its response.
+    pub(crate) fn is_complete_as_far_as_read(&self) -> bool {
+        let is_outstanding =
+            |running: &CallInFlight| running.cancelled.is_none() && running.number <= self.read;
+        !self.deferred.iter().any(is_outstanding)
+    }
+
+    /// Describes the responses that are still due.
+    pub(crate) fn expectations(&self) -> String {
+        let next = self.immediate.front();
+        let running: Vec<String> =
+            self.deferred.iter().map(|running| format!("{running:?}")).collect();
+        format!("next in order: {next:?}; later: [{}]", running.join(", "))
+    }
+}
+
+impl CallInFlight {
+    /// Returns whether it times out before a call that was sent at `sent_at`.
+    fn times_out_before(&self, sent_at: Instant) -> bool {
+        self.cancelled.is_none() && self.read_by.is_some_and(|read| read.after(2 * TICK) <= sent_at)
+    }
+}
+
+impl ImmediateResponse {
+    pub(crate) const fn new(id: Value, expected: ExpectedResponse) -> Self {
+        Self { id: Some(id), expected, is_duplicate_id: false, closes_connection: false }
+    }
+
+    fn matches(&self, message: &Value) -> bool {
+        let is_refused =
+            self.is_duplicate_id && ExpectedResponse::Error(INVALID_REQUEST).matches(message);
+        message.get("id") == self.id.as_ref() && (is_refused || self.expected.matches(message))
+    }
+}
+
+impl DeferredResponse {
+    fn matches(&self, message: &Value) -> bool {
+        message.get("id") == Some(&self.id)
+            && ((self.end != CallEnd::Timeout && self.expected.matches(message))
+                || (self.end != CallEnd::Result
+                    && ExpectedResponse::Error(INTERNAL).matches(message)))
+    }
+}

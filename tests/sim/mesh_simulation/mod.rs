@@ -1,0 +1,5 @@
+//! Simulation of the mesh: messages between shards.
+
+pub(crate) mod delivery_checker;
+
+pub(crate) mod simulation;

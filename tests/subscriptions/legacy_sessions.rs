@@ -1,0 +1,99 @@
+//! Notifications of legacy sessions: list changes, and updates of subscribed resources.
+
+use serde_json::{Value, json};
+
+use crate::client::{MODERN, TestClient, modern, request};
+use crate::test_server::{RESOURCE_UPDATED, TOOLS_CHANGED, TestServer, check_message, plain_tool};
+
+const LEGACY_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+#[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
+fn request_resource(client: &mut TestClient, method: &str, uri: Value) -> Value {
+    client.exchange(request(1, method, json!({"uri": uri})))
+}
+
+#[test]
+fn legacy_session_receives_list_changes_and_subscribed_updates() {
+    let server = TestServer::start(1, |_| {});
+    for revision in LEGACY_REVISIONS {
+        let mut client = server.connect_legacy(revision);
+        let before_handshake = &mut server.connect();
+        let response = request_resource(&mut client, "resources/subscribe", json!("test://one"));
+        check_message(revision, &response, Some("resources/subscribe"));
+        assert_eq!(response["result"], json!({}), "{response}");
+        // A repeated subscription has no effect.
+        request_resource(&mut client, "resources/subscribe", json!("test://one"));
+        server.handle().notify_resource_updated("test://two");
+        server.handle().notify_resource_updated("test://one");
+        let message = client.receive();
+        check_message(revision, &message, None);
+        assert_eq!(
+            (&message["method"], &message["params"]),
+            (&json!(RESOURCE_UPDATED), &json!({"uri": "test://one"}))
+        );
+        let response = request_resource(&mut client, "resources/unsubscribe", json!("test://one"));
+        check_message(revision, &response, Some("resources/unsubscribe"));
+        assert_eq!(response["result"], json!({}), "{response}");
+        server.handle().notify_resource_updated("test://one");
+        let name = format!("more-{revision}");
+        server.handle().update_catalog(|catalog| catalog.tool(plain_tool(name))).unwrap();
+        let message = client.receive();
+        check_message(revision, &message, None);
+        assert_eq!(message, json!({"jsonrpc": "2.0", "method": TOOLS_CHANGED}));
+        client.ping();
+        // A connection without a handshake receives no notifications.
+        before_handshake.ping();
+    }
+    server.close();
+}
+
+#[test]
+fn emptied_resource_list_is_notified_and_readable() {
+    let server = TestServer::start(1, |_| {});
+    let mut client = server.connect_legacy("2025-11-25");
+    let gone = ["test://one", "test://two"].map(String::from).into();
+    server.handle().update_catalog(move |catalog| catalog.remove_resources(&gone)).unwrap();
+    let message = client.receive();
+    assert_eq!(message["method"], "notifications/resources/list_changed", "{message}");
+    let response = client.exchange(request(1, "resources/list", json!({})));
+    assert_eq!(response["result"]["resources"], json!([]), "{response}");
+    server.close();
+}
+
+#[test]
+fn subscribe_to_unknown_resource_fails_unsubscribe_succeeds() {
+    let server = TestServer::start(1, |_| {});
+    for revision in LEGACY_REVISIONS {
+        let mut client = server.connect_legacy(revision);
+        let response = request_resource(&mut client, "resources/subscribe", json!("nowhere://one"));
+        check_message(revision, &response, None);
+        assert_eq!(response["error"]["code"], -32002, "{response}");
+        assert_eq!(response["error"]["data"]["uri"], "nowhere://one", "{response}");
+        let response =
+            request_resource(&mut client, "resources/unsubscribe", json!("nowhere://one"));
+        assert_eq!(response["result"], json!({}), "{response}");
+        for wrong in [json!(null), json!(7), json!(["test://one"])] {
+            for method in ["resources/subscribe", "resources/unsubscribe"] {
+                let response = request_resource(&mut client, method, wrong.clone());
+                assert_eq!(response["error"]["code"], -32602, "{response}");
+            }
+        }
+    }
+    server.close();
+}
+
+#[test]
+fn subscribe_methods_of_the_other_era_are_unknown() {
+    let server = TestServer::start(1, |_| {});
+    let mut client = server.connect_legacy("2025-11-25");
+    let response =
+        client.exchange(request(1, "subscriptions/listen", json!({"notifications": {}})));
+    assert_eq!(response["error"]["code"], -32601, "{response}");
+    for method in ["resources/subscribe", "resources/unsubscribe"] {
+        let response = client.exchange(modern(request(1, method, json!({"uri": "test://one"}))));
+        check_message(MODERN, &response, None);
+        assert_eq!(response["error"]["code"], -32601, "{response}");
+    }
+    drop(client);
+    server.close();
+}

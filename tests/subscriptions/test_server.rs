@@ -1,0 +1,186 @@
+//! `TestServer`: a server whose tools change the catalog, and helpers for subscriptions.
+
+use std::net::SocketAddr;
+
+use corelane::protocol::model::Implementation;
+use corelane::server::{Handle, Options};
+use corelane::service::{
+    CallToolResult, Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Resource,
+    Tool,
+};
+use corelane::telemetry::counters::Counters;
+use serde_json::{Value, json};
+
+use crate::client::{MODERN, TestClient, modern, request};
+use crate::loopback::{self, Loopback};
+
+pub(crate) struct TestServer {
+    server: Loopback,
+}
+
+/// Arguments of tools that add a tool or update a resource.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct NameArguments {
+    /// The name of the tool, or the URI of the resource.
+    name: String,
+}
+
+impl TestServer {
+    /// Starts a server with `shards` shards.
+    pub(crate) fn start(shards: u16, adjust: impl FnOnce(&mut Options)) -> Self {
+        let mut options = loopback::options();
+        options.engine.shards = Some(shards);
+        options.engine.cpus = None;
+        adjust(&mut options);
+        Self { server: Loopback::start(catalog(), options) }
+    }
+
+    pub(crate) fn connect(&self) -> TestClient {
+        TestClient::connect(self.address())
+    }
+
+    /// Connects and makes the handshake in `revision`, and waits until the server has handled it.
+    pub(crate) fn connect_legacy(&self, revision: &str) -> TestClient {
+        let mut client = self.connect();
+        client.handshake(revision);
+        client.ping();
+        client
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.server.handle()
+    }
+
+    /// Drains the server and waits until it has stopped.
+    pub(crate) fn close(self) -> Counters {
+        let counters = self.server.close();
+        let streams = &counters.subscriptions;
+        assert_eq!(streams.opened, streams.closed, "{counters}");
+        counters
+    }
+}
+
+/// Tools that change the catalog or wait, two resources, and no prompts.
+fn catalog() -> Catalog {
+    let builder = Catalog::builder(Implementation::new("subscriptions", "1.0.0")).tools([
+        Tool::new("grow").local(|NameArguments { name }: NameArguments, ctx| async move {
+            ctx.update_catalog(|catalog| catalog.tool(plain_tool(name)))
+                .await
+                .map_err(handler_error)?;
+            Ok(CallToolResult::text("grown"))
+        }),
+        Tool::new("grow-aside").blocking(|NameArguments { name }: NameArguments, ctx| {
+            ctx.update_catalog(|catalog| catalog.tool(plain_tool(name))).map_err(handler_error)?;
+            Ok(CallToolResult::text("grown"))
+        }),
+        Tool::new("touch").local(|NameArguments { name }: NameArguments, ctx| async move {
+            // Several calls in one turn cause one notification.
+            for _ in 0..100 {
+                ctx.notify_resource_updated(&name);
+            }
+            Ok(CallToolResult::text("touched"))
+        }),
+        Tool::new("touch-aside").blocking(|NameArguments { name }: NameArguments, ctx| {
+            ctx.notify_resource_updated(&name);
+            Ok(CallToolResult::text("touched"))
+        }),
+        Tool::new("break").local(|NoArguments {}, ctx| async move {
+            ctx.update_catalog(|_| panic!("on purpose")).await.map_err(handler_error)?;
+            Ok(CallToolResult::text("not reached"))
+        }),
+        Tool::new("hold-a-thread").blocking(|NoArguments {}, ctx| {
+            ctx.progress(1.0, None, None);
+            while !ctx.is_cancelled() {
+                std::thread::yield_now();
+            }
+            Ok(CallToolResult::text("let go"))
+        }),
+        Tool::new("until-cancelled").local(|NoArguments {}, ctx| async move {
+            ctx.cancelled().await;
+            Ok(CallToolResult::text("cancelled"))
+        }),
+    ]);
+    add_resources(builder).build().expect("valid catalog")
+}
+
+/// Adds `test://one` and `test://two`.
+fn add_resources(builder: CatalogBuilder) -> CatalogBuilder {
+    let resource = |uri: &'static str| Resource::new(uri, uri).text("text");
+    builder.resources([resource("test://one"), resource("test://two")])
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "signature required by `map_err`")]
+fn handler_error(error: CatalogError) -> HandlerError {
+    HandlerError::failed(error.to_string())
+}
+
+pub(crate) fn plain_tool(name: impl Into<String>) -> Tool {
+    Tool::new(name.into()).inline(|NoArguments {}, result| {
+        result.text("plain");
+        Ok(())
+    })
+}
+
+/// Builds a `subscriptions/listen` request.
+#[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
+pub(crate) fn listen(id: impl Into<Value>, filter: Value) -> Value {
+    modern(request(id, "subscriptions/listen", json!({"notifications": filter})))
+}
+
+/// Returns the subscription id in the `_meta` of a notification.
+pub(crate) fn subscription_id(message: &Value) -> &Value {
+    &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
+}
+
+/// Sends `subscriptions/listen` and returns the acknowledged filter.
+pub(crate) fn open_subscription(
+    client: &mut TestClient,
+    id: impl Into<Value>,
+    filter: Value,
+) -> Value {
+    let id = id.into();
+    let mut message = client.exchange(listen(id.clone(), filter));
+    check_message(MODERN, &message, None);
+    assert_eq!(message["method"], "notifications/subscriptions/acknowledged", "{message}");
+    assert_eq!(subscription_id(&message), &id, "{message}");
+    message["params"]["notifications"].take()
+}
+
+/// Reads a notification of this method and subscription.
+pub(crate) fn expect_notification(
+    client: &mut TestClient,
+    method: &str,
+    id: impl Into<Value>,
+) -> Value {
+    let message = client.receive();
+    check_message(MODERN, &message, None);
+    assert_eq!(message["method"], method, "{message}");
+    assert_eq!(subscription_id(&message), &id.into(), "{message}");
+    message
+}
+
+/// Returns the names of the tools in `tools/list`.
+pub(crate) fn list_tools(client: &mut TestClient) -> Vec<String> {
+    let response = client.exchange(modern(request("list", "tools/list", json!({}))));
+    let tools = response["result"]["tools"].as_array().unwrap_or_else(|| panic!("{response}"));
+    tools.iter().filter_map(|tool| Some(tool["name"].as_str()?.to_owned())).collect()
+}
+
+/// Asserts that the next message is the response to a new request.
+pub(crate) fn expect_no_message(client: &mut TestClient) {
+    let response = client.exchange(modern(request("no-message", "server/discover", json!({}))));
+    assert_eq!(response["id"], "no-message", "{response}");
+}
+
+/// Checks a message against the schema of its revision; `method` is that of the request.
+pub(crate) fn check_message(revision: &str, message: &Value, method: Option<&str>) {
+    crate::mcp_schema::check_message(revision, message, method)
+        .unwrap_or_else(|reason| panic!("{reason}"));
+}
+
+pub(crate) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+pub(crate) const RESOURCE_UPDATED: &str = "notifications/resources/updated";

@@ -1,0 +1,233 @@
+//! `TestServer`: a server with tools that run as tasks and wait for the test.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use corelane::protocol::eras::LoggingLevel;
+use corelane::protocol::error::Error;
+use corelane::protocol::model::{ElicitRequest, Field, Form, Implementation};
+use corelane::server::Options;
+use corelane::service::{
+    BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, RequestContext,
+    TaskSupport, Tool,
+};
+use corelane::telemetry::counters::Counters;
+use serde_json::Value;
+
+use crate::loopback::{self, Loopback};
+use crate::task_client::TaskClient;
+
+/// A running server that offers the tools of [`tools`].
+pub(crate) struct TestServer {
+    server: Loopback,
+    gate: Arc<AtomicBool>,
+}
+
+impl TestServer {
+    pub(crate) fn start(options: Options) -> Self {
+        let gate = Arc::<AtomicBool>::default();
+        let catalog = Catalog::builder(Implementation::new("tasks", "1.0.0")).tools(tools(&gate));
+        let catalog = catalog.build().expect("valid catalog");
+        Self { server: Loopback::start(catalog, options), gate }
+    }
+
+    /// Connects a client of 2025-11-25 with the elicitation capability.
+    pub(crate) fn connect_core(&self) -> TaskClient {
+        TaskClient::connect_core(self.server.address())
+    }
+
+    /// Connects a client of 2026-07-28 with tasks and elicitation.
+    pub(crate) fn connect_modern(&self) -> TaskClient {
+        TaskClient::connect_modern(self.server.address())
+    }
+
+    /// Connects a client of an earlier revision.
+    pub(crate) fn connect_legacy(&self, revision: &'static str) -> TaskClient {
+        TaskClient::connect_legacy(self.server.address(), revision)
+    }
+
+    /// Opens the gate: calls that wait for it end.
+    pub(crate) fn open_gate(&self) {
+        self.gate.store(true, Ordering::Relaxed);
+    }
+
+    /// Closes the gate.
+    pub(crate) fn close_gate(&self) {
+        self.gate.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drain(&self) {
+        self.server.handle().drain();
+    }
+
+    /// Waits until the server has stopped.
+    pub(crate) fn join(self) -> Counters {
+        self.server.join()
+    }
+
+    /// Drains the server and waits until it has stopped.
+    pub(crate) fn close(self) -> Counters {
+        self.server.close()
+    }
+}
+
+/// Loopback options with a short drain.
+pub(crate) fn options() -> Options {
+    let mut options = loopback::options();
+    options.engine.drain_timeout = Duration::from_millis(100);
+    options
+}
+
+pub(crate) fn two_shard_options() -> Options {
+    let mut options = options();
+    options.engine.shards = Some(2);
+    options
+}
+
+/// | tool | kind | tasks | behaviour |
+/// | --- | --- | --- | --- |
+/// | `plain` | local | never | returns `plain` |
+/// | `greet` | inline | optional | returns `hello` |
+/// | `hold` | local | optional | waits for the gate |
+/// | `block` | blocking | optional | waits for the gate |
+/// | `steps` | local | optional | sends progress three times, then waits for the gate |
+/// | `confirm` | local | optional | sends two elicitations, one after the other |
+/// | `ask_late` | local | optional | waits for the gate, then sends an elicitation |
+/// | `say` | local | optional | sends two log messages |
+/// | `shout` | blocking | optional | sends one log message |
+/// | `name` | local | required | elicits, becomes a task, sends progress, waits for the gate |
+/// | `page` | local | optional | elicits in URL mode, then waits for the gate |
+/// | `hasty` | local | optional | may elicit before its task, and returns without a task |
+/// | `fail` | local | required | returns a result with `isError` |
+/// | `refuse` | local | required | returns a JSON-RPC error |
+fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
+    let (held, blocked, stepped) = (Arc::clone(gate), Arc::clone(gate), Arc::clone(gate));
+    vec![
+        Tool::new("plain").local(|_: NoArguments, _| async { Ok(CallToolResult::text("plain")) }),
+        Tool::new("greet").task_support(TaskSupport::Optional).inline(|_: NoArguments, result| {
+            result.text("hello");
+            Ok(())
+        }),
+        Tool::new("hold").task_support(TaskSupport::Optional).local(move |_: NoArguments, ctx| {
+            let gate = Arc::clone(&held);
+            async move { wait_for_gate(&gate, &ctx).await }
+        }),
+        Tool::new("block").task_support(TaskSupport::Optional).blocking(
+            move |_: NoArguments, ctx: BlockingContext| {
+                while !blocked.load(Ordering::Relaxed) {
+                    ctx.check_cancelled()?;
+                    std::thread::yield_now();
+                }
+                Ok(CallToolResult::text("held"))
+            },
+        ),
+        Tool::new("steps").task_support(TaskSupport::Optional).local(move |_: NoArguments, ctx| {
+            let gate = Arc::clone(&stepped);
+            async move {
+                for step in 1..=3 {
+                    ctx.progress(step.into(), Some(3.0), Some("on the way"));
+                }
+                wait_for_gate(&gate, &ctx).await
+            }
+        }),
+        Tool::new("confirm").task_support(TaskSupport::Optional).local(
+            |_: NoArguments, ctx| async move {
+                let first = ctx.elicit("first", confirmation_form()).await?;
+                let second = ctx.elicit("second", confirmation_form()).await?;
+                Ok(CallToolResult::text(format!("{:?} {:?}", first.action, second.action)))
+            },
+        ),
+        ask_late_tool(gate),
+        Tool::new("say").task_support(TaskSupport::Optional).local(
+            |_: NoArguments, ctx| async move {
+                ctx.log(LoggingLevel::Debug, None, "too little");
+                ctx.log(LoggingLevel::Warning, Some("here"), "aloud");
+                Ok(CallToolResult::text("logged"))
+            },
+        ),
+        Tool::new("shout").task_support(TaskSupport::Optional).blocking(
+            |_: NoArguments, ctx: BlockingContext| {
+                ctx.log(LoggingLevel::Warning, None, "from afar");
+                Ok(CallToolResult::text("shouted"))
+            },
+        ),
+        name_tool(gate),
+        page_tool(gate),
+        Tool::new("hasty")
+            .task_support(TaskSupport::Optional)
+            .deferred_task()
+            .local(|_: NoArguments, _| async { Ok(CallToolResult::text("done")) }),
+        Tool::new("fail")
+            .task_support(TaskSupport::Required)
+            .local(|_: NoArguments, _| async { Ok(CallToolResult::error("no luck")) }),
+        Tool::new("refuse").task_support(TaskSupport::Required).local(|_: NoArguments, _| async {
+            Err(HandlerError::Rpc(Error::application(7, "not today")))
+        }),
+    ]
+}
+
+fn name_tool(gate: &Arc<AtomicBool>) -> Tool {
+    let gate = Arc::clone(gate);
+    Tool::new("name").task_support(TaskSupport::Required).deferred_task().local(
+        move |_: NoArguments, ctx: RequestContext| {
+            let gate = Arc::clone(&gate);
+            async move {
+                let form = Form::new().field(Field::text("name").required());
+                // Sent before the task exists; the response is awaited in the task.
+                let later = ctx.elicit("later", confirmation_form());
+                let name = ctx.elicit("user_name", ElicitRequest::form("Who?", form)).await?;
+                ctx.begin_task().await?;
+                // The second call has no effect.
+                ctx.begin_task().await?;
+                ctx.progress(1.0, None, None);
+                wait_for_gate(&gate, &ctx).await?;
+                let later = later.await?;
+                let name = name.content.get("name").and_then(Value::as_str).unwrap_or("stranger");
+                Ok(CallToolResult::text(format!("Hello, {name}! {:?}", later.action)))
+            }
+        },
+    )
+}
+
+fn ask_late_tool(gate: &Arc<AtomicBool>) -> Tool {
+    let gate = Arc::clone(gate);
+    Tool::new("ask_late").task_support(TaskSupport::Optional).local(
+        move |_: NoArguments, ctx: RequestContext| {
+            let gate = Arc::clone(&gate);
+            async move {
+                wait_for_gate(&gate, &ctx).await?;
+                ctx.elicit("late", confirmation_form()).await?;
+                Ok(CallToolResult::text("asked"))
+            }
+        },
+    )
+}
+
+fn page_tool(gate: &Arc<AtomicBool>) -> Tool {
+    let gate = Arc::clone(gate);
+    Tool::new("page").task_support(TaskSupport::Optional).local(
+        move |_: NoArguments, ctx: RequestContext| {
+            let gate = Arc::clone(&gate);
+            async move {
+                let page = ElicitRequest::url("Open it", "https://example.com/");
+                ctx.elicit("page", page).await?;
+                wait_for_gate(&gate, &ctx).await
+            }
+        },
+    )
+}
+
+async fn wait_for_gate(
+    gate: &AtomicBool,
+    ctx: &RequestContext,
+) -> Result<CallToolResult, HandlerError> {
+    while !gate.load(Ordering::Relaxed) {
+        ctx.sleep(Duration::from_millis(1)).await?;
+    }
+    Ok(CallToolResult::text("held"))
+}
+
+fn confirmation_form() -> ElicitRequest {
+    ElicitRequest::form("Really?", Form::new())
+}
