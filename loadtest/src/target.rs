@@ -54,7 +54,7 @@ pub enum Era {
 
 impl Era {
     /// Returns the MCP protocol version.
-    pub const fn protocol_version(self) -> &'static str {
+    pub const fn mcp_version(self) -> &'static str {
         match self {
             Self::Modern => "2026-07-28",
             Self::Legacy => "2025-11-25",

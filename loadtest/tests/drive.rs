@@ -7,7 +7,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use corelane_load::generator::{
-    self, ConnectConfig, LoadMode, Measurements, Period, RunConfig, RunError, RunLimits,
+    self, ConnectConfig, Endpoint, LoadMode, Measurements, Period, RunConfig, RunError, RunLimits,
+    ScenarioConfig,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::metrics::outcome::Failure;
@@ -38,18 +39,15 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: LoadMode) -> 
         calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
         request_settings: speech,
         tls: None,
-        addresses: vec![address],
-        program: None,
+        endpoint: Endpoint::Addresses(vec![address]),
         connect: ConnectConfig::default(),
         connections: 4,
         depth: 2,
         mode: drive,
         warm_up: Duration::ZERO,
         seed: 1,
-        subscribers: None,
         limits: RunLimits { connect_timeout: Duration::from_secs(5), ..RunLimits::default() },
-        churn: None,
-        slow_readers: None,
+        scenario: ScenarioConfig::default(),
     }
 }
 
@@ -93,7 +91,10 @@ fn open_loop_completes_requests_over_all_transports() {
                 (total.due, total.sent, total.outcomes.answered, total.outcomes.failures());
             assert_eq!(counts, (400, 400, 400, 0), "{transport:?} {era:?} {:?}", total.outcomes);
             assert_eq!(total.latencies.response().len(), 400);
-            assert_eq!((finding.opened, total.lost, total.outcomes.unsolicited), (4, 0, 0));
+            assert_eq!(
+                (finding.opened, total.connects.lost, total.outcomes.unsolicited),
+                (4, 0, 0)
+            );
         }
     }
 }
@@ -188,7 +189,7 @@ fn closed_connection_fails_requests_in_flight() {
     job.limits.response_timeout = Duration::from_millis(200);
     let finding = run(&job);
     assert!(finding.total.outcomes.failed(Failure::Closed) >= 1);
-    assert!(finding.total.lost >= 1);
+    assert!(finding.total.connects.lost >= 1);
     assert_eq!(finding.total.outcomes.answered, 0);
 }
 

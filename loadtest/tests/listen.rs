@@ -57,7 +57,7 @@ fn assert_all_delivered(finding: &Measurements, (streams, publications): (u64, u
         assert!(publication.first > Some(0), "{what}");
     }
     let listened = &total.fanout;
-    assert_eq!((listened.stray, listened.lost, total.lost), (0, 0, 0), "{what}");
+    assert_eq!((listened.stray, listened.lost, total.connects.lost), (0, 0, 0), "{what}");
     let publishing = &listened.publish_outcomes;
     assert_eq!((publishing.answered, publishing.failures()), (publications as u64, 0), "{what}");
     assert_eq!(total.outcomes.failures(), 0, "{what} {:?}", total.outcomes);
@@ -214,7 +214,7 @@ fn ended_stream_is_lost_and_reopened() {
         let (finding, result, notifying_server) = listen_to(behaviour);
         let listen = result.listen.unwrap();
         assert_eq!((listen.delivered, listen.missed, listen.lost), (3, 1, 1), "{behaviour:?}");
-        assert_eq!(finding.total.lost, u64::from(behaviour == NotifyBehaviour::Close));
+        assert_eq!(finding.total.connects.lost, u64::from(behaviour == NotifyBehaviour::Close));
         assert_eq!(notifying_server.listens(), 5, "{behaviour:?}");
     }
 }
@@ -243,7 +243,7 @@ fn shipped_fan_out_plans_are_valid() {
     for (name, streams) in [("fan-out", 1_000), ("fan-out-50000", 50_000)] {
         let path = format!("{}/plans/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let plan = Plan::read(path.as_ref()).unwrap();
-        assert_eq!(plan.run_config().unwrap().subscribers.unwrap().streams, streams);
+        assert_eq!(plan.run_config().unwrap().scenario.subscribers.unwrap().streams, streams);
         assert_eq!(plan.total_connections(), 64 + streams + 1);
     }
 }

@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corelane_load::generator::{
-    self, ConnectConfig, LoadMode, Measurements, RunConfig, RunError, RunLimits,
+    self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
+    ScenarioConfig,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::result::RunResult;
@@ -68,18 +69,15 @@ fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunCo
         calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
         request_settings: speech,
         tls: None,
-        addresses: vec![address],
+        endpoint: Endpoint::Addresses(vec![address]),
         connect,
-        program: None,
         connections,
         depth: 1,
         mode: LoadMode::Hold { span: Duration::from_millis(50) },
         warm_up: Duration::ZERO,
         seed: 1,
-        subscribers: None,
         limits: RunLimits::default(),
-        churn: None,
-        slow_readers: None,
+        scenario: ScenarioConfig::default(),
     }
 }
 
@@ -93,8 +91,8 @@ fn connections_use_source_addresses_in_turn() {
         let host = SourceRecorder::new(64);
         let connect = ConnectConfig { sources: SOURCES.to_vec(), rate: None };
         let finding = hold(&job(host.address, 64, connect), workers);
-        assert_eq!((finding.opened, finding.threads), (64, workers));
-        assert_eq!(finding.sources, SOURCES);
+        assert_eq!((finding.opened, finding.setup.threads), (64, workers));
+        assert_eq!(finding.setup.sources, SOURCES);
         let seen = host.sources();
         for source in SOURCES {
             let count = seen.iter().filter(|seen| **seen == source).count();
@@ -127,7 +125,8 @@ fn requests_succeed_from_several_source_addresses() {
         let profile = RateProfile::constant(1_000.0, Duration::from_millis(200));
         job.mode = LoadMode::Open { profile, pattern: ArrivalPattern::Constant };
         let total = hold(&job, 2).total;
-        let counts = (total.outcomes.answered, total.outcomes.failures(), total.open, total.lost);
+        let counts =
+            (total.outcomes.answered, total.outcomes.failures(), total.open, total.connects.lost);
         assert_eq!(counts, (200, 0, 64, 0), "{transport:?} {:?}", total.outcomes);
     }
 }

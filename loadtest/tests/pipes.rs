@@ -17,7 +17,8 @@ use corelane::service::demo;
 use corelane_load::children::{Program, StderrMode};
 use corelane_load::generator::run_config::ChurnConfig;
 use corelane_load::generator::{
-    self, ConnectConfig, LoadMode, Measurements, RunConfig, RunError, RunLimits,
+    self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
+    ScenarioConfig,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::metrics::outcome::Failure;
@@ -76,13 +77,10 @@ fn job(script: &str, era: Era) -> RunConfig {
     RunConfig {
         calls: vec![(RequestTemplate::new(&speech, ("tools/list", None), None), 1)],
         request_settings: speech,
-        addresses: Vec::new(),
         connect: ConnectConfig::default(),
-        subscribers: None,
-        churn: None,
-        slow_readers: None,
+        scenario: ScenarioConfig::default(),
         tls: None,
-        program: Some(Program { command: words, stderr: StderrMode::Capture }),
+        endpoint: Endpoint::Program(Program { command: words, stderr: StderrMode::Capture }),
         connections: 1,
         depth: 2,
         mode: LoadMode::Open {
@@ -121,7 +119,7 @@ fn open_loop_over_stdio_completes_every_request() {
         let total = &finding.total;
         let counts = (total.due, total.sent, total.outcomes.answered, total.outcomes.failures());
         assert_eq!(counts, (400, 400, 400, 0), "{era:?} {:?}", total.outcomes);
-        assert_eq!((finding.opened, total.lost, total.outcomes.unsolicited), (2, 0, 0));
+        assert_eq!((finding.opened, total.connects.lost, total.outcomes.unsolicited), (2, 0, 0));
         assert_eq!(finding.programs.unwrap().started, 2);
     }
 }
@@ -133,9 +131,13 @@ fn stdio_server_cost_is_measured_without_pid() {
     job.connections = 2;
     let finding = run(&job);
     assert!(finding.total.outcomes.answered > 0, "{:?}", finding.total.outcomes);
-    assert!(finding.server_cpu.unwrap() > Duration::ZERO);
+    assert!(finding.usage.server_cpu.unwrap() > Duration::ZERO);
     // Two processes, each with its own libraries and heap.
-    assert!(finding.resident_bytes_max > 2 << 20, "{}", finding.resident_bytes_max);
+    assert!(
+        finding.usage.server_resident_bytes_max > 2 << 20,
+        "{}",
+        finding.usage.server_resident_bytes_max
+    );
 }
 
 #[test]
@@ -159,7 +161,8 @@ fn missing_program_error_names_it() {
         (env!("CARGO_TARGET_TMPDIR"), "Permission denied"),
     ] {
         let mut job = job("", Era::Modern);
-        job.program.as_mut().unwrap().command = vec![word.into()];
+        let command = vec![word.into()];
+        job.endpoint = Endpoint::Program(Program { command, stderr: StderrMode::Capture });
         job.connections = 3;
         let why = start_error(&job);
         assert!(why.contains(&format!("'{word}' cannot be started")), "{why}");
@@ -222,7 +225,7 @@ fn exited_program_fails_requests_and_restarts() {
     let finding = run(&job);
     let total = &finding.total;
     assert!(total.outcomes.answered >= 19, "{:?}", total.outcomes);
-    assert!(total.lost >= 1);
+    assert!(total.connects.lost >= 1);
     assert!(finding.programs.unwrap().started >= 2);
     assert!(total.last_error.as_ref().unwrap().contains("exit status: 9): out of memory"));
     assert_eq!((total.due, total.outcomes.requests()), (100, 100), "{:?}", total.outcomes);
@@ -244,12 +247,12 @@ fn requests_in_flight_at_program_exit_are_closed() {
 #[test]
 fn churn_replaces_programs_without_losses() {
     let mut job = job(&format!("sed -un '{SED}'"), Era::Legacy);
-    job.churn = Some(ChurnConfig { rate: 10.0, storm: None, leaves_sessions: false });
+    job.scenario.churn = Some(ChurnConfig { rate: 10.0, storm: None, leaves_sessions: false });
     job.limits.response_timeout = TIMEOUT;
     let finding = run(&job);
     assert!(finding.programs.unwrap().started >= 2, "{:?}", finding.programs);
     let total = &finding.total;
-    assert_eq!((total.lost, total.outcomes.failures()), (0, 0), "{:?}", total.outcomes);
+    assert_eq!((total.connects.lost, total.outcomes.failures()), (0, 0), "{:?}", total.outcomes);
 }
 
 #[test]

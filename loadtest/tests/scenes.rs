@@ -93,7 +93,7 @@ fn churn_loses_no_request_over_any_transport() {
             let rest = format!("era = \"{era}\"\n{PHASE}[churn]\nrate = 50\n");
             let total = run(&job(&format!("{scheme}://{address}"), &rest)).total;
             let (outcomes, openings) = (total.outcomes, total.connects);
-            let counts = (total.sent, outcomes.answered, outcomes.failures(), total.lost);
+            let counts = (total.sent, outcomes.answered, outcomes.failures(), openings.lost);
             assert_eq!(counts, (400, 400, 0, 0), "{scheme} {era} {outcomes:?}");
             assert_eq!((openings.opened, openings.churn.len()), (24, 20), "{scheme} {era}");
             assert_eq!(
@@ -111,7 +111,7 @@ fn churn_deletes_sessions_unless_configured_to_leave() {
         let churn = format!("[churn]\nrate = 50\nsessions = \"{how}\"\n");
         let rest = format!("era = \"legacy\"\n{PHASE}{churn}[[call]]\nmethod = \"ping\"\n");
         let total = run(&job(&format!("http://{address}"), &rest)).total;
-        assert_eq!((total.outcomes.answered, total.lost), (400, 0), "{how}");
+        assert_eq!((total.outcomes.answered, total.connects.lost), (400, 0), "{how}");
         assert_eq!((sessions.initialized(), sessions.deleted()), (24, deleted), "{how}");
         assert_eq!(total.connects.sessions_not_deleted, 0);
     }
@@ -178,7 +178,7 @@ fn replacement_waits_until_requests_time_out() {
     job.limits.response_timeout = Duration::from_millis(300);
     let total = run(&job).total;
     assert_eq!(total.connects.storm.len() + total.connects.not_reopened, 4);
-    assert_eq!((total.outcomes.answered, total.lost), (0, 0));
+    assert_eq!((total.outcomes.answered, total.connects.lost), (0, 0));
     assert!(total.outcomes.failed(Failure::Timeout) >= 4, "{:?}", total.outcomes);
 }
 
@@ -214,7 +214,10 @@ fn closed_slow_reader_is_not_a_lost_connection() {
     let readers = "[slow_readers]\nconnections = 1\nbytes_per_second = 0\nbytes = 9\n";
     let total = run(&job(&format!("tcp://{address}"), &format!("{PHASE}{readers}"))).total;
     assert!(total.slow_readers.closed >= 1, "{:?}", total.slow_readers);
-    assert_eq!((total.outcomes.answered, total.slow_readers.answered, total.lost), (400, 0, 0));
+    assert_eq!(
+        (total.outcomes.answered, total.slow_readers.answered, total.connects.lost),
+        (400, 0, 0)
+    );
 }
 
 #[test]

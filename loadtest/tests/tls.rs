@@ -99,8 +99,8 @@ fn tls_completes_every_request() {
                 let (total, outcomes) = (&finding.total, finding.total.outcomes);
                 let counts = (total.due, total.sent, outcomes.answered, outcomes.failures());
                 assert_eq!(counts, (400, 400, 400, 0), "{target} {era:?} {outcomes:?}");
-                assert_eq!((finding.opened, total.lost, outcomes.unsolicited), (4, 0, 0));
-                let summary = finding.tls.unwrap();
+                assert_eq!((finding.opened, total.connects.lost, outcomes.unsolicited), (4, 0, 0));
+                let summary = finding.setup.tls.unwrap();
                 assert!(summary.starts_with("TLS 1.") && summary.contains(&ca), "{summary}");
             }
         }
@@ -121,7 +121,7 @@ fn tls_churn_loses_no_connection() {
         let churn = Some(ChurnPlan { rate: 20.0, ..ChurnPlan::default() });
         let finding = drive(&Plan { churn, era: Era::Legacy, ..plan(&target, &ca) });
         let (total, openings) = (&finding.total, &finding.total.connects);
-        assert_eq!((total.outcomes.answered, total.lost), (400, 0), "{target}");
+        assert_eq!((total.outcomes.answered, total.connects.lost), (400, 0), "{target}");
         assert_eq!((openings.not_reopened, openings.sessions_not_deleted), (0, 0), "{target}");
         assert!(openings.opened > 4, "{target}");
     }
@@ -156,7 +156,10 @@ fn broken_tls_connection_is_counted_by_kind() {
         let answer_max = HumanDuration::from(Duration::from_millis(500));
         let finding = drive(&Plan { depth: 1, response_timeout: answer_max, ..plan(&target, &ca) });
         let (total, outcomes) = (&finding.total, finding.total.outcomes);
-        assert!(outcomes.failed(failure) > 0 && total.lost > 0, "{faults:?} {outcomes:?}");
+        assert!(
+            outcomes.failed(failure) > 0 && total.connects.lost > 0,
+            "{faults:?} {outcomes:?}"
+        );
         let others = outcomes.failures() - outcomes.failed(failure);
         // Connections reopen until the end; then each may have a request in flight.
         let late = outcomes.failed(Failure::Unsent) + outcomes.failed(Failure::Timeout);

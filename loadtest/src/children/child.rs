@@ -200,7 +200,7 @@ impl Child {
     pub(super) fn read_stderr(&mut self) {
         let mut buf = [0; READ_BYTES];
         match self.stderr.as_mut().map(|stderr| stderr.read(&mut buf)) {
-            Some(Ok(len)) if len > 0 => self.stderr_tail.push(&buf[..len]),
+            Some(Ok(len)) if len > 0 => self.stderr_tail.add(&buf[..len]),
             Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             _ => self.stderr = None,
         }

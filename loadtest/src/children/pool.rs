@@ -136,7 +136,7 @@ impl PoolThread {
             if self.is_closing && self.children.is_empty() {
                 return;
             }
-            self.wait();
+            self.wait_for_event();
         }
     }
 
@@ -207,7 +207,7 @@ impl PoolThread {
     }
 
     /// Waits for a command, for output of a child, or for the next check of terminating children.
-    fn wait(&mut self) {
+    fn wait_for_event(&mut self) {
         let mut fds = Vec::with_capacity(2 * self.children.len() + 1);
         if !self.is_closing {
             fds.push(PollFd::new(&self.wake_pipe, PollFlags::IN));

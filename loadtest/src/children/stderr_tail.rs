@@ -14,7 +14,7 @@ pub(super) struct StderrTail {
 }
 
 impl StderrTail {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         if self.bytes.len() > 2 * KEPT_BYTES {
             self.bytes.drain(..self.bytes.len() - KEPT_BYTES);
@@ -45,8 +45,8 @@ mod tests {
     fn stderr_tail_joins_last_nonempty_lines() {
         let mut tail = StderrTail::default();
         assert_eq!(tail.last_lines(), None);
-        tail.push(b"one\ntwo\n\nthr");
-        tail.push(b"ee\n  \x1b[31mfour\n\n");
+        tail.add(b"one\ntwo\n\nthr");
+        tail.add(b"ee\n  \x1b[31mfour\n\n");
         assert_eq!(tail.last_lines().unwrap(), "two | three |  [31mfour");
     }
 
@@ -54,7 +54,7 @@ mod tests {
     fn stderr_tail_memory_and_text_are_bounded() {
         let mut tail = StderrTail::default();
         for _ in 0..10_000 {
-            tail.push(&[0xFF; 100]);
+            tail.add(&[0xFF; 100]);
         }
         assert!(tail.bytes.len() <= 2 * KEPT_BYTES + 100);
         assert_eq!(tail.last_lines().unwrap().chars().count(), LINE_CHARACTERS_MAX);

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use corelane_load::children::StderrMode;
 use corelane_load::plan::{
     CallPlan, ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd,
@@ -17,7 +17,6 @@ use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
 use super::credentials::CredentialArguments;
 use super::report::ReportArguments;
-use super::run_output::Progress;
 use super::server::ServerProcess;
 
 /// Help text of the target.
@@ -59,6 +58,34 @@ pub(super) struct LoadArguments {
     /// Plan, a TOML file.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+    #[command(flatten)]
+    timing: TimingArguments,
+    #[command(flatten)]
+    connections: ConnectionArguments,
+    #[command(flatten)]
+    requests: RequestArguments,
+    #[command(flatten)]
+    credentials: CredentialArguments,
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    #[command(flatten)]
+    thresholds: ThresholdArguments,
+    /// Load threads.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) threads: u32,
+    /// CPU cores to pin the load threads to, such as 2,3.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) cores: Vec<usize>,
+    #[command(flatten)]
+    server: ServerArguments,
+    /// Print no progress.
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+/// Flags of timeouts and of the generator itself.
+#[derive(Args, Debug)]
+struct TimingArguments {
     /// Warm-up time, excluded from the results [default: 2s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     warm_up: Option<HumanDuration>,
@@ -71,6 +98,11 @@ pub(super) struct LoadArguments {
     /// Highest 99th percentile of the generator's lag for a run to be valid [default: 1ms].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     lag_max: Option<HumanDuration>,
+}
+
+/// Flags of connections.
+#[derive(Args, Debug)]
+struct ConnectionArguments {
     /// Number of connections [default: 64, over stdio 1].
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
@@ -83,6 +115,11 @@ pub(super) struct LoadArguments {
     /// Requests in flight on each connection [default: 1].
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
+}
+
+/// Flags of requests.
+#[derive(Args, Debug)]
+struct RequestArguments {
     /// MCP version: modern (2026-07-28) or legacy (2025-11-25) [default: modern].
     #[arg(long, value_name = "ERA", value_parser = parse_era)]
     era: Option<Era>,
@@ -95,8 +132,11 @@ pub(super) struct LoadArguments {
     /// Tool to call instead of echo, without arguments.
     #[arg(long, value_name = "NAME", conflicts_with = "bytes")]
     tool: Option<String>,
-    #[command(flatten)]
-    credentials: CredentialArguments,
+}
+
+/// Flags of subscriptions, standard error and reconnects.
+#[derive(Args, Debug)]
+struct ScenarioArguments {
     /// Add this many streams that listen to changes of the list of tools, with a change every
     /// second; see [listen] in a plan.
     #[arg(long, value_name = "N")]
@@ -111,27 +151,37 @@ pub(super) struct LoadArguments {
     /// Drop replaced connections without ending their sessions.
     #[arg(long)]
     leave_sessions: bool,
+}
+
+/// Flags of thresholds.
+#[derive(Args, Debug)]
+struct ThresholdArguments {
     /// Threshold: highest 99th percentile of the response time.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     p99_max: Option<HumanDuration>,
     /// Threshold: highest failure ratio, such as 0.001.
     #[arg(long, value_name = "RATIO")]
     errors_max: Option<f64>,
-    /// Load threads.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) threads: u32,
-    /// CPU cores to pin the load threads to, such as 2,3.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(super) cores: Vec<usize>,
+}
+
+/// Flags of the measured server process.
+#[derive(Args, Debug)]
+struct ServerArguments {
     /// Server process whose CPU and memory are measured.
     #[arg(long, value_name = "PID", conflicts_with = "server")]
     pid: Option<u32>,
     /// Command that starts the server, split at spaces; it is measured, and terminated afterwards.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
-    /// Print no progress.
-    #[arg(long)]
-    pub(super) quiet: bool,
+}
+
+/// Progress display.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(super) enum Progress {
+    /// A block of lines, redrawn each second.
+    Block,
+    /// One line a second.
+    Lines,
 }
 
 /// Arguments of `run`.
@@ -212,6 +262,22 @@ pub(super) struct SweepArguments {
     /// Measured time of each run of the search, in addition to the warm-up [default: 3s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     search_duration: Option<HumanDuration>,
+    #[command(flatten)]
+    search: SweepSearchArguments,
+    /// Write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write a self-contained HTML report.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Print a Markdown table instead.
+    #[arg(long)]
+    pub(super) markdown: bool,
+}
+
+/// Flags of the search of a sweep.
+#[derive(Args, Debug)]
+struct SweepSearchArguments {
     /// First rate of the search, in requests a second [default: 1000].
     #[arg(long, value_name = "N")]
     rate_first: Option<f64>,
@@ -230,15 +296,6 @@ pub(super) struct SweepArguments {
     /// Maximum number of runs of the search [default: 40].
     #[arg(long, value_name = "N")]
     runs_max: Option<u32>,
-    /// Write the result as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
-    /// Write a self-contained HTML report.
-    #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
-    /// Print a Markdown table instead.
-    #[arg(long)]
-    pub(super) markdown: bool,
 }
 
 /// Arguments of `check`.
@@ -265,50 +322,50 @@ impl LoadArguments {
         if let Some(target) = &self.target {
             plan.target.clone_from(target);
         }
-        if let Some(tool) = &self.tool {
+        if let Some(tool) = &self.requests.tool {
             plan.calls = vec![CallPlan::tool(tool)];
-        } else if self.bytes.is_some() {
-            plan.calls = vec![CallPlan { bytes: self.bytes, ..CallPlan::tool("echo") }];
+        } else if self.requests.bytes.is_some() {
+            plan.calls = vec![CallPlan { bytes: self.requests.bytes, ..CallPlan::tool("echo") }];
         }
         self.credentials.apply(&mut plan)?;
-        if let Some(streams) = self.listen {
+        if let Some(streams) = self.scenario.listen {
             let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
             plan.listen = Some(ListenPlan { streams, ..listen });
         }
-        if let Some(rate) = self.churn {
+        if let Some(rate) = self.scenario.churn {
             plan.churn = Some(ChurnPlan { rate, ..plan.churn.unwrap_or_default() });
         }
-        if self.leave_sessions {
+        if self.scenario.leave_sessions {
             let churn = plan.churn.as_mut().ok_or_else(|| {
                 PlanError("--leave-sessions needs --churn, such as --churn 100".into())
             })?;
             churn.sessions = SessionEnd::Leave;
         }
-        plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
-        plan.connect_timeout = self.connect_timeout.unwrap_or(plan.connect_timeout);
-        plan.spin_max = self.spin_max.unwrap_or(plan.spin_max);
-        plan.lag_max = self.lag_max.unwrap_or(plan.lag_max);
-        plan.connections = self.connections.unwrap_or(plan.connections);
-        if !self.source.is_empty() {
-            plan.connect.get_or_insert_default().sources.clone_from(&self.source);
+        plan.warm_up = self.timing.warm_up.unwrap_or(plan.warm_up);
+        plan.connect_timeout = self.timing.connect_timeout.unwrap_or(plan.connect_timeout);
+        plan.spin_max = self.timing.spin_max.unwrap_or(plan.spin_max);
+        plan.lag_max = self.timing.lag_max.unwrap_or(plan.lag_max);
+        plan.connections = self.connections.connections.unwrap_or(plan.connections);
+        if !self.connections.source.is_empty() {
+            plan.connect.get_or_insert_default().sources.clone_from(&self.connections.source);
         }
-        if self.connect_rate.is_some() {
-            plan.connect.get_or_insert_default().rate = self.connect_rate;
+        if self.connections.connect_rate.is_some() {
+            plan.connect.get_or_insert_default().rate = self.connections.connect_rate;
         }
-        plan.depth = self.depth.unwrap_or(plan.depth);
-        plan.era = self.era.unwrap_or(plan.era);
-        plan.poisson |= self.poisson;
-        if let Some(stderr) = self.server_stderr {
+        plan.depth = self.connections.depth.unwrap_or(plan.depth);
+        plan.era = self.requests.era.unwrap_or(plan.era);
+        plan.poisson |= self.requests.poisson;
+        if let Some(stderr) = self.scenario.server_stderr {
             plan.stdio = Some(StdioPlan { stderr });
         }
-        plan.thresholds.p99 = self.p99_max.or(plan.thresholds.p99);
-        plan.thresholds.errors = self.errors_max.or(plan.thresholds.errors);
+        plan.thresholds.p99 = self.thresholds.p99_max.or(plan.thresholds.p99);
+        plan.thresholds.errors = self.thresholds.errors_max.or(plan.thresholds.errors);
         Ok(plan)
     }
 
     /// Starts the server, or finds the process named by `--pid`.
     pub(super) fn server(&self, plan: &Plan) -> Result<ServerProcess, CliError> {
-        match (&self.server, self.pid) {
+        match (&self.server.server, self.server.pid) {
             (Some(command), _) => ServerProcess::start(command, plan, self.quiet),
             (None, Some(pid)) => ServerProcess::attach(pid),
             (None, None) => Ok(ServerProcess::default()),
@@ -385,12 +442,12 @@ impl SweepArguments {
         sweep.rounds = self.rounds.unwrap_or(sweep.rounds);
         sweep.duration = self.duration.unwrap_or(sweep.duration);
         sweep.search_duration = self.search_duration.unwrap_or(sweep.search_duration);
-        sweep.rate_first = self.rate_first.unwrap_or(sweep.rate_first);
-        sweep.rate_min = self.rate_min.unwrap_or(sweep.rate_min);
-        sweep.rate_max = self.rate_max.unwrap_or(sweep.rate_max);
-        sweep.resolution = self.resolution.unwrap_or(sweep.resolution);
-        sweep.confirmations = self.confirmations.unwrap_or(sweep.confirmations);
-        sweep.runs_max = self.runs_max.unwrap_or(sweep.runs_max);
+        sweep.rate_first = self.search.rate_first.unwrap_or(sweep.rate_first);
+        sweep.rate_min = self.search.rate_min.unwrap_or(sweep.rate_min);
+        sweep.rate_max = self.search.rate_max.unwrap_or(sweep.rate_max);
+        sweep.resolution = self.search.resolution.unwrap_or(sweep.resolution);
+        sweep.confirmations = self.search.confirmations.unwrap_or(sweep.confirmations);
+        sweep.runs_max = self.search.runs_max.unwrap_or(sweep.runs_max);
         Ok(plan)
     }
 

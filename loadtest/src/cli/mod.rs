@@ -20,6 +20,7 @@ use serde::Serialize;
 use self::arguments::{Arguments, Command};
 
 mod credentials;
+mod files;
 
 mod arguments;
 mod capacity;

@@ -11,8 +11,8 @@ use corelane_load::report::{html, sweep, table};
 use corelane_load::result::RunResult;
 
 use super::CliError;
+use super::files::{write, write_error};
 use super::results::StoredResult;
-use super::run_output::{write, write_error};
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]

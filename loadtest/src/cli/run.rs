@@ -9,7 +9,8 @@ use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, Verdict};
 
 use super::arguments::RunArguments;
-use super::run_output::{RunOutput, check_writable, write};
+use super::files::{check_writable, write};
+use super::run_output::RunOutput;
 use super::{CliError, EXIT_INVALID, EXIT_THRESHOLD_MISSED, error_with_target, write_json};
 
 /// Runs the command and returns its exit status.
@@ -19,7 +20,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let load = &arguments.load;
     let kept = [&arguments.json, &arguments.html];
     kept.into_iter().flatten().try_for_each(|path| check_writable(path))?;
-    let mut run_output = RunOutput::open(arguments, &plan)?;
+    let mut run_output = RunOutput::new(arguments, &plan)?;
     let server = load.server(&plan)?;
     let threads_and_cores = (load.threads, &load.cores[..]);
     let finding = generator::run(&run_config, threads_and_cores, server.process(), |_, second| {

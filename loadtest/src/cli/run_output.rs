@@ -5,10 +5,9 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
-use clap::ValueEnum;
 use corelane::engine::clock;
 use corelane_load::generator::{Period, Second};
 use corelane_load::plan::Plan;
@@ -16,20 +15,12 @@ use corelane_load::report::csv::CsvWriter;
 use corelane_load::report::hlog::IntervalLog;
 use corelane_load::report::progress::{self, ProgressBlock};
 
-use super::arguments::RunArguments;
+use super::arguments::{Progress, RunArguments};
+use super::files::{create, write_error};
 use super::{CliError, print_stderr};
 
 /// Columns if the terminal does not report its size.
 const COLUMNS: usize = 80;
-
-/// Progress display.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(super) enum Progress {
-    /// A block of lines, redrawn each second.
-    Block,
-    /// One line a second.
-    Lines,
-}
 
 /// All outputs that are updated each second.
 #[derive(Debug)]
@@ -56,7 +47,7 @@ enum HistogramLog {
 
 impl RunOutput {
     /// Opens the outputs.
-    pub(super) fn open(arguments: &RunArguments, plan: &Plan) -> Result<Self, CliError> {
+    pub(super) fn new(arguments: &RunArguments, plan: &Plan) -> Result<Self, CliError> {
         let csv = arguments.csv.as_deref().map(|path| {
             let table = CsvWriter::new(create(path)?).map_err(|error| write_error(path, &error))?;
             Ok::<_, CliError>((path.to_owned(), table))
@@ -118,26 +109,6 @@ impl HistogramLog {
             Self::Pending(_) => Ok(()),
         }
     }
-}
-
-/// Creates a file.
-fn create(path: &Path) -> Result<File, CliError> {
-    File::create(path).map_err(|error| write_error(path, &error))
-}
-
-/// Checks that a file can be written, without changing it.
-pub(super) fn check_writable(path: &Path) -> Result<(), CliError> {
-    let opened = File::options().create(true).append(true).open(path);
-    opened.map(drop).map_err(|error| write_error(path, &error))
-}
-
-/// Writes a file.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    std::fs::write(path, text).map_err(|error| write_error(path, &error))
-}
-
-pub(super) fn write_error(path: &Path, error: &io::Error) -> CliError {
-    format!("cannot write {}: {error}", path.display()).into()
 }
 
 /// Returns the progress display: that of `--progress`, else a block on a capable terminal, else

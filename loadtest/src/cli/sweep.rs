@@ -11,7 +11,7 @@ use corelane_load::search::SearchOptions;
 use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::arguments::SweepArguments;
-use super::run_output::{check_writable, write};
+use super::files::{check_writable, write};
 use super::search::run_once;
 use super::server::ServerProcess;
 use super::{CliError, EXIT_INVALID, EXIT_THRESHOLD_MISSED, print_stderr, write_json};

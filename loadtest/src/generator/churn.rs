@@ -12,19 +12,14 @@
 use std::collections::VecDeque;
 
 use corelane::base::time::Instant;
-use corelane::engine::ring::{Operation, Ring};
 
-use super::connection::{ConnectionState, Replacement};
-use super::load_thread::LoadThread;
-use super::run_config::RunConfig;
-use crate::mcp::{CloseAction, Closing};
-use crate::metrics::outcome::Failure;
-use crate::schedule::{ReconnectReason, ReconnectSchedule, Share};
-use crate::target::Transport;
+use super::connection::{Connection, ConnectionState, Replacement};
+use super::context::RunContext;
+use crate::schedule::{ReconnectReason, ReconnectSchedule};
 
 /// Connections of one load thread that are being replaced.
-#[derive(Debug)]
-pub(super) struct ChurnState {
+#[derive(Debug, Default)]
+pub(super) struct Churn {
     schedule: Option<ReconnectSchedule>,
     /// Due times of replacements that wait for a connection that can be closed.
     overdue: VecDeque<Instant>,
@@ -35,27 +30,21 @@ pub(super) struct ChurnState {
     reconnecting: VecDeque<u32>,
     /// Connections that are closing for replacement or not open again yet.
     replacing: usize,
+    /// Due time of a storm and the number of connections that it has still to replace.
+    storm: Option<(Instant, usize)>,
 }
 
-impl ChurnState {
-    pub(super) const fn new() -> Self {
-        Self {
-            schedule: None,
-            overdue: VecDeque::new(),
-            by_age: VecDeque::new(),
-            reconnecting: VecDeque::new(),
-            replacing: 0,
-        }
-    }
-
+impl Churn {
     /// Starts the schedule at the beginning of the run.
-    pub(super) fn start(&mut self, job: &RunConfig, share: Share, begin: Instant) {
-        if let Some(churn) = &job.churn {
-            let times = (begin, job.mode.span());
-            self.schedule = Some(ReconnectSchedule::new((churn.rate, churn.storm), share, times));
+    pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant) {
+        if let Some(churn) = &ctx.config.scenario.churn {
+            let times = (begin, ctx.config.mode.span());
+            self.schedule =
+                Some(ReconnectSchedule::new((churn.rate, churn.storm), ctx.share, times));
         }
     }
 
+    /// Returns when the next replacement is due.
     pub(super) fn next_at(&mut self) -> Option<Instant> {
         self.schedule.as_mut()?.next_at()
     }
@@ -64,43 +53,54 @@ impl ChurnState {
     pub(super) fn is_idle(&mut self) -> bool {
         self.replacing == 0 && self.overdue.is_empty() && self.next_at().is_none()
     }
-}
 
-impl<R: Ring> LoadThread<R> {
-    /// Begins the replacements that are due.
+    /// Returns the next connection to replace now and its replacement, which counts as in progress
+    /// from then on. Returns `None` if none is due or no connection can be replaced.
     #[cold]
-    pub(super) fn replace_due_connections(&mut self) {
-        while let Some(churn) = &mut self.churn_state
-            && let Some(due) = churn.schedule.as_mut().and_then(|all| all.take_due(self.now))
-        {
+    pub(super) fn next_replacement(
+        &mut self,
+        connections: &[Connection],
+        ctx: &mut RunContext,
+    ) -> Option<(usize, Replacement)> {
+        let (index, intended, reason) = self.next_due(connections, ctx)?;
+        self.replacing += 1;
+        Some((index, Replacement { intended, reason, closing_since: ctx.now }))
+    }
+
+    fn next_due(
+        &mut self,
+        connections: &[Connection],
+        ctx: &mut RunContext,
+    ) -> Option<(usize, Instant, ReconnectReason)> {
+        loop {
+            // A storm replaces only connections that are open.
+            if let Some((intended, count)) = self.storm.take_if(|(_, count)| *count > 0)
+                && let Some(index) = self.oldest_replaceable(connections)
+            {
+                self.storm = Some((intended, count - 1));
+                return Some((index, intended, ReconnectReason::Storm));
+            }
+            let Some(due) = self.schedule.as_mut().and_then(|all| all.take_due(ctx.now)) else {
+                break;
+            };
             match due.reason {
-                ReconnectReason::Churn if churn.overdue.len() < self.config.limits.queued_max => {
-                    churn.overdue.push_back(due.at);
+                ReconnectReason::Churn if self.overdue.len() < ctx.config.limits.queued_max => {
+                    self.overdue.push_back(due.at);
                 }
-                ReconnectReason::Churn => self.recorder.period.connects.not_reopened += 1,
-                // A storm replaces only connections that are open.
-                ReconnectReason::Storm => {
-                    for _ in 0..due.connections {
-                        let Some(index) = self.oldest_replaceable() else { break };
-                        self.begin_replacement(index, due.at, ReconnectReason::Storm);
-                    }
-                }
+                ReconnectReason::Churn => ctx.recorder.period.connects.not_reopened += 1,
+                ReconnectReason::Storm => self.storm = Some((due.at, due.connections)),
             }
         }
-        while self.churn_state.as_ref().is_some_and(|churn| !churn.overdue.is_empty())
-            && let Some(index) = self.oldest_replaceable()
-            && let Some(intended) =
-                self.churn_state.as_mut().and_then(|churn| churn.overdue.pop_front())
-        {
-            self.begin_replacement(index, intended, ReconnectReason::Churn);
-        }
+        let intended = *self.overdue.front()?;
+        let index = self.oldest_replaceable(connections)?;
+        self.overdue.pop_front();
+        Some((index, intended, ReconnectReason::Churn))
     }
 
     /// Returns the oldest open connection that is not being replaced.
-    fn oldest_replaceable(&mut self) -> Option<usize> {
-        let churn = self.churn_state.as_mut()?;
-        while let Some((index, began)) = churn.by_age.pop_front() {
-            let conn = &self.connections[index as usize];
+    fn oldest_replaceable(&mut self, connections: &[Connection]) -> Option<usize> {
+        while let Some((index, began)) = self.by_age.pop_front() {
+            let conn = &connections[index as usize];
             if conn.connect_started == began
                 && !conn.is_draining
                 && matches!(conn.state, ConnectionState::Open(_))
@@ -111,130 +111,48 @@ impl<R: Ring> LoadThread<R> {
         None
     }
 
-    fn begin_replacement(&mut self, index: usize, intended: Instant, occasion: ReconnectReason) {
-        let conn = &mut self.connections[index];
-        conn.is_draining = true;
-        conn.replacement =
-            Some(Box::new(Replacement { intended, reason: occasion, closing_since: self.now }));
-        if let Some(churn) = &mut self.churn_state {
-            churn.replacing += 1;
-        }
-        self.close_if_idle(index);
+    /// Counts a replaced connection as open again.
+    pub(super) const fn complete_replacement(&mut self) {
+        self.replacing -= 1;
     }
 
-    /// Closes a connection that is being replaced, once it has no request in flight.
-    #[cold]
-    pub(super) fn close_if_idle(&mut self, index: usize) {
-        let conn = &mut self.connections[index];
-        let is_idle = matches!(&conn.state, ConnectionState::Open(log) if log.in_flight() == 0);
-        let Some(replacement) = conn.replacement.as_mut().filter(|_| is_idle) else { return };
-        replacement.closing_since = self.now;
-        if self.config.churn.is_some_and(|churn| churn.leaves_sessions) {
-            return self.end_connection(index, Failure::Closed);
-        }
-        let ConnectionState::Open(log) =
-            std::mem::replace(&mut conn.state, ConnectionState::Closing)
-        else {
-            return;
-        };
-        let (closing, action) = Closing::new(&self.config.request_settings, log.into_drained());
-        conn.state = ConnectionState::GracefulClose(Box::new(closing));
-        match action {
-            CloseAction::Send(bytes) => {
-                conn.send_buffer.extend_from_slice(&bytes);
-                self.queue_flush(index);
-            }
-            // Shutting down writing must not overtake unsent data. TLS sends its `close_notify`
-            // when both directions are closed. Pipes have no half-close: the program reads the end
-            // of its input when both are closed.
-            CloseAction::ShutdownWrite
-                if conn.send_buffer.is_empty()
-                    && conn.tls.is_none()
-                    && conn.read_socket == conn.write_socket =>
-            {
-                if let Some(socket) = conn.write_socket {
-                    self.ring.submit(Operation::ShutdownWrite(socket));
-                }
-            }
-            CloseAction::ShutdownWrite | CloseAction::CloseNow => {
-                self.end_connection(index, Failure::Closed);
-            }
-        }
-    }
-
-    /// Ends a closing connection: the server confirmed the close, or the timeout passed.
-    #[cold]
-    pub(super) fn finish_closing(&mut self, index: usize, is_agreed: bool) {
-        if !is_agreed && self.config.request_settings.transport == Transport::Http {
-            self.recorder.period.connects.sessions_not_deleted += 1;
-        }
-        self.end_connection(index, Failure::Closed);
-    }
-
-    /// Records the connect or reconnect time of a connection that opened.
-    #[cold]
-    pub(super) fn record_opened(&mut self, index: usize) {
-        let conn = &mut self.connections[index];
-        let connects = &mut self.recorder.period.connects;
-        match conn.replacement.take() {
-            None => connects.record_connect(self.now.since(conn.connect_started)),
-            Some(replacement) => {
-                let Replacement { intended, reason: occasion, .. } = *replacement;
-                if intended >= self.recorder.measured_from {
-                    connects.record_reconnect(occasion, self.now.since(intended));
-                }
-                if let Some(churn) = &mut self.churn_state {
-                    churn.replacing -= 1;
-                }
-            }
-        }
-        let is_beside =
-            self.subscribers.as_ref().is_some_and(|subscribers| subscribers.contains(index));
-        if let Some(churn) = &mut self.churn_state
-            && !is_beside
-        {
-            churn
-                .by_age
-                .push_back((u32::try_from(index).unwrap_or(u32::MAX), conn.connect_started));
-            // A lost connection that reconnected has left a stale entry.
-            if churn.by_age.len() > 2 * self.connections.len() {
-                let connections = &self.connections;
-                churn.by_age.retain(|(index, began)| {
-                    connections[*index as usize].connect_started == *began
-                });
-            }
+    /// Adds a connection that opened to those that may be replaced.
+    pub(super) fn add_opened(&mut self, index: usize, connections: &[Connection]) {
+        let began = connections[index].connect_started;
+        self.by_age.push_back((u32::try_from(index).unwrap_or(u32::MAX), began));
+        // A lost connection that reconnected has left a stale entry.
+        if self.by_age.len() > 2 * connections.len() {
+            self.by_age
+                .retain(|(index, began)| connections[*index as usize].connect_started == *began);
         }
     }
 
     /// Queues a closed connection for reconnect if it was being replaced; returns whether it was.
-    pub(super) fn queue_reconnect(&mut self, index: usize) -> bool {
-        let conn = &self.connections[index];
-        let Some(churn) = &mut self.churn_state else { return false };
+    pub(super) fn queue_reconnect(&mut self, index: usize, conn: &Connection) -> bool {
         // `is_draining` is already false if the new connection failed.
         let comes_back = conn.is_draining && conn.replacement.is_some();
         if comes_back {
-            churn.reconnecting.push_back(u32::try_from(index).unwrap_or(u32::MAX));
+            self.reconnecting.push_back(u32::try_from(index).unwrap_or(u32::MAX));
         }
         comes_back
     }
 
     /// Takes the next connection to reconnect.
-    pub(super) fn next_reconnect(&mut self) -> Option<u32> {
-        self.churn_state.as_mut()?.reconnecting.pop_front()
+    pub(super) fn take_reconnect(&mut self) -> Option<u32> {
+        self.reconnecting.pop_front()
     }
 
-    /// Counts the replacements that are due and not open again at the end of the run.
-    pub(super) fn finish_churn(&mut self) {
-        let from = self.recorder.measured_from;
-        let Some(churn) = &mut self.churn_state else { return };
-        let gone = self.connections.iter().filter_map(|conn| conn.replacement.as_ref());
-        let gone = gone.map(|replacement| replacement.intended).chain(churn.overdue.drain(..));
-        let mut gone = gone.filter(|intended| *intended >= from).count();
+    /// Returns the number of measured replacements that are due and not open again at the end of
+    /// the run.
+    pub(super) fn count_unfinished(&mut self, connections: &[Connection], from: Instant) -> u64 {
+        let pending = connections.iter().filter_map(|conn| conn.replacement.as_ref());
+        let pending = pending.map(|replacement| replacement.intended).chain(self.overdue.drain(..));
+        let mut count = pending.filter(|intended| *intended >= from).count();
         // Replacements that the generator never began.
         let ever = Instant::from_nanoseconds(u64::MAX);
-        while let Some(due) = churn.schedule.as_mut().and_then(|all| all.take_due(ever)) {
-            gone += due.connections;
+        while let Some(due) = self.schedule.as_mut().and_then(|all| all.take_due(ever)) {
+            count += due.connections;
         }
-        self.recorder.period.connects.not_reopened += gone as u64;
+        count as u64
     }
 }

@@ -121,6 +121,22 @@ impl Connection {
         ConnectError { failure: Failure::Timeout, message: message.into() }
     }
 
+    /// Returns whether it has a request in flight.
+    pub(super) fn has_in_flight(&self) -> bool {
+        match &self.state {
+            ConnectionState::Open(log) => log.in_flight() > 0,
+            ConnectionState::SlowReader(reader) => reader.in_flight() > 0,
+            _ => false,
+        }
+    }
+
+    /// Returns whether writing can be shut down now. That must not overtake unsent data. TLS sends
+    /// its `close_notify` when both directions are closed. Pipes have no half-close: the program
+    /// reads the end of its input when both are closed.
+    pub(super) fn can_shut_down_write(&self) -> bool {
+        self.send_buffer.is_empty() && self.tls.is_none() && self.read_socket == self.write_socket
+    }
+
     /// Returns whether it has data to send.
     #[inline]
     pub(super) fn has_output(&self) -> bool {

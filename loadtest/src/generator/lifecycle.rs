@@ -1,204 +1,228 @@
-//! Life cycle of a connection: connect, handshake, end, retry; timeouts.
+//! Life cycle of connections: connect, open, end, reconnect.
+//!
+//! ```text
+//!  Disconnected ─▶ Connecting ─▶ Handshake ─▶ Open, Subscribed or SlowReader ─▶ Closing
+//!    ▲                                          └─▶ GracefulClose ─▶──────────────┘ │
+//!    └──────────────────────────────────────────────────────────────────────────────┘
+//! ```
 
-use std::io;
+use std::time::Duration;
 
 use corelane::base::time::Instant;
-use corelane::engine::ring::{Operation, Ring, Socket};
+use corelane::engine::ring::{ParkTimeout, Ring, Socket};
 
-use super::connection::ConnectionState;
-use super::load_thread::{LoadThread, RunPhase};
-use super::run_config::Route;
-use super::thread_pool::CONNECT_HINT;
-use crate::mcp::{ConnectError, Handshake, HandshakeProgress, ReceiveEvent, RequestLog};
+use super::churn::Churn;
+use super::connection::{Connection, ConnectionState, Replacement};
+use super::connection_io::ConnectionIo;
+use super::connector::Connector;
+use super::context::RunContext;
+use super::processes::Processes;
+use super::run_config::RunConfig;
+use super::subscribers::Subscribers;
+use crate::mcp::{CloseAction, Closing, ConnectError, Subscriber};
 use crate::metrics::outcome::Failure;
-use crate::schedule::Share;
+use crate::target::Transport;
+use crate::wire::tls_error::TlsError;
 
-/// Number of sweeps in which every connection is checked once.
-const SWEEP_ROUNDS: usize = 200;
-/// Minimum number of connections checked by a sweep.
-const SWEEP_CONNECTIONS_MIN: usize = 16;
+/// The connections of a load thread with everything that opens and ends them.
+#[derive(Debug)]
+pub(super) struct Lifecycle<R> {
+    pub(super) io: ConnectionIo<R>,
+    pub(super) connector: Connector,
+    /// Subscribers and the publisher.
+    pub(super) subscribers: Option<Subscribers>,
+    /// Planned replacement of connections.
+    churn: Option<Box<Churn>>,
+}
 
-impl<R: Ring> LoadThread<R> {
+impl<R: Ring> Lifecycle<R> {
+    /// Creates a load thread's share of the connections, none of them open.
+    pub(super) fn new(ring: R, ctx: &RunContext, processes: Option<Processes>) -> Self {
+        let requesting = ctx.share.part(ctx.config.connections);
+        let subscribers = Subscribers::new(&ctx.config, ctx.share, requesting);
+        let others = subscribers.as_ref().map_or(0, Subscribers::total_connections);
+        let mut io = ConnectionIo::new(ring, requesting + others);
+        if let Some(publisher) = subscribers.as_ref().and_then(Subscribers::publisher) {
+            // Marked as queued, so that it never enters the queue of available connections.
+            io[publisher].is_queued = true;
+        }
+        Self {
+            connector: Connector::new(ctx, requesting + others, processes),
+            io,
+            subscribers,
+            churn: ctx.config.scenario.churn.map(|_| Box::default()),
+        }
+    }
+
+    /// Starts the planned replacements and the publications of a run.
+    pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant) {
+        self.connector.retry_abandoned();
+        if let Some(churn) = &mut self.churn {
+            churn.start(ctx, begin);
+        }
+    }
+
     /// Starts connects whose time has come, within the limits of rate and concurrency.
-    pub(super) fn start_connects(&mut self) {
+    pub(super) fn start_connects(&mut self, ctx: &RunContext) {
         // Reconnects after a storm have no limit: they must come at once.
-        while let Some(index) = self.next_reconnect() {
-            self.begin_connect(index);
+        while let Some(index) = self.churn.as_mut().and_then(|churn| churn.take_reconnect()) {
+            self.begin_connect(index, ctx);
         }
-        while self.connecting < self.config.limits.connecting_max
-            && let Some(&index) = self.disconnected.front()
+        while let Some(index) =
+            self.connector.take_due(self.io.connections(), &ctx.config.limits, ctx.now)
         {
-            let conn = &self.connections[index as usize];
-            if matches!(conn.state, ConnectionState::Disconnected { retry_at } if retry_at > self.now)
-                || !self.connect_rate.try_start(self.now)
-            {
-                return;
-            }
-            self.disconnected.pop_front();
-            self.begin_connect(index);
+            self.begin_connect(index, ctx);
         }
     }
 
-    fn begin_connect(&mut self, index: u32) {
-        let conn = &mut self.connections[index as usize];
+    fn begin_connect(&mut self, index: u32, ctx: &RunContext) {
+        let conn = &mut self.io[index as usize];
         conn.state = ConnectionState::Connecting;
-        conn.connect_started = self.now;
-        self.connecting += 1;
-        if let Some(processes) = &self.processes {
-            return processes.start(index);
+        conn.connect_started = ctx.now;
+        if let Some(route) = self.connector.begin(index, ctx.share) {
+            self.io.submit_connect(index, route);
         }
-        let Route { address, from } = self.route_of(index);
-        self.ring.submit(Operation::Connect {
-            address,
-            local_address: from,
-            token: u64::from(index),
-        });
     }
 
-    /// Returns the route of a connection. All connections of all load threads share the routes
-    /// round-robin.
-    fn route_of(&self, index: u32) -> Route {
-        let Share { thread: worker, threads: workers } = self.share;
-        let number = index as usize * workers.max(1) as usize + worker as usize;
-        self.routes[number % self.routes.len()]
-    }
-
-    /// Returns when the next connect may start, or `None` if it does not wait for a time.
+    /// Returns how long the ring may park: until `wake`, a connect, a replacement, a request that
+    /// is due at `due_at`, or a publication; less the spin time before the latter two.
     #[inline]
-    pub(super) fn next_connect_at(&self) -> Option<Instant> {
-        let &index = self.disconnected.front()?;
-        if self.connecting >= self.config.limits.connecting_max {
-            return None;
-        }
-        let ConnectionState::Disconnected { retry_at: until } =
-            self.connections[index as usize].state
-        else {
-            return None;
-        };
-        Some(self.connect_rate.next_at().map_or(until, |next| next.max(until)))
-    }
-
-    /// Handles the completion of a connect.
-    pub(super) fn handle_connected(&mut self, token: u64, result: io::Result<Socket>) {
-        let Ok(index) = usize::try_from(token) else { return };
-        match result {
-            Ok(socket) => self.attach_sockets(index, (socket, socket)),
-            Err(error) => {
-                self.connecting -= 1;
-                let message = format!("{error}; {CONNECT_HINT}");
-                self.fail_connect(index, ConnectError { failure: Failure::Connect, message });
-            }
+    pub(super) fn park_timeout(
+        &mut self,
+        wake: Instant,
+        due_at: Option<Instant>,
+        ctx: &RunContext,
+    ) -> ParkTimeout {
+        let RunConfig { limits, .. } = &ctx.config;
+        let connect = self.connector.next_connect_at(self.io.connections(), limits);
+        let replacement = self.churn.as_mut().and_then(|churn| churn.next_at());
+        let wake = connect.into_iter().chain(replacement).fold(wake, Instant::min);
+        let rest = wake.since(ctx.now);
+        let publish = self.subscribers.as_ref().and_then(Subscribers::next_publish_at);
+        let due = [due_at, publish].into_iter().flatten().min();
+        let free =
+            due.map_or(rest, |due| due.since(ctx.now).saturating_sub(limits.spin_before).min(rest));
+        match free {
+            Duration::ZERO => ParkTimeout::Zero,
+            span => ParkTimeout::After(span),
         }
     }
 
-    /// Attaches the sockets for reading and writing, and begins the handshake.
-    pub(super) fn attach_sockets(&mut self, index: usize, (read, write): (Socket, Socket)) {
-        for socket in [read, write] {
-            if self.connection_by_socket.len() <= socket.index() {
-                self.connection_by_socket.resize(socket.index() + 1, u32::MAX);
-            }
-            self.connection_by_socket[socket.index()] = u32::try_from(index).unwrap_or(u32::MAX);
-        }
-        self.ring.submit(Operation::Receive(read));
-        let conn = &mut self.connections[index];
-        (conn.read_socket, conn.write_socket) = (Some(read), Some(write));
-        (conn.is_draining, conn.is_lost) = (false, false);
-        conn.state =
-            ConnectionState::Handshake(Box::new(Handshake::new(&self.config.request_settings)));
-        if self.config.tls.is_some() {
-            return self.begin_tls_handshake(index);
-        }
-        self.begin_mcp_handshake(index);
-    }
-
-    /// Begins the MCP handshake, after TLS if there is any.
-    pub(super) fn begin_mcp_handshake(&mut self, index: usize) {
-        if let ConnectionState::Handshake(handshake) = &self.connections[index].state {
-            let progress = handshake.begin(&self.config.request_settings);
-            self.advance_handshake(index, progress);
-        }
-    }
-
-    /// Processes bytes received during the handshake.
+    /// Counts a connection as open and records its connect or reconnect time.
     #[cold]
-    pub(super) fn receive_handshake(&mut self, index: usize, bytes: &[u8]) {
-        let mut arrived = bytes;
-        while let ConnectionState::Handshake(handshake) = &mut self.connections[index].state {
-            match handshake.receive(&self.config.request_settings, std::mem::take(&mut arrived)) {
-                Ok(HandshakeProgress::Wait) => return,
-                Ok(progress) => self.advance_handshake(index, progress),
-                Err(refused) => return self.fail_handshake(index, refused),
-            }
-        }
-    }
-
-    fn advance_handshake(&mut self, index: usize, progress: HandshakeProgress) {
-        match progress {
-            HandshakeProgress::Wait => return,
-            HandshakeProgress::Send(bytes) => self.buffer_output(index, &bytes),
-            HandshakeProgress::Open(bytes) => {
-                self.buffer_output(index, &bytes);
-                let is_subscriber = self.is_subscriber(index);
-                let conn = &mut self.connections[index];
-                let away = ConnectionState::Disconnected { retry_at: self.now };
-                if let ConnectionState::Handshake(handshake) =
-                    std::mem::replace(&mut conn.state, away)
-                {
-                    let (reader, begun, session) = handshake.finish();
-                    if is_subscriber {
-                        return self.begin_subscribing(index, (reader, begun, session));
-                    }
-                    let log = RequestLog::new(reader, begun, session);
-                    self.connecting -= 1;
-                    self.open += 1;
-                    if index < self.slow_reader_count {
-                        self.begin_slow_reading(index, log);
-                    } else {
-                        conn.state = ConnectionState::Open(log);
-                        self.queue_available(index);
-                    }
-                    self.record_opened(index);
+    pub(super) fn record_opened(&mut self, index: usize, ctx: &mut RunContext) {
+        self.connector.count_opened();
+        let conn = &mut self.io[index];
+        let connects = &mut ctx.recorder.period.connects;
+        match conn.replacement.take() {
+            None => connects.record_connect(ctx.now.since(conn.connect_started)),
+            Some(replacement) => {
+                let Replacement { intended, reason, .. } = *replacement;
+                if intended >= ctx.recorder.measured_from {
+                    connects.record_reconnect(reason, ctx.now.since(intended));
+                }
+                if let Some(churn) = &mut self.churn {
+                    churn.complete_replacement();
                 }
             }
         }
-        self.queue_flush(index);
+        let is_beside =
+            self.subscribers.as_ref().is_some_and(|subscribers| subscribers.includes(index));
+        if let Some(churn) = &mut self.churn
+            && !is_beside
+        {
+            churn.add_opened(index, self.io.connections());
+        }
+    }
+
+    /// Begins the replacements that are due.
+    #[inline]
+    pub(super) fn replace_due_connections(&mut self, ctx: &mut RunContext) {
+        while let Some(churn) = &mut self.churn
+            && let Some((index, replacement)) = churn.next_replacement(self.io.connections(), ctx)
+        {
+            let conn = &mut self.io[index];
+            conn.is_draining = true;
+            conn.replacement = Some(Box::new(replacement));
+            self.close_if_idle(index, ctx);
+        }
+    }
+
+    /// Closes a connection that is being replaced, once it has no request in flight.
+    #[cold]
+    pub(super) fn close_if_idle(&mut self, index: usize, ctx: &mut RunContext) {
+        let conn = &mut self.io[index];
+        let is_idle = matches!(&conn.state, ConnectionState::Open(log) if log.in_flight() == 0);
+        let Some(replacement) = conn.replacement.as_mut().filter(|_| is_idle) else { return };
+        replacement.closing_since = ctx.now;
+        if ctx.config.scenario.churn.is_some_and(|churn| churn.leaves_sessions) {
+            return self.end_connection(index, Failure::Closed, ctx);
+        }
+        let ConnectionState::Open(log) =
+            std::mem::replace(&mut conn.state, ConnectionState::Closing)
+        else {
+            return;
+        };
+        let (closing, action) = Closing::new(&ctx.config.request_settings, log.into_drained());
+        conn.state = ConnectionState::GracefulClose(Box::new(closing));
+        match action {
+            CloseAction::Send(bytes) => {
+                conn.send_buffer.extend_from_slice(&bytes);
+                self.io.queue_flush(index);
+            }
+            CloseAction::ShutdownWrite if conn.can_shut_down_write() => {
+                self.io.shut_down_write(index);
+            }
+            CloseAction::ShutdownWrite | CloseAction::CloseNow => {
+                self.end_connection(index, Failure::Closed, ctx);
+            }
+        }
+    }
+
+    /// Ends a closing connection: the server confirmed the close, or the timeout passed.
+    #[cold]
+    pub(super) fn finish_closing(
+        &mut self,
+        index: usize,
+        is_confirmed: bool,
+        ctx: &mut RunContext,
+    ) {
+        if !is_confirmed && ctx.config.request_settings.transport == Transport::Http {
+            ctx.recorder.period.connects.sessions_not_deleted += 1;
+        }
+        self.end_connection(index, Failure::Closed, ctx);
     }
 
     /// Ends a connection: its requests in flight fail, and its sockets are closed.
     #[cold]
-    pub(super) fn end_connection(&mut self, index: usize, failure: Failure) {
-        let conn = &mut self.connections[index];
+    pub(super) fn end_connection(&mut self, index: usize, failure: Failure, ctx: &mut RunContext) {
+        let conn = &mut self.io[index];
         if !matches!(conn.state, ConnectionState::Closing) {
             conn.is_lost = failure == Failure::Closed && !conn.is_draining;
         }
         match std::mem::replace(&mut conn.state, ConnectionState::Closing) {
             ConnectionState::Open(mut log) => {
-                self.open -= 1;
-                self.recorder.period.lost += u64::from(!conn.is_draining);
-                let (recorder, now) = (&mut self.recorder, self.now);
-                log.fail_all(failure, |event| {
-                    if let ReceiveEvent::Completed(concluded) = event {
-                        recorder.record_completed(concluded, now);
-                    }
-                });
+                self.connector.count_closed();
+                ctx.recorder.period.connects.lost += u64::from(!conn.is_draining);
+                ctx.fail_requests(&mut log, failure);
             }
-            ConnectionState::Subscribed(listening) => {
+            ConnectionState::Subscribed(subscriber) => {
                 let is_lost = !conn.is_draining;
-                if !self.remove_subscriber(&listening, is_lost) {
+                if !self.remove_subscriber(&subscriber, is_lost, ctx) {
                     let message = "the server closed the connection".into();
-                    return self
-                        .fail_handshake(index, ConnectError { failure: Failure::Closed, message });
+                    let error = ConnectError { failure: Failure::Closed, message };
+                    return self.fail_handshake(index, error, ctx);
                 }
             }
             ConnectionState::SlowReader(_) => {
-                self.open -= 1;
-                self.recorder.period.slow_readers.closed += 1;
+                self.connector.count_closed();
+                ctx.recorder.period.slow_readers.closed += 1;
             }
-            ConnectionState::GracefulClose(_) => self.open -= 1,
+            ConnectionState::GracefulClose(_) => self.connector.count_closed(),
             handshake @ ConnectionState::Handshake(_) => {
                 conn.state = handshake;
-                let refused = conn.closed_error();
-                return self.fail_handshake(index, refused);
+                let error = conn.closed_error();
+                return self.fail_handshake(index, error, ctx);
             }
             // There is no socket to close.
             other @ (ConnectionState::Disconnected { .. } | ConnectionState::Connecting) => {
@@ -207,131 +231,159 @@ impl<R: Ring> LoadThread<R> {
             }
             ConnectionState::Closing => return,
         }
-        self.close_sockets(index);
+        self.io.close_sockets(index);
+    }
+
+    /// Removes a subscriber from the counts; returns whether it had been open.
+    fn remove_subscriber(
+        &mut self,
+        subscriber: &Subscriber,
+        is_lost: bool,
+        ctx: &mut RunContext,
+    ) -> bool {
+        if let Some(subscribers) = &mut self.subscribers {
+            subscribers.remove(subscriber);
+        }
+        if subscriber.has_opened() {
+            self.connector.count_closed();
+            ctx.recorder.period.connects.lost += u64::from(is_lost);
+            ctx.recorder.period.fanout.lost += subscriber.open_streams() as u64;
+        }
+        subscriber.has_opened()
+    }
+
+    /// Ends a connection whose subscription was refused or that received invalid data.
+    #[cold]
+    pub(super) fn fail_subscription(
+        &mut self,
+        index: usize,
+        error: ConnectError,
+        ctx: &mut RunContext,
+    ) {
+        let conn = &mut self.io[index];
+        let is_lost = !conn.is_draining;
+        let state = std::mem::replace(&mut conn.state, ConnectionState::Closing);
+        if let ConnectionState::Subscribed(subscriber) = state
+            && !self.remove_subscriber(&subscriber, is_lost, ctx)
+        {
+            return self.fail_handshake(index, error, ctx);
+        }
+        self.io.close_sockets(index);
+    }
+
+    /// Ends a connection whose TLS handshake or decryption failed.
+    #[cold]
+    pub(super) fn fail_tls(&mut self, index: usize, error: TlsError, ctx: &mut RunContext) {
+        let TlsError { message, is_alert } = error;
+        let failure = match &self.io[index].state {
+            ConnectionState::Handshake(_) => {
+                self.connector.count_tls_failed();
+                let error = ConnectError { failure: Failure::Connect, message };
+                return self.fail_handshake(index, error, ctx);
+            }
+            ConnectionState::Disconnected { .. }
+            | ConnectionState::Connecting
+            | ConnectionState::Closing => return,
+            _ if is_alert => Failure::Closed,
+            _ => Failure::Garbage,
+        };
+        ctx.record_error(ConnectError { failure, message });
+        self.end_connection(index, failure, ctx);
     }
 
     /// Ends a connection whose handshake failed.
     #[cold]
-    pub(super) fn fail_handshake(&mut self, index: usize, refused: ConnectError) {
-        if self.processes.is_some() && self.connections[index].is_lost {
+    pub(super) fn fail_handshake(
+        &mut self,
+        index: usize,
+        error: ConnectError,
+        ctx: &mut RunContext,
+    ) {
+        if self.connector.has_processes() && self.io[index].is_lost {
             // The exit status and last lines of the child, which follow, are more specific.
-            self.recorder.period.connects.record_failure(refused.failure);
+            ctx.recorder.period.connects.record_failure(error.failure);
         } else {
-            self.record_connect_error(refused);
+            ctx.record_connect_error(error);
         }
-        self.connecting -= 1;
-        self.connections[index].state = ConnectionState::Closing;
-        self.close_sockets(index);
+        self.connector.count_failed();
+        self.io[index].state = ConnectionState::Closing;
+        self.io.close_sockets(index);
     }
 
-    pub(super) fn close_sockets(&mut self, index: usize) {
-        let conn = &mut self.connections[index];
-        conn.send_buffer = Vec::new();
-        if let Some(read) = conn.read_socket {
-            self.send_close_notify(index, read);
-            self.ring.submit(Operation::Close(read));
+    /// Ends a connection for whose pipes the ring has no room.
+    #[cold]
+    pub(super) fn fail_pipes(
+        &mut self,
+        index: usize,
+        errors: Vec<std::io::Error>,
+        ctx: &mut RunContext,
+    ) {
+        self.connector.count_failed();
+        let conn = &mut self.io[index];
+        (conn.state, conn.is_lost) = (ConnectionState::Closing, false);
+        for error in errors {
+            let message = error.to_string();
+            ctx.record_connect_error(ConnectError { failure: Failure::Connect, message });
         }
-        let conn = &self.connections[index];
-        if let Some(write) = conn.write_socket.filter(|write| conn.read_socket != Some(*write)) {
-            self.ring.submit(Operation::Close(write));
-        }
+        self.connector.stop_process(index);
+    }
+
+    /// Queues a connection whose connect failed to be connected again.
+    pub(super) fn retry_failed(&mut self, index: usize, ctx: &RunContext) {
+        self.connector.count_failed();
+        self.schedule_retry(index, ctx);
     }
 
     /// Handles the completion of a close.
-    pub(super) fn handle_closed(&mut self, socket: Socket) {
-        let Some(index) = self.connection_of(socket) else { return };
-        self.connection_by_socket[socket.index()] = u32::MAX;
-        let conn = &mut self.connections[index];
-        conn.read_socket = conn.read_socket.filter(|read| *read != socket);
-        conn.write_socket = conn.write_socket.filter(|write| *write != socket);
-        if conn.read_socket.is_some() || conn.write_socket.is_some() {
-            return;
-        }
-        conn.is_sending = false;
+    pub(super) fn handle_closed(&mut self, socket: Socket, ctx: &RunContext) {
+        let Some(index) = self.io.detach_socket(socket) else { return };
         // Its process must exit before it is started again.
-        match &self.processes {
-            Some(processes) => processes.stop(index),
-            None => self.reconnect(index),
+        if !self.connector.stop_process(index) {
+            self.reconnect(index, ctx);
         }
     }
 
     /// Reconnects a closed connection, at once if it is being replaced, else after the retry delay.
-    pub(super) fn reconnect(&mut self, index: usize) {
-        if !self.queue_reconnect(index) {
-            self.schedule_retry(index);
+    pub(super) fn reconnect(&mut self, index: usize, ctx: &RunContext) {
+        let conn = &self.io[index];
+        if !self.churn.as_mut().is_some_and(|churn| churn.queue_reconnect(index, conn)) {
+            self.schedule_retry(index, ctx);
         }
     }
 
-    pub(super) fn schedule_retry(&mut self, index: usize) {
-        let until = self.now.after(self.config.limits.retry_after);
-        self.connections[index].state = ConnectionState::Disconnected { retry_at: until };
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        match &mut self.processes {
-            Some(processes) if self.phase == RunPhase::Connecting => processes.abandon(index),
-            _ => self.disconnected.push_back(index),
+    fn schedule_retry(&mut self, index: usize, ctx: &RunContext) {
+        let retry_at = ctx.now.after(ctx.config.limits.retry_after);
+        self.io[index].state = ConnectionState::Disconnected { retry_at };
+        self.connector.queue_retry(index, ctx.phase);
+    }
+
+    /// Submits the output of all queued connections.
+    #[inline]
+    pub(super) fn flush_output(&mut self, ctx: &mut RunContext) {
+        for (index, error) in self.io.flush_output() {
+            self.fail_tls(index, error, ctx);
         }
     }
 
-    fn fail_connect(&mut self, index: usize, refused: ConnectError) {
-        self.record_connect_error(refused);
-        self.schedule_retry(index);
+    /// Returns whether no request is in flight and no reconnect is pending.
+    pub(super) fn is_idle(&mut self) -> bool {
+        self.churn.as_mut().is_none_or(|churn| churn.is_idle())
+            && !self.io.connections().iter().any(Connection::has_in_flight)
     }
 
-    pub(super) fn record_connect_error(&mut self, refused: ConnectError) {
-        self.recorder.period.connects.record_failure(refused.failure);
-        self.record_error(refused);
-    }
-
-    /// Stores the last error of a connection, without secrets.
-    pub(super) fn record_error(&mut self, refused: ConnectError) {
-        let ConnectError { failure, message } = refused;
-        let fields = &self.config.request_settings.fields;
-        let message = fields.iter().fold(message, |message, field| field.redact(message));
-        self.recorder.period.last_error = Some(format!("{failure}: {message}"));
-    }
-
-    /// Checks some connections for timeouts and idle replacements. A small number at a time: due
-    /// requests wait meanwhile, and most connections are in no CPU cache.
-    pub(super) fn sweep_timeouts(&mut self) {
-        let answer_max = self.config.limits.response_timeout;
-        // The clock starts at zero: before the first timeout nothing can be late.
-        let past = self.now.since(Instant::ORIGIN).saturating_sub(answer_max);
-        let before = Instant::ORIGIN.after(past);
-        let count = (self.connections.len() / SWEEP_ROUNDS)
-            .max(SWEEP_CONNECTIONS_MIN)
-            .min(self.connections.len());
-        for _ in 0..count {
-            let index = self.next_sweep_index;
-            self.next_sweep_index = (index + 1) % self.connections.len();
-            let (recorder, now) = (&mut self.recorder, self.now);
-            let conn = &mut self.connections[index];
-            // A request that timed out may stay in flight forever.
-            let is_late =
-                conn.replacement.as_ref().is_some_and(|leaving| leaving.closing_since < before);
-            match &mut conn.state {
-                ConnectionState::Open(log) => {
-                    log.time_out(before, |event| {
-                        if let ReceiveEvent::Completed(concluded) = event {
-                            recorder.record_completed(concluded, now);
-                        }
-                    });
-                    let is_idle = log.in_flight() == 0;
-                    if is_idle {
-                        log.shrink();
-                    }
-                    if conn.is_draining && (is_late || is_idle) {
-                        self.end_connection(index, Failure::Closed);
-                    }
-                }
-                ConnectionState::Subscribed(_) => self.sweep_subscriber(index),
-                ConnectionState::Handshake(_)
-                    if now.since(conn.connect_started) > self.config.limits.connect_timeout =>
-                {
-                    let refused = conn.timeout_error();
-                    self.fail_handshake(index, refused);
-                }
-                ConnectionState::GracefulClose(_) if is_late => self.finish_closing(index, false),
-                _ => {}
+    /// Completes the measurements at the end of the run: outstanding responses count as timeouts.
+    pub(super) fn finish(&mut self, ctx: &mut RunContext) {
+        if let Some(churn) = &mut self.churn {
+            let from = ctx.recorder.measured_from;
+            ctx.recorder.period.connects.not_reopened +=
+                churn.count_unfinished(self.io.connections(), from);
+        }
+        if let Some(subscribers) = &mut self.subscribers {
+            subscribers.finish(ctx);
+        }
+        for conn in self.io.connections_mut() {
+            if let ConnectionState::Open(log) = &mut conn.state {
+                ctx.fail_requests(log, Failure::Timeout);
             }
         }
     }

@@ -15,34 +15,46 @@
 //! counted as unsent. A planned reconnect counts from its due time. Memory does not grow with the
 //! length of a run, except for about a hundred bytes per second.
 
+pub mod period;
 pub mod run_config;
+
 mod slow_reader;
 
 mod connection;
-pub mod period;
+mod context;
+mod send_buffers;
 
 mod connect_rate;
-
-mod load_thread;
+mod connection_io;
+mod processes;
 
 mod churn;
-mod lifecycle;
-mod processes;
-mod send;
+mod connector;
+mod request_schedule;
 mod slow_readers;
 mod subscribers;
-mod tls;
+
+mod lifecycle;
+
+mod connections;
+
+mod load_thread;
 
 mod ring_set;
 mod second_summary;
 
 pub mod seconds;
 
+mod run_error;
+
 mod thread_plan;
 
 pub mod thread_pool;
 
 pub use self::period::Period;
-pub use self::run_config::{ConnectConfig, LoadMode, RunConfig, RunLimits, SubscribeConfig};
+pub use self::run_config::{
+    ConnectConfig, Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig, SubscribeConfig,
+};
+pub use self::run_error::RunError;
 pub use self::seconds::Second;
-pub use self::thread_pool::{Measurements, RunError, run};
+pub use self::thread_pool::{GeneratorSetup, Measurements, ResourceUsage, run};

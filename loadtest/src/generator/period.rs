@@ -30,8 +30,6 @@ pub struct Period {
     pub spun: Duration,
     /// Connections open at the end of the period.
     pub open: u64,
-    /// Connections that ended unexpectedly.
-    pub lost: u64,
     /// Connect times; connects before the first request count to the first second.
     pub connects: ConnectMetrics,
     /// Results of the slow readers.
@@ -55,7 +53,6 @@ impl Period {
             sent: 0,
             spun: Duration::ZERO,
             open: 0,
-            lost: 0,
             connects: ConnectMetrics::new(),
             slow_readers: SlowReaderOutcomes::default(),
             last_error: None,
@@ -85,7 +82,6 @@ impl Period {
         self.due += other.due;
         self.sent += other.sent;
         self.spun += other.spun;
-        self.lost += other.lost;
         self.until = self.until.max(other.until);
         self.connects.add(&other.connects);
         self.slow_readers.add(&other.slow_readers);
@@ -100,7 +96,7 @@ impl Period {
         self.latencies.clear();
         self.lag.reset();
         self.outcomes = Outcomes::default();
-        (self.due, self.sent, self.open, self.lost) = (0, 0, 0, 0);
+        (self.due, self.sent, self.open) = (0, 0, 0);
         self.spun = Duration::ZERO;
         self.connects.clear();
         self.slow_readers = SlowReaderOutcomes::default();
@@ -121,10 +117,27 @@ pub(super) struct PeriodRecorder {
 }
 
 impl PeriodRecorder {
+    /// Records the lateness of a request that was due at `intended` and processed at `now`.
+    #[inline]
+    pub(super) fn record_lag(&mut self, intended: Instant, now: Instant) {
+        let lag = now.since(intended).as_nanos();
+        self.period.lag.saturating_record(u64::try_from(lag).unwrap_or(u64::MAX));
+    }
+
+    /// Discards the measurements from before the run, except connect times and notifications, which
+    /// belong to its first second.
+    pub(super) fn clear_before_run(&mut self) {
+        let mut connects = std::mem::take(&mut self.period.connects);
+        connects.lost = 0;
+        let fanout = std::mem::take(&mut self.period.fanout);
+        self.period.clear();
+        (self.period.connects, self.period.fanout) = (connects, fanout);
+    }
+
     /// Records a completed request.
     #[inline]
-    pub(super) fn record_completed(&mut self, concluded: CompletedRequest, answered: Instant) {
-        let CompletedRequest { call, intended, sent, failure } = concluded;
+    pub(super) fn record_completed(&mut self, completed: CompletedRequest, answered: Instant) {
+        let CompletedRequest { call, intended, sent, failure } = completed;
         if intended < self.measured_from {
             return;
         }

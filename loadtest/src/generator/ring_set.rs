@@ -73,11 +73,11 @@ impl<R: Ring> RingSet<R> {
     }
 
     /// Returns the ring of a receive buffer, and the buffer with its number in that ring.
-    fn ring_of_buffer(&mut self, lease: &ReceiveBuffer) -> (&mut R, ReceiveBuffer) {
-        let (part, buffer) =
-            (lease.index / self.buffers_per_ring, lease.index % self.buffers_per_ring);
-        let lease = ReceiveBuffer { index: buffer, len: lease.len };
-        (&mut self.rings[usize::from(part)].ring, lease)
+    fn ring_of_buffer(&mut self, buffer: &ReceiveBuffer) -> (&mut R, ReceiveBuffer) {
+        let (part, index) =
+            (buffer.index / self.buffers_per_ring, buffer.index % self.buffers_per_ring);
+        let buffer = ReceiveBuffer { index, len: buffer.len };
+        (&mut self.rings[usize::from(part)].ring, buffer)
     }
 
     /// Returns the ring with the fewest sockets, and counts one more socket for it.
@@ -137,9 +137,9 @@ impl NumberOffset {
     /// Adds the offset to the numbers in a completion.
     const fn translate(self, completion: &mut Completion) {
         match completion {
-            Completion::Received { socket, buffer: lease } => {
+            Completion::Received { socket, buffer } => {
                 socket.0 += self.sockets;
-                lease.index += self.buffers;
+                buffer.index += self.buffers;
             }
             Completion::Connected { result: Ok(socket), .. }
             | Completion::EndOfStream { socket, .. }
@@ -193,8 +193,8 @@ impl<R: Ring> Ring for RingSet<R> {
         self.reap_all(completions);
     }
 
-    fn park(&mut self, patience: ParkTimeout) -> Instant {
-        let span = match patience {
+    fn park(&mut self, timeout: ParkTimeout) -> Instant {
+        let span = match timeout {
             ParkTimeout::Zero => return self.submit_all(),
             ParkTimeout::After(span) => Timespec::try_from(span).ok(),
             ParkTimeout::Infinite => None,
@@ -217,14 +217,14 @@ impl<R: Ring> Ring for RingSet<R> {
         self.rings.first().expect("at least one ring").ring.waker()
     }
 
-    fn bytes(&mut self, lease: &ReceiveBuffer) -> &mut [u8] {
-        let (ring, lease) = self.ring_of_buffer(lease);
-        ring.bytes(&lease)
+    fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
+        let (ring, buffer) = self.ring_of_buffer(buffer);
+        ring.bytes(&buffer)
     }
 
-    fn release(&mut self, lease: ReceiveBuffer) {
-        let (ring, lease) = self.ring_of_buffer(&lease);
-        ring.release(lease);
+    fn release(&mut self, buffer: ReceiveBuffer) {
+        let (ring, buffer) = self.ring_of_buffer(&buffer);
+        ring.release(buffer);
     }
 
     fn exhaustion(&self) -> Exhaustion {

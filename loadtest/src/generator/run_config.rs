@@ -8,6 +8,9 @@ use crate::mcp::{RequestSettings, RequestTemplate, Subscription};
 use crate::schedule::{ArrivalPattern, RateProfile, ReconnectStorm};
 use crate::wire::tls_client::TlsClient;
 
+/// Hint appended to connect errors.
+pub(super) const CONNECT_HINT: &str = "start the server or correct the address";
+
 /// When requests are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoadMode {
@@ -149,6 +152,44 @@ pub struct SlowReaderConfig {
     pub call: Option<u16>,
 }
 
+/// What connections lead to.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    /// Addresses of the server, used round-robin.
+    Addresses(Vec<SocketAddr>),
+    /// Program that is started for each connection.
+    Program(Program),
+}
+
+impl Endpoint {
+    /// Returns the addresses of the server; none if a program is started.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        match self {
+            Self::Addresses(addresses) => addresses,
+            Self::Program(_) => &[],
+        }
+    }
+
+    /// Returns the program that is started for each connection.
+    pub const fn program(&self) -> Option<&Program> {
+        match self {
+            Self::Addresses(_) => None,
+            Self::Program(program) => Some(program),
+        }
+    }
+}
+
+/// Connections that do more than requests, and what happens to them.
+#[derive(Clone, Debug, Default)]
+pub struct ScenarioConfig {
+    /// Subscribers on additional connections.
+    pub subscribers: Option<SubscribeConfig>,
+    /// Planned replacement of connections.
+    pub churn: Option<ChurnConfig>,
+    /// Connections that read slowly.
+    pub slow_readers: Option<SlowReaderConfig>,
+}
+
 /// Configuration of one run.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
@@ -156,10 +197,8 @@ pub struct RunConfig {
     pub request_settings: RequestSettings,
     /// TLS configuration, if the target is encrypted.
     pub tls: Option<TlsClient>,
-    /// Addresses of the server, used round-robin; empty if `program` is set.
-    pub addresses: Vec<SocketAddr>,
-    /// Program that is started for each connection, instead of an address.
-    pub program: Option<Program>,
+    /// Server addresses, or the program that is started for each connection.
+    pub endpoint: Endpoint,
     /// Local addresses and connect rate.
     pub connect: ConnectConfig,
     /// Request templates with their weights.
@@ -174,14 +213,10 @@ pub struct RunConfig {
     pub warm_up: Duration,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Subscribers on additional connections.
-    pub subscribers: Option<SubscribeConfig>,
     /// Limits and timeouts.
     pub limits: RunLimits,
-    /// Planned replacement of connections.
-    pub churn: Option<ChurnConfig>,
-    /// Connections that read slowly.
-    pub slow_readers: Option<SlowReaderConfig>,
+    /// Subscribers, replacement of connections and slow readers.
+    pub scenario: ScenarioConfig,
 }
 
 impl RunConfig {
@@ -189,20 +224,21 @@ impl RunConfig {
     /// round-robin, so that the ephemeral ports of all pairs are used evenly.
     pub(super) fn routes(&self) -> Vec<Route> {
         let ConnectConfig { sources, .. } = &self.connect;
-        let routes = self.addresses.iter().flat_map(|&address| {
+        let routes = self.endpoint.addresses().iter().flat_map(|&address| {
             let near = sources.iter().filter(move |source| source.is_ipv4() == address.is_ipv4());
             near.map(move |&source| Route { address, from: Some(SocketAddr::new(source, 0)) })
         });
         let routes: Vec<Route> = routes.collect();
         if routes.is_empty() {
             let anywhere = |&address| Route { address, from: None };
-            return self.addresses.iter().map(anywhere).collect();
+            return self.endpoint.addresses().iter().map(anywhere).collect();
         }
         routes
     }
 
     /// Returns the total number of connections: for requests, for subscribers, and the publisher.
     pub fn total_connections(&self) -> usize {
-        self.connections + self.subscribers.as_ref().map_or(0, |listen| listen.connections() + 1)
+        self.connections
+            + self.scenario.subscribers.as_ref().map_or(0, |listen| listen.connections() + 1)
     }
 }

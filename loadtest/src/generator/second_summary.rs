@@ -58,7 +58,7 @@ impl SecondSummarizer {
             lag_p99_us: microseconds(&period.lag, 99.0),
             open: period.open,
             opened: period.connects.opened,
-            lost: period.lost,
+            lost: period.connects.lost,
             server_cores: cores(server, self.server, Duration::ZERO),
             server_resident_bytes: server.map(|sample| sample.resident_bytes),
             generator_cores: cores(generator, self.generator, period.spun),

@@ -7,31 +7,112 @@ use std::time::Duration;
 
 use corelane::base::time::Instant;
 
-use crate::mcp::RequestLog;
+use super::period::Period;
+use crate::mcp::{ReceiveEvent, RequestLog, RequestSettings, RequestTemplates, message_kind};
+use crate::wire::FramingError;
 
 #[derive(Debug)]
 pub(super) struct SlowReader {
-    pub(super) log: RequestLog,
-    pub(super) pacer: ReadPacer,
+    log: RequestLog,
+    pacer: ReadPacer,
     /// Whether the ring has stopped receiving for it.
-    pub(super) is_paused: bool,
+    is_paused: bool,
+}
+
+impl SlowReader {
+    /// Creates a slow reader of `bytes_per_second`; a rate of 0 never reads.
+    pub(super) const fn new(log: RequestLog, bytes_per_second: u64) -> Self {
+        Self { log, pacer: ReadPacer::new(bytes_per_second), is_paused: false }
+    }
+
+    /// Returns the number of requests in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.log.in_flight()
+    }
+
+    /// Pauses reading if it never reads; returns whether the ring has to stop receiving.
+    pub(super) fn pause_forever(&mut self) -> bool {
+        self.pacer.bytes_per_second == 0 && self.pause()
+    }
+
+    /// Pauses reading after `bytes` were read; returns whether the ring has to stop receiving.
+    pub(super) fn pause_after(&mut self, bytes: usize, now: Instant) -> bool {
+        self.pacer.record_read(bytes, now);
+        self.pause()
+    }
+
+    fn pause(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_paused, true)
+    }
+
+    /// Resumes reading if its rate allows it; returns whether the ring has to receive again.
+    pub(super) fn resume(&mut self, now: Instant) -> bool {
+        self.pacer.may_read(now) && self.resume_unlimited()
+    }
+
+    /// Resumes reading at any rate; returns whether the ring has to receive again.
+    pub(super) const fn resume_unlimited(&mut self) -> bool {
+        std::mem::replace(&mut self.is_paused, false)
+    }
+
+    /// Appends a request to `output`.
+    pub(super) fn write_request(
+        &mut self,
+        templates: &RequestTemplates,
+        call: u16,
+        now: Instant,
+        output: &mut Vec<u8>,
+    ) {
+        self.log.write_request(templates, call, (now, now), output);
+    }
+
+    /// Processes received data; appends what is to be sent to `output`. Returns whether the server
+    /// closes the connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the data is not correctly framed.
+    pub(super) fn receive(
+        &mut self,
+        bytes: &[u8],
+        templates: &mut RequestTemplates,
+        settings: &RequestSettings,
+        (period, output): (&mut Period, &mut Vec<u8>),
+    ) -> Result<bool, FramingError> {
+        let mut is_closing = false;
+        self.log.receive(templates, bytes, |event| match event {
+            ReceiveEvent::Completed(completed) if completed.failure.is_none() => {
+                period.slow_readers.answered += 1;
+            }
+            ReceiveEvent::Completed(_) => period.slow_readers.failed += 1,
+            ReceiveEvent::Unsolicited => period.outcomes.unsolicited += 1,
+            ReceiveEvent::Notification | ReceiveEvent::Streamed => {}
+            ReceiveEvent::ServerRequest { id, is_ping } => {
+                output
+                    .extend_from_slice(&settings.frame(&message_kind::response_text(&id, is_ping)));
+            }
+            ReceiveEvent::Send(bytes) => output.extend_from_slice(&bytes),
+            ReceiveEvent::Closing => is_closing = true,
+        })?;
+        Ok(is_closing)
+    }
 }
 
 /// Rate limit of a slow reader.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct ReadPacer {
+struct ReadPacer {
     bytes_per_second: u64,
     next_read_at: Instant,
 }
 
 impl ReadPacer {
     /// Creates a pacer; a rate of 0 never reads.
-    pub(super) const fn new(bytes_per_second: u64) -> Self {
+    const fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, next_read_at: Instant::ORIGIN }
     }
 
     /// Records that `bytes` were read at `now`.
-    pub(super) fn record_read(&mut self, bytes: usize, now: Instant) {
+    fn record_read(&mut self, bytes: usize, now: Instant) {
         let nanoseconds =
             (bytes as u128 * 1_000_000_000) / u128::from(self.bytes_per_second.max(1));
         let pause = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
@@ -39,7 +120,7 @@ impl ReadPacer {
     }
 
     /// Returns whether it may read now.
-    pub(super) fn may_read(&self, now: Instant) -> bool {
+    fn may_read(&self, now: Instant) -> bool {
         self.bytes_per_second > 0 && now >= self.next_read_at
     }
 }

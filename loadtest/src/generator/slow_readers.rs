@@ -1,124 +1,129 @@
-//! Slow readers: their requests, their reads, and whether the server closes them.
+//! Slow readers: connections that read at a limited rate, and whether the server closes them.
 //!
 //! They send requests in a closed loop, independent of the schedule, and are excluded from the
 //! figures of other connections. During the drain they read everything that is left, so that
 //! responses the server buffered and closes of the server are observed.
 
 use corelane::base::time::Instant;
-use corelane::engine::ring::{Operation, Ring};
+use corelane::engine::ring::Ring;
 
 use super::connection::ConnectionState;
-use super::load_thread::{LoadThread, RunPhase};
-use super::slow_reader::{ReadPacer, SlowReader};
-use crate::mcp::{ReceiveEvent, RequestLog, message_kind};
+use super::connection_io::ConnectionIo;
+use super::context::{RunContext, RunPhase};
+use super::request_schedule::RequestSchedule;
+use super::run_config::SlowReaderConfig;
+use super::slow_reader::SlowReader;
+use crate::mcp::RequestLog;
 use crate::metrics::outcome::Failure;
 
-impl<R: Ring> LoadThread<R> {
+/// Slow readers of one load thread, which are its first connections.
+#[derive(Debug)]
+pub(super) struct SlowReaders {
+    config: Option<SlowReaderConfig>,
+    count: usize,
+    /// Start of slow reading.
+    from: Instant,
+}
+
+impl SlowReaders {
+    /// Creates a load thread's share of the slow readers.
+    pub(super) fn new(ctx: &RunContext) -> Self {
+        let config = ctx.config.scenario.slow_readers;
+        let count = config.map_or(0, |readers| ctx.share.part(readers.connections));
+        Self { config, count, from: Instant::ORIGIN }
+    }
+
+    /// Returns the number of slow readers.
+    pub(super) const fn reader_count(&self) -> usize {
+        self.count
+    }
+
+    /// Starts the run.
+    pub(super) fn start(&mut self, begin: Instant) {
+        if let Some(readers) = &self.config {
+            self.from = begin.after(readers.start_after);
+        }
+    }
+
     /// Turns an open connection into a slow reader.
-    pub(super) fn begin_slow_reading(&mut self, index: usize, log: RequestLog) {
-        let rate = self.config.slow_readers.map_or(0, |readers| readers.bytes_per_second);
-        let reading = SlowReader { log, pacer: ReadPacer::new(rate), is_paused: false };
-        self.connections[index].state = ConnectionState::SlowReader(Box::new(reading));
+    pub(super) fn reader(&self, log: RequestLog) -> Box<SlowReader> {
+        Box::new(SlowReader::new(log, self.config.map_or(0, |readers| readers.bytes_per_second)))
+    }
+
+    /// Processes data received by a slow reader. Returns a failure if its connection ends.
+    #[cold]
+    pub(super) fn receive<R: Ring>(
+        &self,
+        io: &mut ConnectionIo<R>,
+        (index, bytes): (usize, &[u8]),
+        ctx: &mut RunContext,
+    ) -> Option<Failure> {
+        let is_slow = self.active(ctx).is_some();
+        let conn = &mut io[index];
+        let ConnectionState::SlowReader(reader) = &mut conn.state else { return None };
+        let must_pause = is_slow && reader.pause_after(bytes.len(), ctx.now);
+        let output = (&mut *ctx.recorder.period, &mut conn.send_buffer);
+        let settings = &ctx.config.request_settings;
+        let received = reader.receive(bytes, &mut ctx.templates, settings, output);
+        if must_pause {
+            io.stop_receive(index);
+        }
+        let Ok(is_closing) = received else { return Some(Failure::Garbage) };
+        if !io[index].send_buffer.is_empty() {
+            io.queue_flush(index);
+        }
+        is_closing.then_some(Failure::Closed)
     }
 
     /// Sends requests and resumes reads of all slow readers.
     #[cold]
-    pub(super) fn drive_slow_readers(&mut self) {
-        for index in 0..self.slow_reader_count {
-            match self.phase {
-                RunPhase::Connecting => {}
-                RunPhase::Sending => self.drive_slow_reader(index),
-                RunPhase::Draining => self.resume_reading(index, |_, _| true),
+    pub(super) fn drive<R: Ring>(
+        &self,
+        io: &mut ConnectionIo<R>,
+        requests: &mut RequestSchedule,
+        ctx: &mut RunContext,
+    ) {
+        for index in 0..self.count {
+            if ctx.phase == RunPhase::Draining {
+                if let ConnectionState::SlowReader(reader) = &mut io[index].state
+                    && reader.resume_unlimited()
+                {
+                    io.resume_receive(index);
+                }
+            } else if let Some(readers) = self.active(ctx) {
+                drive_reader(index, &readers, (&mut *io, &mut *requests), ctx);
             }
         }
     }
 
-    /// Returns whether slow reading has begun.
-    fn has_slow_reading_begun(&self) -> bool {
-        self.phase == RunPhase::Sending && self.now >= self.slow_from
+    /// Returns the configuration if slow reading has begun.
+    fn active(&self, ctx: &RunContext) -> Option<SlowReaderConfig> {
+        self.config.filter(|_| ctx.phase == RunPhase::Sending && ctx.now >= self.from)
     }
+}
 
-    fn drive_slow_reader(&mut self, index: usize) {
-        let Some(readers) = self.config.slow_readers.filter(|_| self.has_slow_reading_begun())
-        else {
+/// Resumes the reads of a slow reader and sends as many requests as may be in flight.
+fn drive_reader<R: Ring>(
+    index: usize,
+    readers: &SlowReaderConfig,
+    (io, requests): (&mut ConnectionIo<R>, &mut RequestSchedule),
+    ctx: &mut RunContext,
+) {
+    let ConnectionState::SlowReader(reader) = &mut io[index].state else { return };
+    if reader.pause_forever() {
+        io.stop_receive(index);
+    } else if reader.resume(ctx.now) {
+        io.resume_receive(index);
+    }
+    loop {
+        let call = readers.call.unwrap_or_else(|| requests.draw_call());
+        let conn = &mut io[index];
+        let ConnectionState::SlowReader(reader) = &mut conn.state else { return };
+        if reader.in_flight() >= readers.depth {
             return;
-        };
-        let Some(socket) = self.connections[index].read_socket else { return };
-        let ConnectionState::SlowReader(reading) = &mut self.connections[index].state else {
-            return;
-        };
-        if readers.bytes_per_second == 0 && !reading.is_paused {
-            reading.is_paused = true;
-            self.ring.submit(Operation::StopReceive(socket));
         }
-        self.resume_reading(index, ReadPacer::may_read);
-        loop {
-            let call = readers.call.unwrap_or_else(|| self.draw_call());
-            let conn = &mut self.connections[index];
-            let ConnectionState::SlowReader(reading) = &mut conn.state else { return };
-            if reading.log.in_flight() >= readers.depth {
-                return;
-            }
-            let at = (self.now, self.now);
-            reading.log.write_request(&self.calls, call, at, &mut conn.send_buffer);
-            self.recorder.period.slow_readers.sent += 1;
-            self.queue_flush(index);
-        }
-    }
-
-    fn resume_reading(&mut self, index: usize, may_read: impl FnOnce(&ReadPacer, Instant) -> bool) {
-        let conn = &mut self.connections[index];
-        if let (ConnectionState::SlowReader(reading), Some(socket)) =
-            (&mut conn.state, conn.read_socket)
-            && reading.is_paused
-            && may_read(&reading.pacer, self.now)
-        {
-            reading.is_paused = false;
-            self.ring.submit(Operation::Receive(socket));
-        }
-    }
-
-    /// Processes data received by a slow reader.
-    #[cold]
-    pub(super) fn receive_slowly(&mut self, index: usize, bytes: &[u8]) {
-        let is_slow = self.has_slow_reading_begun();
-        let conn = &mut self.connections[index];
-        let (ConnectionState::SlowReader(reading), Some(socket)) =
-            (&mut conn.state, conn.read_socket)
-        else {
-            return;
-        };
-        if is_slow {
-            reading.pacer.record_read(bytes.len(), self.now);
-            if !reading.is_paused {
-                reading.is_paused = true;
-                self.ring.submit(Operation::StopReceive(socket));
-            }
-        }
-        let (period, mut is_closing) = (&mut self.recorder.period, false);
-        let (settings, outgoing) = (&self.config.request_settings, &mut conn.send_buffer);
-        let heard = reading.log.receive(&mut self.calls, bytes, |event| match event {
-            ReceiveEvent::Completed(concluded) if concluded.failure.is_none() => {
-                period.slow_readers.answered += 1;
-            }
-            ReceiveEvent::Completed(_) => period.slow_readers.failed += 1,
-            ReceiveEvent::Unsolicited => period.outcomes.unsolicited += 1,
-            ReceiveEvent::Notification | ReceiveEvent::Streamed => {}
-            ReceiveEvent::ServerRequest { id, is_ping } => {
-                outgoing
-                    .extend_from_slice(&settings.frame(&message_kind::response_text(&id, is_ping)));
-            }
-            ReceiveEvent::Send(words) => outgoing.extend_from_slice(&words),
-            ReceiveEvent::Closing => is_closing = true,
-        });
-        if heard.is_err() {
-            return self.end_connection(index, Failure::Garbage);
-        }
-        if !self.connections[index].send_buffer.is_empty() {
-            self.queue_flush(index);
-        }
-        if is_closing {
-            self.end_connection(index, Failure::Closed);
-        }
+        reader.write_request(&ctx.templates, call, ctx.now, &mut conn.send_buffer);
+        ctx.recorder.period.slow_readers.sent += 1;
+        io.queue_flush(index);
     }
 }

@@ -11,8 +11,8 @@ use corelane::base::time::Instant;
 use corelane::engine::ring::Ring;
 
 use super::connection::ConnectionState;
-use super::load_thread::{LoadThread, RunPhase};
-use super::period::PeriodRecorder;
+use super::connection_io::ConnectionIo;
+use super::context::{RunContext, RunPhase};
 use super::run_config::RunConfig;
 use crate::mcp::{ConnectError, Subscriber, SubscriberEvent, Subscription};
 use crate::metrics::fanout::{DeliveryTracker, PublishSchedule};
@@ -27,32 +27,32 @@ pub(super) struct Subscribers {
     /// Index of the first subscriber connection.
     first: usize,
     /// Number of subscriber connections.
-    pub(super) connections: usize,
+    connections: usize,
     /// Index of the publishing connection, on the first load thread.
-    pub(super) publisher: Option<usize>,
+    publisher: Option<usize>,
     /// Number of the last requested publication, from 1.
     published: u32,
     tracker: DeliveryTracker,
     /// Number of open streams.
-    pub(super) open_streams: usize,
+    open_streams: usize,
 }
 
 /// Result of a handshake: the reader, its unread bytes, and the session.
-type HandshakeResult = (Reader, Vec<u8>, Option<Box<[u8]>>);
+pub(super) type HandshakeResult = (Reader, Vec<u8>, Option<Box<[u8]>>);
 
 /// Actions required by data received on a subscriber connection.
 #[derive(Debug, Default)]
 pub(super) struct SubscriberActions {
-    output: Vec<u8>,
-    is_closing: bool,
-    error: Option<ConnectError>,
+    pub(super) output: Vec<u8>,
+    pub(super) is_closing: bool,
+    pub(super) error: Option<ConnectError>,
 }
 
 impl Subscribers {
     /// Creates a load thread's share of the subscribers, after its connections for requests.
     /// Returns `None` if the run has no subscribers.
     pub(super) fn new(job: &RunConfig, share: Share, first: usize) -> Option<Self> {
-        let listen = job.subscribers.as_ref()?;
+        let listen = job.scenario.subscribers.as_ref()?;
         let (worker, workers) = (share.thread as usize, share.threads.max(1) as usize);
         // The remainder goes to the last load threads: the first one publishes.
         let connections = (listen.connections() + worker) / workers;
@@ -73,7 +73,7 @@ impl Subscribers {
     }
 
     /// Returns whether a connection is a subscriber or the publisher.
-    pub(super) const fn contains(&self, conn: usize) -> bool {
+    pub(super) const fn includes(&self, conn: usize) -> bool {
         conn >= self.first
     }
 
@@ -87,188 +87,113 @@ impl Subscribers {
         self.open_streams == self.connections * self.subscription.streams()
     }
 
+    /// Returns the index of the publishing connection, on the first load thread.
+    pub(super) const fn publisher(&self) -> Option<usize> {
+        self.publisher
+    }
+
+    /// Returns the number of open streams.
+    pub(super) const fn open_streams(&self) -> usize {
+        self.open_streams
+    }
+
+    /// Creates a subscriber on a connection whose handshake is complete; appends its subscription
+    /// requests to `output`.
+    pub(super) fn subscribe(
+        &mut self,
+        index: usize,
+        handshake: HandshakeResult,
+        output: &mut Vec<u8>,
+        ctx: &mut RunContext,
+    ) -> (Box<Subscriber>, SubscriberActions) {
+        let mut subscriber = Subscriber::new(&self.subscription, handshake, output);
+        let actions = self.receive((index, &mut subscriber), &[], ctx);
+        (Box::new(subscriber), actions)
+    }
+
     /// Processes data received on a subscriber connection.
     #[inline]
     pub(super) fn receive(
         &mut self,
-        (conn, listening): (usize, &mut Subscriber),
-        arrived: &[u8],
-        (recorder, now): (&mut PeriodRecorder, Instant),
+        (index, subscriber): (usize, &mut Subscriber),
+        bytes: &[u8],
+        ctx: &mut RunContext,
     ) -> SubscriberActions {
-        let Self { subscription, tracker: roll, open_streams: open, first, .. } = self;
-        let fanout = &mut recorder.period.fanout;
-        roll.advance(now, &mut fanout.deliveries);
-        let is_measured = roll.is_measured(now);
+        let now = ctx.now;
+        let Self { subscription, tracker, open_streams, first, .. } = self;
+        let fanout = &mut ctx.recorder.period.fanout;
+        tracker.advance(now, &mut fanout.deliveries);
+        let is_measured = tracker.is_measured(now);
         if is_measured {
-            fanout.bytes += arrived.len() as u64;
+            fanout.bytes += bytes.len() as u64;
         }
-        let stream = (conn - *first) * subscription.streams();
+        let stream = (index - *first) * subscription.streams();
         let mut actions = SubscriberActions::default();
-        let heard = listening.receive(subscription, arrived, |hearing| match hearing {
-            SubscriberEvent::Notified(place) if roll.receive(stream + place, now) => {}
+        let received = subscriber.receive(subscription, bytes, |event| match event {
+            SubscriberEvent::Notified(place) if tracker.receive(stream + place, now) => {}
             SubscriberEvent::Notified(_) | SubscriberEvent::Stray => {
                 fanout.stray += u64::from(is_measured);
             }
-            SubscriberEvent::Opened => *open += 1,
+            SubscriberEvent::Opened => *open_streams += 1,
             SubscriberEvent::Ended => {
-                *open -= 1;
+                *open_streams -= 1;
                 fanout.lost += 1;
             }
             SubscriberEvent::Send(bytes) => actions.output.extend_from_slice(&bytes),
             SubscriberEvent::Closing => actions.is_closing = true,
         });
-        actions.error = heard.err();
+        actions.error = received.err();
         actions
     }
-}
 
-impl<R: Ring> LoadThread<R> {
-    /// Returns whether a connection becomes a subscriber once it is open.
-    pub(super) fn is_subscriber(&self, index: usize) -> bool {
-        self.subscribers.as_ref().is_some_and(|subscribers| subscribers.is_subscriber(index))
+    /// Appends the requests that reopen the ended streams of a subscriber to `output`; returns
+    /// whether there were any.
+    pub(super) fn reopen_streams(&self, subscriber: &mut Subscriber, output: &mut Vec<u8>) -> bool {
+        !self.is_complete() && subscriber.reopen_ended_streams(&self.subscription, output)
     }
 
-    /// Sends the subscription requests of a connection whose handshake is complete.
-    pub(super) fn begin_subscribing(&mut self, index: usize, opened: HandshakeResult) {
-        let Some(subscribers) = &mut self.subscribers else { return };
-        let conn = &mut self.connections[index];
-        if conn.send_buffer.capacity() == 0 {
-            conn.send_buffer = self.spare_buffers.pop().unwrap_or_default();
-        }
-        let mut listening =
-            Subscriber::new(&subscribers.subscription, opened, &mut conn.send_buffer);
-        let actions =
-            subscribers.receive((index, &mut listening), &[], (&mut self.recorder, self.now));
-        conn.state = ConnectionState::Subscribed(Box::new(listening));
-        self.queue_flush(index);
-        self.apply_subscriber_actions(index, actions);
-    }
-
-    /// Executes the actions required by received data.
-    #[inline]
-    pub(super) fn apply_subscriber_actions(&mut self, index: usize, actions: SubscriberActions) {
-        let SubscriberActions { output, is_closing, error } = actions;
-        if let Some(error) = error {
-            return self.fail_subscription(index, error);
-        }
-        let conn = &mut self.connections[index];
-        if let ConnectionState::Subscribed(listening) = &mut conn.state
-            && listening.is_newly_complete()
-        {
-            self.connecting -= 1;
-            self.open += 1;
-            self.record_opened(index);
-        }
-        let conn = &mut self.connections[index];
-        conn.is_draining |= is_closing;
-        if !output.is_empty() {
-            self.buffer_output(index, &output);
-            self.queue_flush(index);
-        }
-    }
-
-    /// Ends a connection whose subscription was refused or that received invalid data.
-    #[cold]
-    fn fail_subscription(&mut self, index: usize, refused: ConnectError) {
-        let conn = &mut self.connections[index];
-        let is_lost = !conn.is_draining;
-        let state = std::mem::replace(&mut conn.state, ConnectionState::Closing);
-        if let ConnectionState::Subscribed(listening) = state
-            && !self.remove_subscriber(&listening, is_lost)
-        {
-            return self.fail_handshake(index, refused);
-        }
-        self.close_sockets(index);
-    }
-
-    /// Removes a subscriber from the counts; returns whether it had been open.
-    pub(super) fn remove_subscriber(&mut self, listening: &Subscriber, is_lost: bool) -> bool {
-        let open = listening.open_streams();
-        if let Some(subscribers) = &mut self.subscribers {
-            subscribers.open_streams -= open;
-        }
-        if listening.has_opened() {
-            self.open -= 1;
-            self.recorder.period.lost += u64::from(is_lost);
-            self.recorder.period.fanout.lost += open as u64;
-        }
-        listening.has_opened()
-    }
-
-    /// Checks a subscriber for timeouts and reopens streams that ended.
-    pub(super) fn sweep_subscriber(&mut self, index: usize) {
-        let Some(subscribers) = &self.subscribers else { return };
-        let conn = &mut self.connections[index];
-        if conn.is_draining {
-            return self.end_connection(index, Failure::Closed);
-        }
-        let ConnectionState::Subscribed(listening) = &mut conn.state else { return };
-        if !listening.has_opened()
-            && self.now.since(conn.connect_started) > self.config.limits.connect_timeout
-        {
-            let message = "the subscription was not acknowledged in time".into();
-            return self
-                .fail_subscription(index, ConnectError { failure: Failure::Timeout, message });
-        }
-        if !subscribers.is_complete()
-            && listening.reopen_ended_streams(&subscribers.subscription, &mut conn.send_buffer)
-        {
-            self.queue_flush(index);
-        }
+    /// Removes a subscriber whose connection ended from the counts.
+    pub(super) fn remove(&mut self, subscriber: &Subscriber) {
+        self.open_streams -= subscriber.open_streams();
     }
 
     /// Starts the publish schedule.
-    pub(super) fn start_publishing(&mut self, begin: Instant, end: Instant) {
-        let (Some(subscribers), Some(listen)) = (&mut self.subscribers, &self.config.subscribers)
-        else {
-            return;
-        };
-        subscribers.tracker.start(PublishSchedule {
+    pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant, end: Instant) {
+        let Some(listen) = &ctx.config.scenario.subscribers else { return };
+        self.tracker.start(PublishSchedule {
             start: begin,
             end,
             interval: listen.interval,
-            delivery_timeout: listen.interval.min(self.config.limits.response_timeout),
-            measured_from: self.recorder.measured_from,
+            delivery_timeout: listen.interval.min(ctx.config.limits.response_timeout),
+            measured_from: ctx.recorder.measured_from,
         });
     }
 
-    /// Requests the publications that are due.
+    /// Requests the publications that are due on this load thread.
     #[inline]
-    pub(super) fn publish_due_notifications(&mut self) {
-        let Some(subscribers) = &mut self.subscribers else { return };
-        let period = &mut self.recorder.period;
-        subscribers.tracker.advance(self.now, &mut period.fanout.deliveries);
-        let (Some(index), Some(call)) = (subscribers.publisher, self.recorder.publish_call) else {
-            return;
-        };
-        if self.phase == RunPhase::Connecting {
+    pub(super) fn publish_due<R: Ring>(&mut self, io: &mut ConnectionIo<R>, ctx: &mut RunContext) {
+        self.tracker.advance(ctx.now, &mut ctx.recorder.period.fanout.deliveries);
+        let (Some(index), Some(call)) = (self.publisher, ctx.recorder.publish_call) else { return };
+        if ctx.phase == RunPhase::Connecting {
             return;
         }
-        while subscribers.published < subscribers.tracker.number() {
-            subscribers.published += 1;
-            let Some(intended) = subscribers.tracker.planned_at(subscribers.published) else {
-                return;
-            };
-            let conn = &mut self.connections[index];
-            let is_measured = intended >= self.recorder.measured_from;
+        while self.published < self.tracker.number() {
+            self.published += 1;
+            let Some(intended) = self.tracker.planned_at(self.published) else { return };
+            let is_measured = intended >= ctx.recorder.measured_from;
+            let conn = &mut io[index];
             match &mut conn.state {
                 ConnectionState::Open(log) if !conn.is_draining => {
-                    log.write_request(
-                        &self.calls,
-                        call,
-                        (intended, self.now),
-                        &mut conn.send_buffer,
-                    );
+                    let times = (intended, ctx.now);
+                    log.write_request(&ctx.templates, call, times, &mut conn.send_buffer);
                     if is_measured {
-                        let lag = self.now.since(intended).as_nanos();
-                        period.lag.saturating_record(u64::try_from(lag).unwrap_or(u64::MAX));
+                        ctx.recorder.record_lag(intended, ctx.now);
                     }
-                    if !conn.is_flush_queued {
-                        conn.is_flush_queued = true;
-                        self.flush_queue.push(u32::try_from(index).unwrap_or(u32::MAX));
-                    }
+                    io.queue_flush(index);
                 }
-                _ if is_measured => period.fanout.record_publish(Some(Failure::Connect)),
+                _ if is_measured => {
+                    ctx.recorder.period.fanout.record_publish(Some(Failure::Connect));
+                }
                 _ => {}
             }
         }
@@ -277,22 +202,17 @@ impl<R: Ring> LoadThread<R> {
     /// Returns when the next publication is due on this load thread.
     #[inline]
     pub(super) fn next_publish_at(&self) -> Option<Instant> {
-        let subscribers = self.subscribers.as_ref()?;
-        subscribers.publisher?;
-        subscribers.tracker.planned_at(subscribers.published + 1)
+        self.publisher?;
+        self.tracker.planned_at(self.published + 1)
     }
 
     /// Returns whether the last publication was delivered or timed out.
-    pub(super) fn is_delivery_complete(&self) -> bool {
-        self.subscribers
-            .as_ref()
-            .is_none_or(|subscribers| subscribers.tracker.is_complete(self.now))
+    pub(super) fn is_delivery_complete(&self, now: Instant) -> bool {
+        self.tracker.is_complete(now)
     }
 
     /// Ends the publication in progress at the end of the run.
-    pub(super) fn finish_subscribers(&mut self) {
-        if let Some(subscribers) = &mut self.subscribers {
-            subscribers.tracker.finish_current(&mut self.recorder.period.fanout.deliveries);
-        }
+    pub(super) fn finish(&mut self, ctx: &mut RunContext) {
+        self.tracker.finish_current(&mut ctx.recorder.period.fanout.deliveries);
     }
 }

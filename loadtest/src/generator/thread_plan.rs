@@ -6,7 +6,7 @@
 use corelane::engine::ring::RingOptions;
 
 use super::ring_set::receive_buffers_max;
-use super::thread_pool::RunError;
+use super::run_error::RunError;
 
 /// Socket slots of a ring beyond its connections: a closing socket keeps its slot for a while.
 const SPARE_SOCKET_SLOTS: u32 = 64;
@@ -30,8 +30,8 @@ impl ThreadPlan {
     ///
     /// # Errors
     ///
-    /// Returns [`RunError::TooManyConnections`] if only `io_uring` could hold the connections and it
-    /// is not available.
+    /// Returns [`RunError::TooManyConnections`] if only `io_uring` could hold the connections and
+    /// it is not available.
     pub(super) fn new(
         connections: usize,
         wanted: u32,

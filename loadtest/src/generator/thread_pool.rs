@@ -21,7 +21,8 @@ use super::load_thread::LoadThread;
 use super::period::Period;
 use super::processes::Processes;
 use super::ring_set::RingSet;
-use super::run_config::RunConfig;
+use super::run_config::{CONNECT_HINT, RunConfig};
+use super::run_error::RunError;
 use super::seconds::{Second, SecondCollector};
 use super::thread_plan::{ThreadPlan, ring_options};
 use crate::children::ProcessPool;
@@ -36,9 +37,6 @@ use crate::wire::tls_client::TlsClient;
 /// Delay from the last opened connection to the first request.
 const START_DELAY: Duration = Duration::from_millis(50);
 
-/// Hint appended to connect errors.
-pub(super) const CONNECT_HINT: &str = "start the server or correct the address";
-
 /// Measurements of a run.
 #[derive(Clone, Debug)]
 pub struct Measurements {
@@ -48,68 +46,48 @@ pub struct Measurements {
     pub before_slow_readers: Option<Box<Period>>,
     /// One entry per second, warm-up included; during warm-up only connections are counted.
     pub seconds: Vec<SecondResult>,
-    /// Highest resident memory of the server process, in bytes; 0 if there is none.
-    pub resident_bytes_max: u64,
-    /// CPU time of the generator from the first request on.
-    pub cpu: Duration,
-    /// CPU time of the server process over the same time, if it is observed.
-    pub server_cpu: Option<Duration>,
-    /// Fraction of the CPU time of all cores stolen by the hypervisor over that time; `None` if the
-    /// system does not report it.
-    pub steal_ratio: Option<f64>,
+    /// CPU time and memory of the processes.
+    pub usage: ResourceUsage,
     /// Counts of started and killed programs, if connections are child processes.
     pub programs: Option<ProgramCounts>,
     /// Connections that were open when the first request was sent.
     pub opened: u64,
     /// Time to open them, from the start of the load threads.
     pub connect_time: Duration,
-    /// Local addresses of the connections; empty if the kernel chose.
-    pub sources: Vec<IpAddr>,
     /// Subscription streams that were open when the first request was sent.
     pub open_streams: u64,
     /// Delivery of each publication to the streams.
     pub publications: Vec<Publication>,
+    /// What the load generator ran with.
+    pub setup: GeneratorSetup,
+}
+
+/// CPU time and memory of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResourceUsage {
+    /// CPU time of the generator from the first request on.
+    pub cpu: Duration,
+    /// CPU time of the server process over the same time, if it is observed.
+    pub server_cpu: Option<Duration>,
+    /// Highest resident memory of the server process, in bytes; 0 if there is none.
+    pub server_resident_bytes_max: u64,
+    /// Fraction of the CPU time of all cores stolen by the hypervisor over that time; `None` if the
+    /// system does not report it.
+    pub steal_ratio: Option<f64>,
+}
+
+/// What the load generator ran with.
+#[derive(Clone, Debug, Default)]
+pub struct GeneratorSetup {
     /// Name of the ring implementation and the features granted by the kernel.
     pub ring: String,
     /// Number of load threads: as configured, but at most one per connection.
     pub threads: u32,
+    /// Local addresses of the connections; empty if the kernel chose.
+    pub sources: Vec<IpAddr>,
     /// TLS parameters negotiated in the first handshake and how certificates were verified; `None`
     /// without TLS.
     pub tls: Option<String>,
-}
-
-/// Error of a run that produced no measurements.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// A load thread or its ring could not be created.
-    #[error("the load generator could not start: {0}")]
-    Start(#[from] io::Error),
-    /// No connection opened.
-    #[error("no connection could be opened: {0}")]
-    Unreachable(String),
-    /// More connections than file descriptors, without `io_uring`.
-    #[error(
-        "{connections} connections exceed the limit of {open_files_max} open files (without \
-         io_uring each connection needs one): raise the limit (ulimit -n), enable io_uring, or use \
-         at most {connections_max} connections"
-    )]
-    TooManyConnections {
-        /// Configured connections.
-        connections: u32,
-        /// Limit of open files of the process.
-        open_files_max: u32,
-        /// Highest possible number of connections.
-        connections_max: u32,
-    },
-    /// Connections opened, but the server accepted no subscription.
-    #[error("no subscription stream could be opened: {0}; subscribe to something it supports")]
-    NoSubscription(String),
-    /// The stdio server did not start.
-    #[error("the program did not come up: {0}; correct the command")]
-    ProgramFailed(String),
-    /// A load thread panicked or ended early.
-    #[error("a load thread has failed unexpectedly")]
-    ThreadFailed,
 }
 
 /// Report of a load thread to the collector.
@@ -155,12 +133,12 @@ pub fn run(
     }
     let (report_tx, report_rx) = channel();
     let mut pool = ThreadPool { commands: Vec::new(), reports: report_rx, threads: Vec::new() };
-    let group = job.program.as_ref().map(|_| Arc::new(ProcessGroup::default()));
+    let group = job.endpoint.program().map(|_| Arc::new(ProcessGroup::default()));
     for worker in 0..workers {
         let (command_tx, command_rx) = channel();
         pool.commands.push(command_tx);
         // Created before any thread is pinned, so that children may run on all cores.
-        let processes = job.program.clone().zip(group.clone());
+        let processes = job.endpoint.program().cloned().zip(group.clone());
         let processes =
             processes.map(|(program, group)| ProcessPool::new(program, group)).transpose()?;
         let setup = ThreadSetup {
@@ -193,11 +171,7 @@ pub fn run(
             let stderr = stderr.map_or_else(String::new, |lines| format!("; it said: {lines}"));
             Err(RunError::ProgramFailed(why + &stderr))
         }
-        found => Ok(Measurements {
-            programs: group.map(|group| group.program_counts()),
-            tls: job.tls.as_ref().map(TlsClient::describe),
-            ..found?
-        }),
+        found => Ok(Measurements { programs: group.map(|group| group.program_counts()), ..found? }),
     }
 }
 
@@ -271,10 +245,10 @@ impl ThreadSetup {
     fn run_with_ring<R: Ring>(mut self, ring: R) {
         let described = ring.describe();
         let waker = ring.waker();
-        let mut worker = LoadThread::new(ring, self.job.clone(), self.share);
-        worker.processes = self.processes.take().map(|keeper| Processes::new(keeper, waker));
-        let (open, refused) = worker.connect();
-        let listening = worker.open_streams();
+        let processes = self.processes.take().map(|pool| Processes::new(pool, waker));
+        let mut thread = LoadThread::new(ring, self.job.clone(), self.share, processes);
+        let (open, refused) = thread.connect();
+        let listening = thread.open_streams();
         self.send_report(ThreadReport::Connected {
             open,
             open_streams: listening,
@@ -283,7 +257,7 @@ impl ThreadSetup {
         });
         let Ok(ThreadCommand::Start(begin)) = self.commands.recv() else { return };
         let mut second = 0;
-        worker.run(begin, |period| {
+        thread.run(begin, |period| {
             self.send_report(ThreadReport::Period { second, period });
             second += 1;
             match self.commands.try_recv() {
@@ -376,14 +350,17 @@ impl ThreadPool {
         let core_time = CoreTime::read_current();
         let cpu_of_server = || sample_server(usize::MAX).map(|sample| sample.cpu);
         let (cpu_before, server_before) = (Process::current_cpu(), cpu_of_server());
-        let before =
-            job.slow_readers.map(|readers| readers.start_after).filter(|at| *at > job.warm_up);
+        let before = job
+            .scenario
+            .slow_readers
+            .map(|readers| readers.start_after)
+            .filter(|at| *at > job.warm_up);
         let mut seconds = SecondCollector::new(self.commands.len(), job.warm_up, before);
-        let mut gathering = DeliveryCollector::default();
+        let mut deliveries = DeliveryCollector::default();
         while let Ok((worker, report)) = self.reports.recv() {
             let ThreadReport::Period { second, mut period } = report else { continue };
             let server = sample_server(SAMPLES_MAX);
-            gathering.add(&mut period.fanout.deliveries, self.commands.len());
+            deliveries.add(&mut period.fanout.deliveries, self.commands.len());
             seconds.add(
                 (second, &period),
                 || [server, Process::current().sample()],
@@ -405,21 +382,25 @@ impl ThreadPool {
             total: seconds.total,
             before_slow_readers: seconds.before_slow_readers,
             seconds: seconds.seconds,
-            resident_bytes_max: seconds.resident_bytes_max,
-            cpu: spent((cpu_before, cpu_after)),
-            server_cpu: server_before.zip(server_after).map(spent),
-            steal_ratio: core_time
-                .zip(CoreTime::read_current())
-                .map(|(from, to)| to.steal_ratio_since(from)),
+            usage: ResourceUsage {
+                cpu: spent((cpu_before, cpu_after)),
+                server_cpu: server_before.zip(server_after).map(spent),
+                server_resident_bytes_max: seconds.resident_bytes_max,
+                steal_ratio: core_time
+                    .zip(CoreTime::read_current())
+                    .map(|(from, to)| to.steal_ratio_since(from)),
+            },
             programs: None,
             opened,
             connect_time: opening,
-            sources: job.connect.sources.clone(),
             open_streams: listening,
-            publications: gathering.finish(),
-            ring,
-            threads: workers,
-            tls: None,
+            publications: deliveries.finish(),
+            setup: GeneratorSetup {
+                ring,
+                threads: workers,
+                sources: job.connect.sources.clone(),
+                tls: job.tls.as_ref().map(TlsClient::describe),
+            },
         })
     }
 
@@ -454,13 +435,16 @@ impl ThreadPool {
             }
         }
         let refused = why.clone();
-        let advice =
-            if job.program.is_some() { String::new() } else { format!(": {CONNECT_HINT}") };
+        let advice = if job.endpoint.program().is_some() {
+            String::new()
+        } else {
+            format!(": {CONNECT_HINT}")
+        };
         let why = || why.unwrap_or_else(|| format!("no response in time{advice}"));
         if opened == 0 {
             return Err(RunError::Unreachable(why()));
         }
-        if job.subscribers.is_some() && streams == 0 {
+        if job.scenario.subscribers.is_some() && streams == 0 {
             return Err(RunError::NoSubscription(why()));
         }
         Ok(ConnectSummary { opened, open_streams: streams, ring, last_error: refused })

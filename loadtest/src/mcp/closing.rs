@@ -79,7 +79,7 @@ fn delete_request(speech: &RequestSettings, session: &[u8]) -> Vec<u8> {
     for field in fields {
         push_field(&mut head, field.name(), field.value());
     }
-    push_field(&mut head, "MCP-Protocol-Version", Era::Legacy.protocol_version());
+    push_field(&mut head, "MCP-Protocol-Version", Era::Legacy.mcp_version());
     head.push_str("Mcp-Session-Id: ");
     [head.as_bytes(), session, b"\r\n\r\n"].concat()
 }

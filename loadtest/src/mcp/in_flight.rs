@@ -47,17 +47,17 @@ impl InFlight {
 
     /// Returns the number of requests.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn request_count(&self) -> usize {
         usize::from(self.front.is_some()) + self.queued.as_ref().map_or(0, |behind| behind.len())
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(super) const fn is_idle(&self) -> bool {
         self.front.is_none()
     }
 
     /// Returns the oldest request.
     #[inline]
-    pub(super) const fn front(&self) -> Option<&InFlightRequest> {
+    pub(super) const fn oldest(&self) -> Option<&InFlightRequest> {
         self.front.as_ref()
     }
 
@@ -70,7 +70,7 @@ impl InFlight {
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut InFlightRequest> {
+    pub(super) fn request_mut(&mut self, place: usize) -> Option<&mut InFlightRequest> {
         match place.checked_sub(1) {
             None => self.front.as_mut(),
             Some(place) => self.queued.as_mut()?.get_mut(place),
@@ -78,16 +78,16 @@ impl InFlight {
     }
 
     /// Iterates over the requests, oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &InFlightRequest> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &InFlightRequest> {
         self.front.iter().chain(self.queued.iter().flat_map(|behind| behind.iter()))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InFlightRequest> {
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut InFlightRequest> {
         self.front.iter_mut().chain(self.queued.iter_mut().flat_map(|behind| behind.iter_mut()))
     }
 
     #[inline]
-    pub(super) fn push_back(&mut self, request: InFlightRequest) {
+    pub(super) fn add(&mut self, request: InFlightRequest) {
         if self.front.is_none() {
             self.front = Some(request);
         } else {
@@ -97,7 +97,7 @@ impl InFlight {
 
     /// Removes the oldest request.
     #[inline]
-    pub(super) fn pop_front(&mut self) {
+    pub(super) fn remove_oldest(&mut self) {
         self.front = self.queued.as_mut().and_then(|behind| behind.pop_front());
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let mut flights = InFlight::new();
         let (intended, sent) = (Instant::ORIGIN, Instant::ORIGIN);
         ids.for_each(|id| {
-            flights.push_back(InFlightRequest {
+            flights.add(InFlightRequest {
                 id,
                 intended,
                 sent,
@@ -138,31 +138,31 @@ mod tests {
     #[test]
     fn in_flight_requests_keep_send_order() {
         let mut flights = flights(0..3);
-        assert_eq!(flights.iter().map(|request| request.id).collect::<Vec<_>>(), [0, 1, 2]);
-        flights.pop_front();
-        flights.push_back(InFlightRequest { id: 3, ..*flights.front().unwrap() });
+        assert_eq!(flights.entries().map(|request| request.id).collect::<Vec<_>>(), [0, 1, 2]);
+        flights.remove_oldest();
+        flights.add(InFlightRequest { id: 3, ..*flights.oldest().unwrap() });
         let at = |place| flights.get(place).map(|request| request.id);
         assert_eq!([at(0), at(1), at(2), at(3)], [Some(1), Some(2), Some(3), None]);
-        assert_eq!(flights.len(), 3);
+        assert_eq!(flights.request_count(), 3);
         assert_eq!(flights.take_all().map(|request| request.id).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(flights.is_empty());
+        assert!(flights.is_idle());
     }
 
     #[test]
     fn in_flight_queue_is_freed_when_empty() {
         let mut flights = flights(0..100);
         flights.shrink();
-        assert_eq!(flights.len(), 100);
-        (0..100).for_each(|_| flights.pop_front());
+        assert_eq!(flights.request_count(), 100);
+        (0..100).for_each(|_| flights.remove_oldest());
         assert!(flights.queued.is_some());
         flights.shrink();
-        assert!(flights.is_empty() && flights.queued.is_none());
+        assert!(flights.is_idle() && flights.queued.is_none());
     }
 
     #[test]
     fn in_flight_single_request_needs_no_allocation() {
         let mut flights = flights(0..1);
-        flights.pop_front();
+        flights.remove_oldest();
         assert!(flights.queued.is_none() && size_of::<InFlight>() <= 40);
     }
 }

@@ -59,7 +59,7 @@ impl RequestLog {
     ) {
         let Some(kind) = calls.call(call) else { return };
         let id = self.matcher.add_request(call, (intended, sent));
-        kind.write(out, id, self.session.as_deref());
+        kind.write_request(out, id, self.session.as_deref());
     }
 
     /// Processes received bytes and calls `on_event` for each result.

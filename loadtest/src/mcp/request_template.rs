@@ -81,7 +81,7 @@ impl IdPosition {
     }
 
     #[inline]
-    fn write(self, out: &mut [u8], digits: [u8; ID_DIGITS]) {
+    fn patch(self, out: &mut [u8], digits: [u8; ID_DIGITS]) {
         let places = out[self.at..self.at + ID_DIGITS].iter_mut();
         for (place, (digit, key)) in places.zip(digits.iter().zip(self.mask)) {
             *place = digit ^ key;
@@ -147,7 +147,7 @@ impl RequestTemplate {
 
     /// Appends the request to `out`.
     #[inline]
-    pub fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&[u8]>) {
+    pub fn write_request(&self, out: &mut Vec<u8>, id: u64, session: Option<&[u8]>) {
         out.extend_from_slice(&self.head);
         if let Some(session) = session {
             out.extend_from_slice(b"Mcp-Session-Id: ");
@@ -157,9 +157,9 @@ impl RequestTemplate {
         let at = out.len();
         out.extend_from_slice(&self.tail);
         let digits = id_digits(id);
-        self.id.write(&mut out[at..], digits);
+        self.id.patch(&mut out[at..], digits);
         if let Some(token) = self.progress_token {
-            token.write(&mut out[at..], digits);
+            token.patch(&mut out[at..], digits);
         }
     }
 
@@ -195,7 +195,7 @@ fn client_info() -> Value {
 /// Returns the `initialize` request, with id 0.
 pub(super) fn initialize_text() -> String {
     let params = json!({
-        "protocolVersion": Era::Legacy.protocol_version(),
+        "protocolVersion": Era::Legacy.mcp_version(),
         "capabilities": {},
         "clientInfo": client_info(),
     });
@@ -216,7 +216,7 @@ fn request_text(era: Era, method: &str, params: Option<&Map<String, Value>>) -> 
     let mut params = params.cloned();
     if era == Era::Modern {
         let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": era.protocol_version(),
+            "io.modelcontextprotocol/protocolVersion": era.mcp_version(),
             "io.modelcontextprotocol/clientInfo": client_info(),
             "io.modelcontextprotocol/clientCapabilities": {},
         });
@@ -247,7 +247,7 @@ fn http_post(
         push_field(&mut head, field.name(), field.value());
     }
     if method != "initialize" {
-        push_field(&mut head, "MCP-Protocol-Version", era.protocol_version());
+        push_field(&mut head, "MCP-Protocol-Version", era.mcp_version());
     }
     if *era == Era::Modern {
         push_field(&mut head, "Mcp-Method", method);
@@ -330,7 +330,7 @@ mod tests {
 
     fn write_to_vec(call: &RequestTemplate, id: u64, session: Option<&[u8]>) -> Vec<u8> {
         let mut out = Vec::new();
-        call.write(&mut out, id, session);
+        call.write_request(&mut out, id, session);
         out
     }
 

@@ -69,7 +69,7 @@ impl ResponseMatcher {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.requests.len()
+        self.requests.request_count()
     }
 
     /// Records a request and returns its id.
@@ -77,7 +77,7 @@ impl ResponseMatcher {
     pub(super) fn add_request(&mut self, call: u16, (intended, sent): (Instant, Instant)) -> u64 {
         let id = self.next_id;
         self.next_id = if id + 1 < ID_FIRST + ID_COUNT { id + 1 } else { ID_FIRST };
-        self.requests.push_back(InFlightRequest {
+        self.requests.add(InFlightRequest {
             id,
             intended,
             sent,
@@ -96,7 +96,7 @@ impl ResponseMatcher {
         bytes: &[u8],
         on_event: &mut impl FnMut(ReceiveEvent),
     ) -> Option<usize> {
-        let request = self.requests.front()?;
+        let request = self.requests.oldest()?;
         let template = calls.response_template(request.call)?;
         let len = template.match_length(bytes, request.id)?;
         if template.is_stream() {
@@ -150,7 +150,7 @@ impl ResponseMatcher {
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
         let body_result = self.body_result.take();
-        if self.requests.is_empty() {
+        if self.requests.is_idle() {
             return on_event(ReceiveEvent::Unsolicited);
         }
         let failure = match (status, body_result) {
@@ -165,7 +165,7 @@ impl ResponseMatcher {
 
     /// Returns the position of the request with this id if it has no response yet.
     fn position(&self, id: u64) -> Option<usize> {
-        let first = self.requests.front()?.id;
+        let first = self.requests.oldest()?.id;
         // Ids wrap around.
         let distance = if id >= first { id - first } else { (id + ID_COUNT).checked_sub(first)? };
         let place = usize::try_from(distance).ok()?;
@@ -191,7 +191,7 @@ impl ResponseMatcher {
     /// response.
     fn fail_oldest(&mut self, failure: Failure, on_event: &mut impl FnMut(ReceiveEvent)) {
         let waiting =
-            self.requests.iter().position(|request| request.state != InFlightState::Answered);
+            self.requests.entries().position(|request| request.state != InFlightState::Answered);
         match waiting {
             Some(place) => self.complete_request(place, Some(failure), on_event),
             None => on_event(ReceiveEvent::Unsolicited),
@@ -205,21 +205,21 @@ impl ResponseMatcher {
         failure: Option<Failure>,
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
-        let Some(request) = self.requests.get_mut(place) else { return };
+        let Some(request) = self.requests.request_mut(place) else { return };
         if request.state == InFlightState::Waiting {
             let InFlightRequest { call, intended, sent, .. } = *request;
             on_event(ReceiveEvent::Completed(CompletedRequest { call, intended, sent, failure }));
         }
         request.state = InFlightState::Answered;
-        while self.requests.front().is_some_and(|request| request.state == InFlightState::Answered)
+        while self.requests.oldest().is_some_and(|request| request.state == InFlightState::Answered)
         {
-            self.requests.pop_front();
+            self.requests.remove_oldest();
         }
     }
 
     /// Fails unanswered requests that were sent before `before` as timeouts.
     pub(super) fn time_out(&mut self, before: Instant, on_event: &mut impl FnMut(ReceiveEvent)) {
-        let late = self.requests.iter_mut().take_while(|request| request.sent < before);
+        let late = self.requests.entries_mut().take_while(|request| request.sent < before);
         for request in late.filter(|request| request.state == InFlightState::Waiting) {
             request.state = InFlightState::TimedOut;
             let InFlightRequest { call, intended, sent, .. } = *request;

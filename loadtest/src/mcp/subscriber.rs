@@ -334,7 +334,7 @@ impl Subscriber {
         for field in &speech.fields {
             push_field(&mut head, field.name(), field.value());
         }
-        push_field(&mut head, "MCP-Protocol-Version", speech.era.protocol_version());
+        push_field(&mut head, "MCP-Protocol-Version", speech.era.mcp_version());
         out.extend_from_slice(head.as_bytes());
         if let Some(session) = session {
             out.extend_from_slice(b"Mcp-Session-Id: ");

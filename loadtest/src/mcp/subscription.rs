@@ -199,7 +199,7 @@ impl Subscription {
         let request =
             if self.is_modern() { self.requests.first() } else { self.requests.get(place) };
         if let Some(request) = request {
-            request.write(out, ID_FIRST + place as u64, session);
+            request.write_request(out, ID_FIRST + place as u64, session);
         }
     }
 

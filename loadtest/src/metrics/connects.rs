@@ -27,6 +27,8 @@ pub struct ConnectMetrics {
     pub storm: Histogram<u64>,
     /// Connections that opened.
     pub opened: u64,
+    /// Open connections that ended unexpectedly.
+    pub lost: u64,
     /// Reconnects that were due and had not opened at the end of the run.
     pub not_reopened: u64,
     /// Sessions that the server did not delete on request.
@@ -42,6 +44,7 @@ impl ConnectMetrics {
             churn: histogram(),
             storm: histogram(),
             opened: 0,
+            lost: 0,
             not_reopened: 0,
             sessions_not_deleted: 0,
             failures: [0; Failure::ALL.len()],
@@ -85,6 +88,7 @@ impl ConnectMetrics {
             }
         }
         self.opened += other.opened;
+        self.lost += other.lost;
         self.not_reopened += other.not_reopened;
         self.sessions_not_deleted += other.sessions_not_deleted;
         for (all, some) in self.failures.iter_mut().zip(other.failures) {
@@ -99,7 +103,8 @@ impl ConnectMetrics {
                 histogram.reset();
             }
         }
-        (self.opened, self.not_reopened, self.sessions_not_deleted) = (0, 0, 0);
+        (self.opened, self.lost) = (0, 0);
+        (self.not_reopened, self.sessions_not_deleted) = (0, 0);
         self.failures = [0; Failure::ALL.len()];
     }
 }

@@ -202,10 +202,10 @@ mod tests {
     #[test]
     fn listen_defaults_publish_tool_changes() {
         let plan = plan(TCP, "streams = 6");
-        let listen = plan.run_config().unwrap().subscribers.unwrap();
+        let listen = plan.run_config().unwrap().scenario.subscribers.unwrap();
         assert_eq!((listen.streams, listen.interval), (6, Duration::from_secs(1)));
         let mut publish = Vec::new();
-        listen.publish_request.write(&mut publish, 1_000_000_000, None);
+        listen.publish_request.write_request(&mut publish, 1_000_000_000, None);
         assert!(String::from_utf8(publish).unwrap().contains("test_trigger_tool_change"));
         assert_eq!(plan.listen.unwrap().connections(), 7);
     }

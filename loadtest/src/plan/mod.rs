@@ -59,7 +59,7 @@ pub use self::stdio::StdioPlan;
 pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
-use crate::generator::{LoadMode, RunConfig, RunLimits};
+use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig};
 use crate::mcp::{HttpField, RequestSettings, RequestTemplate, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::target::{Era, Target};
@@ -323,16 +323,15 @@ impl Plan {
         Ok(RunConfig {
             request_settings: speech,
             tls,
-            addresses,
+            endpoint: program.map_or_else(|| Endpoint::Addresses(addresses), Endpoint::Program),
             connect,
-            program,
             calls,
             connections: self.connections,
             depth: self.depth,
             mode: self.drive(profile),
             warm_up,
             seed: self.seed,
-            subscribers: listen,
+            scenario: ScenarioConfig { subscribers: listen, churn, slow_readers: readers },
             limits: RunLimits {
                 connect_timeout: self.connect_timeout.get(),
                 connecting_max: opening.concurrency,
@@ -341,8 +340,6 @@ impl Plan {
                 drain_timeout: self.drain_timeout.map(HumanDuration::get),
                 ..RunLimits::default()
             },
-            churn,
-            slow_readers: readers,
         })
     }
 
@@ -430,11 +427,11 @@ mod tests {
         assert_eq!(Plan::new("tcp://127.0.0.1:1").connections, 64);
         let text = BRIEF.replace("tcp://127.0.0.1:1", "stdio:corelane 'a b'");
         let job = plan(&text).unwrap().run_config().unwrap();
-        assert!(job.addresses.is_empty());
-        assert_eq!(job.program.unwrap().command, ["corelane", "a b"]);
+        assert!(job.endpoint.addresses().is_empty());
+        assert_eq!(job.endpoint.program().unwrap().command, ["corelane", "a b"]);
         let inherit =
             plan(&format!("{text}[stdio]\nstderr = \"inherit\"\n")).unwrap().run_config().unwrap();
-        assert_eq!(inherit.program.unwrap().stderr, StderrMode::Inherit);
+        assert_eq!(inherit.endpoint.program().unwrap().stderr, StderrMode::Inherit);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::figure;
-use super::table::row;
+use super::figure::{self, percentile_row};
 use crate::result::drift::Tenth;
 use crate::result::{ConnectionsResult, Drift, Percentiles, RunResult, SlowReadersResult};
 
@@ -17,9 +16,9 @@ pub(super) fn rows(result: &RunResult) -> Vec<String> {
     if plan.churn.is_none() && totals.due > 0 {
         return Vec::new();
     }
-    let mut rows = vec![row("connect", &openings.connect)];
-    rows.extend(openings.churn.as_ref().map(|churn| row("churn", churn)));
-    rows.extend(openings.storm.as_ref().map(|storm| row("storm", storm)));
+    let mut rows = vec![percentile_row("connect", &openings.connect)];
+    rows.extend(openings.churn.as_ref().map(|churn| percentile_row("churn", churn)));
+    rows.extend(openings.storm.as_ref().map(|storm| percentile_row("storm", storm)));
     rows
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{figure, scenario};
+use super::figure::{self, percentile_row};
+use super::scenario;
 use crate::metrics::process_group::ProgramCounts;
 use crate::result::listen::MinMedianMax;
-use crate::result::{ListenResult, Percentiles, ProcessCost, RunResult, Totals, Verdict};
+use crate::result::{ListenResult, ProcessCost, RunResult, Totals, Verdict};
 
 /// Smallest CPU steal ratio that is shown: with less, the 99th percentile is hardly affected.
 const STEAL_MIN: f64 = 0.001;
@@ -55,9 +56,9 @@ pub fn table(result: &RunResult) -> String {
     }
     line(String::new());
     line("              mean       p50       p90       p99     p99.9    p99.99       max".into());
-    line(row("response", &result.response));
-    line(row("service", &result.service));
-    line(row("lag", &result.lag));
+    line(percentile_row("response", &result.response));
+    line(percentile_row("service", &result.service));
+    line(percentile_row("lag", &result.lag));
     for row in scenario::rows(result) {
         line(row);
     }
@@ -108,14 +109,6 @@ fn programs_line(ProgramCounts { started, terminated, killed }: ProgramCounts) -
         }
     }
     line
-}
-
-pub(super) fn row(name: &str, percentiles: &Percentiles) -> String {
-    let Percentiles { count, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us } =
-        percentiles;
-    let values = [mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us, max_us];
-    let values = values.map(|us| if *count > 0 { figure::duration(*us) } else { "–".into() });
-    format!("{name:<8}{}", values.map(|value| format!("{value:>10}")).concat())
 }
 
 /// Formats a line for each reason why a run did not pass.
@@ -169,7 +162,7 @@ fn cost(name: &str, cost: &ProcessCost) -> String {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::result::Manifest;
+    use crate::result::{Manifest, Percentiles};
 
     fn result() -> RunResult {
         serde_json::from_value(serde_json::json!({

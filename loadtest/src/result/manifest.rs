@@ -69,13 +69,13 @@ impl Manifest {
             cpu: model.into(),
             cores: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
             sysctls: SYSCTLS.iter().map(sysctl).collect(),
-            ring: finding.ring.clone(),
-            threads: finding.threads,
-            sources: SourceRange::collapse(&finding.sources)
+            ring: finding.setup.ring.clone(),
+            threads: finding.setup.threads,
+            sources: SourceRange::collapse(&finding.setup.sources)
                 .iter()
                 .map(SourceRange::to_string)
                 .collect(),
-            tls: finding.tls.clone(),
+            tls: finding.setup.tls.clone(),
         }
     }
 }

@@ -181,17 +181,17 @@ impl RunResult {
         let whole = plan.profile().span();
         let part = span.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
         let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
-        let awake = total.spun.min(finding.cpu);
+        let awake = total.spun.min(finding.usage.cpu);
         let own = finding.seconds.iter().filter_map(|second| second.generator_resident_bytes);
         let generator = ProcessCost {
             spin_cores: awake.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE),
             resident_bytes_max: own.max().unwrap_or_default(),
-            ..cost(finding.cpu.saturating_sub(awake))
+            ..cost(finding.usage.cpu.saturating_sub(awake))
         };
-        let server = finding
-            .server_cpu
-            .map(cost)
-            .map(|cost| ProcessCost { resident_bytes_max: finding.resident_bytes_max, ..cost });
+        let server = finding.usage.server_cpu.map(cost).map(|cost| ProcessCost {
+            resident_bytes_max: finding.usage.server_resident_bytes_max,
+            ..cost
+        });
         let warm_up = usize::try_from(plan.warm_up.get().as_secs()).unwrap_or(usize::MAX);
         let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
         // Later seconds contain only the last responses.
@@ -199,8 +199,12 @@ impl RunResult {
         let drift = measured.and_then(Drift::of);
         let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
         let connections = ConnectionsResult::of(&total.connects);
-        let mut verdict =
-            Verdict::evaluate(&plan, &totals, (&response, &lag), (&generator, finding.threads));
+        let mut verdict = Verdict::evaluate(
+            &plan,
+            &totals,
+            (&response, &lag),
+            (&generator, finding.setup.threads),
+        );
         verdict.check_reopened(&plan, &connections);
         let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
         if let Some(listen) = &listen {
@@ -246,9 +250,9 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         streamed: outcomes.streamed,
         opened: finding.opened,
         connect_s: finding.connect_time.as_secs_f64(),
-        lost: total.lost,
+        lost: total.connects.lost,
         last_error: total.last_error.clone(),
-        steal_ratio: finding.steal_ratio,
+        steal_ratio: finding.usage.steal_ratio,
     }
 }
 

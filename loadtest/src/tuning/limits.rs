@@ -3,8 +3,8 @@
 //! Memory is computed for both ends on this machine, as with loopback; on two machines each needs
 //! less.
 
+use super::finding::{PlannedLoad, Severity, TuningFinding};
 use super::machine::Machine;
-use super::review::{PlannedLoad, Severity, TuningFinding};
 
 /// Descriptors of a process besides its connections: rings, listeners, files, standard streams.
 const OTHER_FILES: u64 = 64;

@@ -10,6 +10,7 @@
 //! Values that a machine does not report are not checked. Nothing is changed: each finding states
 //! what to do, and `tuning/README.md` how to measure the effect and how to undo it.
 
+mod finding;
 mod inspection;
 mod knobs;
 mod machine;
@@ -18,7 +19,8 @@ mod profile;
 mod limits;
 mod review;
 
+pub use self::finding::{PlannedLoad, Severity, TuningFinding};
 pub use self::inspection::inspect;
 pub use self::machine::Machine;
 pub use self::profile::{PROFILE, Setting, settings};
-pub use self::review::{PlannedLoad, Review, Severity, TuningFinding, review};
+pub use self::review::{Review, review};

@@ -56,7 +56,7 @@ pub(crate) fn request(address: SocketAddr, tool: Option<&str>) -> Vec<u8> {
         },
     );
     let mut bytes = Vec::new();
-    call.write(&mut bytes, ID_FIRST, None);
+    call.write_request(&mut bytes, ID_FIRST, None);
     bytes
 }
 

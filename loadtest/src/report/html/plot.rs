@@ -159,7 +159,7 @@ impl Plot {
                         }
                     }
                     @for line in &self.lines {
-                        path class={ "line " (line.stroke) } d=(self.path(line)) {}
+                        path class={ "line " (line.stroke) } d=(self.path_data(line)) {}
                     }
                 }
                 (self.thresholds())
@@ -188,7 +188,7 @@ impl Plot {
     }
 
     /// Returns the SVG path of a line. A single point is a dot.
-    fn path(&self, line: &PlotLine) -> String {
+    fn path_data(&self, line: &PlotLine) -> String {
         let mut path = String::new();
         let mut follows = false;
         for (index, (x, value)) in line.points.iter().enumerate() {
@@ -290,7 +290,7 @@ mod tests {
     fn line_gaps_split_path_into_segments() {
         let plot =
             plot(vec![(0.0, Some(0.0)), (5.0, Some(100.0)), (6.0, None), (10.0, Some(50.0))]);
-        assert_eq!(plot.path(&plot.lines[0]), "M0.0 1000.0L500.0 0.0M1000.0 500.0h0.1");
+        assert_eq!(plot.path_data(&plot.lines[0]), "M0.0 1000.0L500.0 0.0M1000.0 500.0h0.1");
         assert_eq!(plot.area(&plot.lines[0]), "M0.0 1000L0.0 1000.0L500.0 0.0L500.0 1000Z");
     }
 

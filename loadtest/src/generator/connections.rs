@@ -1,0 +1,481 @@
+//! The connections of a load thread: handshakes, received data, requests, timeouts.
+
+use std::collections::VecDeque;
+use std::io;
+
+use corelane::base::time::Instant;
+use corelane::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
+
+use super::connection::ConnectionState;
+use super::context::{ReceiveActions, RunContext};
+use super::lifecycle::Lifecycle;
+use super::processes::Processes;
+use super::request_schedule::RequestSchedule;
+use super::run_config::{CONNECT_HINT, LoadMode};
+use super::slow_readers::SlowReaders;
+use super::subscribers::{HandshakeResult, SubscriberActions, Subscribers};
+use crate::children::ChildEvent;
+use crate::mcp::{ConnectError, Handshake, HandshakeProgress, RequestLog, message_kind};
+use crate::metrics::outcome::Failure;
+use crate::wire::tls::{TlsFilter, TlsScratch};
+use crate::wire::tls_error::TlsError;
+
+/// Number of sweeps in which every connection is checked once.
+const SWEEP_ROUNDS: usize = 200;
+/// Minimum number of connections checked by a sweep.
+const SWEEP_CONNECTIONS_MIN: usize = 16;
+
+/// All connections of a load thread.
+#[derive(Debug)]
+pub(super) struct Connections<R> {
+    pub(super) lifecycle: Lifecycle<R>,
+    /// Connections that may have capacity, longest waiting first.
+    available: VecDeque<u32>,
+    slow_readers: SlowReaders,
+    /// Buffers shared by the TLS filters.
+    tls_scratch: TlsScratch,
+    /// Next connection to sweep.
+    next_sweep_index: usize,
+}
+
+impl<R: Ring> Connections<R> {
+    /// Creates a load thread's share of the connections, none of them open.
+    pub(super) fn new(ring: R, ctx: &RunContext, processes: Option<Processes>) -> Self {
+        Self {
+            lifecycle: Lifecycle::new(ring, ctx, processes),
+            available: VecDeque::with_capacity(ctx.share.part(ctx.config.connections)),
+            slow_readers: SlowReaders::new(ctx),
+            tls_scratch: TlsScratch::default(),
+            next_sweep_index: 0,
+        }
+    }
+
+    /// Starts slow reading and planned replacements at the beginning of the run.
+    pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant) {
+        self.lifecycle.start(ctx, begin);
+        self.slow_readers.start(begin);
+    }
+
+    /// Records an error for connections that are stuck in the TLS handshake, if there is no other:
+    /// a plaintext server waits for input that it understands.
+    #[cold]
+    pub(super) fn record_handshake_timeout(&self, ctx: &mut RunContext) {
+        let mut connections = self.lifecycle.io.connections().iter();
+        let stuck = connections.find(|conn| conn.is_tls_handshaking());
+        if let (None, Some(conn)) = (&ctx.recorder.period.last_error, stuck) {
+            ctx.recorder.period.last_error = Some(conn.timeout_error().message);
+        }
+    }
+
+    /// Processes a completion of the ring.
+    #[inline]
+    pub(super) fn handle_completion(&mut self, completion: Completion, ctx: &mut RunContext) {
+        match completion {
+            Completion::Received { socket, buffer } => self.handle_received(socket, buffer, ctx),
+            Completion::Sent { socket, buffer, result } => {
+                if let Some(index) = self.lifecycle.io.handle_sent(socket, buffer, result) {
+                    self.lifecycle.end_connection(index, Failure::Closed, ctx);
+                }
+            }
+            Completion::Connected { token, result } => self.handle_connected(token, result, ctx),
+            Completion::EndOfStream { socket, .. } => {
+                if let Some(index) = self.lifecycle.io.connection_of(socket) {
+                    self.lifecycle.end_connection(index, Failure::Closed, ctx);
+                }
+            }
+            Completion::Closed { socket } => self.lifecycle.handle_closed(socket, ctx),
+            Completion::Accepted { .. } | Completion::AcceptFailed { .. } => {}
+        }
+    }
+
+    /// Handles the completion of a connect.
+    fn handle_connected(&mut self, token: u64, result: io::Result<Socket>, ctx: &mut RunContext) {
+        let Ok(index) = usize::try_from(token) else { return };
+        match result {
+            Ok(socket) => self.begin_handshake(index, (socket, socket), ctx),
+            Err(error) => {
+                let message = format!("{error}; {CONNECT_HINT}");
+                ctx.record_connect_error(ConnectError { failure: Failure::Connect, message });
+                self.lifecycle.retry_failed(index, ctx);
+            }
+        }
+    }
+
+    /// Processes the events of child processes.
+    #[inline]
+    pub(super) fn handle_child_events(&mut self, ctx: &mut RunContext) {
+        while let Some(event) = self.lifecycle.connector.next_child_event() {
+            match event {
+                ChildEvent::Started { connection, stdin, stdout } => {
+                    let index = connection as usize;
+                    let ends = [Source::Pipe(stdout), Source::Pipe(stdin)];
+                    match self.lifecycle.io.register_pipes(ends) {
+                        Ok(sockets) => self.begin_handshake(index, sockets, ctx),
+                        Err(errors) => self.lifecycle.fail_pipes(index, errors, ctx),
+                    }
+                }
+                ChildEvent::Failed { connection, message } => {
+                    ctx.recorder.period.connects.record_failure(Failure::Connect);
+                    ctx.recorder.period.last_error = Some(message);
+                    self.lifecycle.retry_failed(connection as usize, ctx);
+                }
+                ChildEvent::Exited { connection, message } => {
+                    if self.lifecycle.io[connection as usize].is_lost {
+                        ctx.recorder.period.last_error = Some(message);
+                    }
+                    self.lifecycle.reconnect(connection as usize, ctx);
+                }
+            }
+        }
+    }
+
+    /// Attaches the sockets for reading and writing, and begins the handshake: of TLS if there is
+    /// any, then of MCP.
+    fn begin_handshake(&mut self, index: usize, sockets: (Socket, Socket), ctx: &mut RunContext) {
+        self.lifecycle.io.attach_sockets(index, sockets);
+        let conn = &mut self.lifecycle.io[index];
+        (conn.is_draining, conn.is_lost) = (false, false);
+        let handshake = Handshake::new(&ctx.config.request_settings);
+        conn.state = ConnectionState::Handshake(Box::new(handshake));
+        match ctx.config.tls.as_ref().map(TlsFilter::new) {
+            None => self.begin_mcp_handshake(index, ctx),
+            Some(Ok(filter)) => {
+                conn.tls = Some(Box::new(filter));
+                self.lifecycle.io.queue_flush(index);
+            }
+            Some(Err(error)) => self.lifecycle.fail_tls(index, error, ctx),
+        }
+    }
+
+    fn begin_mcp_handshake(&mut self, index: usize, ctx: &mut RunContext) {
+        if let ConnectionState::Handshake(handshake) = &self.lifecycle.io[index].state {
+            let progress = handshake.begin(&ctx.config.request_settings);
+            self.advance_handshake(index, progress, ctx);
+        }
+    }
+
+    /// Processes bytes received during the handshake.
+    #[cold]
+    fn receive_handshake(&mut self, index: usize, bytes: &[u8], ctx: &mut RunContext) {
+        let mut received = bytes;
+        while let ConnectionState::Handshake(handshake) = &mut self.lifecycle.io[index].state {
+            let settings = &ctx.config.request_settings;
+            match handshake.receive(settings, std::mem::take(&mut received)) {
+                Ok(HandshakeProgress::Wait) => return,
+                Ok(progress) => self.advance_handshake(index, progress, ctx),
+                Err(error) => return self.lifecycle.fail_handshake(index, error, ctx),
+            }
+        }
+    }
+
+    fn advance_handshake(
+        &mut self,
+        index: usize,
+        progress: HandshakeProgress,
+        ctx: &mut RunContext,
+    ) {
+        match progress {
+            HandshakeProgress::Wait => return,
+            HandshakeProgress::Send(bytes) => self.lifecycle.io.buffer_output(index, &bytes),
+            HandshakeProgress::Open(bytes) => {
+                self.lifecycle.io.buffer_output(index, &bytes);
+                let conn = &mut self.lifecycle.io[index];
+                let disconnected = ConnectionState::Disconnected { retry_at: ctx.now };
+                if let ConnectionState::Handshake(handshake) =
+                    std::mem::replace(&mut conn.state, disconnected)
+                {
+                    self.open_connection(index, handshake.finish(), ctx);
+                }
+            }
+        }
+        self.lifecycle.io.queue_flush(index);
+    }
+
+    /// Uses a connection whose handshake is complete: for subscriptions, slow reading or requests.
+    fn open_connection(&mut self, index: usize, opened: HandshakeResult, ctx: &mut RunContext) {
+        if let Some(subscribers) = &mut self.lifecycle.subscribers
+            && subscribers.is_subscriber(index)
+        {
+            let conn = self.lifecycle.io.prepared(index);
+            let (subscriber, actions) =
+                subscribers.subscribe(index, opened, &mut conn.send_buffer, ctx);
+            conn.state = ConnectionState::Subscribed(subscriber);
+            self.lifecycle.io.queue_flush(index);
+            return self.apply_subscriber_actions(index, actions, ctx);
+        }
+        let (reader, unread, session) = opened;
+        let log = RequestLog::new(reader, unread, session);
+        self.lifecycle.io[index].state = if index < self.slow_readers.reader_count() {
+            ConnectionState::SlowReader(self.slow_readers.reader(log))
+        } else {
+            ConnectionState::Open(log)
+        };
+        self.queue_available(index, ctx.config.depth);
+        self.lifecycle.record_opened(index, ctx);
+    }
+
+    #[inline]
+    fn handle_received(&mut self, socket: Socket, buffer: ReceiveBuffer, ctx: &mut RunContext) {
+        if let Some((index, conn, bytes)) = self.lifecycle.io.received(socket, &buffer) {
+            if let Some(filter) = &mut conn.tls {
+                let was_handshaking = filter.is_handshaking();
+                let mut scratch = std::mem::take(&mut self.tls_scratch);
+                let result = filter.receive(bytes, &mut scratch);
+                self.receive_plaintext(index, (was_handshaking, result), &scratch.plaintext, ctx);
+                scratch.plaintext.clear();
+                self.tls_scratch = scratch;
+            } else if let ConnectionState::Open(log) = &mut conn.state {
+                let actions = ctx.receive_responses(log, bytes);
+                self.apply_receive_actions(index, actions, ctx);
+            } else if let ConnectionState::Subscribed(subscriber) = &mut conn.state {
+                if let Some(subscribers) = &mut self.lifecycle.subscribers {
+                    let actions = subscribers.receive((index, subscriber), bytes, ctx);
+                    self.apply_subscriber_actions(index, actions, ctx);
+                }
+            } else {
+                let bytes = bytes.to_vec();
+                self.receive_bytes(index, &bytes, ctx);
+            }
+        }
+        self.lifecycle.io.release(buffer);
+    }
+
+    /// Processes decrypted data and the state change of the TLS filter.
+    fn receive_plaintext(
+        &mut self,
+        index: usize,
+        (was_handshaking, result): (bool, Result<(), TlsError>),
+        plaintext: &[u8],
+        ctx: &mut RunContext,
+    ) {
+        let Some(filter) = &self.lifecycle.io[index].tls else { return };
+        let (is_open, is_closed) = (filter.is_open(), filter.is_closed());
+        let has_output = filter.has_output();
+        if was_handshaking && is_open {
+            self.begin_mcp_handshake(index, ctx);
+        }
+        if !plaintext.is_empty() {
+            self.receive_bytes(index, plaintext, ctx);
+        }
+        match result {
+            Err(error) => self.lifecycle.fail_tls(index, error, ctx),
+            Ok(()) if is_closed => self.lifecycle.end_connection(index, Failure::Closed, ctx),
+            Ok(()) if has_output => self.lifecycle.io.queue_flush(index),
+            Ok(()) => {}
+        }
+    }
+
+    /// Processes received data that is not in a ring buffer.
+    fn receive_bytes(&mut self, index: usize, bytes: &[u8], ctx: &mut RunContext) {
+        match &mut self.lifecycle.io[index].state {
+            ConnectionState::Open(log) => {
+                let actions = ctx.receive_responses(log, bytes);
+                self.apply_receive_actions(index, actions, ctx);
+            }
+            ConnectionState::Subscribed(subscriber) => {
+                if let Some(subscribers) = &mut self.lifecycle.subscribers {
+                    let actions = subscribers.receive((index, subscriber), bytes, ctx);
+                    self.apply_subscriber_actions(index, actions, ctx);
+                }
+            }
+            ConnectionState::Handshake(_) => self.receive_handshake(index, bytes, ctx),
+            ConnectionState::SlowReader(_) => {
+                let io = &mut self.lifecycle.io;
+                if let Some(failure) = self.slow_readers.receive(io, (index, bytes), ctx) {
+                    self.lifecycle.end_connection(index, failure, ctx);
+                }
+            }
+            ConnectionState::GracefulClose(closing) => {
+                if let Some(is_confirmed) = closing.receive(bytes) {
+                    self.lifecycle.finish_closing(index, is_confirmed, ctx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Executes the actions required by data received on a connection for requests.
+    #[inline]
+    fn apply_receive_actions(
+        &mut self,
+        index: usize,
+        actions: ReceiveActions,
+        ctx: &mut RunContext,
+    ) {
+        let ReceiveActions { server_requests, output, is_closing, is_broken } = actions;
+        if is_broken {
+            return self.lifecycle.end_connection(index, Failure::Garbage, ctx);
+        }
+        if !output.is_empty() || !server_requests.is_empty() {
+            self.lifecycle.io.buffer_output(index, &output);
+            for (id, is_ping) in server_requests {
+                let text = message_kind::response_text(&id, is_ping);
+                let framed = ctx.config.request_settings.frame(&text);
+                self.lifecycle.io.buffer_output(index, &framed);
+            }
+            self.lifecycle.io.queue_flush(index);
+        }
+        let conn = &mut self.lifecycle.io[index];
+        if is_closing {
+            conn.is_draining = true;
+        }
+        if conn.is_draining {
+            return self.lifecycle.close_if_idle(index, ctx);
+        }
+        self.queue_available(index, ctx.config.depth);
+    }
+
+    /// Executes the actions required by data received on a subscriber connection.
+    #[inline]
+    fn apply_subscriber_actions(
+        &mut self,
+        index: usize,
+        actions: SubscriberActions,
+        ctx: &mut RunContext,
+    ) {
+        let SubscriberActions { output, is_closing, error } = actions;
+        if let Some(error) = error {
+            return self.lifecycle.fail_subscription(index, error, ctx);
+        }
+        let conn = &mut self.lifecycle.io[index];
+        if let ConnectionState::Subscribed(subscriber) = &mut conn.state
+            && subscriber.is_newly_complete()
+        {
+            self.lifecycle.record_opened(index, ctx);
+        }
+        self.lifecycle.io[index].is_draining |= is_closing;
+        if !output.is_empty() {
+            self.lifecycle.io.buffer_output(index, &output);
+            self.lifecycle.io.queue_flush(index);
+        }
+    }
+
+    /// Sends requests and resumes reads of all slow readers.
+    #[cold]
+    pub(super) fn drive_slow_readers(
+        &mut self,
+        requests: &mut RequestSchedule,
+        ctx: &mut RunContext,
+    ) {
+        self.slow_readers.drive(&mut self.lifecycle.io, requests, ctx);
+    }
+
+    /// Returns the available connection that has waited longest.
+    #[inline]
+    pub(super) fn take_available(&mut self, depth: usize) -> Option<usize> {
+        while let Some(index) = self.available.pop_front() {
+            let index = index as usize;
+            let conn = &mut self.lifecycle.io[index];
+            conn.is_queued = false;
+            if conn.has_capacity(depth) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Adds a connection to the available ones if it has capacity.
+    #[inline]
+    fn queue_available(&mut self, index: usize, depth: usize) {
+        let conn = &mut self.lifecycle.io[index];
+        if !conn.is_queued && conn.has_capacity(depth) {
+            conn.is_queued = true;
+            self.available.push_back(u32::try_from(index).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Writes a request to the send buffer of an available connection.
+    #[inline]
+    pub(super) fn send_request(
+        &mut self,
+        index: usize,
+        (call, intended): (u16, Instant),
+        ctx: &mut RunContext,
+    ) {
+        let conn = self.lifecycle.io.prepared(index);
+        let ConnectionState::Open(log) = &mut conn.state else { return };
+        log.write_request(&ctx.templates, call, (intended, ctx.now), &mut conn.send_buffer);
+        let is_measured = intended >= ctx.recorder.measured_from;
+        ctx.recorder.period.sent += u64::from(is_measured);
+        if !matches!(ctx.config.mode, LoadMode::Open { .. }) {
+            ctx.recorder.period.due += u64::from(is_measured);
+        }
+        self.lifecycle.io.queue_flush(index);
+        self.queue_available(index, ctx.config.depth);
+    }
+
+    /// Requests the publications that are due.
+    #[inline]
+    pub(super) fn publish_due_notifications(&mut self, ctx: &mut RunContext) {
+        if let Some(subscribers) = &mut self.lifecycle.subscribers {
+            subscribers.publish_due(&mut self.lifecycle.io, ctx);
+        }
+    }
+
+    /// Checks some connections for timeouts and idle replacements. A small number at a time: due
+    /// requests wait meanwhile, and most connections are in no CPU cache.
+    pub(super) fn sweep_timeouts(&mut self, ctx: &mut RunContext) {
+        // The clock starts at zero: before the first timeout nothing can be late.
+        let past = ctx.now.since(Instant::ORIGIN);
+        let past = past.saturating_sub(ctx.config.limits.response_timeout);
+        let before = Instant::ORIGIN.after(past);
+        let total = self.lifecycle.io.connections().len();
+        let count = (total / SWEEP_ROUNDS).max(SWEEP_CONNECTIONS_MIN).min(total);
+        for _ in 0..count {
+            let index = self.next_sweep_index;
+            self.next_sweep_index = (index + 1) % total;
+            let conn = &mut self.lifecycle.io[index];
+            // A request that timed out may stay in flight forever.
+            let is_late =
+                conn.replacement.as_ref().is_some_and(|leaving| leaving.closing_since < before);
+            match &mut conn.state {
+                ConnectionState::Open(log) => {
+                    ctx.fail_late_requests(log, before);
+                    let is_idle = log.in_flight() == 0;
+                    if is_idle {
+                        log.shrink();
+                    }
+                    if conn.is_draining && (is_late || is_idle) {
+                        self.lifecycle.end_connection(index, Failure::Closed, ctx);
+                    }
+                }
+                ConnectionState::Subscribed(_) => self.sweep_subscriber(index, ctx),
+                ConnectionState::Handshake(_)
+                    if ctx.now.since(conn.connect_started) > ctx.config.limits.connect_timeout =>
+                {
+                    let error = conn.timeout_error();
+                    self.lifecycle.fail_handshake(index, error, ctx);
+                }
+                ConnectionState::GracefulClose(_) if is_late => {
+                    self.lifecycle.finish_closing(index, false, ctx);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Checks a subscriber for timeouts and reopens streams that ended.
+    fn sweep_subscriber(&mut self, index: usize, ctx: &mut RunContext) {
+        let Some(subscribers) = &self.lifecycle.subscribers else { return };
+        let conn = &mut self.lifecycle.io[index];
+        if conn.is_draining {
+            return self.lifecycle.end_connection(index, Failure::Closed, ctx);
+        }
+        let ConnectionState::Subscribed(subscriber) = &mut conn.state else { return };
+        if !subscriber.has_opened()
+            && ctx.now.since(conn.connect_started) > ctx.config.limits.connect_timeout
+        {
+            let message = "the subscription was not acknowledged in time".into();
+            let error = ConnectError { failure: Failure::Timeout, message };
+            return self.lifecycle.fail_subscription(index, error, ctx);
+        }
+        if subscribers.reopen_streams(subscriber, &mut conn.send_buffer) {
+            self.lifecycle.io.queue_flush(index);
+        }
+    }
+
+    /// Returns the number of open subscription streams.
+    pub(super) fn open_streams(&self) -> u64 {
+        self.lifecycle.subscribers.as_ref().map_or(0, Subscribers::open_streams) as u64
+    }
+}

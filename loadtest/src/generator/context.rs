@@ -1,0 +1,121 @@
+//! What all components of a load thread use: configuration, time, phase and measurements.
+
+use corelane::base::time::Instant;
+
+use super::period::PeriodRecorder;
+use super::run_config::RunConfig;
+use crate::mcp::{ConnectError, ReceiveEvent, RequestLog, RequestTemplates};
+use crate::metrics::outcome::Failure;
+use crate::schedule::Share;
+
+/// Phase of a run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum RunPhase {
+    /// Connections are opened; no requests are sent.
+    Connecting,
+    /// Requests are sent.
+    Sending,
+    /// No more requests are sent; outstanding responses are awaited.
+    Draining,
+}
+
+/// Context of one load thread, passed to the methods of its components.
+#[derive(Debug)]
+pub(super) struct RunContext {
+    pub(super) config: RunConfig,
+    pub(super) share: Share,
+    /// Request templates, followed by the publish request if there are subscribers.
+    pub(super) templates: RequestTemplates,
+    /// Time of the current turn.
+    pub(super) now: Instant,
+    pub(super) phase: RunPhase,
+    pub(super) recorder: PeriodRecorder,
+}
+
+/// Actions required by received data.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveActions {
+    pub(super) server_requests: Vec<(String, bool)>,
+    pub(super) output: Vec<u8>,
+    pub(super) is_closing: bool,
+    pub(super) is_broken: bool,
+}
+
+impl RunContext {
+    /// Creates the context of a load thread that connects from `now` on.
+    pub(super) fn new(mut config: RunConfig, share: Share, now: Instant) -> Self {
+        config.tls = config.tls.map(|tls| tls.with_own_sessions());
+        let requests = config.calls.iter().map(|(call, _)| call);
+        let publish = config.scenario.subscribers.as_ref().map(|listen| &listen.publish_request);
+        let templates = RequestTemplates::new(requests.chain(publish).cloned().collect());
+        let publish_call = publish.and_then(|_| u16::try_from(config.calls.len()).ok());
+        Self {
+            config,
+            share,
+            templates,
+            now,
+            phase: RunPhase::Connecting,
+            recorder: PeriodRecorder {
+                period: Box::default(),
+                measured_from: Instant::ORIGIN,
+                publish_call,
+            },
+        }
+    }
+
+    /// Processes data received on an open connection and records its results.
+    #[inline]
+    pub(super) fn receive_responses(
+        &mut self,
+        log: &mut RequestLog,
+        bytes: &[u8],
+    ) -> ReceiveActions {
+        let (recorder, now) = (&mut self.recorder, self.now);
+        let mut actions = ReceiveActions::default();
+        let received = log.receive(&mut self.templates, bytes, |event| match event {
+            ReceiveEvent::Completed(completed) => recorder.record_completed(completed, now),
+            ReceiveEvent::Unsolicited => recorder.period.outcomes.unsolicited += 1,
+            ReceiveEvent::Notification => recorder.period.outcomes.notifications += 1,
+            ReceiveEvent::Streamed => recorder.period.outcomes.streamed += 1,
+            ReceiveEvent::ServerRequest { id, is_ping } => {
+                actions.server_requests.push((id, is_ping));
+            }
+            ReceiveEvent::Send(bytes) => actions.output.extend_from_slice(&bytes),
+            ReceiveEvent::Closing => actions.is_closing = true,
+        });
+        actions.is_broken = received.is_err();
+        actions
+    }
+
+    /// Fails all requests in flight on a connection.
+    pub(super) fn fail_requests(&mut self, log: &mut RequestLog, failure: Failure) {
+        log.fail_all(failure, |event| {
+            if let ReceiveEvent::Completed(completed) = event {
+                self.recorder.record_completed(completed, self.now);
+            }
+        });
+    }
+
+    /// Fails the requests in flight on a connection that were sent before `before`.
+    pub(super) fn fail_late_requests(&mut self, log: &mut RequestLog, before: Instant) {
+        log.time_out(before, |event| {
+            if let ReceiveEvent::Completed(completed) = event {
+                self.recorder.record_completed(completed, self.now);
+            }
+        });
+    }
+
+    /// Records a failed connect and its error.
+    pub(super) fn record_connect_error(&mut self, error: ConnectError) {
+        self.recorder.period.connects.record_failure(error.failure);
+        self.record_error(error);
+    }
+
+    /// Stores the last error of a connection, without secrets.
+    pub(super) fn record_error(&mut self, error: ConnectError) {
+        let ConnectError { failure, message } = error;
+        let fields = &self.config.request_settings.fields;
+        let message = fields.iter().fold(message, |message, field| field.redact(message));
+        self.recorder.period.last_error = Some(format!("{failure}: {message}"));
+    }
+}

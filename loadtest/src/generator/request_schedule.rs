@@ -1,0 +1,132 @@
+//! Requests of a load thread: when each is due, and which one it is.
+//!
+//! Invariants: every due request is queued or counted as unsent. Lateness up to here is recorded as
+//! lag.
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+
+use corelane::base::random::Random;
+use corelane::base::time::Instant;
+
+use super::context::{RunContext, RunPhase};
+use super::run_config::LoadMode;
+use crate::metrics::outcome::Failure;
+use crate::schedule::Arrivals;
+
+/// Requests queued or sent in one turn. Small, so that the reused buffers stay in the L1 cache and
+/// the server receives the first requests before the last are written.
+pub(super) const SEND_BATCH_MAX: usize = 64;
+
+/// Due and planned requests.
+#[derive(Debug)]
+pub(super) struct RequestSchedule {
+    arrivals: Option<Peekable<Arrivals>>,
+    /// Intended send times of due requests that wait for a connection.
+    queued: VecDeque<Instant>,
+    /// Cumulative weights of the request templates.
+    cumulative_weights: Vec<u64>,
+    random: Random,
+}
+
+impl RequestSchedule {
+    /// Creates a schedule that has not started.
+    pub(super) fn new(ctx: &RunContext) -> Self {
+        let weights = ctx.config.calls.iter().scan(0, |sum, (_, weight)| {
+            *sum += u64::from(*weight);
+            Some(*sum)
+        });
+        let seed = ctx.config.seed ^ u64::from(ctx.share.thread).wrapping_mul(0x9E37_79B9);
+        Self {
+            arrivals: None,
+            queued: VecDeque::new(),
+            cumulative_weights: weights.collect(),
+            random: Random::seeded(seed),
+        }
+    }
+
+    /// Starts the schedule at the beginning of the run.
+    pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant) {
+        if let LoadMode::Open { profile, pattern } = &ctx.config.mode {
+            let arrivals =
+                Arrivals::new(profile.clone(), *pattern, ctx.share, ctx.config.seed, begin);
+            self.arrivals = Some(arrivals.peekable());
+        }
+    }
+
+    /// Moves a batch of due requests to the queue; returns whether there may be more.
+    #[inline]
+    pub(super) fn queue_due(&mut self, ctx: &mut RunContext) -> bool {
+        let Some(arrivals) = &mut self.arrivals else { return false };
+        for _ in 0..SEND_BATCH_MAX {
+            let Some(intended) = arrivals.next_if(|intended| *intended <= ctx.now) else {
+                return false;
+            };
+            let is_measured = intended >= ctx.recorder.measured_from;
+            if is_measured {
+                ctx.recorder.period.due += 1;
+                ctx.recorder.record_lag(intended, ctx.now);
+            }
+            if self.queued.len() < ctx.config.limits.queued_max {
+                self.queued.push_back(intended);
+            } else if is_measured {
+                ctx.recorder.period.outcomes.record_failure(Failure::Unsent);
+            }
+        }
+        true
+    }
+
+    /// Returns the intended send time of the next request to send now.
+    #[inline]
+    pub(super) fn next_intended(&self, ctx: &RunContext) -> Option<Instant> {
+        match ctx.config.mode {
+            LoadMode::Open { .. } => self.queued.front().copied(),
+            LoadMode::Closed { .. } => (ctx.phase == RunPhase::Sending).then_some(ctx.now),
+            LoadMode::Hold { .. } => None,
+        }
+    }
+
+    /// Removes the request that was sent from the queue.
+    #[inline]
+    pub(super) fn remove_sent(&mut self) {
+        self.queued.pop_front();
+    }
+
+    /// Draws a request template by weight.
+    #[inline]
+    pub(super) fn draw_call(&mut self) -> u16 {
+        let [.., all] = self.cumulative_weights[..] else { return 0 };
+        if self.cumulative_weights.len() == 1 {
+            return 0;
+        }
+        let drawn = self.random.below(usize::try_from(all).unwrap_or(usize::MAX)) as u64;
+        let place = self.cumulative_weights.partition_point(|sum| *sum <= drawn);
+        u16::try_from(place).unwrap_or_default()
+    }
+
+    /// Returns when the next request is due.
+    #[inline]
+    pub(super) fn next_arrival_at(&mut self) -> Option<Instant> {
+        self.arrivals.as_mut()?.peek().copied()
+    }
+
+    /// Returns whether no request is planned or queued.
+    pub(super) fn is_exhausted(&mut self) -> bool {
+        self.queued.is_empty() && self.next_arrival_at().is_none()
+    }
+
+    /// Counts the requests that are not sent at the end of the run.
+    pub(super) fn finish(&mut self, ctx: &mut RunContext) {
+        let from = ctx.recorder.measured_from;
+        for _ in self.queued.drain(..).filter(|intended| *intended >= from) {
+            ctx.recorder.period.outcomes.record_failure(Failure::Unsent);
+        }
+        let unseen = self.arrivals.iter_mut().flatten();
+        for intended in unseen.filter(|intended| *intended >= from) {
+            // The generator itself never processed it.
+            ctx.recorder.record_lag(intended, ctx.now);
+            ctx.recorder.period.due += 1;
+            ctx.recorder.period.outcomes.record_failure(Failure::Unsent);
+        }
+    }
+}
