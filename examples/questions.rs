@@ -5,9 +5,8 @@
 
 use std::error::Error;
 
-use corelane::protocol::model::{ElicitAction, ElicitRequest, Field, Form, Implementation};
-use corelane::service::{CallToolResult, RequestContext};
-use corelane::{Catalog, Server, Tool};
+use corelane::model::{ElicitAction, ElicitRequest, Field, Form, Implementation};
+use corelane::{CallToolResult, Catalog, RequestContext, Server, Tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Order {

@@ -5,9 +5,8 @@
 
 use std::time::Duration;
 
-use corelane::protocol::model::Implementation;
-use corelane::server::Server;
-use corelane::service::{CallToolResult, Catalog, RequestContext, Tool};
+use corelane::model::Implementation;
+use corelane::{CallToolResult, Catalog, RequestContext, Server, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

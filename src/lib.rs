@@ -8,7 +8,7 @@
 //! # Example
 //!
 //! ```no_run
-//! use corelane::protocol::model::Implementation;
+//! use corelane::model::Implementation;
 //! use corelane::{Catalog, Server, Tool};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -31,14 +31,22 @@
 //! blocking handlers can report progress and observe cancellation. `examples/` contains a complete
 //! server in thirty lines and one embedded in a program that runs on glommio.
 //!
+//! # Features
+//!
+//! - `cli` (default): the `corelane` binary with its dependencies. A library leaves it out with
+//!   `default-features = false`.
+//! - `glommio` (default): shards on glommio executors (Linux).
+//! - `internals`: makes the modules below public, with the simulator and the fuzz entry points, for
+//!   benches, fuzz targets and corelane-load. **Unstable**: they change without notice.
+//!
 //! # Request path
 //!
 //! ```text
 //!  engine ──▶ connection ──▶ transport ───▶ protocol ──▶ guard ──────▶ server ─────▶ service
 //!  bytes      buffers        frames         JSON-RPC     admission     dispatch      handlers
 //!
-//!  Completion ConnectionEvent LineEvent     Message      OriginGuard   Dispatcher    Call
-//!                             RequestEvent
+//!  Completion ConnectionEvent LineEvent     Message      OriginGuard   Dispatcher    CallTool-
+//!                             RequestEvent                                          Request
 //!                             FrameEvent
 //! ```
 //!
@@ -52,8 +60,8 @@
 //! 5. [`guard::origin::OriginGuard`]: HTTP requests are admitted by host and origin.
 //! 6. `server::dispatch::Dispatcher`: the request is validated against its MCP revision and routed
 //!    by method.
-//! 7. [`service::Call`]: the tool handler runs and returns a [`service::Dispatch`], either a
-//!    finished result or the work that produces it later.
+//! 7. [`service::CallToolRequest`]: the tool handler runs and returns a [`service::Dispatch`],
+//!    either a finished result or the work that produces it later.
 //!
 //! The response takes the same path back. It is written into the connection's output buffer and
 //! sent once per turn of the shard loop. Local and blocking handlers complete later, by call id.
@@ -73,21 +81,114 @@
 //! | [`engine`] | the only system calls: ring, shard loop, timers, mesh, executors | base, telemetry |
 //! | [`connection`] | sockets, codecs, buffers, backpressure, closing | above but guard and service |
 //! | [`server`] | shards, dispatch, sessions, subscriptions, tasks | all above |
-//! | [`config`] | file, environment and flags to validated options | all |
+//! | `config` | file, environment and flags to validated options | all |
 //!
 //! base, protocol, transport, guard and service use no clock, socket or thread. `unsafe` is
 //! confined to `engine/ring`, `engine/buffer` and `engine/mesh`.
 
-pub mod base;
-pub mod config;
-pub mod connection;
-pub mod engine;
-pub mod guard;
-pub mod protocol;
-pub mod server;
-pub mod service;
-pub mod telemetry;
-pub mod transport;
+// Not `expect`: rustc does not know this lint of rustdoc.
+#![cfg_attr(
+    all(doc, not(feature = "internals")),
+    allow(rustdoc::private_intra_doc_links, reason = "the modules are public with `internals`")
+)]
+#![cfg_attr(
+    not(feature = "internals"),
+    expect(
+        unreachable_pub,
+        reason = "`pub` is the interface of a module with the feature `internals`"
+    )
+)]
 
-pub use crate::server::{Handle, Options, Running, Server};
-pub use crate::service::{Catalog, CatalogBuilder, Tool};
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+
+#[cfg(feature = "internals")]
+pub mod base;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod base;
+
+#[cfg(all(feature = "cli", feature = "internals"))]
+pub mod config;
+#[cfg(all(feature = "cli", not(feature = "internals")))]
+pub(crate) mod config;
+
+#[cfg(feature = "internals")]
+pub mod connection;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod connection;
+
+#[cfg(feature = "internals")]
+pub mod engine;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod engine;
+
+#[cfg(feature = "internals")]
+pub mod guard;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod guard;
+
+#[cfg(feature = "internals")]
+pub mod protocol;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod protocol;
+
+#[cfg(feature = "internals")]
+pub mod server;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod server;
+
+#[cfg(feature = "internals")]
+pub mod service;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod service;
+
+#[cfg(feature = "internals")]
+pub mod telemetry;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod telemetry;
+
+#[cfg(feature = "internals")]
+pub mod transport;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod transport;
+
+pub use crate::server::{Busy, Handle, Options, Running, Server, StartError};
+pub use crate::service::{
+    BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, CatalogBuilder,
+    CatalogError, ClientInfo, ClientRequestError, Completion, CompletionContext, Features,
+    GetPromptResult, HandlerError, NoArguments, Prompt, PromptArgument, PromptArguments,
+    PromptBuilder, ReadContext, ReadResourceResult, RequestContext, Resource, ResourceBuilder,
+    ResourceTemplate, TaskSupport, Tool, ToolAnnotations, ToolBuilder,
+};
+pub use crate::telemetry::{Counters, Transport};
+
+/// MCP types by the names of the specification.
+pub mod model {
+    pub use crate::protocol::eras::{ClientCapabilities, LoggingLevel};
+    pub use crate::protocol::error::Error;
+    pub use crate::protocol::model::{
+        Annotations, CacheHint, CallToolResultWriter, Content, ContentBlock, CreateMessageRequest,
+        CreateMessageResult, ElicitAction, ElicitRequest, ElicitResult, Field, Form,
+        GetPromptResultWriter, Icon, IconTheme, Implementation, IncludeContext, MetaObject,
+        ModelPreferences, ReadResourceResultWriter, ResourceBody, ResourceContents, ResourceLink,
+        Role, Root, SamplingMessageContentBlock, SamplingTool, TextFormat, ToolChoice,
+    };
+    pub use crate::protocol::revision::Revision;
+}
+
+/// The parts of [`Options`].
+pub mod options {
+    pub use crate::engine::mesh::MeshOptions;
+    pub use crate::engine::ring::RingOptions;
+    pub use crate::server::options::{
+        EngineOptions, ExecutorKind, FileOptions, HttpOptions, LimitOptions, LogLevel, LogOptions,
+        Profile, RingBackend, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
+        WebSocketOptions,
+    };
+}
+
+/// Resources and prompts from directories of files.
+pub mod files {
+    pub use crate::server::files::{Directory, Files, Prompts};
+}

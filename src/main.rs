@@ -4,8 +4,6 @@
 
 use std::process::ExitCode;
 
-mod cli;
-
 fn main() -> ExitCode {
-    cli::run(std::env::args_os())
+    corelane::cli::run(std::env::args_os())
 }

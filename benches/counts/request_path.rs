@@ -118,7 +118,7 @@ impl RequestPath {
             catalog: request_kind::catalog()?,
             parser: Parser::new(ParseLimits::default()),
             codec_state: CodecState::new(codec),
-            lifecycle: Lifecycle::new(),
+            lifecycle: Lifecycle::default(),
             arrival: vec![0; message.len() + PADDING],
             message,
             out: Vec::with_capacity(1 << 16),

@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use corelane::protocol::model::Implementation;
+use corelane::model::Implementation;
 use corelane::server::fuzz;
 use corelane::service::demo;
 use libfuzzer_sys::fuzz_target;

@@ -91,7 +91,7 @@ fn notification_allocates_nothing() {
             // Buffers grow to the size of the messages first.
             (0..2).for_each(|_| receive(&change));
             let allocations = alloc_counter::count_allocations(|| {
-                (0..NOTIFICATIONS).for_each(|_| receive(&change))
+                (0..NOTIFICATIONS).for_each(|_| receive(&change));
             });
             assert_eq!(allocations, 0, "{transport:?} in {pieces} pieces");
             assert_eq!(received, NOTIFICATIONS + 2, "{transport:?} in {pieces} pieces");

@@ -156,10 +156,7 @@ fn broken_tls_connection_is_counted_by_kind() {
         let answer_max = HumanDuration::from(Duration::from_millis(500));
         let finding = drive(&Plan { depth: 1, response_timeout: answer_max, ..plan(&target, &ca) });
         let (total, outcomes) = (&finding.total, finding.total.outcomes);
-        assert!(
-            outcomes.failed(failure) > 0 && total.connects.lost > 0,
-            "{faults:?} {outcomes:?}"
-        );
+        assert!(outcomes.failed(failure) > 0 && total.connects.lost > 0, "{faults:?} {outcomes:?}");
         let others = outcomes.failures() - outcomes.failed(failure);
         // Connections reopen until the end; then each may have a request in flight.
         let late = outcomes.failed(Failure::Unsent) + outcomes.failed(Failure::Timeout);

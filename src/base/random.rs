@@ -30,6 +30,7 @@ impl Random {
     }
 
     /// Returns `true` with probability `numerator / denominator`.
+    #[cfg(feature = "internals")]
     pub const fn chance(&mut self, numerator: usize, denominator: usize) -> bool {
         self.below(denominator) < numerator
     }

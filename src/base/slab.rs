@@ -156,11 +156,6 @@ impl<T> Slab<T> {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    /// Returns the greatest number of values that the slab can hold.
-    pub const fn slots_max(&self) -> usize {
-        self.slots_max
-    }
 }
 
 #[cfg(test)]

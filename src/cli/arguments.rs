@@ -6,13 +6,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::config::CommandLine;
+use crate::config::Options;
+use crate::config::suggest::nearest;
+use crate::config::table::{self, Row};
+use crate::config::unit::Unit;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use corelane::config::CommandLine;
-use corelane::config::Options;
-use corelane::config::suggest::nearest;
-use corelane::config::table::{self, Row};
-use corelane::config::unit::Unit;
 
 pub(crate) fn command() -> Command {
     Command::new("corelane")

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use corelane::config::{ConfigIssue, EffectiveConfig, MachineLimits, directories};
+use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, directories};
 
 use crate::cli::print_diagnostic;
 

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::io;
 
-use corelane::config::options::LogLevel;
-use corelane::telemetry::event::START_TARGET;
+use crate::config::options::LogLevel;
+use crate::telemetry::event::START_TARGET;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};

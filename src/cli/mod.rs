@@ -3,13 +3,15 @@
 //! Standard output carries only what a command produces: nothing in `serve`, MCP in `stdio`.
 //! Everything else goes to standard error. Exit codes: 0 success, 1 failure, 2 usage error.
 
+#![forbid(unsafe_code)]
+
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use corelane::config::{self, ConfigIssue, EffectiveConfig, directories};
-use corelane::telemetry::Event;
+use crate::config::{self, ConfigIssue, EffectiveConfig, directories};
+use crate::telemetry::Event;
 
 mod arguments;
 mod check;
@@ -17,7 +19,7 @@ mod logging;
 mod serve;
 
 /// Runs the command named by `arguments`, which include the program name.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match arguments::parse(arguments) {
         Ok(matches) => matches,
         Err(error) => return print_usage(&error),

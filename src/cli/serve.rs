@@ -5,12 +5,12 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use corelane::config::{self, CommandLine, Options};
-use corelane::protocol::model::Implementation;
-use corelane::server::files::Files;
-use corelane::server::{Handle, Server};
-use corelane::service::{Catalog, demo};
-use corelane::telemetry::{Counters, Event};
+use crate::config::{self, CommandLine, Options};
+use crate::protocol::model::Implementation;
+use crate::server::files::Files;
+use crate::server::{Handle, Server};
+use crate::service::{Catalog, demo};
+use crate::telemetry::{Counters, Event};
 
 use crate::cli::{log_warnings, print_diagnostic};
 

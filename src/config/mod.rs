@@ -35,6 +35,10 @@ pub mod machine;
 pub mod load;
 
 pub use crate::server::options::{self, Options};
-pub use issue::{ConfigErrors, ConfigIssue, Source};
-pub use load::{CommandLine, ConfigInputs, EffectiveConfig, assemble, load};
+pub use issue::ConfigIssue;
+#[cfg(feature = "internals")]
+pub use issue::{ConfigErrors, Source};
+pub use load::{CommandLine, EffectiveConfig, load};
+#[cfg(feature = "internals")]
+pub use load::{ConfigInputs, assemble};
 pub use machine::MachineLimits;

@@ -140,6 +140,7 @@ impl<S> Connections<S> {
     }
 
     /// Returns whether the last message is binary.
+    #[cfg(feature = "internals")]
     pub fn is_binary(&mut self, key: Key) -> bool {
         let frames = self.table.get_mut(key).and_then(Connection::websocket);
         frames.is_some_and(|frames| frames.reader.is_binary())

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam::channel::{Receiver, Sender, TrySendError, bounded};
 
@@ -24,14 +24,8 @@ pub type Job = Box<dyn FnOnce() + Send>;
 pub struct BlockingPool {
     /// `None` only while the pool is being dropped.
     queue: Option<Sender<Job>>,
-    state: Arc<State>,
+    is_closing: Arc<AtomicBool>,
     threads: usize,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_closing: AtomicBool,
-    panicked: AtomicU64,
 }
 
 impl BlockingPool {
@@ -41,12 +35,12 @@ impl BlockingPool {
     pub fn new(threads: usize, jobs_max: usize) -> io::Result<Self> {
         let (queue, jobs) = bounded(jobs_max);
         let threads = threads.max(1);
-        let pool = Self { queue: Some(queue), state: Arc::default(), threads };
+        let pool = Self { queue: Some(queue), is_closing: Arc::default(), threads };
         for number in 0..threads {
-            let (jobs, state) = (jobs.clone(), Arc::clone(&pool.state));
+            let (jobs, is_closing) = (jobs.clone(), Arc::clone(&pool.is_closing));
             let thread = std::thread::Builder::new().name(format!("blocking-{number}"));
             // Detached: the thread ends when the queue is closed.
-            drop(thread.spawn(move || run_jobs(&jobs, &state))?);
+            drop(thread.spawn(move || run_jobs(&jobs, &is_closing))?);
         }
         Ok(pool)
     }
@@ -63,18 +57,13 @@ impl BlockingPool {
     pub fn waiting(&self) -> usize {
         self.queue.as_ref().map_or(0, Sender::len)
     }
-
-    /// Returns the number of jobs that have panicked since start.
-    pub fn panicked(&self) -> u64 {
-        self.state.panicked.load(Ordering::Relaxed)
-    }
 }
 
 impl Drop for BlockingPool {
     fn drop(&mut self) {
         // Release: a thread that receives another job, or finds the queue closed, after this store
         // sees it.
-        self.state.is_closing.store(true, Ordering::Release);
+        self.is_closing.store(true, Ordering::Release);
         self.queue = None;
     }
 }
@@ -90,15 +79,12 @@ impl fmt::Debug for BlockingPool {
 }
 
 /// Runs jobs until the queue is closed and empty.
-fn run_jobs(jobs: &Receiver<Job>, state: &State) {
+fn run_jobs(jobs: &Receiver<Job>, is_closing: &AtomicBool) {
     for job in jobs {
-        let is_closing = state.is_closing.load(Ordering::Acquire);
+        let is_closing = is_closing.load(Ordering::Acquire);
         // A job owns what it uses; shared state must be consistent at every point of a panic.
         let run = move || if is_closing { drop(job) } else { job() };
-        let result = catch_unwind(AssertUnwindSafe(run));
-        if result.is_err() {
-            state.panicked.fetch_add(1, Ordering::Relaxed);
-        }
+        catch_unwind(AssertUnwindSafe(run)).ok();
     }
 }
 
@@ -157,7 +143,6 @@ mod tests {
         assert!(pool.spawn(Box::new(|| panic!("on purpose"))).is_ok());
         assert!(pool.spawn(Box::new(move || answer.send(7).unwrap())).is_ok());
         assert_eq!(answers.recv(), Ok(7));
-        assert_eq!(pool.panicked(), 1);
     }
 
     #[test]

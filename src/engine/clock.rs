@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use crate::base::time::Instant;
 
-/// Reads monotonic time as [`Instant`](crate::base::time::Instant)s since the clock was created.
+/// Reads monotonic time as [`Instant`]s since the clock was created.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: std::time::Instant,

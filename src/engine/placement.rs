@@ -108,13 +108,8 @@ impl Placement {
     }
 
     /// Returns the number of shards.
-    pub const fn len(&self) -> usize {
+    pub const fn shard_count(&self) -> usize {
         self.cpus.len()
-    }
-
-    /// Always `false`: a placement has at least one shard.
-    pub const fn is_empty(&self) -> bool {
-        self.cpus.is_empty()
     }
 
     /// Returns the CPU of `shard`, if it is pinned.

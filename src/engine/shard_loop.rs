@@ -104,6 +104,7 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
     /// Returns whether the last turn was idle: the driver announced that it parks, and nothing had
     /// completed when the ring returned. A host that passes [`ParkTimeout::Zero`] may then wait
     /// elsewhere, until the ring signals a completion or the driver's deadline passes.
+    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub const fn is_idle(&self) -> bool {
         self.is_idle
     }
@@ -119,11 +120,13 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
     }
 
     /// Returns the ring, for inspection between turns.
+    #[cfg(feature = "internals")]
     pub const fn ring(&self) -> &R {
         &self.ring
     }
 
     /// Returns the ring, for changes between turns.
+    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub const fn ring_mut(&mut self) -> &mut R {
         &mut self.ring
     }

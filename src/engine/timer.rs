@@ -7,7 +7,7 @@
 //! Invariants:
 //!
 //! - Nothing expires early, and [`TimerWheel::pop_expired`] at [`TimerWheel::next_deadline`] or
-//!   later returns everything that is due: an entry is late by less than one tick ([`TICK`], 1 ms).
+//!   later returns everything that is due: an entry is late by less than one tick (1 ms).
 //! - Entries expire in the order of their ticks; within one tick the order is repeatable but
 //!   unspecified.
 //! - There is no periodic tick: [`TimerWheel::next_deadline`] is the exact tick of the earliest
@@ -21,12 +21,7 @@
 //! however busy its connection is. Owners that come and go faster than their deadlines call
 //! [`TimerWheel::purge_stale`].
 
-use std::time::Duration;
-
 use crate::base::time::Instant;
-
-/// The resolution of the wheel; deadlines are rounded up to it.
-pub const TICK: Duration = Duration::from_nanos(TICK_NANOSECONDS);
 
 /// The deadlines of one shard, with a payload each.
 #[derive(Debug)]
@@ -169,11 +164,13 @@ impl<T: Copy> TimerWheel<T> {
     }
 
     /// Returns the number of entries, including those of removed owners.
+    #[cfg(feature = "internals")]
     pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Returns whether the wheel has no entries.
+    #[cfg(feature = "internals")]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -257,6 +254,8 @@ const _: () = assert!(size_of::<Entry<crate::base::slab::Key>>() <= 24);
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::base::random::Random;
 

@@ -5,8 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod door;
-pub mod memory;
 pub mod state_cipher;
 
 pub mod secure_rng;

@@ -1,41 +1,12 @@
 //! Errors that are sent to peers, and the codes of each kind.
 //!
-//! An [`Error`] carries its origin, scope, JSON-RPC code and whether a retry can succeed. JSON-RPC
-//! code, HTTP status and WebSocket close code are derived from its [`ErrorKind`] in one table,
+//! JSON-RPC code and HTTP status are derived from the [`ErrorKind`] in one table,
 //! [`ErrorKind::properties`].
 
 use crate::protocol::json::{DuplicateKey, ParseError, write};
 use crate::protocol::revision::Revision;
 use std::borrow::Cow;
 use std::fmt;
-
-/// The party that caused an error.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ErrorOrigin {
-    /// The connected program: it violated the protocol.
-    Peer,
-    /// The caller behind it: a valid message with an invalid request.
-    Caller,
-    /// A server that this one called.
-    Upstream,
-    /// This server.
-    Server,
-}
-
-/// What an error affects.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ErrorScope {
-    /// One message; later messages are read normally.
-    Message,
-    /// One request, of which this error is the response.
-    Request,
-    /// The session, until its state changes.
-    Session,
-    /// The connection, which closes after this error.
-    Connection,
-    /// The process.
-    Process,
-}
 
 /// Kind of an error. Each has one row in [`ErrorKind::properties`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -56,15 +27,13 @@ pub enum ErrorKind {
     InvalidParams,
     /// JSON, but not a valid JSON-RPC message.
     InvalidRequest,
-    /// Not UTF-8; has the JSON-RPC code of a parse error.
-    InvalidUtf8,
     /// Unknown method, or not defined in this revision.
     MethodNotFound,
     /// The client did not declare a required capability (MCP 2026-07-28, `basic/index`).
     MissingCapability,
     /// A request before the handshake is complete.
     NotInitialized,
-    /// Not JSON.
+    /// Not JSON, or not UTF-8.
     Parse,
     /// Unknown resource, for legacy clients (MCP 2025-11-25, `server/resources`); modern clients
     /// get [`ErrorKind::InvalidParams`].
@@ -80,10 +49,6 @@ pub enum ErrorKind {
 /// Properties of an [`ErrorKind`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ErrorProperties {
-    /// Party that caused it.
-    pub origin: ErrorOrigin,
-    /// What it affects.
-    pub scope: ErrorScope,
     /// JSON-RPC code.
     pub code: i32,
     /// HTTP status for a modern client.
@@ -91,47 +56,28 @@ pub struct ErrorProperties {
     /// HTTP status for a legacy client: the specification is silent, and the official SDKs answer
     /// every request that has an id with 200.
     pub http_legacy: u16,
-    /// WebSocket close code (RFC 6455, section 7.4), if the error ends the connection.
-    pub close_code: Option<u16>,
-    /// Whether the same message may succeed later.
-    pub retryable: bool,
 }
 
 impl ErrorKind {
-    /// Returns the properties of the kind. Columns: origin, scope, JSON-RPC code, HTTP status
-    /// (modern, legacy), close code, retryable.
+    /// Returns the properties of the kind. Columns: JSON-RPC code, HTTP status (modern, legacy).
     pub const fn properties(self) -> ErrorProperties {
-        use ErrorOrigin::{Caller, Peer, Server};
-        use ErrorScope::{Connection, Message, Request, Session};
-        let (blame, scope, code, http_modern, http_legacy, close, retryable) = match self {
-            Self::Application(code) => (Server, Request, code, 200, 200, None, false),
-            Self::TooManyRequests => (Server, Request, -32603, 503, 503, None, true),
-            Self::ConnectionLimit => (Server, Connection, 1001, 503, 503, Some(1013), true),
-            Self::HeaderMismatch => (Peer, Request, -32020, 400, 400, None, false),
-            Self::HandlerPanicked | Self::Internal => {
-                (Server, Request, -32603, 200, 200, None, false)
-            }
-            Self::InvalidParams => (Caller, Request, -32602, 400, 200, None, false),
-            Self::InvalidRequest => (Peer, Message, -32600, 400, 400, None, false),
-            Self::InvalidUtf8 => (Peer, Message, -32700, 400, 400, Some(1007), false),
-            Self::MethodNotFound => (Caller, Request, -32601, 404, 200, None, false),
-            Self::MissingCapability => (Caller, Request, -32021, 400, 400, None, false),
-            Self::NotInitialized => (Peer, Session, -32600, 400, 400, None, true),
-            Self::Parse => (Peer, Message, -32700, 400, 400, None, false),
-            Self::ResourceNotFound => (Caller, Request, -32002, 400, 200, None, false),
-            Self::MessageTooLarge => (Peer, Connection, -32012, 413, 413, Some(1009), false),
-            Self::UnsupportedProtocolVersion => (Peer, Request, -32022, 400, 400, None, false),
-            Self::UrlElicitationRequired => (Caller, Request, -32042, 400, 200, None, true),
+        let (code, http_modern, http_legacy) = match self {
+            Self::Application(code) => (code, 200, 200),
+            Self::TooManyRequests => (-32603, 503, 503),
+            Self::ConnectionLimit => (1001, 503, 503),
+            Self::HeaderMismatch => (-32020, 400, 400),
+            Self::HandlerPanicked | Self::Internal => (-32603, 200, 200),
+            Self::InvalidParams => (-32602, 400, 200),
+            Self::InvalidRequest | Self::NotInitialized => (-32600, 400, 400),
+            Self::MethodNotFound => (-32601, 404, 200),
+            Self::MissingCapability => (-32021, 400, 400),
+            Self::Parse => (-32700, 400, 400),
+            Self::ResourceNotFound => (-32002, 400, 200),
+            Self::MessageTooLarge => (-32012, 413, 413),
+            Self::UnsupportedProtocolVersion => (-32022, 400, 400),
+            Self::UrlElicitationRequired => (-32042, 400, 200),
         };
-        ErrorProperties {
-            origin: blame,
-            scope,
-            code,
-            http_modern,
-            http_legacy,
-            close_code: close,
-            retryable,
-        }
+        ErrorProperties { code, http_modern, http_legacy }
     }
 }
 
@@ -140,26 +86,19 @@ impl ErrorKind {
 pub struct Error {
     /// Kind of the error.
     pub kind: ErrorKind,
-    /// Party that caused it.
-    pub origin: ErrorOrigin,
-    /// What it affects.
-    pub scope: ErrorScope,
     /// JSON-RPC code.
     pub code: i32,
     /// Human-readable message without secrets.
     pub message: Cow<'static, str>,
     /// The `data` member, encoded as JSON.
     pub data: Option<Box<str>>,
-    /// Whether the same message may succeed later.
-    pub retryable: bool,
 }
 
 impl Error {
     /// Creates an error of `kind`.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        let ErrorProperties { origin, scope, code, retryable, .. } = kind.properties();
-        Self { kind, origin, scope, code, message: message.into(), data: None, retryable }
+        Self { kind, code: kind.properties().code, message: message.into(), data: None }
     }
 
     /// Sets `data`, which must be encoded JSON.
@@ -283,17 +222,6 @@ impl Error {
         Self::new(ErrorKind::UnsupportedProtocolVersion, "Unsupported protocol version")
             .with_data(String::from_utf8_lossy(&data))
     }
-
-    /// Returns the HTTP status for a client of `revision`.
-    pub const fn http_status(&self, revision: Revision) -> u16 {
-        let row = self.kind.properties();
-        if revision.is_modern() { row.http_modern } else { row.http_legacy }
-    }
-
-    /// Returns the WebSocket close code, if the error ends the connection.
-    pub const fn close_code(&self) -> Option<u16> {
-        self.kind.properties().close_code
-    }
 }
 
 impl From<ParseError> for Error {
@@ -303,7 +231,7 @@ impl From<ParseError> for Error {
             ParseError::Depth => Self::invalid_request("JSON is nested too deeply"),
             ParseError::Syntax | ParseError::Structure => Self::parse("invalid JSON"),
             ParseError::Tokens => Self::invalid_request("JSON has too many values"),
-            ParseError::Utf8 => Self::new(ErrorKind::InvalidUtf8, "invalid UTF-8"),
+            ParseError::Utf8 => Self::parse("invalid UTF-8"),
         }
     }
 }
@@ -332,52 +260,6 @@ const QUOTED_URI_CHARACTERS_MAX: usize = 2048;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Kind, JSON-RPC code, HTTP status modern and legacy, close code.
-    const EXPECTED: [(ErrorKind, i32, u16, u16, Option<u16>); 17] = [
-        (ErrorKind::Application(7), 7, 200, 200, None),
-        (ErrorKind::TooManyRequests, -32603, 503, 503, None),
-        (ErrorKind::ConnectionLimit, 1001, 503, 503, Some(1013)),
-        (ErrorKind::HandlerPanicked, -32603, 200, 200, None),
-        (ErrorKind::HeaderMismatch, -32020, 400, 400, None),
-        (ErrorKind::Internal, -32603, 200, 200, None),
-        (ErrorKind::InvalidParams, -32602, 400, 200, None),
-        (ErrorKind::InvalidRequest, -32600, 400, 400, None),
-        (ErrorKind::InvalidUtf8, -32700, 400, 400, Some(1007)),
-        (ErrorKind::MethodNotFound, -32601, 404, 200, None),
-        (ErrorKind::MissingCapability, -32021, 400, 400, None),
-        (ErrorKind::NotInitialized, -32600, 400, 400, None),
-        (ErrorKind::Parse, -32700, 400, 400, None),
-        (ErrorKind::ResourceNotFound, -32002, 400, 200, None),
-        (ErrorKind::MessageTooLarge, -32012, 413, 413, Some(1009)),
-        (ErrorKind::UnsupportedProtocolVersion, -32022, 400, 400, None),
-        (ErrorKind::UrlElicitationRequired, -32042, 400, 200, None),
-    ];
-
-    #[test]
-    fn error_codes_match_the_specification() {
-        for (kind, code, modern, legacy, close) in EXPECTED {
-            let error = Error::new(kind, "");
-            assert_eq!(error.code, code, "{kind:?}");
-            assert_eq!(error.http_status(Revision::LATEST), modern, "{kind:?}");
-            assert_eq!(error.http_status(Revision::LATEST_LEGACY), legacy, "{kind:?}");
-            assert_eq!(error.close_code(), close, "{kind:?}");
-        }
-    }
-
-    #[test]
-    fn close_code_and_retry_follow_error_scope() {
-        for (kind, ..) in EXPECTED {
-            let row = kind.properties();
-            assert!(row.scope != ErrorScope::Connection || row.close_code.is_some(), "{kind:?}");
-            let retry_after_step = [ErrorKind::NotInitialized, ErrorKind::UrlElicitationRequired];
-            assert!(
-                row.origin == ErrorOrigin::Server
-                    || !row.retryable
-                    || retry_after_step.contains(&kind)
-            );
-        }
-    }
 
     #[test]
     fn unsupported_version_error_names_supported_and_requested() {

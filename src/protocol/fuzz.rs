@@ -88,7 +88,7 @@ fn check_params(method: &str, params: Option<Value<'_>>) {
         let modern = meta.parse_modern();
         assert!(meta.is_modern() || modern.is_err(), "request without a version read as modern");
     }
-    let mut lifecycle = Lifecycle::new();
+    let mut lifecycle = Lifecycle::default();
     if let Ok(params) = InitializeRequestParams::read(params) {
         let negotiated = lifecycle.initialize(&params);
         assert!(negotiated.is_ok_and(|revision| !revision.is_modern()));

@@ -35,4 +35,5 @@ pub mod model;
 
 pub mod in_flight;
 
+#[cfg(feature = "internals")]
 pub mod fuzz;

@@ -42,12 +42,18 @@ pub mod files;
 
 mod start;
 
+#[cfg(feature = "internals")]
 pub use self::catalog_updates::UpdateJob;
+#[cfg(feature = "internals")]
 pub use self::http::fuzz;
 pub use self::options::Options;
+#[cfg(feature = "internals")]
 pub use self::shard::Shard;
+#[cfg(feature = "internals")]
 pub use self::shard_builder::{ShardBuilder, ShardInput};
 pub use self::shard_message::Busy;
 pub use self::start::{Handle, Running, Server, StartError};
+#[cfg(feature = "internals")]
 pub use self::subscriptions::STREAM_BYTES;
+#[cfg(feature = "internals")]
 pub use crate::engine::entropy::Entropy;

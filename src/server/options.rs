@@ -197,7 +197,7 @@ pub struct EngineOptions {
     /// Cpus to pin shards to, in order, without duplicates; `None` is every cpu that the process
     /// may use. Default `None`.
     pub cpus: Option<Vec<u16>>,
-    /// The executor of the shard loop. Default [`Executor::Auto`].
+    /// The executor of the shard loop. Default [`ExecutorKind::Auto`].
     pub executor: ExecutorKind,
     /// The I/O interface. Default [`RingBackend::Auto`].
     pub ring: RingBackend,

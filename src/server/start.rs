@@ -39,11 +39,10 @@ use crate::telemetry::label::Transport;
 /// A server that has not started: a catalog and options.
 ///
 /// ```no_run
-/// use corelane::protocol::model::Implementation;
-/// use corelane::server::{Options, Server};
-/// use corelane::service::demo;
+/// use corelane::model::Implementation;
+/// use corelane::{Catalog, Options, Server};
 ///
-/// let catalog = demo::catalog(Implementation::new("demo", "1.0.0"))?;
+/// let catalog = Catalog::builder(Implementation::new("demo", "1.0.0")).build()?;
 /// Server::new(catalog).options(Options::default()).serve()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -83,6 +82,7 @@ impl Server {
     /// Sets the source of random numbers and of the date, for simulations. Default: the operating
     /// system's, when the server starts.
     #[must_use]
+    #[cfg(feature = "internals")]
     pub const fn entropy(mut self, entropy: Entropy) -> Self {
         self.entropy = Some(entropy);
         self
@@ -92,6 +92,7 @@ impl Server {
     /// `updates`; the receiver runs them, for simulations. Default: the threads for blocking
     /// handlers run them at once.
     #[must_use]
+    #[cfg(feature = "internals")]
     pub fn send_updates_to(mut self, updates: Sender<UpdateJob>) -> Self {
         self.updates = Some(updates);
         self
@@ -125,7 +126,7 @@ impl Server {
     /// If an address cannot be bound or a ring cannot be created.
     pub fn start(mut self) -> Result<Running, StartError> {
         let placement = self.placement()?;
-        let shards = placement.len();
+        let shards = placement.shard_count();
         let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
         let endpoints = [
@@ -241,7 +242,12 @@ impl Server {
     /// # Errors
     ///
     /// If the blocking threads cannot be started, or the system has no random source.
+    #[cfg(feature = "internals")]
     pub fn shard_builders(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
+        self.build_shards(shards)
+    }
+
+    fn build_shards(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
@@ -289,7 +295,7 @@ impl Server {
         placement: &Placement,
         sources: Vec<InputFds>,
     ) -> Result<(ShardThreads, Handle), StartError> {
-        let (builders, handle) = self.shard_builders(sources.len())?;
+        let (builders, handle) = self.build_shards(sources.len())?;
         let is_piped = sources.iter().any(|it| matches!(it, InputFds::Pipes { .. }));
         let threads = threads::start(placement, builders.into_iter().zip(sources).collect())?;
         threads.log_started(&self.options, placement, is_piped);

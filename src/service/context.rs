@@ -136,8 +136,8 @@ impl RequestContext {
     /// restarted by each progress notification.
     ///
     /// ```
-    /// use corelane::protocol::model::{ElicitRequest, Field, Form};
-    /// use corelane::service::{CallToolResult, NoArguments, RequestContext, Tool};
+    /// use corelane::model::{ElicitRequest, Field, Form};
+    /// use corelane::{CallToolResult, NoArguments, RequestContext, Tool};
     ///
     /// let tool = Tool::new("rename").local(|_: NoArguments, ctx: RequestContext| async move {
     ///     let form = Form::new().field(Field::string("name").title("New name").required());
@@ -236,7 +236,7 @@ impl RequestContext {
     /// Fails without any effect if the builder rejects an entry.
     ///
     /// ```
-    /// use corelane::service::{CallToolResult, HandlerError, NoArguments, RequestContext, Tool};
+    /// use corelane::{CallToolResult, HandlerError, NoArguments, RequestContext, Tool};
     ///
     /// let tool = Tool::new("unlock").local(|_: NoArguments, ctx: RequestContext| async move {
     ///     let secret = Tool::new("secret").inline(|_: NoArguments, out| {

@@ -19,8 +19,8 @@
 //! server through its [`RequestContext`] or [`BlockingContext`].
 //!
 //! ```
-//! use corelane::protocol::model::Implementation;
-//! use corelane::service::{Catalog, Tool};
+//! use corelane::model::Implementation;
+//! use corelane::{Catalog, Tool};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Greet {
@@ -37,7 +37,7 @@
 //!     ))
 //!     .build()?;
 //! assert!(catalog.tool("greet").is_some());
-//! # Ok::<(), corelane::service::CatalogError>(())
+//! # Ok::<(), corelane::CatalogError>(())
 //! ```
 
 #![forbid(unsafe_code)]
@@ -72,12 +72,11 @@ pub mod resource;
 
 pub mod catalog;
 
+#[cfg(any(feature = "cli", feature = "internals"))]
 pub mod demo;
 
 pub use self::blocking_context::{BlockingContext, BlockingHost};
-pub use self::call::{
-    BlockingWork, CallToolRequest, Dispatch, LocalFuture, LocalWork, NoArguments,
-};
+pub use self::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork, NoArguments};
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog_error::CatalogError;
 pub use self::client_info::ClientInfo;
@@ -89,9 +88,7 @@ pub use self::results::{
     CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,
     HandlerOutput, ReadResourceResult,
 };
-pub use self::schema::ParameterHeader;
 pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolBuilder};
-pub use crate::protocol::model::{Icon, IconTheme};
 
 /// A catalog update: a closure that receives a builder with all entries of the current version and
 /// returns the builder of the next one. It runs later, on the thread of the catalog writer.

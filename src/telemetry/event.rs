@@ -9,13 +9,11 @@
 //! at every log level.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use crate::base::time::Instant;
-use crate::telemetry::counters::Counters;
-use crate::telemetry::label::{CloseReasonLabel, RefusalReason, Transport};
+use crate::telemetry::label::{RefusalReason, Transport};
 use crate::telemetry::throttle::EventThrottle;
 
 /// The `tracing` target of start-up lines; the message is the whole line.
@@ -33,15 +31,6 @@ pub enum Event<'a> {
         /// The kernel's error.
         error: std::io::ErrorKind,
     },
-    /// A connection was closed.
-    ConnectionClosed {
-        /// Shard of the connection.
-        shard: u16,
-        /// Transport of the connection.
-        transport: Transport,
-        /// Why it was closed.
-        reason: CloseReasonLabel,
-    },
     /// A connection was refused.
     ConnectionRefused {
         /// Shard of the listener.
@@ -54,37 +43,15 @@ pub enum Event<'a> {
         peer: Option<SocketAddr>,
     },
     /// A snapshot of the counters, at debug level.
+    #[cfg(feature = "cli")]
     CountersSnapshot {
         /// Counters of one shard or their sum.
-        counters: &'a Counters,
-    },
-    /// Draining has finished.
-    DrainFinished {
-        /// Time since the drain started.
-        elapsed: Duration,
-        /// Requests that did not finish in time and were aborted.
-        requests_aborted: u64,
-    },
-    /// Draining has started: no new connections, requests in flight may finish.
-    DrainStarted {
-        /// What started it: `SIGTERM`, `SIGINT`, `end of input`.
-        cause: &'static str,
-        /// Connections open.
-        connections: u64,
-        /// Time limit of the drain.
-        deadline: Duration,
+        counters: &'a crate::telemetry::counters::Counters,
     },
     /// A configured file or directory cannot be offered as intended.
     FileWarning {
         /// The path, the problem and what to do.
         warning: &'a str,
-    },
-    /// A handler panicked; its caller received an internal error.
-    HandlerPanicked {
-        /// Shard of the call.
-        shard: u16,
-        /// Name of the tool in the catalog.
-        tool: &'a str,
     },
     /// A line was not valid UTF-8 and was skipped.
     InvalidUtf8Skipped {
@@ -94,13 +61,6 @@ pub enum Event<'a> {
         transport: Transport,
         /// Length of the line in bytes.
         bytes: usize,
-    },
-    /// A message between shards was refused because the inbox was full.
-    ShardMessageRefused {
-        /// The sending shard.
-        from: u16,
-        /// The receiving shard.
-        to: u16,
     },
     /// A listener is ready. Other programs wait for this line.
     Listening {
@@ -121,6 +81,7 @@ pub enum Event<'a> {
         bytes_max: usize,
     },
     /// An option is valid but probably not intended; the server starts anyway.
+    #[cfg(feature = "cli")]
     OptionWarning {
         /// The option, the problem and what to do.
         warning: &'a str,
@@ -128,6 +89,7 @@ pub enum Event<'a> {
     /// The configuration was reloaded and its limits applied.
     Reloaded,
     /// The reloaded configuration is invalid; the previous one stays in effect.
+    #[cfg(feature = "cli")]
     ReloadFailed {
         /// The option, the problem and what to do.
         error: &'a str,
@@ -204,36 +166,23 @@ impl Event<'_> {
             Self::AcceptFailed { shard, transport, error } => {
                 warn!(shard, %transport, %error, suppressed, "accept failed");
             }
-            Self::ConnectionClosed { shard, transport, reason } => {
-                debug!(shard, %transport, %reason, suppressed, "connection closed");
-            }
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
             }
-            Self::CountersSnapshot { counters } => debug!(%counters, "counters"),
-            Self::DrainFinished { elapsed, requests_aborted } => {
-                info!(?elapsed, requests_aborted, "drain finished");
-            }
-            Self::DrainStarted { cause, connections, deadline } => {
-                info!(cause, connections, ?deadline, "drain started");
-            }
-            Self::HandlerPanicked { shard, tool } => {
-                error!(shard, tool, suppressed, "handler panicked");
-            }
+            #[cfg(feature = "cli")]
+            Self::CountersSnapshot { counters } => tracing::debug!(%counters, "counters"),
             Self::InvalidUtf8Skipped { shard, transport, bytes } => {
                 warn!(shard, %transport, bytes, suppressed, "invalid UTF-8 skipped");
-            }
-            Self::ShardMessageRefused { from, to } => {
-                warn!(from, to, suppressed, "shard message refused: inbox full");
             }
             Self::MessageRefused { shard, transport, bytes_max } => {
                 warn!(shard, %transport, bytes_max, suppressed, "message refused: too large");
             }
-            Self::FileWarning { warning } | Self::OptionWarning { warning } => {
-                warn!("{warning}");
-            }
+            Self::FileWarning { warning } => warn!("{warning}"),
+            #[cfg(feature = "cli")]
+            Self::OptionWarning { warning } => warn!("{warning}"),
             Self::Reloaded => info!("configuration reloaded"),
+            #[cfg(feature = "cli")]
             Self::ReloadFailed { error } => error!("configuration not reloaded: {error}"),
             Self::RingOpened { shard, ring } => info!(shard, ring, "ring opened"),
             Self::RingUnavailable { ring, cause, hint, fallback: Some(fallback) } => {

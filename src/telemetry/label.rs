@@ -39,24 +39,6 @@ labels! {
 }
 
 labels! {
-    /// Why a connection was closed.
-    CloseReasonLabel {
-        /// The server is draining.
-        Draining = "draining",
-        /// The socket failed: reset or unreachable.
-        SocketError = "socket_error",
-        /// The peer violated the protocol, exceeded a limit or did not read.
-        ProtocolViolation = "protocol_violation",
-        /// The idle timeout expired.
-        IdleTimeout = "idle_timeout",
-        /// No complete message arrived in time.
-        MessageTimeout = "message_timeout",
-        /// The peer closed the connection.
-        PeerClosed = "peer_closed",
-    }
-}
-
-labels! {
     /// Why a connection was refused.
     RefusalReason {
         /// The server is draining.

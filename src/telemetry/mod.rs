@@ -15,6 +15,6 @@ pub mod counters;
 pub mod event;
 
 pub use counters::Counters;
+#[cfg(feature = "cli")]
 pub use event::Event;
-pub use label::{CloseReasonLabel, RefusalReason, Transport};
-pub use throttle::EventThrottle;
+pub use label::Transport;

@@ -182,7 +182,7 @@ impl EchoDriver {
     }
 
     fn upgrade(&mut self, key: Key, head: &Head, bytes: &[u8], now: Instant) {
-        let upgrade = handshake::check_upgrade(head, bytes, &HandshakeOptions { deflate: true });
+        let upgrade = handshake::check_upgrade(head, bytes, HandshakeOptions { deflate: true });
         let upgrade = upgrade.expect("a valid handshake (RFC 6455, section 4.1)");
         let out = self.connections.outgoing(key).expect("the connection is open");
         handshake::write_response(out, &upgrade, None, &Date::new(clock::unix_ms() / 1000));
@@ -237,7 +237,7 @@ impl EchoDriver {
                 self.connections.resume_receive(ring, key);
             }
             ConnectionEvent::EndOfStream(key) => {
-                self.connections.close_gracefully(ring, key, CloseReason::PeerClosed, now)
+                self.connections.close_gracefully(ring, key, CloseReason::PeerClosed, now);
             }
             ConnectionEvent::Failed(_) | ConnectionEvent::None => {}
         }
@@ -255,7 +255,7 @@ impl<R: Ring> Driver<R> for EchoDriver {
                     .expect("the table has a free entry");
             }
             Completion::Received { socket, buffer } => {
-                self.handle_received(ring, socket, buffer, now)
+                self.handle_received(ring, socket, buffer, now);
             }
             Completion::Sent { socket, buffer, result } => {
                 let next = self.connections.handle_sent(ring, socket, buffer, &result, now);

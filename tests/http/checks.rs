@@ -1,9 +1,8 @@
 //! The ordered checks of an HTTP request: for each check, a request that fails it, with the status
-//! and error code of the table. The connection stays open if the end of the request is known.
+//! and error code of the response. The connection stays open if the end of the request is known.
 
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
-use corelane::transport::http::checks::{CHECKS, CheckId};
 use serde_json::{Value, json};
 
 use crate::http_session::HttpSession;
@@ -40,140 +39,292 @@ impl ServerKind {
 /// A session id of no session.
 const UNKNOWN_SESSION: &str = "6f0d5c1e-2b3a-4c4d-8e5f-60718293a4b5";
 
-/// Builds a WebSocket upgrade request that fails a check.
-fn invalid_upgrade(check_id: CheckId) -> Request {
-    let good = Request::new("GET", "/mcp/ws")
-        .field("Upgrade", "websocket")
-        .field("Connection", "Upgrade")
-        .field("Sec-WebSocket-Version", 13)
-        .field("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
-    match check_id {
-        CheckId::UpgradeBody => good.body("{}"),
-        CheckId::UpgradeVersion => good.field("Sec-WebSocket-Version", 8),
-        CheckId::UpgradeKey => good.field("Sec-WebSocket-Key", "short"),
-        CheckId::UpgradeProtocol => good.field("Sec-WebSocket-Protocol", "graphql-ws"),
-        _ => good.without_field("Upgrade"),
-    }
+/// A request that fails a check.
+struct FailingRequest {
+    name: &'static str,
+    kind: ServerKind,
+    request: Request,
+    /// HTTP status, JSON-RPC code and request id of the error.
+    expected: (u16, i64, Option<i64>),
+}
+
+const fn failing(
+    name: &'static str,
+    kind: ServerKind,
+    request: Request,
+    expected: (u16, i64, Option<i64>),
+) -> FailingRequest {
+    FailingRequest { name, kind, request, expected }
 }
 
 const UNSUPPORTED_VERSION: &str = "2999-01-01";
 
-/// Builds a request that fails a check. Returns the server it fails on, the request, and the id in
-/// the error.
-fn failing_request(
-    check_id: CheckId,
-    session: &HttpSession,
-) -> (ServerKind, Request, Option<Value>) {
-    let good = modern(echo(1, "hi"));
-    let valid = Request::modern(&good);
-    let (kind, request) = match check_id {
-        CheckId::Framing => (ServerKind::Default, valid.add_field("Host", "localhost")),
-        CheckId::BodySize => (ServerKind::Default, valid.body(vec![b' '; 10_001])),
-        CheckId::Host => (ServerKind::Default, valid.field("Host", "evil.example")),
-        CheckId::Origin => (ServerKind::Default, valid.field("Origin", "https://evil.example")),
-        CheckId::Path => (ServerKind::Default, valid.target("/else")),
-        CheckId::HttpMethod => {
-            (ServerKind::Default, Request::new("GET", "/mcp").field("Accept", "*/*"))
-        }
-        CheckId::ContentTypePresent => (
-            ServerKind::Strict,
-            valid.without_field("Content-Type").field("MCP-Protocol-Version", "2025-06-18"),
+/// Builds a request for each check that a head can fail.
+fn failing_heads() -> Vec<FailingRequest> {
+    let valid = Request::modern(&modern(echo(1, "hi")));
+    vec![
+        failing(
+            "two Host fields",
+            ServerKind::Default,
+            valid.clone().add_field("Host", "localhost"),
+            (400, -32600, None),
         ),
-        CheckId::ContentType => (ServerKind::Default, valid.field("Content-Type", "text/json")),
-        CheckId::ContentCoding => (ServerKind::Default, valid.field("Content-Encoding", "gzip")),
-        CheckId::AcceptBoth => (ServerKind::Default, valid.field("Accept", "application/json")),
-        CheckId::AcceptJson => (ServerKind::Strict, valid.field("Accept", "text/event-stream")),
-        CheckId::AcceptStream => {
-            (ServerKind::Default, session.get().field("Accept", "application/json"))
-        }
-        CheckId::VersionPinned => (ServerKind::Strict, valid),
-        CheckId::StreamVersion => {
-            (ServerKind::Default, session.get().field("MCP-Protocol-Version", UNSUPPORTED_VERSION))
-        }
-        CheckId::SessionInQuery => (ServerKind::LegacySse, valid.target("/messages?other=1")),
-        CheckId::Parse => (ServerKind::Default, valid.body("{\"jsonrpc\":")),
-        CheckId::MessageShape => (ServerKind::Default, valid.body("[]")),
-        _ => return failing_message(check_id, session),
-    };
-    (kind, request, None)
+        failing(
+            "body over the limit",
+            ServerKind::Default,
+            valid.clone().body(vec![b' '; 10_001]),
+            (413, -32012, None),
+        ),
+        failing(
+            "foreign Host",
+            ServerKind::Default,
+            valid.clone().field("Host", "evil.example"),
+            (403, -32600, None),
+        ),
+        failing(
+            "foreign Origin",
+            ServerKind::Default,
+            valid.clone().field("Origin", "https://evil.example"),
+            (403, -32600, None),
+        ),
+        failing(
+            "unknown path",
+            ServerKind::Default,
+            valid.clone().target("/else"),
+            (404, -32600, None),
+        ),
+        failing(
+            "GET without a session",
+            ServerKind::Default,
+            Request::new("GET", "/mcp").field("Accept", "*/*"),
+            (405, -32600, None),
+        ),
+        failing(
+            "no Content-Type",
+            ServerKind::Strict,
+            valid.clone().without_field("Content-Type").field("MCP-Protocol-Version", "2025-06-18"),
+            (400, -32600, None),
+        ),
+        failing(
+            "Content-Type is not JSON",
+            ServerKind::Default,
+            valid.clone().field("Content-Type", "text/json"),
+            (415, -32600, None),
+        ),
+        failing(
+            "compressed body",
+            ServerKind::Default,
+            valid.clone().field("Content-Encoding", "gzip"),
+            (415, -32600, None),
+        ),
+    ]
 }
 
-/// Builds a request whose HTTP fields, body framing and JSON are valid, but that fails a later
-/// check. Returns the same as [`failing_request`].
-fn failing_message(
-    check_id: CheckId,
-    session: &HttpSession,
-) -> (ServerKind, Request, Option<Value>) {
-    let good = modern(echo(1, "hi"));
-    let valid = Request::modern(&good);
+/// Builds a request for each check of `Accept`, versions and sessions in a head.
+fn failing_accept_and_version(session: &HttpSession) -> Vec<FailingRequest> {
+    let valid = Request::modern(&modern(echo(1, "hi")));
+    vec![
+        failing(
+            "Accept without an event stream",
+            ServerKind::Default,
+            valid.clone().field("Accept", "application/json"),
+            (406, -32600, None),
+        ),
+        failing(
+            "Accept without JSON",
+            ServerKind::Strict,
+            valid.clone().field("Accept", "text/event-stream"),
+            (406, -32600, None),
+        ),
+        failing(
+            "GET without an event stream",
+            ServerKind::Default,
+            session.get().field("Accept", "application/json"),
+            (406, -32600, None),
+        ),
+        failing(
+            "no version in the strict profile",
+            ServerKind::Strict,
+            valid.clone(),
+            (400, -32600, None),
+        ),
+        failing(
+            "GET with an unsupported version",
+            ServerKind::Default,
+            session.get().field("MCP-Protocol-Version", UNSUPPORTED_VERSION),
+            (400, -32022, None),
+        ),
+        failing(
+            "no session id in the query",
+            ServerKind::LegacySse,
+            valid.clone().target("/messages?other=1"),
+            (400, -32600, None),
+        ),
+    ]
+}
+
+/// Builds a request for each check of a WebSocket upgrade.
+fn failing_upgrades() -> Vec<FailingRequest> {
+    let upgrade = Request::new("GET", "/mcp/ws")
+        .field("Upgrade", "websocket")
+        .field("Connection", "Upgrade")
+        .field("Sec-WebSocket-Version", 13)
+        .field("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
+    vec![
+        failing(
+            "no Upgrade",
+            ServerKind::Default,
+            upgrade.clone().without_field("Upgrade"),
+            (426, -32600, None),
+        ),
+        failing(
+            "upgrade with a body",
+            ServerKind::Default,
+            upgrade.clone().body("{}"),
+            (400, -32600, None),
+        ),
+        failing(
+            "unsupported WebSocket version",
+            ServerKind::Default,
+            upgrade.clone().field("Sec-WebSocket-Version", 8),
+            (426, -32600, None),
+        ),
+        failing(
+            "invalid WebSocket key",
+            ServerKind::Default,
+            upgrade.clone().field("Sec-WebSocket-Key", "short"),
+            (400, -32600, None),
+        ),
+        failing(
+            "unsupported subprotocol",
+            ServerKind::Default,
+            upgrade.field("Sec-WebSocket-Protocol", "graphql-ws"),
+            (400, -32600, None),
+        ),
+    ]
+}
+
+/// Builds a request for each check of its message.
+fn failing_messages(session: &HttpSession) -> Vec<FailingRequest> {
+    let valid = Request::modern(&modern(echo(1, "hi")));
     let legacy = Request::post(echo(1, "hi"));
-    let one = Some(json!(1));
-    match check_id {
-        CheckId::VersionPresent => (ServerKind::ModernOnly, legacy, one),
-        CheckId::VersionSupported => {
-            (ServerKind::Default, legacy.field("MCP-Protocol-Version", "1999-01-01"), one)
-        }
-        CheckId::SessionIdPresent => {
-            (ServerKind::Default, legacy.field("MCP-Protocol-Version", LEGACY), one)
-        }
-        CheckId::SessionExists => (
+    vec![
+        failing(
+            "invalid JSON",
+            ServerKind::Default,
+            valid.clone().body("{\"jsonrpc\":"),
+            (400, -32700, None),
+        ),
+        failing("empty batch", ServerKind::Default, valid.clone().body("[]"), (400, -32600, None)),
+        failing(
+            "no version without legacy support",
+            ServerKind::ModernOnly,
+            legacy.clone(),
+            (400, -32020, Some(1)),
+        ),
+        failing(
+            "unsupported version",
+            ServerKind::Default,
+            legacy.clone().field("MCP-Protocol-Version", "1999-01-01"),
+            (400, -32022, Some(1)),
+        ),
+        failing(
+            "legacy request without a session id",
+            ServerKind::Default,
+            legacy.field("MCP-Protocol-Version", LEGACY),
+            (400, -32600, Some(1)),
+        ),
+        failing(
+            "unknown session",
             ServerKind::Default,
             session.post(&echo(1, "hi")).field("Mcp-Session-Id", UNKNOWN_SESSION),
-            None,
+            (404, -32600, None),
         ),
-        CheckId::StreamAvailable => (ServerKind::Default, session.get(), None),
-        CheckId::EventIdKnown => {
-            (ServerKind::Default, session.get().field("Last-Event-ID", "9-9"), None)
-        }
-        CheckId::Meta => (ServerKind::Default, Request::modern(&echo(1, "hi")), one),
-        CheckId::VersionConsistent => {
-            (ServerKind::Default, valid.field("MCP-Protocol-Version", UNSUPPORTED_VERSION), one)
-        }
-        CheckId::MethodConsistent => (ServerKind::Default, valid.without_field("Mcp-Method"), one),
-        CheckId::NameConsistent => (ServerKind::Default, valid.field("Mcp-Name", "ECHO"), one),
-        CheckId::MetaVersionSupported => {
-            let version = "io.modelcontextprotocol/protocolVersion";
-            let mut message = good;
-            message["params"]["_meta"][version] = json!(UNSUPPORTED_VERSION);
-            let request = Request::modern(&message);
-            let request = request.field("MCP-Protocol-Version", UNSUPPORTED_VERSION);
-            (ServerKind::Default, request, one)
-        }
-        CheckId::Method => {
-            let message = modern(request(1, "ping", json!({})));
-            (ServerKind::Default, Request::modern(&message), one)
-        }
-        CheckId::ParamHeadersConsistent => {
-            let header = call(1, "test_header_parameter", json!({"region": "here"}));
-            let request = Request::modern(&modern(header));
-            (ServerKind::Default, request.field("Mcp-Param-Region", "there"), one)
-        }
-        CheckId::Params => {
-            let message = modern(call(1, "nothing", json!({})));
-            (ServerKind::Default, Request::modern(&message), one)
-        }
-        CheckId::Capability => {
-            let message = modern(call(1, "test_missing_capability", json!({})));
-            (ServerKind::Default, Request::modern(&message), one)
-        }
-        check_id => (ServerKind::Default, invalid_upgrade(check_id), None),
-    }
+        failing("second GET stream", ServerKind::Default, session.get(), (409, -32600, None)),
+        failing(
+            "unknown Last-Event-ID",
+            ServerKind::Default,
+            session.get().field("Last-Event-ID", "9-9"),
+            (400, -32600, None),
+        ),
+    ]
 }
 
-fn expect_refused(
-    client: &mut TestClient,
-    check_id: CheckId,
-    request: &Request,
-    id: Option<Value>,
-) {
-    let check = check_id.check();
-    eprintln!("{check_id:?}: {}", check.requirement);
-    client.send(request);
+/// Builds a request for each check of a modern message.
+fn failing_modern_messages() -> Vec<FailingRequest> {
+    let good = modern(echo(1, "hi"));
+    let valid = Request::modern(&good);
+    let modern_request = |message: Value| Request::modern(&modern(message));
+    let with_header = modern_request(call(1, "test_header_parameter", json!({"region": "here"})));
+    let mut unsupported = good;
+    let version = "io.modelcontextprotocol/protocolVersion";
+    unsupported["params"]["_meta"][version] = json!(UNSUPPORTED_VERSION);
+    vec![
+        failing(
+            "no _meta",
+            ServerKind::Default,
+            Request::modern(&echo(1, "hi")),
+            (400, -32602, Some(1)),
+        ),
+        failing(
+            "version differs from _meta",
+            ServerKind::Default,
+            valid.clone().field("MCP-Protocol-Version", UNSUPPORTED_VERSION),
+            (400, -32020, Some(1)),
+        ),
+        failing(
+            "no Mcp-Method",
+            ServerKind::Default,
+            valid.clone().without_field("Mcp-Method"),
+            (400, -32020, Some(1)),
+        ),
+        failing(
+            "Mcp-Name differs from the name",
+            ServerKind::Default,
+            valid.field("Mcp-Name", "ECHO"),
+            (400, -32020, Some(1)),
+        ),
+        failing(
+            "unsupported version in _meta",
+            ServerKind::Default,
+            Request::modern(&unsupported).field("MCP-Protocol-Version", UNSUPPORTED_VERSION),
+            (400, -32022, Some(1)),
+        ),
+        failing(
+            "method of another revision",
+            ServerKind::Default,
+            modern_request(request(1, "ping", json!({}))),
+            (404, -32601, Some(1)),
+        ),
+        failing(
+            "Mcp-Param header differs from the argument",
+            ServerKind::Default,
+            with_header.field("Mcp-Param-Region", "there"),
+            (400, -32020, Some(1)),
+        ),
+        failing(
+            "unknown tool",
+            ServerKind::Default,
+            modern_request(call(1, "nothing", json!({}))),
+            (400, -32602, Some(1)),
+        ),
+        failing(
+            "missing client capability",
+            ServerKind::Default,
+            modern_request(call(1, "test_missing_capability", json!({}))),
+            (400, -32021, Some(1)),
+        ),
+    ]
+}
+
+fn expect_refused(client: &mut TestClient, failing: &FailingRequest) {
+    eprintln!("{}", failing.name);
+    client.send(&failing.request);
     let response = client.read_response();
-    let (status, code) = (check.status.code(), check.error_kind.properties().code);
-    response.expect_error(status, code.into(), id);
+    let (status, code, id) = failing.expected;
+    response.expect_error(status, code, id.map(Value::from));
     // After these the start of the next request is unknown.
-    let is_lost = matches!(check_id, CheckId::Framing | CheckId::BodySize);
+    let is_lost = matches!(failing.name, "two Host fields" | "body over the limit");
     assert_eq!(response.head.closes_connection(), is_lost, "{response:?}");
     if is_lost {
         client.expect_eof_or_reset();
@@ -195,13 +346,16 @@ fn each_failed_check_gets_its_status_and_code() {
             };
             // Occupies the GET stream, so that a second one is refused.
             let listener = (kind == ServerKind::Default).then(|| session.open_stream());
-            let requests =
-                CHECKS.iter().map(|check| (check.id, failing_request(check.id, &session)));
+            let mut requests = failing_heads();
+            requests.extend(failing_accept_and_version(&session));
+            requests.extend(failing_upgrades());
+            requests.extend(failing_messages(&session));
+            requests.extend(failing_modern_messages());
             let mut refused = 0;
-            for (check_id, (_, request, id)) in requests.filter(|(_, failing)| failing.0 == kind) {
+            for failing in requests.iter().filter(|failing| failing.kind == kind) {
                 let revision = if kind == ServerKind::Default { MODERN } else { LEGACY };
                 let mut client = server.connect().with_revision(revision);
-                expect_refused(&mut client, check_id, &request, id);
+                expect_refused(&mut client, failing);
                 refused += 1;
             }
             assert!(refused > 0);
@@ -248,7 +402,7 @@ fn accept_encoding_is_sent_only_for_encoded_body() {
         response.expect_error(415, -32600, None);
         assert_eq!(response.head.field("Accept-Encoding"), Some("identity"), "{coding}");
     }
-    // RFC 9110, section 12.5.3: clients must be able to distinguish both reasons for 415.
+    // RFC 9110, section 12.5.3: clients must be able to tell both reasons for 415 apart.
     let response = client.exchange(&good.clone().field("Content-Type", "text/html"));
     response.expect_error(415, -32600, None);
     assert_eq!(response.head.field("Accept-Encoding"), None);

@@ -76,8 +76,11 @@ fn content_block_fits_every_revision() {
         let suffix = suffix(revision);
         let response = check_response(revision, "prompts/get", |out| {
             let blocks = blocks();
-            let messages = blocks.iter().map(|block| (Role::Assistant, block));
-            model::write_get_prompt_result(out, revision, Some("d\""), messages, &suffix);
+            let mut writer = GetPromptResultWriter::open(out, revision, Some("d\""), &suffix);
+            for block in &blocks {
+                writer.message(Role::Assistant, block);
+            }
+            writer.finish();
         });
         let content_of = |message: &Value| message["content"].clone();
         let messages = response["result"]["messages"].as_array().unwrap();
@@ -162,7 +165,11 @@ fn resource_contents_fit_every_revision() {
         let suffix = suffix(revision);
         let contents = [resource_contents(), ResourceContents::blob("test://b", vec![0; 7])];
         let response = check_response(revision, "resources/read", |out| {
-            model::write_read_resource_result(out, revision, &contents, CACHE_HINT, &suffix);
+            let mut writer = ReadResourceResultWriter::open(out, revision, CACHE_HINT, &suffix);
+            for content in &contents {
+                writer.content(content);
+            }
+            writer.finish();
         });
         assert_eq!(response["result"]["contents"][1]["blob"], "AAAAAAAAAA==");
         assert_eq!(response["result"]["ttlMs"].as_u64().is_some(), revision.is_modern());

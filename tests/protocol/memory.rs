@@ -67,7 +67,7 @@ fn ping_does_not_allocate() {
     let text = br#"{"jsonrpc":"2.0","id":18446744073709551615,"method":"ping"}"#;
     let mut parser = Parser::new(ParseLimits::default());
     let mut out = Vec::with_capacity(256);
-    let lifecycle = Lifecycle::new();
+    let lifecycle = Lifecycle::default();
     let mut rounds: Vec<Vec<u8>> = (0..100).map(|_| pad(text)).collect();
     let mut serve = |bytes: &mut Vec<u8>| {
         out.clear();
@@ -116,8 +116,9 @@ fn encode_every_message(
     model::write_create_task_result(out, revision, &task, b"");
     model::write_logging_message(out, LoggingLevel::Info, Some("l"), b"{}");
     model::write_cancelled(out, Id::Text("a"), Some("r"));
-    ChangeNotification::ResourceUpdated { uri: "test://a" }
-        .write_for_subscription(out, Id::Signed(1));
+    let change = ChangeNotification::ResourceUpdated { uri: "test://a" };
+    change.write_head(out);
+    change.write_tail(out);
     ChangeNotification::TaskStatus { task, detail: TaskDetail::None }.write_legacy(out);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::schema_checks::{CACHE_HINT, check_encoded, check_response, server_info};
 use corelane::protocol::eras::ClientCapabilities;
-use corelane::protocol::error::{Error, ErrorKind};
+use corelane::protocol::error::Error;
 use corelane::protocol::jsonrpc::Id;
 use corelane::protocol::model::{
     self, CallToolResultWriter, ElicitRequest, ListKind, PromptsCapability, ResourcesCapability,
@@ -161,7 +161,6 @@ fn error_response_fits_every_revision() {
         Error::invalid_params("x").with_data(r#"{"uri":"file:///x"}"#),
         Error::invalid_request("x"),
         Error::method_not_found("resources/list\n"),
-        Error::new(ErrorKind::InvalidUtf8, "x"),
         Error::not_initialized("x"),
         Error::parse("x"),
         Error::message_too_large(16 << 20),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use corelane::model::{Icon, IconTheme};
 use corelane::protocol::model::{CallToolResultWriter, Implementation};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    Catalog, CatalogBuilder, CatalogError, Icon, IconTheme, NoArguments, Tool, ToolAnnotations,
-    demo,
+    Catalog, CatalogBuilder, CatalogError, NoArguments, Tool, ToolAnnotations, demo,
 };
 use serde_json::{Value, json};
 

@@ -1,10 +1,11 @@
 //! Prompts: lists, arguments, messages and errors, in every revision.
 
+use corelane::model::Icon;
 use corelane::protocol::model::{Content, ContentBlock, Implementation, ResourceContents, Role};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    BlockingContext, Catalog, CatalogError, GetPromptResult, HandlerError, Icon, Prompt,
-    PromptArgument, RequestContext,
+    BlockingContext, Catalog, CatalogError, GetPromptResult, HandlerError, Prompt, PromptArgument,
+    RequestContext,
 };
 use serde_json::{Value, json};
 

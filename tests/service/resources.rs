@@ -1,9 +1,10 @@
 //! Resources and resource templates: lists, reading, matching and errors.
 
+use corelane::model::Icon;
 use corelane::protocol::model::{Annotations, CacheHint, Implementation, ResourceContents, Role};
 use corelane::protocol::revision::Revision;
 use corelane::service::{
-    BlockingContext, Catalog, CatalogBuilder, CatalogError, HandlerError, Icon, ReadResourceResult,
+    BlockingContext, Catalog, CatalogBuilder, CatalogError, HandlerError, ReadResourceResult,
     RequestContext, Resource, ResourceTemplate,
 };
 use serde_json::{Value, json};

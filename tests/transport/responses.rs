@@ -1,7 +1,7 @@
 //! HTTP/1.1 responses: a client parses exactly what was written.
 
 use corelane::transport::http::date::Date;
-use corelane::transport::http::fields::{AllowOrigin, Preflight, ResponseFields};
+use corelane::transport::http::fields::{Preflight, ResponseFields};
 use corelane::transport::http::response::{self, BodyKind, Response};
 use corelane::transport::http::status::Status;
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ fn response_fields_are_written() {
     response.fields = ResponseFields {
         session_id: Some(b"0b0e"),
         protocol_version: Some("2025-11-25"),
-        allow_origin: Some(AllowOrigin::Origin(b"https://inspector.example")),
+        allow_origin: Some(b"https://inspector.example"),
         ..ResponseFields::default()
     };
     let parsed = write_and_parse(&response, b"{}");
@@ -124,7 +124,7 @@ fn response_fields_are_written() {
 fn preflight_response_has_no_body() {
     let mut response = Response::new(Status::NO_CONTENT, BodyKind::Empty);
     response.fields = ResponseFields {
-        allow_origin: Some(AllowOrigin::Any),
+        allow_origin: Some(b"https://inspector.example"),
         preflight: Some(Preflight {
             methods: "DELETE, GET, POST",
             headers: Some(b"mcp-method,mcp-param-region"),
@@ -134,7 +134,7 @@ fn preflight_response_has_no_body() {
     };
     let parsed = write_and_parse(&response, b"");
     assert_eq!(parsed.status, 204);
-    assert_eq!(parsed.field("access-control-allow-origin"), Some("*"));
+    assert_eq!(parsed.field("access-control-allow-origin"), Some("https://inspector.example"));
     assert_eq!(parsed.field("access-control-allow-methods"), Some("DELETE, GET, POST"));
     let headers = parsed.field("access-control-allow-headers");
     assert_eq!(headers, Some("mcp-method,mcp-param-region"));
@@ -257,7 +257,7 @@ proptest! {
         (response.close, response.is_chunked) = (closes, is_chunked);
         response.fields = ResponseFields {
             session_id: session.as_deref(),
-            allow_origin: origin.as_deref().map(AllowOrigin::Origin),
+            allow_origin: origin.as_deref(),
             preflight: headers.as_deref().map(|headers| Preflight {
                 methods: "POST",
                 headers: Some(headers),

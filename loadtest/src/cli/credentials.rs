@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use corelane::config::environment;
 use corelane_load::mcp::{HttpField, Secret};
 use corelane_load::plan::{Plan, PlanError};
 
@@ -81,10 +80,9 @@ impl CredentialArguments {
 }
 
 fn bearer_of_environment() -> Result<Option<Secret>, PlanError> {
-    let mut variables = environment::variables().into_iter();
-    let Some((_, token)) = variables.find(|(name, _)| name == BEARER_VARIABLE) else {
-        return Ok(None);
-    };
+    #[expect(clippy::disallowed_methods, reason = "read once, before the plan runs")]
+    let token = std::env::var_os(BEARER_VARIABLE).filter(|token| !token.is_empty());
+    let Some(token) = token else { return Ok(None) };
     let token = token.into_string();
     let token =
         token.map_err(|_| PlanError(format!("{BEARER_VARIABLE} is not UTF-8: unset it")))?;

@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let server = load.server(&plan)?;
     let threads_and_cores = (load.threads, &load.cores[..]);
     let finding = generator::run(&run_config, threads_and_cores, server.process(), |_, second| {
-        run_output.write_second(second)
+        run_output.write_second(second);
     });
     let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
     drop(server);

@@ -89,7 +89,7 @@ impl Row {
     pub fn set_value(&self, options: &mut Options, text: &str) -> Result<(), Diagnostic> {
         (self.field)(options).parse_from(text, &self.unit)
     }
-    /// Returns the value of the field as text that [`Row::set`] accepts.
+    /// Returns the value of the field as text that [`Row::set_value`] accepts.
     pub fn format_value(&self, options: &Options) -> String {
         (self.field)(&mut options.clone()).format(&self.unit)
     }

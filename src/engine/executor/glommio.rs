@@ -74,6 +74,7 @@ impl Executor for GlommioExecutor {
         self.futures.live_futures()
     }
 
+    #[cfg(feature = "internals")]
     fn panicked(&self) -> u64 {
         self.futures.panicked()
     }
@@ -135,6 +136,7 @@ pub async fn run_shard<R: Ring, D: Driver<R>>(
 /// # Errors
 ///
 /// As for [`run_shard`].
+#[cfg(feature = "internals")]
 pub async fn run_shard_cooperatively<R: Ring, D: Driver<R>>(
     shard: &mut ShardLoop<R, D>,
     executor: &GlommioExecutor,

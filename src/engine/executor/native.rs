@@ -110,6 +110,7 @@ impl Executor for NativeExecutor {
         self.futures.live_futures()
     }
 
+    #[cfg(feature = "internals")]
     fn panicked(&self) -> u64 {
         self.futures.panicked()
     }

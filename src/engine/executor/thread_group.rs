@@ -115,6 +115,7 @@ where
 
 impl<T> ThreadHandle<T> {
     /// Returns the shard of this thread.
+    #[cfg(test)]
     pub const fn shard(&self) -> ShardId {
         self.shard
     }

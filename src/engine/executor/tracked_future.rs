@@ -45,6 +45,7 @@ impl FutureRegistry {
     }
 
     /// Returns the number of futures that have panicked.
+    #[cfg(feature = "internals")]
     pub(super) const fn panicked(&self) -> u64 {
         self.panicked.get()
     }

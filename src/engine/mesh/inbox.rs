@@ -215,6 +215,7 @@ impl<M: Send> Inbox<M> {
     }
 
     /// Returns the shard that this inbox belongs to.
+    #[cfg(feature = "internals")]
     pub const fn shard(&self) -> ShardId {
         self.alive.shard
     }

@@ -48,16 +48,14 @@ use std::sync::atomic::AtomicBool;
 use crossbeam::queue::ArrayQueue;
 
 use self::event_count::EventCount;
-pub use self::inbox::{Inbox, InboxCounts};
+pub use self::inbox::Inbox;
 use self::queue::{Consumer, Producer};
 pub use self::read_order::ReadOrder;
 pub use self::replay_filter::{RedeemResult, ReplayFilter};
 pub use self::send_queue::SendQueue;
 pub use self::shared_counter::SharedCounter;
 use self::sync::{Arc, AtomicU64, Ordering};
-use crate::base::random::Random;
 use crate::engine::ring::Waker;
-use crate::engine::ring::sim::{Fault, Faults};
 
 /// Identifies a shard of the process, counted from zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -96,23 +94,6 @@ impl Default for MeshOptions {
             inbox_messages_max: 4_096,
             read_order: ReadOrder::RoundRobin,
         }
-    }
-}
-
-impl MeshOptions {
-    /// Returns the options of a simulated mesh: small capacities with [`Fault::FullMesh`], a random
-    /// read order with [`Fault::ReorderedMessages`].
-    #[must_use]
-    pub fn simulated(faults: Faults, random: &mut Random) -> Self {
-        let mut options = Self::default();
-        if faults.has(Fault::FullMesh) {
-            options.channel_messages_max = [1, 2, 4][random.below(3)];
-            options.inbox_messages_max = [1, 2, 3, 4][random.below(4)];
-        }
-        if faults.has(Fault::ReorderedMessages) {
-            options.read_order = ReadOrder::Random(random.next_u64());
-        }
-        options
     }
 }
 

@@ -22,13 +22,14 @@
 mod bound_socket;
 
 pub mod poll;
+#[cfg(feature = "internals")]
 pub mod sim;
 #[cfg(target_os = "linux")]
 pub mod uring;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,10 @@ pub enum Source {
     /// A listening socket; returns [`Registered::Listener`].
     Listener(OwnedFd),
     /// A connected stream socket.
+    #[cfg_attr(
+        not(feature = "internals"),
+        expect(dead_code, reason = "corelane-load connects, the server only accepts")
+    )]
     Stream(OwnedFd),
     /// A pipe, terminal or file: uses read(2) and write(2) instead of recv(2) and send(2).
     Pipe(OwnedFd),
@@ -77,6 +82,10 @@ pub enum Operation {
     /// Stop accepting and close the listener; connections in its backlog are refused.
     CloseListener(Listener),
     /// Open a connection; completed by [`Completion::Connected`] with the same `token`.
+    #[cfg_attr(
+        not(feature = "internals"),
+        expect(dead_code, reason = "corelane-load connects, the server only accepts")
+    )]
     Connect {
         /// Remote address.
         address: SocketAddr,
@@ -128,6 +137,10 @@ pub enum Completion {
         error: io::Error,
     },
     /// [`Operation::Connect`] has completed.
+    #[cfg_attr(
+        not(feature = "internals"),
+        expect(dead_code, reason = "corelane-load connects, the server only accepts")
+    )]
     Connected {
         /// The token of the operation.
         token: u64,
@@ -272,12 +285,17 @@ pub trait Ring {
 
     /// Has the kernel signal `eventfd` on every completion and wake-up, so that another event loop
     /// of this thread can wait for the ring. Only `io_uring` supports it.
-    fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
+    #[cfg(any(feature = "glommio", feature = "internals"))]
+    fn register_eventfd(&mut self, eventfd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
         let _ = eventfd;
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns the exhaustion counters since start; zero if the backend does not count.
+    #[cfg_attr(
+        not(feature = "internals"),
+        expect(dead_code, reason = "read by corelane-load and tests")
+    )]
     fn exhaustion(&self) -> Exhaustion {
         Exhaustion::default()
     }

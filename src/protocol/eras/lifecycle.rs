@@ -3,10 +3,6 @@
 //! ```text
 //!                  initialize                    notifications/initialized
 //!  NotInitialized ───────────▶ Initializing ──────────────────────────────▶ Initialized
-//!        │                          │                                            │
-//!        └──────────────────────────┴───────────────── disconnect ───────────────┤
-//!                                                                                ▼
-//!                                                                          Disconnected
 //! ```
 //!
 //! | state | accepted methods |
@@ -14,7 +10,6 @@
 //! | `NotInitialized` | `initialize`, `ping` |
 //! | `Initializing` (`initialize` was answered) | `ping` |
 //! | `Initialized` | all of the revision except `initialize` |
-//! | `Disconnected` | none |
 //!
 //! Invariants: `initialize` succeeds once per connection, and an error names the message that the
 //! client has to send. Modern requests bypass this state.
@@ -37,8 +32,6 @@ pub enum Lifecycle {
     Initializing(NegotiatedProtocol),
     /// The handshake is complete.
     Initialized(NegotiatedProtocol),
-    /// The connection is closed.
-    Disconnected,
 }
 
 /// Result of a handshake.
@@ -49,17 +42,12 @@ pub struct NegotiatedProtocol {
 }
 
 impl Lifecycle {
-    /// Returns the state of a new connection.
-    pub const fn new() -> Self {
-        Self::NotInitialized
-    }
-
     /// Handles `initialize` and returns the revision of the response: the requested one if it is a
     /// supported legacy revision, otherwise [`Revision::LATEST_LEGACY`].
     ///
     /// # Errors
     ///
-    /// Invalid request (-32600) if `initialize` was already received or the connection is closed.
+    /// Invalid request (-32600) if `initialize` was already received.
     pub fn initialize(&mut self, params: &InitializeRequestParams<'_>) -> Result<Revision, Error> {
         self.check_method(Method::Initialize)?;
         let revision = params.negotiate_revision();
@@ -78,18 +66,13 @@ impl Lifecycle {
         true
     }
 
-    /// Marks the connection as closed.
-    pub const fn disconnect(&mut self) {
-        *self = Self::Disconnected;
-    }
-
     /// Checks whether `method` is accepted in this state and returns the revision of the response.
     ///
     /// # Errors
     ///
     /// -32600 that names the message to send; method not found (-32601) if the revision lacks it.
     #[inline]
-    pub fn check_method(&self, method: Method) -> Result<Revision, Error> {
+    pub fn check_method(self, method: Method) -> Result<Revision, Error> {
         match (self, method) {
             (Self::Initialized(agreement), _)
                 if method != Method::Initialize && method.is_defined_in(agreement.revision) =>
@@ -104,29 +87,28 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the negotiated revision, or `None` before `initialize` and after the close.
+    /// Returns the negotiated revision, or `None` before `initialize`.
     #[inline]
-    pub const fn revision(&self) -> Option<Revision> {
+    pub const fn revision(self) -> Option<Revision> {
         match self {
             Self::Initializing(agreement) | Self::Initialized(agreement) => {
                 Some(agreement.revision)
             }
-            Self::NotInitialized | Self::Disconnected => None,
+            Self::NotInitialized => None,
         }
     }
 
-    /// Returns the capabilities of the client; empty before `initialize` and after the close.
-    pub fn capabilities(&self) -> ClientCapabilities {
+    /// Returns the capabilities of the client; empty before `initialize`.
+    pub fn capabilities(self) -> ClientCapabilities {
         match self {
             Self::Initializing(agreement) | Self::Initialized(agreement) => agreement.capabilities,
-            Self::NotInitialized | Self::Disconnected => ClientCapabilities::default(),
+            Self::NotInitialized => ClientCapabilities::default(),
         }
     }
 
     #[cold]
     fn method_error(self, method: Method) -> Error {
         match (self, method) {
-            (Self::Disconnected, _) => Error::not_initialized("the connection is closing"),
             (Self::Initializing(_) | Self::Initialized(_), Method::Initialize) => {
                 Error::invalid_request(
                     "already initialized: open a new connection to initialize again",
@@ -151,10 +133,6 @@ pub struct InitializeRequestParams<'a> {
     pub protocol_version: &'a str,
     /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
-    /// `clientInfo.name`.
-    pub client_name: &'a str,
-    /// `clientInfo.version`.
-    pub client_version: &'a str,
 }
 
 impl<'a> InitializeRequestParams<'a> {
@@ -176,14 +154,15 @@ impl<'a> InitializeRequestParams<'a> {
             .and_then(Value::as_object)
             .ok_or_else(missing("params.clientInfo (an object)"))?;
         let [client_name, client_version] = client.find_unique(["name", "version"])?;
-        let text = |value: Option<Value<'a>>, member| {
-            value.and_then(Value::as_str).ok_or_else(missing(member))
-        };
+        for (value, member) in [
+            (client_name, "params.clientInfo.name (a string)"),
+            (client_version, "params.clientInfo.version (a string)"),
+        ] {
+            value.and_then(Value::as_str).ok_or_else(missing(member))?;
+        }
         Ok(Self {
             protocol_version: version,
             capabilities: ClientCapabilities::read(capabilities)?,
-            client_name: text(client_name, "params.clientInfo.name (a string)")?,
-            client_version: text(client_version, "params.clientInfo.version (a string)")?,
         })
     }
 
@@ -203,21 +182,19 @@ mod tests {
     const PARAMS: InitializeRequestParams<'static> = InitializeRequestParams {
         protocol_version: "2025-06-18",
         capabilities: ClientCapabilities::ROOTS,
-        client_name: "c",
-        client_version: "1",
     };
 
-    fn states() -> [Lifecycle; 4] {
-        let mut initializing = Lifecycle::new();
+    fn states() -> [Lifecycle; 3] {
+        let mut initializing = Lifecycle::default();
         initializing.initialize(&PARAMS).unwrap();
         let mut initialized = initializing;
         assert!(initialized.complete_handshake());
-        [Lifecycle::new(), initializing, initialized, Lifecycle::Disconnected]
+        [Lifecycle::default(), initializing, initialized]
     }
 
     #[test]
     fn lifecycle_state_accepts_its_methods() {
-        let accepted: [Vec<Method>; 4] = states().map(|state| {
+        let accepted: [Vec<Method>; 3] = states().map(|state| {
             Method::ALL.into_iter().filter(|method| state.check_method(*method).is_ok()).collect()
         });
         let in_revision = |method: &Method| {
@@ -227,21 +204,19 @@ mod tests {
             vec![Method::Ping, Method::Initialize],
             vec![Method::Ping],
             Method::ALL.into_iter().filter(in_revision).collect(),
-            vec![],
         ];
         assert_eq!(accepted, expected);
     }
 
     #[test]
     fn rejected_method_error_names_required_message() {
-        let [fresh, initializing, initialized, disconnected] = states();
+        let [fresh, initializing, initialized] = states();
         for (state, method, code, expected) in [
             (fresh, Method::ToolsCall, -32600, "\"initialize\""),
             (initializing, Method::ToolsCall, -32600, "notifications/initialized"),
             (initializing, Method::Initialize, -32600, "already"),
             (initialized, Method::Initialize, -32600, "already"),
             (initialized, Method::Discover, -32601, "server/discover"),
-            (disconnected, Method::Ping, -32600, "closing"),
         ] {
             let error = state.check_method(method).unwrap_err();
             assert_eq!(error.code, code, "{error}");
@@ -251,15 +226,11 @@ mod tests {
 
     #[test]
     fn initialize_succeeds_once_per_connection() {
-        let [mut fresh, _, mut initialized, mut disconnected] = states();
+        let [mut fresh, _, mut initialized] = states();
         assert!(!fresh.complete_handshake());
         assert_eq!(fresh, Lifecycle::NotInitialized);
         assert!(!initialized.complete_handshake());
         assert!(initialized.initialize(&PARAMS).is_err());
-        assert!(disconnected.initialize(&PARAMS).is_err());
-        initialized.disconnect();
-        assert_eq!(initialized, Lifecycle::Disconnected);
-        assert_eq!(initialized.capabilities(), ClientCapabilities::default());
     }
 
     #[test]
@@ -273,7 +244,7 @@ mod tests {
             ("2026-07-28", Revision::V2025_11_25),
             ("1.0", Revision::V2025_11_25),
         ] {
-            let mut lifecycle = Lifecycle::new();
+            let mut lifecycle = Lifecycle::default();
             let response = lifecycle
                 .initialize(&InitializeRequestParams { protocol_version: requested, ..PARAMS });
             assert_eq!(response.unwrap(), negotiated);

@@ -12,11 +12,11 @@ use crate::protocol::jsonrpc::Id;
 use crate::protocol::revision::Revision;
 
 /// `_meta` key of the revision; its presence makes a request modern.
-pub const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 /// `_meta` key of the client's capabilities in a modern request.
-pub const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 /// `_meta` key of the minimum log level in a modern request.
-pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 
 /// The known members of the `_meta` of one request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,8 @@ impl<'a> RequestMetaObject<'a> {
         Ok(Self { protocol_version: version, capabilities, log_level, progress_token })
     }
 
-    /// Returns whether the request is modern: its `_meta` has [`PROTOCOL_VERSION_KEY`].
+    /// Returns whether the request is modern: its `_meta` has
+    /// `io.modelcontextprotocol/protocolVersion`.
     #[inline]
     pub const fn is_modern(&self) -> bool {
         self.protocol_version.is_some()
@@ -133,15 +134,6 @@ pub struct ModernRequestMeta<'a> {
     pub log_level: Option<LoggingLevel>,
     /// Token for `notifications/progress`.
     pub progress_token: Option<Id<'a>>,
-}
-
-/// Reads and validates the `_meta` of a modern request.
-///
-/// # Errors
-///
-/// As [`RequestMetaObject::read`] and [`RequestMetaObject::parse_modern`].
-pub fn read_modern_meta(params: Option<Value<'_>>) -> Result<ModernRequestMeta<'_>, Error> {
-    RequestMetaObject::read(params)?.parse_modern()
 }
 
 /// Severity of a log message (RFC 5424, section 6.2.1), lowest first.

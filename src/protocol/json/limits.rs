@@ -5,17 +5,17 @@
 //! bounded by their size; longer ones are prescanned and rejected by nesting or by tokens.
 
 /// Texts up to this length in bytes are parsed without a prescan; they cost at most 2 MiB.
-pub const PRESCAN_BYTES_MIN: usize = 64 * 1024;
+pub(super) const PRESCAN_BYTES_MIN: usize = 64 * 1024;
 
 /// Highest value of [`ParseLimits::nesting_max`]. Values are encoded and deserialized recursively
 /// on the stack of a shard.
-pub const NESTING_LIMIT_MAX: usize = 512;
+pub(super) const NESTING_LIMIT_MAX: usize = 512;
 
 /// Limits of a [`super::Parser`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ParseLimits {
-    /// Nesting depth of arrays and objects. Default 64, at most [`NESTING_LIMIT_MAX`]; costs 24
-    /// bytes of parser memory per level.
+    /// Nesting depth of arrays and objects. Default 64, at most 512; costs 24 bytes of parser memory
+    /// per level.
     pub nesting_max: usize,
     /// Tokens of one text: keys, scalars, brackets, commas and colons. Default 2,097,152; costs up
     /// to 32 bytes each while such a text is parsed.

@@ -27,9 +27,10 @@ mod limits;
 
 mod parser;
 
-pub use deserialize::DeserializeError;
-pub use limits::{NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits};
+pub use limits::ParseLimits;
 pub use object::ObjectWriter;
-pub use parser::{Document, PADDING_BYTES, ParseError, Parser};
+#[cfg(feature = "internals")]
+pub use parser::Document;
+pub use parser::{PADDING_BYTES, ParseError, Parser};
 pub use timestamp::write_timestamp;
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind};

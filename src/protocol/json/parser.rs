@@ -35,19 +35,15 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Creates a parser; a nesting limit above [`NESTING_LIMIT_MAX`] is lowered to it.
+    /// Creates a parser; a nesting limit above 512 is lowered to it.
     pub fn new(limits: ParseLimits) -> Self {
         let nesting_max = limits.nesting_max.min(NESTING_LIMIT_MAX);
         let limits = ParseLimits { nesting_max, ..limits };
         Self { buffers: Buffers::with_max_depth(0, nesting_max), nodes: Vec::new(), limits }
     }
 
-    /// Returns the limits in force.
-    pub const fn limits(&self) -> &ParseLimits {
-        &self.limits
-    }
-
     /// Returns the bytes of memory retained for the nodes of the next text.
+    #[cfg(test)]
     pub const fn retained_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<'static>>()
     }

@@ -85,19 +85,4 @@ impl<'o> GetPromptResultWriter<'o> {
     }
 }
 
-/// Appends a whole `GetPromptResult`.
-pub fn write_get_prompt_result<'b>(
-    out: &mut Vec<u8>,
-    revision: Revision,
-    description: Option<&str>,
-    messages: impl IntoIterator<Item = (Role, &'b ContentBlock)>,
-    suffix: &[u8],
-) {
-    let mut writer = GetPromptResultWriter::open(out, revision, description, suffix);
-    for (role, block) in messages {
-        writer.message(role, block);
-    }
-    writer.finish();
-}
-
 const TEXT_OPEN: &[u8] = br#"{"type":"text","text":"#;

@@ -50,7 +50,7 @@ pub use content::{
     Annotations, Content, ContentBlock, Icon, IconTheme, MetaObject, ResourceBody,
     ResourceContents, ResourceLink, Role,
 };
-pub use get_prompt_result::{GetPromptResultWriter, write_get_prompt_result};
+pub use get_prompt_result::GetPromptResultWriter;
 pub use implementation::{Implementation, result_suffix};
 pub use input::{
     CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitRequest, ElicitResult, Field,
@@ -66,10 +66,10 @@ pub use notification::{
     write_subscriptions_acknowledged, write_subscriptions_listen_result,
     write_task_logging_message,
 };
-pub use read_resource_result::{ReadResourceResultWriter, write_read_resource_result};
+pub use read_resource_result::ReadResourceResultWriter;
 pub use response::{
-    begin_response, end_response, write_empty_result, write_error_object, write_error_response,
-    write_progress, write_response,
+    begin_response, end_response, write_empty_result, write_error_response, write_progress,
+    write_response,
 };
 pub use task::{
     TaskDetail, TaskStatus, TaskView, write_cancel_task_result, write_create_task_result,

@@ -80,13 +80,6 @@ impl ChangeNotification<'_> {
         out.extend_from_slice(b"}}");
     }
 
-    /// Appends the whole notification for one modern stream.
-    pub fn write_for_subscription(&self, out: &mut Vec<u8>, subscription: Id<'_>) {
-        self.write_head(out);
-        subscription.write(out);
-        self.write_tail(out);
-    }
-
     const fn method(&self, revision: Revision) -> &'static str {
         match self {
             Self::ToolListChanged => "notifications/tools/list_changed",

@@ -95,18 +95,3 @@ impl<'o> ReadResourceResultWriter<'o> {
         self.is_empty = false;
     }
 }
-
-/// Appends a whole `ReadResourceResult`.
-pub fn write_read_resource_result<'c>(
-    out: &mut Vec<u8>,
-    revision: Revision,
-    contents: impl IntoIterator<Item = &'c ResourceContents>,
-    cache: CacheHint,
-    suffix: &[u8],
-) {
-    let mut writer = ReadResourceResultWriter::open(out, revision, cache, suffix);
-    for content in contents {
-        writer.content(content);
-    }
-    writer.finish();
-}

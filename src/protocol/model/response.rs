@@ -36,7 +36,7 @@ pub fn write_error_response(
 }
 
 /// Appends the error object of an error response or a failed task.
-pub fn write_error_object(out: &mut Vec<u8>, error: &Error) {
+pub(super) fn write_error_object(out: &mut Vec<u8>, error: &Error) {
     out.extend_from_slice(br#"{"code":"#);
     write::signed(out, error.code.into());
     out.extend_from_slice(br#","message":"#);

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use super::CatalogWriter;
 use crate::base::slab::Key;
-use crate::engine::mesh::{Sender, ShardId, TrySendError};
+#[cfg(feature = "internals")]
+use crate::engine::mesh::TrySendError;
+use crate::engine::mesh::{Sender, ShardId};
 use crate::server::handlers::pending_update::UpdateResult;
 use crate::server::shard_message::{self, ShardMessage};
 use crate::service::CatalogUpdate;
@@ -48,6 +50,7 @@ impl UpdateJob {
     ///
     /// The rest of the job, to be tried again after a turn of the shards: another update is in
     /// progress, or an inbox is full.
+    #[cfg(feature = "internals")]
     pub fn try_run(mut self) -> Result<(), Self> {
         if self.update.is_some() {
             match self.writer.try_update(&mut self.update) {
@@ -86,6 +89,7 @@ impl UpdateReply {
     }
 
     /// Sends the result. Returns `false` while the inbox is full.
+    #[cfg(feature = "internals")]
     fn try_send(&mut self) -> bool {
         let Some(key) = self.key.take() else { return true };
         let result = self.result.take();

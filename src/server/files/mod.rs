@@ -5,12 +5,12 @@
 //! a server runs:
 //!
 //! ```no_run
-//! use corelane::protocol::message::ServerInfo;
-//! use corelane::server::files::{Directory, Files, Prompts};
+//! use corelane::files::{Directory, Files, Prompts};
+//! use corelane::model::Implementation;
 //! use corelane::{Catalog, Server};
 //!
 //! let files = Files::new().resources(Directory::new("docs")?).prompts(Prompts::new("prompts")?);
-//! let catalog = Catalog::builder(ServerInfo::new("library", "1.0.0")).build()?;
+//! let catalog = Catalog::builder(Implementation::new("library", "1.0.0")).build()?;
 //! Server::new(catalog).files(files)?.serve()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -18,7 +18,7 @@ use crate::base::time::Instant;
 use crate::protocol::error::ErrorKind;
 use crate::server::reply_to::Outcome;
 use crate::transport::http::date::Date;
-use crate::transport::http::fields::{AllowOrigin, ResponseFields};
+use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::response::{self, BodyKind, Response, ResponseMark};
 use crate::transport::http::sse::{self, EventId, StreamFraming};
 use crate::transport::http::status::Status;
@@ -91,7 +91,6 @@ impl ResponseFormat {
     ) -> T {
         let session = self.session_id.map(SessionId::to_text);
         let session = session.as_ref().map(|text| &text[..]);
-        let allowed = origin.map(AllowOrigin::Origin);
         let is_unavailable = status == Status::UNAVAILABLE;
         let retry_after_seconds = is_unavailable.then_some(RETRY_AFTER_SECONDS);
         let version = self.protocol_version;
@@ -99,7 +98,7 @@ impl ResponseFormat {
             session_id: session,
             protocol_version: version,
             retry_after_seconds,
-            allow_origin: allowed,
+            allow_origin: origin,
             ..ResponseFields::NONE
         };
         let Self { is_chunked, closes, .. } = self;

@@ -30,6 +30,7 @@ mod page;
 
 mod gauges;
 
+#[cfg(feature = "internals")]
 pub mod fuzz;
 
 pub(super) use self::event_log::EventLogLimits;

@@ -8,8 +8,6 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connection, ConnectionEvent, SocketPair};
 use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
-use crate::guard::door::{self, Refusal};
-use crate::guard::memory;
 use crate::protocol::error::Error;
 use crate::protocol::json::ParseError;
 use crate::protocol::model;
@@ -33,7 +31,11 @@ impl Shard {
         let transport = self.listener_transport(listener);
         let draining = self.phase != ShardPhase::Serving;
         let is_counted = !draining && self.acquire_slot(transport);
-        let admission = door::admit(draining, is_counted);
+        let refusal = if draining {
+            Some(RefusalReason::Draining)
+        } else {
+            (!is_counted).then_some(RefusalReason::ConnectionLimit)
+        };
         let state = ConnectionState::new(transport, is_counted);
         let framing = match transport {
             Transport::Http => Codec::Http,
@@ -48,9 +50,9 @@ impl Shard {
             ring.submit(Operation::Close(socket));
             return;
         };
-        match admission {
-            Ok(()) => self.dispatcher.counters.connections.accepted += 1,
-            Err(refusal) => self.reject_connection(ring, key, refusal, now),
+        match refusal {
+            None => self.dispatcher.counters.connections.accepted += 1,
+            Some(reason) => self.reject_connection(ring, key, reason, now),
         }
     }
 
@@ -59,19 +61,15 @@ impl Shard {
         &mut self,
         ring: &mut R,
         key: Key,
-        refusal: Refusal,
+        reason: RefusalReason,
         now: Instant,
     ) {
         let Some(connection) = self.connections.table.get(key) else { return };
         let (transport, peer) = (connection.state.transport, connection.peer);
         let counters = &mut self.dispatcher.counters;
-        let reason = match refusal {
-            Refusal::Full => RefusalReason::ConnectionLimit,
-            Refusal::Draining => RefusalReason::Draining,
-        };
-        match refusal {
-            Refusal::Full => counters.connections.refused_limit += 1,
-            Refusal::Draining => counters.connections.refused_draining += 1,
+        match reason {
+            RefusalReason::ConnectionLimit => counters.connections.refused_limit += 1,
+            RefusalReason::Draining => counters.connections.refused_draining += 1,
         }
         Event::ConnectionRefused { shard: self.id.0, transport, reason, peer }
             .emit_within(&mut self.event_throttle, now);
@@ -216,7 +214,7 @@ impl Shard {
     fn check_memory(&mut self, key: Key, now: Instant) {
         // The replay buffers of sessions count as well.
         let held_bytes = self.connections.account_memory(key) + self.http.sessions.held_bytes();
-        if memory::admit(held_bytes, self.connections.options.held_bytes_max) {
+        if held_bytes <= self.connections.options.held_bytes_max {
             return;
         }
         let framing = self.connections.codec(key);

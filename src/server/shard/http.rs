@@ -28,7 +28,7 @@ use crate::protocol::revision::Revision;
 use crate::server::connection_state::HttpSession;
 use crate::server::http::{HttpFrontend, RETRY_AFTER_SECONDS, ResponseFormat};
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
-use crate::transport::http::fields::{AllowOrigin, ResponseFields};
+use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::head::{Field, Head, HttpMethod};
 use crate::transport::http::limits;
 use crate::transport::http::reader::{Assembled, RequestEvent};
@@ -52,10 +52,9 @@ impl<'a> IncomingRequest<'a> {
 
     /// The header fields of every response to it.
     fn response_fields(&self) -> ResponseFields<'a> {
-        let origin = self.origin().map(AllowOrigin::Origin);
         ResponseFields {
             protocol_version: self.format.protocol_version,
-            allow_origin: origin,
+            allow_origin: self.origin(),
             ..ResponseFields::NONE
         }
     }
@@ -161,7 +160,6 @@ impl Shard {
         // A page of a foreign origin must not learn that a server is here.
         let origin =
             incoming.origin().filter(|_| *step != CheckId::Origin && *step != CheckId::Host);
-        let origin = origin.map(AllowOrigin::Origin);
         let takes_identity = *step == CheckId::ContentCoding;
         let fields = ResponseFields {
             allow: *allow,

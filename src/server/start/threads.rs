@@ -203,7 +203,7 @@ impl ShardThreads {
     ) {
         let granted = self.threads.descriptions();
         let ring = granted.first().and_then(|granted| granted.split(' ').next()).unwrap_or("poll");
-        let shards = u16::try_from(placement.len()).unwrap_or(u16::MAX);
+        let shards = u16::try_from(placement.shard_count()).unwrap_or(u16::MAX);
         let (connections_max, bound) = if is_piped {
             (1, "standard input and output")
         } else {

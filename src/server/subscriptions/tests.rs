@@ -169,7 +169,7 @@ fn subscription_beyond_limit_is_rejected_without_change() {
     all.limits = SubscriptionLimits { streams_max: 9, held_bytes_max: held_bytes + 10, ..LIMITS };
     assert_eq!(ask(&mut all, 4, &[]), Err(SubscriptionError::MemoryLimit));
     assert_eq!(all.held_bytes(), held_bytes);
-    assert!(Error::from(SubscriptionError::MemoryLimit).retryable);
+    assert_eq!(Error::from(SubscriptionError::MemoryLimit).code, -32603);
     assert_eq!(Error::from(SubscriptionError::NameLimit(4)).code, -32602);
 }
 

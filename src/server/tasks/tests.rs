@@ -13,7 +13,7 @@ use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::engine::mesh::ShardId;
 use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::Error;
+use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model::{InputRequest, InputResponse, TaskDetail, TaskStatus};
 use crate::protocol::revision::Revision;
@@ -161,7 +161,10 @@ fn full_table_rejects_tasks_and_oversized_results_fail() {
     let mut tasks = tasks(TaskLimits { tasks_max: 2, ..limits() });
     let first = begin(&mut tasks, Revision::LATEST, at(0));
     let second = begin(&mut tasks, Revision::LATEST, at(0));
-    assert!(tasks.create(new_task(Revision::LATEST), at(0)).unwrap_err().retryable);
+    assert!(
+        tasks.create(new_task(Revision::LATEST), at(0)).unwrap_err().kind
+            == ErrorKind::TooManyRequests
+    );
     tasks.complete(first, result(&"x".repeat(90), false), at(1));
     tasks.complete(second, result(&"x".repeat(90), false), at(1));
     assert_eq!(status(&mut tasks, first), TaskStatus::Completed);
@@ -185,9 +188,9 @@ fn task_limit_per_connection_leaves_others_unaffected() {
         // Completed tasks are stored, and count.
         tasks.complete(key, result("{}", false), at(1));
     }
-    assert!(tasks.create(of(1), at(2)).unwrap_err().retryable);
+    assert!(tasks.create(of(1), at(2)).unwrap_err().kind == ErrorKind::TooManyRequests);
     assert!(tasks.create(of(2), at(2)).is_ok() && tasks.create(of(3), at(2)).is_ok());
-    assert!(tasks.create(of(4), at(2)).unwrap_err().retryable);
+    assert!(tasks.create(of(4), at(2)).unwrap_err().kind == ErrorKind::TooManyRequests);
     assert_eq!((tasks.rejected.by_shard, tasks.rejected.by_connection), (1, 1));
     // Expired tasks do not count, nor do tasks that could not be started.
     while tasks.expire(at(10_000)).is_some() {}

@@ -82,8 +82,8 @@ impl Catalog {
     /// [`CatalogBuilder::disable_features`].
     ///
     /// ```
-    /// use corelane::protocol::model::Implementation;
-    /// use corelane::service::{Catalog, NoArguments, Tool};
+    /// use corelane::model::Implementation;
+    /// use corelane::{Catalog, NoArguments, Tool};
     ///
     /// let first = Catalog::builder(Implementation::new("shop", "1")).build()?;
     /// let tool = Tool::new("open").inline(|_: NoArguments, out| {
@@ -94,7 +94,7 @@ impl Catalog {
     /// assert!(second.changes_from(&first).tools);
     /// let third = second.to_builder().remove_tool("open").build()?;
     /// assert!(third.changes_from(&first).is_empty());
-    /// # Ok::<(), corelane::service::CatalogError>(())
+    /// # Ok::<(), corelane::CatalogError>(())
     /// ```
     pub fn to_builder(&self) -> CatalogBuilder {
         CatalogBuilder::from_catalog(self)

@@ -7,20 +7,25 @@ pub mod fixture;
 
 pub use self::basics::tools;
 
+#[cfg(feature = "internals")]
 use crate::protocol::model::Implementation;
-use crate::service::catalog::{Catalog, CatalogBuilder};
+#[cfg(feature = "internals")]
+use crate::service::catalog::Catalog;
+use crate::service::catalog::CatalogBuilder;
+#[cfg(feature = "internals")]
 use crate::service::catalog_error::CatalogError;
 
 /// A catalog with the four demo tools, for a server with the given name and version.
 ///
 /// ```
-/// use corelane::protocol::model::Implementation;
+/// use corelane::model::Implementation;
 /// use corelane::service::demo;
 ///
 /// let catalog = demo::catalog(Implementation::new("demo", "1.0.0"))?;
 /// assert!(catalog.tool("echo").is_some());
-/// # Ok::<(), corelane::service::CatalogError>(())
+/// # Ok::<(), corelane::CatalogError>(())
 /// ```
+#[cfg(feature = "internals")]
 pub fn catalog(info: Implementation) -> Result<Catalog, CatalogError> {
     Catalog::builder(info).tools(tools()).build()
 }

@@ -54,8 +54,8 @@ impl Prompt {
     /// Starts a prompt called `name`, unique among the prompts of its catalog.
     ///
     /// ```
-    /// use corelane::protocol::model::Role;
-    /// use corelane::service::{Prompt, PromptArgument};
+    /// use corelane::model::Role;
+    /// use corelane::{Prompt, PromptArgument};
     ///
     /// let prompt = Prompt::new("review")
     ///     .description("Asks for a code review.")

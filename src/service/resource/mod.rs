@@ -44,7 +44,7 @@ impl Resource {
     /// Starts a resource with a `uri`, unique in its catalog, and a `name` for programs.
     ///
     /// ```
-    /// use corelane::service::Resource;
+    /// use corelane::Resource;
     ///
     /// let resource = Resource::new("test://greeting", "greeting")
     ///     .description("A greeting.")
@@ -138,7 +138,7 @@ impl ResourceTemplate {
     /// `{?a,b}` (query parameters), with at most 8 variables.
     ///
     /// ```
-    /// use corelane::service::ResourceTemplate;
+    /// use corelane::ResourceTemplate;
     ///
     /// let template = ResourceTemplate::new("test://users/{id}/name", "user-name")
     ///     .mime_type("text/plain")

@@ -7,7 +7,7 @@ use crate::protocol::model::COMPLETION_VALUES_MAX;
 /// Values that complete an argument, best first.
 ///
 /// ```
-/// use corelane::service::Completion;
+/// use corelane::Completion;
 ///
 /// let completion = Completion::with_prefix(["green", "grey", "red"], "gr");
 /// assert_eq!(completion.values(), ["green", "grey"]);

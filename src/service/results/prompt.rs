@@ -7,7 +7,7 @@ use crate::protocol::model::{Content, ContentBlock, GetPromptResultWriter, Role}
 /// Result of a local or blocking prompt handler: messages and an optional description.
 ///
 /// ```
-/// use corelane::service::GetPromptResult;
+/// use corelane::GetPromptResult;
 ///
 /// let result = GetPromptResult::default()
 ///     .user("Review this function.")

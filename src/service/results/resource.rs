@@ -8,7 +8,7 @@ use crate::protocol::model::{CacheHint, ReadResourceResultWriter, ResourceConten
 /// collection.
 ///
 /// ```
-/// use corelane::service::ReadResourceResult;
+/// use corelane::ReadResourceResult;
 ///
 /// let result = ReadResourceResult::text("test://greeting", "Hello!");
 /// # drop(result);

@@ -16,7 +16,7 @@ use crate::service::results::error::HandlerError;
 /// whether the tool failed.
 ///
 /// ```
-/// use corelane::service::CallToolResult;
+/// use corelane::CallToolResult;
 ///
 /// let result = CallToolResult::text("3 files").with_text("a.txt, b.txt, c.txt");
 /// # drop(result);

@@ -18,7 +18,7 @@ mod parameter_header;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value as Owned;
 
-pub use self::parameter_header::ParameterHeader;
+pub(super) use self::parameter_header::ParameterHeader;
 
 use self::simple_schema::SimpleSchema;
 use self::tape::{Tape, TapeNode};

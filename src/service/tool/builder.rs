@@ -115,8 +115,8 @@ impl ToolBuilder {
     /// a slot of the requests in flight and has their deadline.
     ///
     /// ```
-    /// use corelane::protocol::model::{ElicitRequest, Field, Form};
-    /// use corelane::service::{CallToolResult, NoArguments, RequestContext, TaskSupport, Tool};
+    /// use corelane::model::{ElicitRequest, Field, Form};
+    /// use corelane::{CallToolResult, NoArguments, RequestContext, TaskSupport, Tool};
     ///
     /// let tool = Tool::new("publish").task_support(TaskSupport::Optional).deferred_task().local(
     ///     |_: NoArguments, ctx: RequestContext| async move {
@@ -148,7 +148,7 @@ impl ToolBuilder {
     /// deserialized into `T`; if that fails, the handler is not run.
     ///
     /// ```
-    /// use corelane::service::Tool;
+    /// use corelane::Tool;
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Repeat {
@@ -178,7 +178,7 @@ impl ToolBuilder {
     /// parsed message without allocation. `schema` is the input schema.
     ///
     /// ```
-    /// use corelane::service::Tool;
+    /// use corelane::Tool;
     ///
     /// #[derive(serde::Deserialize)]
     /// struct Shout<'a> {
@@ -213,7 +213,7 @@ impl ToolBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use corelane::service::{CallToolResult, NoArguments, RequestContext, Tool};
+    /// use corelane::{CallToolResult, NoArguments, RequestContext, Tool};
     ///
     /// let tool = Tool::new("nap").local(|_: NoArguments, ctx: RequestContext| async move {
     ///     ctx.sleep(Duration::from_secs(1)).await?;
@@ -234,7 +234,7 @@ impl ToolBuilder {
     /// computes for more than some microseconds.
     ///
     /// ```
-    /// use corelane::service::{BlockingContext, CallToolResult, HandlerError, Tool};
+    /// use corelane::{BlockingContext, CallToolResult, HandlerError, Tool};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Read {

@@ -59,7 +59,7 @@ impl Tool {
     /// built.
     ///
     /// ```
-    /// use corelane::service::{NoArguments, Tool};
+    /// use corelane::{NoArguments, Tool};
     ///
     /// let tool = Tool::new("hello")
     ///     .description("Greets the caller.")

@@ -22,8 +22,9 @@ pub struct ResponseFields<'a> {
     pub accept_encoding_identity: bool,
     /// `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
-    /// `Access-Control-Allow-Origin`. Without it browsers hide the response from other origins.
-    pub allow_origin: Option<AllowOrigin<'a>>,
+    /// `Access-Control-Allow-Origin`: the origin of the request, echoed with `Vary: Origin`.
+    /// Without it browsers hide the response from other origins.
+    pub allow_origin: Option<&'a [u8]>,
     /// CORS preflight response fields, in addition to `allow_origin`.
     pub preflight: Option<Preflight<'a>>,
     /// `WWW-Authenticate`, with status 401 or 403.
@@ -83,7 +84,8 @@ impl ResponseFields<'_> {
             push_number_field(out, b"Retry-After: ", seconds);
         }
         if let Some(origin) = self.allow_origin {
-            origin.write(out);
+            push_field(out, b"Access-Control-Allow-Origin: ", origin);
+            out.extend_from_slice(b"Vary: Origin\r\n");
             if self.preflight.is_none() {
                 out.extend_from_slice(EXPOSE_HEADERS);
             }
@@ -104,27 +106,6 @@ impl ResponseFields<'_> {
 impl Default for ResponseFields<'_> {
     fn default() -> Self {
         Self::NONE
-    }
-}
-
-/// Origin allowed to read a response (`Access-Control-Allow-Origin`).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AllowOrigin<'a> {
-    /// Any origin: `*`.
-    Any,
-    /// The origin of the request, echoed with `Vary: Origin`.
-    Origin(&'a [u8]),
-}
-
-impl AllowOrigin<'_> {
-    fn write(self, out: &mut Vec<u8>) {
-        match self {
-            Self::Any => out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n"),
-            Self::Origin(origin) => {
-                push_field(out, b"Access-Control-Allow-Origin: ", origin);
-                out.extend_from_slice(b"Vary: Origin\r\n");
-            }
-        }
     }
 }
 
@@ -218,19 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn echoed_origin_adds_vary_and_wildcard_does_not() {
-        let origin = Some(AllowOrigin::Origin(b"http://localhost:6274"));
+    fn echoed_origin_adds_vary() {
+        let origin: Option<&[u8]> = Some(b"http://localhost:6274");
         let one = written(&ResponseFields { allow_origin: origin, ..ResponseFields::default() });
         assert!(one.starts_with(
             "Access-Control-Allow-Origin: http://localhost:6274\r\nVary: Origin\r\n\
              Access-Control-Expose-Headers: Mcp-Session-Id, "
         ));
-        let any = written(&ResponseFields {
-            allow_origin: Some(AllowOrigin::Any),
-            ..ResponseFields::default()
-        });
-        assert!(any.starts_with("Access-Control-Allow-Origin: *\r\nAccess-Control-Expose"));
-        assert!(!any.contains("Vary"));
     }
 
     #[test]
@@ -238,20 +213,21 @@ mod tests {
         let preflight =
             Preflight { methods: "POST", headers: Some(b"authorization"), max_age_seconds: 7200 };
         let fields = ResponseFields {
-            allow_origin: Some(AllowOrigin::Any),
+            allow_origin: Some(b"http://a"),
             preflight: Some(preflight),
             ..ResponseFields::default()
         };
         assert_eq!(
             written(&fields),
-            "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: POST\r\n\
+            "Access-Control-Allow-Origin: http://a\r\nVary: Origin\r\n\
+             Access-Control-Allow-Methods: POST\r\n\
              Access-Control-Allow-Headers: authorization\r\nAccess-Control-Max-Age: 7200\r\n"
         );
     }
 
     #[test]
     fn field_value_cannot_inject_a_line() {
-        let origin = Some(AllowOrigin::Origin(b"http://a\r\nSet-Cookie: b\0\x7f\tc"));
+        let origin = Some(&b"http://a\r\nSet-Cookie: b\0\x7f\tc"[..]);
         let text = written(&ResponseFields { allow_origin: origin, ..ResponseFields::default() });
         assert!(text.contains("Allow-Origin: http://a  Set-Cookie: b  \tc\r\n"));
     }

@@ -18,6 +18,7 @@ pub mod head;
 
 pub mod reader;
 
+#[cfg(feature = "internals")]
 pub mod fuzz;
 
 pub mod checks;

@@ -33,6 +33,7 @@ pub struct Response<'a> {
 
 impl Response<'_> {
     /// 200 with a JSON body on a persistent connection.
+    #[cfg(feature = "internals")]
     pub const JSON: Self = Self::new(Status::OK, BodyKind::Json);
 
     /// Creates a response on a persistent connection; an event stream is chunked.
@@ -174,6 +175,7 @@ pub fn replace_head(
 }
 
 /// Appends a complete response.
+#[cfg(feature = "internals")]
 pub fn write_response(out: &mut Vec<u8>, response: &Response<'_>, date: &Date, body: &[u8]) {
     let mark = begin_response(out, response, date);
     out.extend_from_slice(body);

@@ -88,6 +88,7 @@ pub fn end_event(out: &mut Vec<u8>, mark: EventMark) {
 }
 
 /// Appends an encoded message as an event.
+#[cfg(feature = "internals")]
 pub fn write_event(out: &mut Vec<u8>, framing: StreamFraming, id: Option<EventId>, text: &[u8]) {
     let mark = begin_event(out, framing, id);
     out.extend_from_slice(text);

@@ -2,7 +2,7 @@
 //!
 //! Only final status codes exist here, 200 to 599; 1xx are not represented.
 //!
-//! Source: RFC 9110, section 15; RFC 6585 (429, 431).
+//! Source: RFC 9110, section 15; RFC 6585 (431).
 
 use std::fmt;
 
@@ -19,8 +19,6 @@ impl Status {
     pub const NO_CONTENT: Self = Self(204);
     /// 400: malformed or inconsistent request.
     pub const BAD_REQUEST: Self = Self(400);
-    /// 401: authentication required.
-    pub const UNAUTHORIZED: Self = Self(401);
     /// 403: host or origin not allowed.
     pub const FORBIDDEN: Self = Self(403);
     /// 404: no such path, session or method.
@@ -29,8 +27,6 @@ impl Status {
     pub const METHOD_NOT_ALLOWED: Self = Self(405);
     /// 406: the response type is not in `Accept`.
     pub const NOT_ACCEPTABLE: Self = Self(406);
-    /// 408: the request took too long to arrive.
-    pub const REQUEST_TIMEOUT: Self = Self(408);
     /// 409: conflicts with an existing stream.
     pub const CONFLICT: Self = Self(409);
     /// 413: the body is over the limit.
@@ -41,12 +37,8 @@ impl Status {
     pub const UNSUPPORTED_MEDIA_TYPE: Self = Self(415);
     /// 417: unsupported `Expect`.
     pub const EXPECTATION_FAILED: Self = Self(417);
-    /// 421: the request is for another host.
-    pub const MISDIRECTED_REQUEST: Self = Self(421);
     /// 426: the path requires the protocol named in `Upgrade`.
     pub const UPGRADE_REQUIRED: Self = Self(426);
-    /// 429: rate limit exceeded.
-    pub const TOO_MANY_REQUESTS: Self = Self(429);
     /// 431: the head is over the limit, or has too many fields.
     pub const REQUEST_HEADER_FIELDS_TOO_LARGE: Self = Self(431);
     /// 500: internal error.
@@ -59,6 +51,7 @@ impl Status {
     pub const VERSION_NOT_SUPPORTED: Self = Self(505);
 
     /// Returns the numeric code.
+    #[cfg(feature = "internals")]
     pub const fn code(self) -> u16 {
         self.0
     }
@@ -70,20 +63,16 @@ impl Status {
             202 => "Accepted",
             204 => "No Content",
             400 => "Bad Request",
-            401 => "Unauthorized",
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
             406 => "Not Acceptable",
-            408 => "Request Timeout",
             409 => "Conflict",
             413 => "Content Too Large",
             414 => "URI Too Long",
             415 => "Unsupported Media Type",
             417 => "Expectation Failed",
-            421 => "Misdirected Request",
             426 => "Upgrade Required",
-            429 => "Too Many Requests",
             431 => "Request Header Fields Too Large",
             500 => "Internal Server Error",
             501 => "Not Implemented",

@@ -122,7 +122,7 @@ fn read_arrival(
 fn classify_message(
     bytes: &[u8],
     is_compressed: bool,
-    reader: &mut FrameReader,
+    reader: &FrameReader,
     limits: &FrameLimits,
 ) -> FrameOutcome {
     assert!(bytes.len() <= limits.message_bytes_max, "message over the limit");
@@ -135,7 +135,6 @@ fn classify_message(
     } else if utf8::is_utf8(&bytes) {
         FrameOutcome::Text(bytes)
     } else {
-        drop(reader.abort());
         FrameOutcome::Invalid(ProtocolError::INVALID_UTF8)
     }
 }

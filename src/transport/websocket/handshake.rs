@@ -67,7 +67,7 @@ struct SingleField<'b> {
 pub fn check_upgrade<'b>(
     head: &Head,
     bytes: &'b [u8],
-    options: &HandshakeOptions,
+    options: HandshakeOptions,
 ) -> Result<Upgrade<'b>, Rejection> {
     let fields = HandshakeFields::parse(head, bytes);
     // HTTP/1.0 has no upgrade; such fields are ignored (RFC 9110, section 7.8).

@@ -28,4 +28,5 @@ pub mod delimiter;
 
 pub mod handshake;
 
+#[cfg(feature = "internals")]
 pub mod fuzz;

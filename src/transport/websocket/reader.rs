@@ -172,15 +172,6 @@ impl FrameReader {
         (message, length)
     }
 
-    /// Discards the incomplete message and stops reading. Returns its buffer.
-    pub fn abort(&mut self) -> Vec<u8> {
-        self.state = State::Closed;
-        self.is_inside_fragments = false;
-        let mut message = take(&mut self.message);
-        message.clear();
-        message
-    }
-
     /// Discards messages from now on. They are still announced, fragmented ones as empty; control
     /// frames and errors are reported as before. Returns the buffer of the incomplete message.
     pub fn discard_messages(&mut self) -> Vec<u8> {
@@ -199,6 +190,7 @@ impl FrameReader {
     }
 
     /// Returns whether the last message is binary.
+    #[cfg(feature = "internals")]
     pub const fn is_binary(&self) -> bool {
         self.kind.is_binary()
     }

@@ -40,7 +40,7 @@ impl Utf8Validator {
 
     /// Returns whether the text ends with a complete character.
     #[inline]
-    pub const fn is_complete(&self) -> bool {
+    pub const fn is_complete(self) -> bool {
         self.partial_length == 0
     }
 

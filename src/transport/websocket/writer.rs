@@ -7,8 +7,7 @@
 use super::code::CloseCode;
 use super::deflate::Deflater;
 use super::frame::{
-    BINARY, CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG,
-    TEXT, to_u8,
+    CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG, TEXT, to_u8,
 };
 
 /// Position of an unfinished frame in its buffer. Valid as long as nothing before or inside the
@@ -18,11 +17,6 @@ use super::frame::{
 pub struct FrameMark(usize);
 
 impl FrameMark {
-    /// Returns the start of the frame.
-    pub const fn head(&self) -> usize {
-        self.0
-    }
-
     /// Returns the start of the text, until the frame is ended.
     pub const fn body(&self) -> usize {
         self.0 + RESERVED_HEADER_BYTES
@@ -44,10 +38,11 @@ pub fn end_message(out: &mut Vec<u8>, mark: FrameMark) {
     insert_header(out, mark.0, FINAL | TEXT);
 }
 
-/// Ends a frame with a binary message. MCP does not use these.
+/// Ends a frame with a binary message. MCP does not use these; the Autobahn echo server does.
+#[cfg(feature = "internals")]
 #[expect(clippy::needless_pass_by_value, reason = "consumes the mark: a frame ends once")]
 pub fn end_binary_message(out: &mut Vec<u8>, mark: FrameMark) {
-    insert_header(out, mark.0, FINAL | BINARY);
+    insert_header(out, mark.0, FINAL | super::frame::BINARY);
 }
 
 /// Ends a frame with a compressed message, or uncompressed if compression does not shorten it.

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
-use corelane::engine::mesh::MeshOptions;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Fault, Faults, World};
 use corelane::protocol::revision::Revision;
@@ -25,6 +24,7 @@ use crate::feature_simulation::catalog_versions::{self, CatalogUpdates};
 use crate::feature_simulation::client::{ClientProfile, SimClient};
 use crate::feature_simulation::shared_model::SharedModel;
 use crate::harness::commands::{CommandQueue, ServerCommand};
+use crate::harness::mesh::simulated_mesh;
 use crate::harness::recording_ring::ShardByClient;
 use crate::harness::server::{
     CLOSE_MAX, IDLE_CHECK_INTERVAL, ROUNDS_MAX, SimServer, TIME_MAX, listen_address,
@@ -99,7 +99,7 @@ impl FeaturePlan {
         let mut options = options();
         options.limits.outgoing_bytes_max = 512 << random.below(10);
         options.limits.requests_in_flight_max = if random.chance(1, 4) { 2 } else { 64 };
-        options.engine.mesh = MeshOptions::simulated(faults, random);
+        options.engine.mesh = simulated_mesh(faults, random);
         options.engine.ring_sizes.receive_buffers = 2 << random.below(6);
         options.engine.ring_sizes.receive_buffer_bytes = 64 << random.below(7);
         let stall_chance = random.chance(1, 2).then(|| 4 + random.below(16));

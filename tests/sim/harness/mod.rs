@@ -4,6 +4,7 @@
 //! connection, `shard` one shard, `server` all of them and the clock, `commands` the calls of the
 //! server's handle.
 
+pub(crate) mod mesh;
 pub(crate) mod recording_ring;
 
 pub(crate) mod socket;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use corelane::base::random::Random;
-use corelane::engine::mesh::MeshOptions;
 use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 
 use super::catalog::CLIENTS_MAX;
 use crate::feature_simulation::simulation;
+use crate::harness::mesh::simulated_mesh;
 use crate::http_simulation::hostile::fault_proxy::ServerFault;
 
 /// Everything about one run but the order of its shards.
@@ -93,7 +93,7 @@ impl HttpPlan {
         }
         let shards = 1 + random.below(3);
         let mut options = options();
-        options.engine.mesh = MeshOptions::simulated(faults, random);
+        options.engine.mesh = simulated_mesh(faults, random);
         if random.chance(1, 3) {
             options.engine.mesh.channel_messages_max = 2;
         }

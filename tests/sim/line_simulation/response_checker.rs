@@ -15,15 +15,18 @@
 //! - an older catalog version is never seen after a newer one.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use corelane::base::time::Instant;
-use corelane::engine::timer::TICK;
 use serde_json::Value;
 
 use crate::line_simulation::expected_response::{
     CONNECTION_LIMIT, ExpectedResponse, INTERNAL, INVALID_REQUEST, TOO_LARGE,
 };
 use crate::totals::Totals;
+
+/// Resolution of the timer wheel.
+const TIMER_TICK: Duration = Duration::from_millis(1);
 
 /// What follows from one message, known before it is sent.
 #[derive(Clone, Debug)]
@@ -469,7 +472,8 @@ impl ResponseChecker {
 impl CallInFlight {
     /// Returns whether it times out before a call that was sent at `sent_at`.
     fn times_out_before(&self, sent_at: Instant) -> bool {
-        self.cancelled.is_none() && self.read_by.is_some_and(|read| read.after(2 * TICK) <= sent_at)
+        self.cancelled.is_none()
+            && self.read_by.is_some_and(|read| read.after(2 * TIMER_TICK) <= sent_at)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use corelane::base::random::Random;
-use corelane::engine::mesh::MeshOptions;
 use corelane::engine::ring::RingOptions;
 use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::Options;
 
+use crate::harness::mesh::simulated_mesh;
 use crate::harness::shard::STALL_MAX;
 use crate::line_simulation::action::{ActionGenerator, LineAction};
 use crate::line_simulation::message_generator::ServerFacts;
@@ -134,7 +134,7 @@ impl Scenario {
             ScenarioKind::Jumped => faults.with(Fault::ClockJump),
             _ => faults.without(Fault::ClockJump),
         };
-        options.engine.mesh = MeshOptions::simulated(faults, random);
+        options.engine.mesh = simulated_mesh(faults, random);
         let stall_chance = random.chance(1, 2).then(|| 4 + random.below(16));
         let is_piped = chapter == ScenarioKind::Piped;
         if is_piped {

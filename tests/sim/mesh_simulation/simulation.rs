@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
-use corelane::engine::mesh::{Inbox, MeshOptions, SendQueue, Sender, ShardId, build_mesh};
+use corelane::engine::mesh::{Inbox, SendQueue, Sender, ShardId, build_mesh};
 use corelane::engine::ring::sim::{Faults, SimRing, World};
 use corelane::engine::ring::{Completion, ParkTimeout, Ring, RingOptions};
 use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
 
+use crate::harness::mesh::simulated_mesh;
 use crate::mesh_simulation::delivery_checker::{DeliveryChecker, MeshMessage};
 use crate::totals::Totals;
 
@@ -164,7 +165,7 @@ impl MeshSimulation {
         let world = World::with_faults(random.next_u64(), faults);
         let count = 2 + random.below(4);
         let checker: SharedChecker = Rc::new(RefCell::new(DeliveryChecker::new(count)));
-        let options = MeshOptions::simulated(faults, &mut random);
+        let options = simulated_mesh(faults, &mut random);
         let (endpoints, sender) = build_mesh(count, &options);
         let quitter = random.chance(1, 4).then(|| random.below(count));
         let shards = endpoints.into_iter().map(|endpoint| {

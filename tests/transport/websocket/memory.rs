@@ -119,6 +119,4 @@ fn announced_frame_length_reserves_bounded_memory() {
     assert!(peak <= 70_000, "{peak}");
     assert!(reader.is_inside_message());
     assert_eq!(reader.held_bytes(), 5);
-    assert!(reader.abort().is_empty());
-    assert!(!reader.is_inside_message());
 }

@@ -9,7 +9,7 @@ use corelane::transport::websocket::writer;
 fn write_frame(length: usize) -> Vec<u8> {
     let mut out = b"before".to_vec();
     let mark = writer::begin_message(&mut out);
-    assert_eq!((mark.head(), mark.body()), (6, out.len()));
+    assert_eq!(mark.body(), out.len());
     out.extend((0..length).map(|at| u8::try_from(at % 251).unwrap()));
     writer::end_message(&mut out, mark);
     assert!(out.starts_with(b"before"));

@@ -19,8 +19,7 @@ pub enum Fault {
     NoBuffers,
     /// Connections cannot be accepted for a moment, or are lost.
     AcceptFailure,
-    /// The channels between shards hold only a few messages
-    /// ([`crate::engine::mesh::MeshOptions::simulated`]).
+    /// The channels between shards hold only a few messages.
     FullMesh,
     /// Messages of different senders are reordered, and some are delayed
     /// ([`crate::engine::mesh::ReadOrder::Random`]).

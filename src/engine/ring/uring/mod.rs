@@ -279,6 +279,7 @@ impl Ring for UringRing {
         self.provided.provide(buffer.index);
     }
 
+    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
         self.wake_state.add_event(eventfd.try_clone_to_owned()?)

@@ -60,6 +60,7 @@ impl WakeState {
     }
 
     /// Signals `event` as well from now on.
+    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub(super) fn add_event(&self, event: OwnedFd) -> io::Result<()> {
         self.events.executor.set(event).map_err(|_| io::ErrorKind::AlreadyExists.into())
     }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// The form of an elicitation.
 ///
 /// ```
-/// use corelane::protocol::model::{Field, Form};
+/// use corelane::model::{Field, Form};
 ///
 /// let form = Form::new()
 ///     .field(Field::text("name").title("Your name").bounds(1, 80).required())

@@ -18,7 +18,7 @@ impl Shard {
     pub(super) fn upgrade_to_websocket(&mut self, incoming: &IncomingRequest<'_>) {
         let IncomingRequest { key, head, bytes, now, .. } = *incoming;
         let upgrade =
-            match handshake::check_upgrade(head, bytes, &self.websockets.accepted_handshake) {
+            match handshake::check_upgrade(head, bytes, self.websockets.accepted_handshake) {
                 Ok(upgrade) => upgrade,
                 Err(refusal) => {
                     self.websockets.counters.handshakes_refused += 1;

@@ -1,6 +1,6 @@
 //! The ordered checks of an HTTP request.
 //!
-//! [`CHECKS`] lists all of them in order. [`check_head`] runs those that need only a head and
+//! [`CheckId`] lists them in order. [`check_head`] runs those that need only a head and
 //! returns the [`RequestKind`]; [`era()`] selects the rules for the body, and
 //! [`header_consistency`](super::header_consistency) compares the headers with the body. WebSocket
 //! requests are also checked by their [`handshake`](crate::transport::websocket::handshake). The
@@ -22,5 +22,7 @@ mod era;
 pub use era::{Era, era};
 pub use head_checks::check_head;
 pub use profile::CheckProfile;
-pub use request_kind::{RequestKind, SESSION_PARAMETER, is_reserved_path};
-pub use table::{CHECKS, Check, CheckComponent, CheckId, CheckScope, Rejection};
+#[cfg(any(feature = "cli", feature = "internals"))]
+pub use request_kind::is_reserved_path;
+pub use request_kind::{RequestKind, SESSION_PARAMETER};
+pub use table::{CheckId, Rejection};

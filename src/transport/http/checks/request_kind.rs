@@ -60,6 +60,7 @@ pub enum RequestKind<'b> {
 pub const SESSION_PARAMETER: &str = "sessionId";
 
 /// Returns whether a path is reserved by the server in some profile.
+#[cfg(any(feature = "cli", feature = "internals"))]
 pub fn is_reserved_path(path: &[u8]) -> bool {
     let all = CheckProfile { legacy_sse: true, ..CheckProfile::default() };
     Route::find(path, &all).is_some()
