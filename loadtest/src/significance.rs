@@ -84,11 +84,6 @@ impl Difference {
             p_value,
         })
     }
-
-    /// Returns whether the difference is significant at this level, such as 0.01.
-    pub fn is_significant(&self, level: f64) -> bool {
-        self.p_value < level
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of seconds")]
@@ -190,7 +185,7 @@ mod tests {
     #[test]
     fn ten_percent_difference_is_significant_despite_outliers() {
         let difference = Difference::between(&run(100.0, 1), &run(110.0, 2)).unwrap();
-        assert!(difference.is_significant(0.01), "{difference:?}");
+        assert!(difference.p_value < 0.01, "{difference:?}");
         assert!((1.07..1.13).contains(&difference.ratio), "{difference:?}");
         assert!(difference.ratio_low > 1.0 && difference.ratio_low < difference.ratio);
         assert!(difference.ratio_high > difference.ratio);
@@ -200,7 +195,7 @@ mod tests {
     fn same_server_false_positives_match_level() {
         let compare =
             |seed| Difference::between(&run(100.0, seed), &run(100.0, seed + 10_000)).unwrap();
-        let alarms = (0..1_000).filter(|seed| compare(*seed).is_significant(0.05)).count();
+        let alarms = (0..1_000).filter(|seed| compare(*seed).p_value < 0.05).count();
         assert!((25..80).contains(&alarms), "{alarms} of 1000");
         let missed =
             (0..1_000).map(compare).filter(|it| it.ratio_low > 1.0 || it.ratio_high < 1.0).count();

@@ -53,9 +53,9 @@ impl Descendants {
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unused_self, reason = "same signature as on Linux")]
 impl Descendants {
-    pub(super) const fn gather(&mut self, _tree: &ProcessTree, _of: u32) {}
+    pub(super) const fn add_from(&mut self, _tree: &ProcessTree, _of: u32) {}
 
-    pub(super) const fn signal(&self, _signal: Signal) {}
+    pub(super) const fn send_signal(&self, _signal: Signal) {}
 
     pub(super) const fn is_alive(&mut self) -> bool {
         false

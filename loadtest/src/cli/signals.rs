@@ -55,17 +55,17 @@ fn ignored_signals(status: &str) -> u64 {
 
 /// Without pidfds signals are not handled.
 #[cfg(not(target_os = "linux"))]
-pub(super) struct Endings;
+pub(super) struct TerminationSignals;
 
 #[cfg(not(target_os = "linux"))]
 impl TerminationSignals {
     /// Catches nothing.
-    pub(super) const fn hold() -> io::Result<Self> {
+    pub(super) const fn catch() -> io::Result<Self> {
         Ok(Self)
     }
 
     /// Does nothing.
-    pub(super) const fn pass_on(self, _server: &Child) -> io::Result<()> {
+    pub(super) const fn forward_to(self, _server: &Child) -> io::Result<()> {
         Ok(())
     }
 }

@@ -104,7 +104,7 @@ impl<R: Ring> Connections<R> {
     /// Processes the events of child processes.
     #[inline]
     pub(super) fn handle_child_events(&mut self, ctx: &mut RunContext) {
-        while let Some(event) = self.lifecycle.connector.next_child_event() {
+        while let Some(event) = self.lifecycle.next_child_event() {
             match event {
                 ChildEvent::Started { connection, stdin, stdout } => {
                     let index = connection as usize;

@@ -19,7 +19,8 @@ use super::context::RunContext;
 use super::processes::Processes;
 use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
-use crate::mcp::{CloseAction, Closing, ConnectError, Subscriber};
+use crate::children::ChildEvent;
+use crate::mcp::{CloseAction, Closing, ConnectError};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
 use crate::wire::tls_error::TlsError;
@@ -28,7 +29,7 @@ use crate::wire::tls_error::TlsError;
 #[derive(Debug)]
 pub(super) struct Lifecycle<R> {
     pub(super) io: ConnectionIo<R>,
-    pub(super) connector: Connector,
+    connector: Connector,
     /// Subscribers and the publisher.
     pub(super) subscribers: Option<Subscribers>,
     /// Planned replacement of connections.
@@ -60,6 +61,29 @@ impl<R: Ring> Lifecycle<R> {
         if let Some(churn) = &mut self.churn {
             churn.start(ctx, begin);
         }
+    }
+
+    /// Starts the publish schedule.
+    pub(super) fn start_publishing(&mut self, ctx: &RunContext, begin: Instant, end: Instant) {
+        if let Some(subscribers) = &mut self.subscribers {
+            subscribers.start(ctx, begin, end);
+        }
+    }
+
+    /// Returns the number of open connections.
+    pub(super) const fn open_count(&self) -> u64 {
+        self.connector.open_count()
+    }
+
+    /// Returns whether no further connection can open before the run begins.
+    pub(super) fn is_settled(&self) -> bool {
+        self.connector.is_settled(self.io.connections().len())
+    }
+
+    /// Returns the next event of a child process.
+    #[inline]
+    pub(super) fn next_child_event(&self) -> Option<ChildEvent> {
+        self.connector.next_child_event()
     }
 
     /// Starts connects whose time has come, within the limits of rate and concurrency.
@@ -206,13 +230,11 @@ impl<R: Ring> Lifecycle<R> {
                 ctx.recorder.period.connects.lost += u64::from(!conn.is_draining);
                 ctx.fail_requests(&mut log, failure);
             }
-            ConnectionState::Subscribed(subscriber) => {
-                let is_lost = !conn.is_draining;
-                if !self.remove_subscriber(&subscriber, is_lost, ctx) {
-                    let message = "the server closed the connection".into();
-                    let error = ConnectError { failure: Failure::Closed, message };
-                    return self.fail_handshake(index, error, ctx);
-                }
+            subscribed @ ConnectionState::Subscribed(_) => {
+                conn.state = subscribed;
+                let message = "the server closed the connection".into();
+                let error = ConnectError { failure: Failure::Closed, message };
+                return self.fail_subscription(index, error, ctx);
             }
             ConnectionState::SlowReader(_) => {
                 self.connector.count_closed();
@@ -234,25 +256,7 @@ impl<R: Ring> Lifecycle<R> {
         self.io.close_sockets(index);
     }
 
-    /// Removes a subscriber from the counts; returns whether it had been open.
-    fn remove_subscriber(
-        &mut self,
-        subscriber: &Subscriber,
-        is_lost: bool,
-        ctx: &mut RunContext,
-    ) -> bool {
-        if let Some(subscribers) = &mut self.subscribers {
-            subscribers.remove(subscriber);
-        }
-        if subscriber.has_opened() {
-            self.connector.count_closed();
-            ctx.recorder.period.connects.lost += u64::from(is_lost);
-            ctx.recorder.period.fanout.lost += subscriber.open_streams() as u64;
-        }
-        subscriber.has_opened()
-    }
-
-    /// Ends a connection whose subscription was refused or that received invalid data.
+    /// Ends a subscriber; `error` is recorded if its streams had not opened.
     #[cold]
     pub(super) fn fail_subscription(
         &mut self,
@@ -263,10 +267,16 @@ impl<R: Ring> Lifecycle<R> {
         let conn = &mut self.io[index];
         let is_lost = !conn.is_draining;
         let state = std::mem::replace(&mut conn.state, ConnectionState::Closing);
-        if let ConnectionState::Subscribed(subscriber) = state
-            && !self.remove_subscriber(&subscriber, is_lost, ctx)
-        {
-            return self.fail_handshake(index, error, ctx);
+        if let ConnectionState::Subscribed(subscriber) = state {
+            if let Some(subscribers) = &mut self.subscribers {
+                subscribers.remove(&subscriber);
+            }
+            if !subscriber.has_opened() {
+                return self.fail_handshake(index, error, ctx);
+            }
+            self.connector.count_closed();
+            ctx.recorder.period.connects.lost += u64::from(is_lost);
+            ctx.recorder.period.fanout.lost += subscriber.open_streams() as u64;
         }
         self.io.close_sockets(index);
     }
@@ -365,9 +375,11 @@ impl<R: Ring> Lifecycle<R> {
         }
     }
 
-    /// Returns whether no request is in flight and no reconnect is pending.
-    pub(super) fn is_idle(&mut self) -> bool {
-        self.churn.as_mut().is_none_or(|churn| churn.is_idle())
+    /// Returns whether no request is in flight, no reconnect is pending, and the last publication
+    /// was delivered or timed out.
+    pub(super) fn is_complete(&mut self, now: Instant) -> bool {
+        self.subscribers.as_ref().is_none_or(|subscribers| subscribers.is_delivery_complete(now))
+            && self.churn.as_mut().is_none_or(|churn| churn.is_idle())
             && !self.io.connections().iter().any(Connection::has_in_flight)
     }
 

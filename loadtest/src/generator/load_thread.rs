@@ -59,8 +59,7 @@ impl<R: Ring> LoadThread<R> {
     /// and the last error if some are not.
     pub(super) fn connect(&mut self) -> (u64, Option<String>) {
         let deadline = self.ctx.now.after(self.ctx.config.limits.connect_timeout);
-        let total = self.connections.lifecycle.io.connections().len();
-        while !self.connections.lifecycle.connector.is_settled(total) && self.ctx.now < deadline {
+        while !self.connections.lifecycle.is_settled() && self.ctx.now < deadline {
             self.run_turn(deadline);
         }
         let open = self.open_count();
@@ -68,12 +67,13 @@ impl<R: Ring> LoadThread<R> {
             self.connections.record_handshake_timeout(&mut self.ctx);
         }
         let error = self.ctx.recorder.period.last_error.take();
-        (open, error.filter(|_| open < total as u64))
+        let total = self.connections.lifecycle.io.connections().len() as u64;
+        (open, error.filter(|_| open < total))
     }
 
     /// Returns the number of open connections.
     const fn open_count(&self) -> u64 {
-        self.connections.lifecycle.connector.open_count()
+        self.connections.lifecycle.open_count()
     }
 
     /// Returns the number of open subscription streams.
@@ -122,9 +122,7 @@ impl<R: Ring> LoadThread<R> {
     fn start(&mut self, begin: Instant, end: Instant) {
         self.ctx.recorder.measured_from = begin.after(self.ctx.config.warm_up);
         // Another load thread may publish before this one wakes up.
-        if let Some(subscribers) = &mut self.connections.lifecycle.subscribers {
-            subscribers.start(&self.ctx, begin, end);
-        }
+        self.connections.lifecycle.start_publishing(&self.ctx, begin, end);
         while self.ctx.now < begin {
             self.run_turn(begin);
         }
@@ -137,10 +135,7 @@ impl<R: Ring> LoadThread<R> {
     /// Returns whether no request is scheduled, queued or in flight, no reconnect is pending and
     /// the last publication was delivered.
     fn is_complete(&mut self) -> bool {
-        let subscribers = self.connections.lifecycle.subscribers.as_ref();
-        self.requests.is_exhausted()
-            && subscribers.is_none_or(|all| all.is_delivery_complete(self.ctx.now))
-            && self.connections.lifecycle.is_idle()
+        self.requests.is_exhausted() && self.connections.lifecycle.is_complete(self.ctx.now)
     }
 
     /// Runs one turn, which parks at most until `until`.

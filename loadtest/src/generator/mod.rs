@@ -10,6 +10,15 @@
 //!  collector ◀── period ◀── period recorder ◀── request log ◀── ring
 //! ```
 //!
+//! A load thread (`LoadThread`) composes these parts; each takes what it needs as arguments and
+//! returns effects as values:
+//!
+//! - `RunContext`: configuration, time, phase and measurements, which all parts use;
+//! - `RequestSchedule`: when each request is due, and which one it is;
+//! - `Connections`: handshakes, received data, requests, timeouts; with `SlowReaders`;
+//! - `Lifecycle`: opens, replaces and ends connections; with `Connector`, `Churn`, `Subscribers`;
+//! - `ConnectionIo`: the ring, the connections' sockets and buffers, TLS.
+//!
 //! Invariants: a request keeps its intended send time while it waits for a connection. Lateness of
 //! the generator itself is measured separately ([`Period::lag`]). Every due request is sent or
 //! counted as unsent. A planned reconnect counts from its due time. Memory does not grow with the

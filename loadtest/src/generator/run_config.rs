@@ -236,6 +236,12 @@ impl RunConfig {
         routes
     }
 
+    /// Returns when slow reading starts, if that is after the warm-up.
+    pub(super) fn slow_reading_start(&self) -> Option<Duration> {
+        let start = self.scenario.slow_readers?.start_after;
+        (start > self.warm_up).then_some(start)
+    }
+
     /// Returns the total number of connections: for requests, for subscribers, and the publisher.
     pub fn total_connections(&self) -> usize {
         self.connections

@@ -350,12 +350,8 @@ impl ThreadPool {
         let core_time = CoreTime::read_current();
         let cpu_of_server = || sample_server(usize::MAX).map(|sample| sample.cpu);
         let (cpu_before, server_before) = (Process::current_cpu(), cpu_of_server());
-        let before = job
-            .scenario
-            .slow_readers
-            .map(|readers| readers.start_after)
-            .filter(|at| *at > job.warm_up);
-        let mut seconds = SecondCollector::new(self.commands.len(), job.warm_up, before);
+        let mut seconds =
+            SecondCollector::new(self.commands.len(), job.warm_up, job.slow_reading_start());
         let mut deliveries = DeliveryCollector::default();
         while let Ok((worker, report)) = self.reports.recv() {
             let ThreadReport::Period { second, mut period } = report else { continue };

@@ -237,31 +237,16 @@ impl Handshake {
                 }
             }
             Some(WireEvent::ResponseEnd { status, .. }) if status >= 300 => {
-                let said = self.error.take().map_or_else(String::new, |refused| refused.message);
+                let body = self.error.take().map_or_else(String::new, |error| error.message);
                 return Err(ConnectError {
                     failure: status_failure(status),
-                    message: format!("{status} {said}"),
+                    message: format!("{status} {body}"),
                 });
             }
-            Some(WireEvent::ResponseEnd { session, .. }) => match (self.step, self.error.take()) {
-                (_, Some(refused)) => return Err(refused),
-                (HandshakeStep::Initialize, None) if self.is_initialized => {
-                    self.step = HandshakeStep::Initialized;
-                    self.session = session.map(Box::from);
-                    let session = self.session.as_deref();
-                    Some(HandshakeProgress::Send(frame_message(
-                        speech,
-                        INITIALIZED_TEXT,
-                        "",
-                        session,
-                    )))
-                }
-                (HandshakeStep::Initialized, None) => {
-                    self.step = HandshakeStep::Complete;
-                    Some(HandshakeProgress::Open(Vec::new()))
-                }
-                _ => return Err(ConnectError::new(Failure::Garbage, b"no response to initialize")),
-            },
+            Some(WireEvent::ResponseEnd { session, .. }) => {
+                let session = session.map(Box::from);
+                Some(self.complete_response(speech, session)?)
+            }
             Some(WireEvent::Reply(reply)) => Some(HandshakeProgress::Send(reply.to_vec())),
             Some(WireEvent::Close) => {
                 return Err(ConnectError::new(Failure::Closed, b"the server closed the WebSocket"));
@@ -269,6 +254,28 @@ impl Handshake {
             None => None,
         };
         Ok((Some(taken), progress))
+    }
+
+    /// Proceeds to the next step after a successful HTTP response.
+    fn complete_response(
+        &mut self,
+        speech: &RequestSettings,
+        session: Option<Box<[u8]>>,
+    ) -> Result<HandshakeProgress, ConnectError> {
+        match (self.step, self.error.take()) {
+            (_, Some(error)) => Err(error),
+            (HandshakeStep::Initialize, None) if self.is_initialized => {
+                self.step = HandshakeStep::Initialized;
+                self.session = session;
+                let session = self.session.as_deref();
+                Ok(HandshakeProgress::Send(frame_message(speech, INITIALIZED_TEXT, "", session)))
+            }
+            (HandshakeStep::Initialized, None) => {
+                self.step = HandshakeStep::Complete;
+                Ok(HandshakeProgress::Open(Vec::new()))
+            }
+            _ => Err(ConnectError::new(Failure::Garbage, b"no response to initialize")),
+        }
     }
 }
 

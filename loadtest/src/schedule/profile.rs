@@ -85,19 +85,6 @@ impl RateProfile {
         }))
     }
 
-    /// Creates a profile of `rate` with a spike of `peak_rate`: `before` at `rate`, `during` at
-    /// `peak_rate`, `after` at `rate` again.
-    pub fn spike(
-        (rate, peak_rate): (f64, f64),
-        (before, during, after): (Duration, Duration, Duration),
-    ) -> Self {
-        Self::new([
-            Segment::constant(rate, before),
-            Segment::constant(peak_rate, during),
-            Segment::constant(rate, after),
-        ])
-    }
-
     /// Returns the segments in order.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
@@ -117,22 +104,6 @@ impl RateProfile {
     pub fn rate_max(&self) -> f64 {
         let rates = self.segments.iter().flat_map(|it| [it.from_rate, it.to_rate]);
         rates.fold(0.0, f64::max)
-    }
-
-    /// Returns the rate at this time after the beginning, or `None` after the end.
-    pub fn rate_at(&self, since: Duration) -> Option<f64> {
-        let mut begun = Duration::ZERO;
-        for segment in &self.segments {
-            let inside = since.saturating_sub(begun);
-            if inside < segment.span {
-                let part = inside.as_secs_f64() / segment.span.as_secs_f64();
-                return Some(
-                    (segment.to_rate - segment.from_rate).mul_add(part, segment.from_rate),
-                );
-            }
-            begun += segment.span;
-        }
-        None
     }
 }
 
@@ -218,13 +189,15 @@ mod tests {
 
     #[test]
     fn spike_profile_peaks_only_in_its_time() {
-        let profile = RateProfile::spike((10.0, 1_000.0), (SECOND, SECOND, SECOND));
+        let profile = RateProfile::new([
+            Segment::constant(10.0, SECOND),
+            Segment::constant(1_000.0, SECOND),
+            Segment::constant(10.0, SECOND),
+        ]);
         let times = request_times(profile.clone());
         let during = times.iter().filter(|time| (1.0..2.0).contains(*time)).count();
         assert_eq!((during, times.len()), (1_000, 1_020));
-        assert_eq!(profile.rate_at(SECOND * 3 / 2), Some(1_000.0));
         assert!((profile.rate_max() - 1_000.0).abs() < f64::EPSILON);
-        assert_eq!(profile.rate_at(SECOND * 3), None);
     }
 
     #[test]

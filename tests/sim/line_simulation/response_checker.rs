@@ -180,7 +180,7 @@ impl ResponseChecker {
                 });
             }
             Expectation::Batch(responses) => {
-                self.immediate.push_back(PendingResponses { number, responses, is_batch: true })
+                self.immediate.push_back(PendingResponses { number, responses, is_batch: true });
             }
             Expectation::Deferred(call) => {
                 let sent_at = self.now;
