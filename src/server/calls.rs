@@ -3,9 +3,12 @@
 //! Invariants: a call stays in the table until its handler has ended, also after cancellation; at
 //! most one peer waits for its response; the id of a removed call is never valid again.
 
+mod completion;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub(super) use self::completion::CallResult;
 use super::client_requests::OpenRequests;
 use super::handlers::handler_state::CancellationToken;
 use super::reply_to::ReplyTo;

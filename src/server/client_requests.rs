@@ -9,12 +9,14 @@
 //! Invariants: a client request is answered once, by its peer, or it is cancelled, which its client
 //! is notified of; any other response changes nothing; no client request outlives its call or task.
 //!
-//! Messages are written by the shard; client capabilities are checked in [`crate::service`].
+//! Client capabilities are checked in [`crate::service`].
 //!
 //! Source: `basic/lifecycle` ("Timeouts") and `basic/utilities/{cancellation,progress}` of the
 //! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
 
 mod open_requests;
+
+mod server_requests;
 
 pub(super) mod request_state;
 
@@ -28,6 +30,7 @@ use std::time::Duration;
 
 pub(super) use self::open_requests::{OpenRequests, Requester};
 use self::request_state::{RequestDigest, RequestState};
+pub(super) use self::server_requests::{RequesterTarget, Requesters};
 use super::reply_to::{PeerId, ReplyTo};
 use crate::base::time::Instant;
 use crate::engine::timer::TimerWheel;
@@ -72,6 +75,8 @@ pub(super) struct ClientRequest {
     oneshot: Rc<Oneshot>,
     sent_at: Instant,
     deadline: Instant,
+    /// The request is in the output of its peer, so that it is cancelled by a notification.
+    is_sent: bool,
 }
 
 /// A one-shot channel for the result of a client request.
@@ -111,8 +116,16 @@ impl ClientRequests {
         // Most are answered long before their deadline: drop stale timers first.
         self.timers.purge_stale(self.open.len(), |number| self.open.contains_key(number));
         self.timers.insert(deadline, number);
-        let client_request =
-            ClientRequest { reply_to, requester, id, request, oneshot, sent_at: now, deadline };
+        let client_request = ClientRequest {
+            reply_to,
+            requester,
+            id,
+            request,
+            oneshot,
+            sent_at: now,
+            deadline,
+            is_sent: false,
+        };
         self.open.entry(number).or_insert(client_request)
     }
 

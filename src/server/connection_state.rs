@@ -1,6 +1,7 @@
 //! The state that the server holds for one peer.
 
 use super::http::HttpExchange;
+use super::outbox::Outbox;
 use super::reply_to::Outcome;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
@@ -97,4 +98,6 @@ pub(super) struct PeerState<'a> {
     pub(super) pending_work: &'a mut PendingWork,
     /// Buffer for immediate output: one message, unframed.
     pub(super) outgoing: &'a mut Vec<u8>,
+    /// Effects of the message.
+    pub(super) outbox: &'a mut Outbox,
 }

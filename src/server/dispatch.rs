@@ -14,8 +14,8 @@
 
 mod admission;
 
-mod client_messages;
 mod handler_calls;
+mod handler_events;
 mod lists;
 
 mod task_context;
@@ -32,8 +32,7 @@ use std::time::Duration;
 
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, validate};
-pub(super) use self::task_requests::unknown_task_error;
-use super::calls::{CallTable, HandlerWork};
+use super::calls::CallTable;
 use super::catalog_updates::{CatalogWriter, PendingUpdates};
 use super::client_requests::ClientRequests;
 use super::client_requests::request_state::RequestStates;
@@ -42,20 +41,20 @@ use super::handlers::HandlerQueue;
 use super::reply_to::{Outcome, ReplyTo};
 use super::shard_message::ShardMessage;
 use super::subscriptions::SubscriptionRegistry;
-use super::tasks::TaskTable;
+use super::tasks::Tasks;
 use crate::base::time::{Instant, WallClock};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::executor::Executor;
 use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Method};
-use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::error::Error;
 use crate::protocol::json::{Array, Value};
 use crate::protocol::jsonrpc::{Id, Message};
 use crate::protocol::model;
 use crate::protocol::params::{RequestParams, SetLevelRequestParams};
 use crate::protocol::revision::Revision;
 use crate::service::Catalog;
-use crate::telemetry::counters::{Counters, RequestCounters};
+use crate::telemetry::counters::RequestCounters;
 
 /// Everything that dispatch needs except the state of the peer.
 pub(super) struct Dispatcher {
@@ -84,17 +83,8 @@ pub(super) struct Dispatcher {
     pub(super) request_states: RequestStates,
     pub(super) wall_clock: WallClock,
     /// The tasks of this shard, and the number of shards.
-    pub(super) tasks: TaskTable<HandlerWork>,
+    pub(super) tasks: Tasks,
     pub(super) shard_count: u16,
-    /// Messages to other shards, sent at the end of the turn.
-    pub(super) outgoing_messages: Vec<(ShardId, ShardMessage)>,
-    /// Reply targets of cancelled calls; closed at the end of the turn.
-    pub(super) cancelled_replies: Vec<ReplyTo>,
-    /// Shards with a full queue, for which requests are rejected.
-    pub(super) slow_shards: Vec<ShardId>,
-    /// Queue length from which a shard counts as slow.
-    pub(super) waiting_messages_max: usize,
-    pub(super) counters: Counters,
 }
 
 /// The context of one message.
@@ -119,18 +109,13 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         root: Value<'_>,
     ) -> Outcome {
-        self.counters.traffic.messages_in += 1;
+        peer.outbox.counters.traffic.messages_in += 1;
         let outcome = match root.as_array() {
             None => self.dispatch_message(ctx, peer, root),
             Some(batch) => self.dispatch_batch(ctx, peer, batch),
         };
-        self.count_outcome(outcome);
+        peer.outbox.count_outcome(outcome);
         outcome
-    }
-
-    #[inline]
-    pub(super) const fn count_outcome(&mut self, outcome: Outcome) {
-        self.counters.traffic.messages_out += !matches!(outcome, Outcome::None) as u64;
     }
 
     /// Writes the error for text that is not a message: not JSON, not UTF-8, too long.
@@ -141,7 +126,7 @@ impl Dispatcher {
         error: &Error,
     ) -> Outcome {
         let outcome = self.write_error(peer, id, error, peer.state.lifecycle.revision());
-        self.count_outcome(outcome);
+        peer.outbox.count_outcome(outcome);
         outcome
     }
 
@@ -163,12 +148,12 @@ impl Dispatcher {
                 )
             }
             Ok(Message::Notification { method, params }) => {
-                self.counters.requests.notifications += 1;
+                peer.outbox.counters.requests.notifications += 1;
                 self.handle_notification(ctx, peer, method, params);
                 Outcome::None
             }
             Ok(Message::Response { id, outcome }) => {
-                self.handle_response(ctx, id, outcome);
+                self.handle_response(ctx, (id, outcome), peer.outbox);
                 Outcome::None
             }
             Err(refused) => {
@@ -186,7 +171,7 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         batch: Array<'_>,
     ) -> Outcome {
-        self.counters.requests.batches += 1;
+        peer.outbox.counters.requests.batches += 1;
         let revision = peer.state.lifecycle.revision();
         let messages_max = self.requests_in_flight_max;
         let refusal = if !revision.is_some_and(|revision| revision.dialect().batches) {
@@ -232,11 +217,11 @@ impl Dispatcher {
             Ok(request) => request,
             Err(error) => {
                 let revision = state.lifecycle.revision();
-                count_request(&mut self.counters.requests, Method::parse(raw.method));
+                count_request(&mut peer.outbox.counters.requests, Method::parse(raw.method));
                 return self.write_error(peer, Some(raw.id), &error, revision);
             }
         };
-        count_request(&mut self.counters.requests, Some(request.method));
+        count_request(&mut peer.outbox.counters.requests, Some(request.method));
         if let Err(error) = self.catalog.check_method(request.method) {
             return self.write_request_error(peer, &request, &error);
         }
@@ -287,7 +272,10 @@ impl Dispatcher {
                 peer.state.lifecycle.complete_handshake();
             }
             Some(ClientNotification::Cancelled) => self.handle_cancelled(peer, params),
-            Some(ClientNotification::Progress) => self.handle_progress(ctx, params),
+            Some(ClientNotification::Progress) => {
+                let peer_id = ctx.reply_to.peer_id;
+                self.client_requests.handle_progress(peer_id, params, ctx.now, peer.outbox);
+            }
             // Handlers request the roots anew each time, and the server starts no tasks on clients.
             Some(ClientNotification::RootsListChanged | ClientNotification::TaskStatus) | None => {}
         }
@@ -321,15 +309,9 @@ impl Dispatcher {
         error: &Error,
         revision: Option<Revision>,
     ) -> Outcome {
-        self.count_error(error);
+        peer.outbox.count_error(error);
         model::write_error_response(peer.outgoing, id, error, revision);
         Outcome::Error(error.kind)
-    }
-
-    pub(super) fn count_error(&mut self, error: &Error) {
-        self.counters.errors.count(error.code);
-        self.counters.requests.handler_panics +=
-            u64::from(error.kind == ErrorKind::HandlerPanicked);
     }
 }
 

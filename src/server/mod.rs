@@ -15,6 +15,10 @@ pub mod options;
 
 mod reply_to;
 
+mod outbox;
+
+mod shard_set;
+
 mod client_requests;
 mod subscriptions;
 
@@ -33,6 +37,8 @@ mod calls;
 mod connection_state;
 
 mod dispatch;
+
+mod broadcaster;
 
 mod shard;
 

@@ -3,25 +3,24 @@
 //! Invariants: a turn never blocks; a rejected connection receives the reason; while draining,
 //! nothing new is read, outstanding responses are sent, and the drain timeout ends the rest.
 
-mod call_completion;
-mod client_requests;
 mod connection_events;
 mod http;
 mod notifications;
 mod responses;
-mod tasks;
 mod websocket;
 
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::broadcaster::Broadcaster;
 use super::connection_state::{ConnectionState, HttpSession};
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
 use super::http::{Gauges, HttpFrontend};
+use super::outbox::{Effect, Outbox};
 use super::shard_message::{BroadcastMessage, ShardLimits, ShardMessage};
-use super::subscriptions::EncodedNotification;
+use super::tasks::TaskMessage;
 use super::websocket::WebSocketFrontend;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -30,7 +29,6 @@ use crate::engine::mesh::{Inbox, ShardId, SharedCounter};
 use crate::engine::ring::{Completion, Listener, Operation, Ring};
 use crate::engine::shard_loop::Driver;
 use crate::protocol::json::Parser;
-use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::model::ChangeNotification;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::label::Transport;
@@ -48,6 +46,7 @@ pub struct Shard {
     pub(super) connections: Connections<ConnectionState>,
     pub(super) parser: Parser,
     pub(super) dispatcher: Dispatcher,
+    pub(super) outbox: Outbox,
     pub(super) inbox: Inbox<ShardMessage>,
     pub(super) listeners: Vec<ListenerEntry>,
     /// Number of TCP connections of all shards.
@@ -69,14 +68,7 @@ pub struct Shard {
     pub(super) event_throttle: EventThrottle,
     messages: Vec<ShardMessage>,
     events: Vec<HandlerEvent>,
-    /// The notification that is being published.
-    notification: EncodedNotification,
-    /// Connections that were notified and whose memory is to be checked.
-    notified_connections: Vec<Key>,
-    /// Legacy HTTP sessions that receive the same notification.
-    notified_sessions: Vec<(Key, Option<IdBuf>)>,
-    /// Reused buffer for messages that are written outside of dispatch.
-    text_buffer: Vec<u8>,
+    pub(super) broadcaster: Broadcaster,
 }
 
 /// A listener and the transport of its connections.
@@ -119,6 +111,7 @@ impl Shard {
             connections,
             parser,
             dispatcher,
+            outbox: Outbox::default(),
             inbox,
             listeners: Vec::new(),
             tcp_connections,
@@ -133,16 +126,13 @@ impl Shard {
             event_throttle: EventThrottle::default(),
             messages: Vec::with_capacity(MESSAGES_PER_TURN_MAX),
             events: Vec::new(),
-            notification: EncodedNotification::default(),
-            notified_connections: Vec::new(),
-            notified_sessions: Vec::new(),
-            text_buffer: Vec::new(),
+            broadcaster: Broadcaster::default(),
         }
     }
 
     /// Returns the counters of this shard.
     pub fn counters(&self) -> Counters {
-        let mut counters = self.dispatcher.counters.clone();
+        let mut counters = self.outbox.counters.clone();
         let ConnectionStatistics {
             read_pauses: paused,
             sends,
@@ -158,7 +148,7 @@ impl Shard {
         let shard = &mut counters.shard;
         (shard.messages_received, shard.messages_sent) = (messages.received, messages.sent);
         shard.messages_refused = messages.channel_full + messages.inbox_full;
-        let refused = self.dispatcher.tasks.rejected;
+        let refused = self.dispatcher.tasks.table.rejected;
         let requests = &mut counters.requests;
         (requests.tasks_refused_limit, requests.tasks_refused_per_connection) =
             (refused.by_shard, refused.by_connection);
@@ -198,7 +188,7 @@ impl Shard {
 
     /// Number of tasks in the table, running or ended.
     pub const fn tasks_kept(&self) -> usize {
-        self.dispatcher.tasks.len()
+        self.dispatcher.tasks.table.len()
     }
 
     /// Applies new limits. Connections that exceed one already stay open.
@@ -206,7 +196,7 @@ impl Shard {
         self.limits = *limits;
         self.connections.options = limits.connections;
         self.dispatcher.request_timeout = limits.request_timeout;
-        self.dispatcher.tasks.limits = limits.tasks;
+        self.dispatcher.tasks.table.limits = limits.tasks;
         self.dispatcher.requests_in_flight_max = limits.requests_in_flight_max;
         self.dispatcher.request_states.ttl = limits.request_state_ttl;
         self.dispatcher.client_requests.timeout = limits.client_request_timeout;
@@ -227,13 +217,14 @@ impl Shard {
             ring.submit(Operation::CloseListener(entry.listener));
         }
         // Before the connections close: idle ones close at once.
-        self.fail_client_requests(None, now);
+        self.dispatcher.fail_client_requests(None, now, &mut self.outbox);
         self.drain_sessions();
-        self.fail_tasks_waiting_for_input(ring, now);
+        self.dispatcher.tasks.begin_drain(now, &mut self.outbox);
+        self.apply_outbox(ring, now);
         for key in self.connection_keys() {
             self.end_idle_stream(key);
             self.complete_streams(key);
-            self.connections.close_gracefully(ring, key, CloseReason::Drain, now);
+            self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
         }
     }
 
@@ -241,7 +232,7 @@ impl Shard {
     fn abort<R: Ring>(&mut self, ring: &mut R) {
         self.phase = ShardPhase::Aborted;
         for key in self.connection_keys() {
-            self.abandon_connection(key);
+            self.cancel_connection_calls(key);
             self.connections.close(ring, key, CloseReason::Drain);
         }
     }
@@ -254,7 +245,8 @@ impl Shard {
         match message {
             ShardMessage::Broadcast(BroadcastMessage::Drain) => self.drain(ring, now),
             ShardMessage::Broadcast(BroadcastMessage::Catalog { catalog, changes, installed }) => {
-                self.install_catalog(ring, catalog, (changes, &installed), now);
+                let installed = (changes, &*installed);
+                self.dispatcher.install_catalog(catalog, installed, &mut self.outbox);
             }
             ShardMessage::Broadcast(BroadcastMessage::ListsChanged(changes)) => {
                 self.notify_lists_changed(ring, changes, now);
@@ -266,21 +258,36 @@ impl Shard {
             ShardMessage::CatalogUpdated { key, result } => {
                 self.dispatcher.pending_updates.complete(key, result);
             }
-            ShardMessage::Log(message) => self.send_log(ring, &message, now),
-            ShardMessage::Progress(progress) => self.send_progress(ring, &progress, now),
             ShardMessage::Http(message) => self.handle_http_message(*message, now),
-            ShardMessage::Task(message) => self.handle_task_message(ring, *message, now),
+            ShardMessage::Task(message) => match *message {
+                TaskMessage::Changed { task, version, tail } => {
+                    self.publish_task(ring, (task, version), &tail, now);
+                }
+                message => {
+                    self.dispatcher.handle_task_message(message, now, &mut self.outbox);
+                }
+            },
+            ShardMessage::Log(message) => {
+                self.dispatcher.handle_event(HandlerEvent::Log(*message), now, &mut self.outbox);
+            }
+            ShardMessage::Progress(progress) => {
+                let event = HandlerEvent::Progress(progress);
+                self.dispatcher.handle_event(event, now, &mut self.outbox);
+            }
             ShardMessage::Finished { call_id, result } => {
-                self.complete_call(ring, call_id, result, now);
+                let event = HandlerEvent::Finished { call_id, result };
+                self.dispatcher.handle_event(event, now, &mut self.outbox);
             }
         }
     }
 
     /// Processes the events of local handlers.
-    fn handle_events<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    fn handle_events(&mut self, now: Instant) {
         let queue = Rc::clone(&self.dispatcher.handler_queue);
         loop {
-            self.publish_resource_updates(ring, now);
+            if self.inbox.queued() == 0 {
+                self.dispatcher.publish_resource_updates(&mut self.outbox);
+            }
             let mut events = std::mem::take(&mut self.events);
             queue.take_events(&mut events);
             if events.is_empty() {
@@ -288,42 +295,7 @@ impl Shard {
                 return;
             }
             for event in events.drain(..) {
-                match event {
-                    HandlerEvent::SendRequest { handler, number, request, oneshot } => {
-                        self.send_client_request(
-                            ring,
-                            (handler.requester(), number),
-                            request,
-                            oneshot,
-                            now,
-                        );
-                    }
-                    HandlerEvent::InputRequired { call_id, inputs, open } => {
-                        self.send_input_required(ring, call_id, (&inputs, &open), now);
-                    }
-                    HandlerEvent::BeginTask(handler) => self.convert_to_task(ring, &handler, now),
-                    HandlerEvent::UpdateCatalog(draft) => {
-                        self.dispatcher.pending_updates.start(draft, now);
-                    }
-                    HandlerEvent::CloseStream { call_id } => {
-                        let reply_to =
-                            self.dispatcher.calls.find_awaited(call_id).map(|call| call.reply_to);
-                        if let Some(reply_to) = reply_to {
-                            self.close_stream(reply_to);
-                        }
-                    }
-                    HandlerEvent::Finished { call_id, result } => {
-                        self.complete_call(ring, call_id, result, now);
-                    }
-                    HandlerEvent::Log(message) => self.send_log(ring, &message, now),
-                    HandlerEvent::Task { task, event } => {
-                        self.handle_task_event(ring, task, event, now);
-                    }
-                    HandlerEvent::Progress(progress) => self.send_progress(ring, &progress, now),
-                    HandlerEvent::CancelRequest { number } => {
-                        self.cancel_client_request(number, now);
-                    }
-                }
+                self.dispatcher.handle_event(event, now, &mut self.outbox);
             }
             self.events = events;
         }
@@ -374,6 +346,7 @@ impl<R: Ring> Driver<R> for Shard {
             // The server opens no outgoing connections.
             Completion::Connected { .. } => {}
         }
+        self.apply_outbox(ring, now);
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
@@ -383,18 +356,15 @@ impl<R: Ring> Driver<R> for Shard {
         self.expire_exchanges(now);
         self.expire_sessions(now);
         self.dispatcher.handler_queue.wake_expired(now);
-        self.expire_client_requests(now);
-        self.dispatcher.pending_updates.retry_due(now);
-        while let Some(call_id) = self.dispatcher.calls.pop_overdue(now) {
-            self.time_out_call(ring, call_id, now);
-        }
-        self.expire_tasks(ring, now);
+        self.dispatcher.expire(now, &mut self.outbox);
         if let ShardPhase::Draining(deadline) = self.phase
             && deadline <= now
         {
-            self.cancel_all_tasks(now);
+            let Dispatcher { tasks, client_requests, .. } = &mut self.dispatcher;
+            tasks.cancel_all(client_requests, now, &mut self.outbox);
             self.abort(ring);
         }
+        self.apply_outbox(ring, now);
     }
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
@@ -406,6 +376,7 @@ impl<R: Ring> Driver<R> for Shard {
             self.handle_message(ring, message, now);
         }
         self.messages = messages;
+        self.apply_outbox(ring, now);
         full
     }
 
@@ -415,23 +386,25 @@ impl<R: Ring> Driver<R> for Shard {
         // Their handlers have this turn and the next one to end.
         self.sessions_ended = self.end_all_sessions(now);
         let more = self.dispatcher.executor.poll_futures(FUTURES_PER_TURN_MAX);
-        self.handle_events(ring, now);
+        self.handle_events(now);
+        self.apply_outbox(ring, now);
         more || self.sessions_ended
     }
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
-        self.publish_changed_tasks(ring, now);
-        self.close_cancelled_replies();
-        self.finish_exchanges(ring, now);
+        loop {
+            self.dispatcher.tasks.publish_changes(&mut self.outbox);
+            self.apply_outbox(ring, now);
+            self.finish_exchanges(ring, now);
+            if self.outbox.is_empty() && !self.dispatcher.tasks.table.has_changes() {
+                break;
+            }
+        }
         self.publish_gauges();
-        self.send_shard_messages();
         self.connections.flush(ring, now);
         self.inbox.wake_targets(|waker| ring.wake(waker));
-        self.inbox.collect_slow_shards(
-            self.dispatcher.waiting_messages_max,
-            &mut self.dispatcher.slow_shards,
-        );
-        self.dispatcher.counters.shard.turns += 1;
+        self.dispatcher.tasks.shards.update_slow(&self.inbox);
+        self.outbox.counters.shard.turns += 1;
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -446,7 +419,7 @@ impl<R: Ring> Driver<R> for Shard {
             calls.next_deadline(),
             queue.next_deadline(),
             pending_updates.next_deadline(),
-            tasks.next_deadline(),
+            tasks.table.next_deadline(),
         ];
         let others = [
             client_requests.next_deadline(),
@@ -470,7 +443,7 @@ impl<R: Ring> Driver<R> for Shard {
         // them; so have HTTP sessions, which a connection of another shard may use, and handlers
         // that wait for a catalog update. End of input on stdio ends tasks at once.
         let waits = matches!(self.phase, ShardPhase::Draining(_))
-            && (self.dispatcher.tasks.running() > 0
+            && (self.dispatcher.tasks.table.running() > 0
                 || self.http.sessions.len() > 0
                 || self.dispatcher.pending_updates.has_awaited());
         let is_left = !self.connections.table.is_empty() || self.inbox.queued() > 0;

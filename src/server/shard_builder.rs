@@ -23,8 +23,9 @@ use super::http::{
 use super::options::{HttpOptions, Options, WebSocketOptions};
 use super::shard::{ListenerEntry, Shard, ShardParts};
 use super::shard_message::{ShardLimits, ShardMessage};
+use super::shard_set::ShardSet;
 use super::subscriptions::{SubscriptionLimits, SubscriptionRegistry};
-use super::tasks::{self, TaskIds, TaskTable};
+use super::tasks::{self, TaskIds, TaskTable, Tasks};
 use super::websocket::{MessageRules, WebSocketFrontend};
 use crate::base::time::WallClock;
 use crate::connection::{Codec, ConnectionOptions, Connections, SocketPair, WebSocketFrameOptions};
@@ -38,7 +39,6 @@ use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::SecureRng;
 use crate::protocol::json::{self, Parser};
 use crate::service::Catalog;
-use crate::telemetry::counters::Counters;
 use crate::telemetry::label::Transport;
 use crate::transport::http::checks::CheckProfile;
 use crate::transport::websocket::handshake::HandshakeOptions;
@@ -127,6 +127,7 @@ impl ShardBuilder {
         let now = shard.now();
         let (ring, driver) = shard.ring_and_driver_mut();
         driver.dispatcher.wall_clock = WallClock::at(now, unix_ms);
+        driver.dispatcher.tasks.wall_clock = driver.dispatcher.wall_clock;
         for shard_input in inputs {
             match *shard_input {
                 ShardInput::Listener { listener, transport } => {
@@ -173,6 +174,8 @@ impl ShardBuilder {
             limits.http_timeouts,
             SessionStore::new(limits.sessions, session_ids),
         );
+        let messages_max = self.options.engine.mesh.channel_messages_max as usize;
+        let shard_set = ShardSet::new(shard, shards, messages_max);
         let dispatcher = Dispatcher {
             catalog: self.catalog,
             calls: CallTable::new(calls_max),
@@ -193,13 +196,8 @@ impl ShardBuilder {
             ),
             client_requests: ClientRequests::new(shard.0, limits.client_request_timeout),
             wall_clock: WallClock::default(),
-            tasks: TaskTable::new(limits.tasks, task_ids),
+            tasks: Tasks::new(TaskTable::new(limits.tasks, task_ids), shard_set),
             shard_count: shards,
-            outgoing_messages: Vec::new(),
-            cancelled_replies: Vec::new(),
-            slow_shards: Vec::new(),
-            waiting_messages_max: self.options.engine.mesh.channel_messages_max as usize,
-            counters: Counters::default(),
         };
         let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
         let nesting_max = self.options.limits.nesting_max;

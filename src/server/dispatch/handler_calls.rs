@@ -57,7 +57,7 @@ impl Dispatcher {
         };
         let handed_over = match self.start_handler(peer, request) {
             Dispatch::Ready { is_error: is_failed } => {
-                self.counters.requests.tool_errors += u64::from(is_failed);
+                peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
                 return Outcome::Response;
             }
             Dispatch::Failed(error) => Err(error),
@@ -101,7 +101,7 @@ impl Dispatcher {
     fn read_request_state(
         &mut self,
         ctx: MessageContext,
-        peer: &PeerState<'_>,
+        peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Result<Option<Box<RequestState>>, Error> {
         let may_retry =
@@ -119,7 +119,7 @@ impl Dispatcher {
     fn decrypt_request_state(
         &mut self,
         ctx: MessageContext,
-        peer: &PeerState<'_>,
+        peer: &mut PeerState<'_>,
         request: &Request<'_>,
         retry: InputResponseRequestParams<'_>,
     ) -> Result<Option<Box<RequestState>>, Error> {
@@ -130,8 +130,8 @@ impl Dispatcher {
         let unix_ms = self.wall_clock.unix_ms(ctx.now);
         let opened = self.request_states.decrypt(state, request_digest(request), unix_ms);
         let mut request_state =
-            opened.inspect_err(|_| self.counters.client_requests.states_rejected += 1)?;
-        self.counters.client_requests.unmatched_responses +=
+            opened.inspect_err(|_| peer.outbox.counters.client_requests.states_rejected += 1)?;
+        peer.outbox.counters.client_requests.unmatched_responses +=
             request_state.accept_responses(retry.input_responses);
         Ok(Some(Box::new(request_state)))
     }
@@ -220,10 +220,10 @@ impl Dispatcher {
             );
         });
         if self.blocking_pool.spawn(job).is_ok() {
-            self.counters.shard.blocking_calls += 1;
+            peer.outbox.counters.shard.blocking_calls += 1;
             return Ok(());
         }
-        self.counters.shard.blocking_refused += 1;
+        peer.outbox.counters.shard.blocking_refused += 1;
         self.calls.remove(call_id);
         peer.pending_work.pending_responses -= 1;
         peer.state.in_flight.remove(request.id);
@@ -243,7 +243,7 @@ impl Dispatcher {
     ) -> Result<Key, Error> {
         self.check_in_flight(peer)?;
         if !ctx.reply_to.can_defer() {
-            self.counters.requests.refused_in_flight += 1;
+            peer.outbox.counters.requests.refused_in_flight += 1;
             let message = "the session has no stream left for this request; await a response first";
             return Err(Error::new(ErrorKind::TooManyRequests, message));
         }
@@ -268,11 +268,11 @@ impl Dispatcher {
     /// Rejects a call above the in-flight limit of a connection. Reading continues at the limit,
     /// because the next message may be the response that a call waits for. Streams are in flight
     /// too, but have a limit of their own.
-    fn check_in_flight(&mut self, peer: &PeerState<'_>) -> Result<(), Error> {
+    fn check_in_flight(&self, peer: &mut PeerState<'_>) -> Result<(), Error> {
         if (peer.pending_work.pending_responses as usize) < self.requests_in_flight_max {
             return Ok(());
         }
-        self.counters.requests.refused_in_flight += 1;
+        peer.outbox.counters.requests.refused_in_flight += 1;
         Err(Error::too_many_requests(self.requests_in_flight_max))
     }
 }

@@ -12,6 +12,7 @@ use crate::protocol::params::{
     SubscribeRequestParams, SubscriptionFilter, SubscriptionsListenRequestParams,
 };
 use crate::server::connection_state::{ConnectionState, PeerState};
+use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::subscriptions::{
     CatalogList, CatalogLists, GrantedFilter, SubscriptionRegistry,
@@ -47,7 +48,7 @@ impl Dispatcher {
         if !filter.task_ids.is_empty() && !request.capabilities.contains(needed) {
             return Err(Error::missing_capability(needed));
         }
-        let granted = self.granted_filter(filter);
+        let granted = self.granted_filter(filter, peer.outbox);
         let lists = CatalogLists::of(|list| match list {
             CatalogList::Prompts => granted.prompts_list_changed,
             CatalogList::Resources => granted.resources_list_changed,
@@ -61,20 +62,28 @@ impl Dispatcher {
             id,
             GrantedFilter { lists, uris, task_ids },
         );
-        self.counters.subscriptions.refused += u64::from(opened.is_err());
+        peer.outbox.counters.subscriptions.refused += u64::from(opened.is_err());
         // Checked for duplicates at validation.
         in_flight.insert(id, SubscriptionRegistry::call_id(opened?), usize::MAX)?;
-        self.counters.subscriptions.opened += 1;
+        peer.outbox.counters.subscriptions.opened += 1;
         peer.pending_work.has_open_stream = true;
         model::write_subscriptions_acknowledged(peer.outgoing, id, &granted);
         for task in &granted.task_ids {
-            self.watch_task(task);
+            self.tasks.watch(task, peer.outbox);
         }
         Ok(())
     }
 
     /// Returns the part of a filter that this server offers; its features never change.
-    fn granted_filter<'a>(&mut self, filter: SubscriptionFilter<'a>) -> SubscriptionFilter<'a> {
+    fn granted_filter<'a>(
+        &self,
+        filter: SubscriptionFilter<'a>,
+        outbox: &mut Outbox,
+    ) -> SubscriptionFilter<'a> {
+        let has_tasks = self.catalog.has_features(Features::TASKS);
+        // The ids of a slow shard are left out of the acknowledgement.
+        let mut task_ids = filter.task_ids;
+        task_ids.retain(|name| has_tasks && self.tasks.is_watchable(name, outbox));
         let offers_subscriptions = self.catalog.has_features(Features::SUBSCRIPTIONS);
         SubscriptionFilter {
             tools_list_changed: filter.tools_list_changed
@@ -88,7 +97,7 @@ impl Dispatcher {
             } else {
                 Vec::new()
             },
-            task_ids: self.watchable_tasks(filter.task_ids),
+            task_ids,
         }
     }
 
@@ -106,7 +115,7 @@ impl Dispatcher {
     pub(super) fn end_stream(&mut self, peer: &mut PeerState<'_>, key: Key) {
         let subscriber = &mut peer.state.subscriptions;
         if self.subscriptions.close_stream(subscriber, key).is_some() {
-            self.counters.subscriptions.closed += 1;
+            peer.outbox.counters.subscriptions.closed += 1;
             peer.pending_work.has_open_stream = subscriber.has_streams();
         }
     }
@@ -137,8 +146,8 @@ impl Dispatcher {
         let before = self.subscriptions.len();
         let subscriber = &mut peer.state.subscriptions;
         let noted = self.subscriptions.subscribe(peer_id, subscriber, uri);
-        self.counters.subscriptions.refused += u64::from(noted.is_err());
-        self.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
+        peer.outbox.counters.subscriptions.refused += u64::from(noted.is_err());
+        peer.outbox.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
         noted?;
         peer.pending_work.has_open_stream = true;
         Ok(())
@@ -155,7 +164,8 @@ impl Dispatcher {
                 let subscriber = &mut peer.state.subscriptions;
                 let before = self.subscriptions.len();
                 self.subscriptions.unsubscribe(subscriber, uri);
-                self.counters.subscriptions.closed += (before - self.subscriptions.len()) as u64;
+                peer.outbox.counters.subscriptions.closed +=
+                    (before - self.subscriptions.len()) as u64;
                 peer.pending_work.has_open_stream = subscriber.has_streams();
             });
         self.write_empty_result(peer, request, done)

@@ -21,24 +21,22 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::model;
+use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::params::TaskMetadata;
 use crate::protocol::revision::Revision;
 use crate::server::calls::HandlerWork;
 use crate::server::catalog_updates::CatalogWriter;
 use crate::server::client_requests::Requester;
 use crate::server::connection_state::PeerState;
-use crate::server::handlers::handler_state::{
-    CancellationToken, HandlerState, RequestCarrier, TaskTransition,
-};
+use crate::server::handlers::handler_state::{CancellationToken, HandlerState, TaskTransition};
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
+use crate::server::outbox::Outbox;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{self, BlockingHandle, CatalogAccess, ShardMessage};
-use crate::server::tasks::{NewTask, TaskEvent, TaskMessage, TaskOutcome};
+use crate::server::tasks::{NewTask, TaskEvent, TaskMessage, TaskOutcome, response_body};
 use crate::service::{
-    BlockingContext, BlockingWork, CallToolRequest, Dispatch, Features, HandlerError,
-    HandlerOutput, LocalWork, RequestContext, TaskSupport,
+    BlockingContext, BlockingWork, CallToolRequest, Dispatch, Features, LocalWork, RequestContext,
+    TaskSupport,
 };
 
 /// How a call is executed.
@@ -144,55 +142,31 @@ impl Dispatcher {
         };
         let (created, end) = match reply {
             Dispatch::Ready { is_error: is_failed } => {
-                self.counters.requests.tool_errors += u64::from(is_failed);
+                peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
                 if request.revision.is_modern() {
                     return Outcome::Response;
                 }
                 let body = response_body(&peer.outgoing[start..], request.id).to_vec();
                 peer.outgoing.truncate(start);
                 let end = TaskOutcome::Result { body, is_failed };
-                (self.tasks.create(new_task, ctx.now), Some(end))
+                (self.tasks.table.create(new_task, ctx.now), Some(end))
             }
             Dispatch::Failed(error) => (Err(error), None),
             Dispatch::Local(work) => (self.begin_local_task(new_task, work, ctx.now), None),
-            Dispatch::Blocking(work) => (self.begin_blocking_task(new_task, work, ctx.now), None),
+            Dispatch::Blocking(work) => {
+                (self.begin_blocking_task(new_task, work, ctx.now, peer.outbox), None)
+            }
         };
         let task = match created {
             Ok(task) => task,
             Err(error) => return self.write_request_error(peer, request, &error),
         };
-        self.write_create_task_result(peer.outgoing, request.id, task);
+        peer.outbox.counters.requests.tasks_created += 1;
+        self.tasks.write_create_result((request.id, peer.outgoing), task, &self.catalog);
         if let Some(end) = end {
-            self.tasks.complete(task, end, ctx.now);
+            self.tasks.table.complete(task, end, ctx.now);
         }
         Outcome::Response
-    }
-
-    /// Writes the `CreateTaskResult` for the call `id`.
-    pub(in crate::server) fn write_create_task_result(
-        &mut self,
-        out: &mut Vec<u8>,
-        id: Id<'_>,
-        task: Key,
-    ) {
-        self.counters.requests.tasks_created += 1;
-        let Some(task) = self.tasks.get_mut(task) else { return };
-        let suffix = self.catalog.result_suffix(task.revision);
-        model::begin_response(out, id);
-        task.with_detail(self.wall_clock, |view, _| {
-            model::write_create_task_result(out, task.revision, &view, suffix);
-        });
-        model::end_response(out);
-    }
-
-    /// Returns how the handler of a task requests input.
-    pub(in crate::server) fn task_carrier(&mut self, key: Key) -> RequestCarrier {
-        match self.tasks.get_mut(key) {
-            Some(task) if task.revision.is_modern() => {
-                RequestCarrier::TaskInput(Rc::clone(&task.inputs))
-            }
-            _ => RequestCarrier::ServerRequest,
-        }
     }
 
     /// Begins a task that runs as a future on this shard.
@@ -204,8 +178,8 @@ impl Dispatcher {
     ) -> Result<Key, Error> {
         let client = new_task.client;
         let log_filter = self.task_log_filter(client.revision);
-        let key = self.tasks.create(new_task, now)?;
-        let carrier = (Requester::Task(key), self.task_carrier(key));
+        let key = self.tasks.table.create(new_task, now)?;
+        let carrier = (Requester::Task(key), self.tasks.carrier(key));
         let token = Rc::<CancellationToken>::default();
         let client = (client, Rc::clone(&token));
         let handler =
@@ -213,7 +187,7 @@ impl Dispatcher {
         let context = LocalContext { handler: Rc::clone(&handler), log_filter };
         let running =
             self.executor.spawn(Box::pin(handler.run(work(RequestContext::new(Rc::new(context))))));
-        self.tasks.attach_handler(key, HandlerWork::Local { task: Some(running), token });
+        self.tasks.table.attach_handler(key, HandlerWork::Local { task: Some(running), token });
         Ok(key)
     }
 
@@ -223,10 +197,11 @@ impl Dispatcher {
         new_task: NewTask,
         work: BlockingWork,
         now: Instant,
+        outbox: &mut Outbox,
     ) -> Result<Key, Error> {
         let client = new_task.client;
         let log_filter = self.task_log_filter(client.revision);
-        let key = self.tasks.create(new_task, now)?;
+        let key = self.tasks.table.create(new_task, now)?;
         let alive = Arc::new(());
         let watched = Arc::downgrade(&alive);
         let (sender, shard) = (self.sender.clone(), self.shard);
@@ -243,15 +218,15 @@ impl Dispatcher {
             shard_message::send_blocking(&sender, shard, message);
         });
         if self.blocking_pool.spawn(job).is_err() {
-            self.counters.shard.blocking_refused += 1;
-            self.tasks.remove(key);
+            outbox.counters.shard.blocking_refused += 1;
+            self.tasks.table.remove(key);
             return Err(Error::new(
                 ErrorKind::TooManyRequests,
                 "all blocking threads are busy and their queue is full; try again later",
             ));
         }
-        self.counters.shard.blocking_calls += 1;
-        self.tasks.attach_handler(key, HandlerWork::Blocking { alive: Some(alive) });
+        outbox.counters.shard.blocking_calls += 1;
+        self.tasks.table.attach_handler(key, HandlerWork::Blocking { alive: Some(alive) });
         Ok(key)
     }
 
@@ -261,38 +236,4 @@ impl Dispatcher {
         let has_log = self.catalog.has_features(Features::LOGGING) && !revision.is_modern();
         if has_log { LogFilter::BySession } else { LogFilter::Off }
     }
-
-    /// Encodes the result of a handler for the revision of the task's caller.
-    pub(in crate::server) fn encode_task_end(
-        &mut self,
-        revision: Revision,
-        result: Result<HandlerOutput, HandlerError>,
-    ) -> TaskOutcome {
-        let mut out = Vec::new();
-        match self.catalog.write_output(revision, PLACEHOLDER_ID, result, &mut out) {
-            Ok(is_failed) => {
-                self.counters.requests.tool_errors += u64::from(is_failed);
-                TaskOutcome::Result {
-                    body: response_body(&out, PLACEHOLDER_ID).to_vec(),
-                    is_failed,
-                }
-            }
-            Err(error) => {
-                self.count_error(&error);
-                TaskOutcome::Error(error)
-            }
-        }
-    }
-}
-
-/// Id of a response whose body is extracted before it is sent.
-const PLACEHOLDER_ID: Id<'static> = Id::Signed(0);
-
-fn response_body<'r>(response: &'r [u8], id: Id<'_>) -> &'r [u8] {
-    let mut before = Vec::new();
-    model::begin_response(&mut before, id);
-    let mut after = Vec::new();
-    model::end_response(&mut after);
-    let end = response.len().saturating_sub(after.len());
-    response.get(before.len()..end).unwrap_or_default()
 }

@@ -13,6 +13,7 @@ use crate::protocol::json::ParseError;
 use crate::protocol::model;
 use crate::server::connection_state::{ConnectionState, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext};
+use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
@@ -46,12 +47,12 @@ impl Shard {
         let Ok(key) = opened else {
             // Too many connections, rejected ones included: closed without an error response.
             self.release_slot(is_counted, transport);
-            self.dispatcher.counters.connections.refused_limit += 1;
+            self.outbox.counters.connections.refused_limit += 1;
             ring.submit(Operation::Close(socket));
             return;
         };
         match refusal {
-            None => self.dispatcher.counters.connections.accepted += 1,
+            None => self.outbox.counters.connections.accepted += 1,
             Some(reason) => self.reject_connection(ring, key, reason, now),
         }
     }
@@ -66,7 +67,7 @@ impl Shard {
     ) {
         let Some(connection) = self.connections.table.get(key) else { return };
         let (transport, peer) = (connection.state.transport, connection.peer);
-        let counters = &mut self.dispatcher.counters;
+        let counters = &mut self.outbox.counters;
         match reason {
             RefusalReason::ConnectionLimit => counters.connections.refused_limit += 1,
             RefusalReason::Draining => counters.connections.refused_draining += 1,
@@ -74,14 +75,14 @@ impl Shard {
         Event::ConnectionRefused { shard: self.id.0, transport, reason, peer }
             .emit_within(&mut self.event_throttle, now);
         let error = Error::connection_limit();
-        self.dispatcher.count_error(&error);
+        self.outbox.count_error(&error);
         if transport == Transport::Http {
             self.send_closing_error(key, &error);
         } else {
-            let mut text = self.take_text_buffer();
+            let mut text = Vec::new();
             model::write_error_response(&mut text, None, &error, None);
             let reply_to = ReplyTo::standalone(PeerId::Connection(key));
-            self.send_message(reply_to, Outcome::Error(error.kind), text);
+            self.send_message(reply_to, Outcome::Error(error.kind), &text);
         }
         self.connections.close_gracefully(ring, key, CloseReason::Refused, now);
     }
@@ -92,7 +93,7 @@ impl Shard {
         error: &io::Error,
         now: Instant,
     ) {
-        self.dispatcher.counters.connections.accept_failed += 1;
+        self.outbox.counters.connections.accept_failed += 1;
         let transport = self.listener_transport(listener);
         Event::AcceptFailed { shard: self.id.0, transport, error: error.kind() }
             .emit_within(&mut self.event_throttle, now);
@@ -175,20 +176,20 @@ impl Shard {
             Ok(document) => {
                 let reply_to = ReplyTo::standalone(PeerId::Connection(key));
                 let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
-                let mut peer = peer_state(connection);
+                let mut peer = peer_state(connection, &mut self.outbox);
                 if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
                     ndjson::end_line(peer.outgoing);
                 }
             }
             Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {
-                self.dispatcher.counters.input_errors.utf8 += 1;
+                self.outbox.counters.input_errors.utf8 += 1;
                 let transport = Transport::Stdio;
                 Event::InvalidUtf8Skipped { shard: self.id.0, transport, bytes: length }
                     .emit_within(&mut self.event_throttle, now);
             }
             Err(error) => {
-                self.dispatcher.counters.input_errors.utf8 += u64::from(error == ParseError::Utf8);
-                write_error(&mut self.dispatcher, connection, &error.into());
+                self.outbox.counters.input_errors.utf8 += u64::from(error == ParseError::Utf8);
+                write_error((&mut self.dispatcher, &mut self.outbox), connection, &error.into());
             }
         }
     }
@@ -199,8 +200,12 @@ impl Shard {
         let bytes_max = self.connections.options.message_bytes_max;
         let Some(connection) = self.connections.table.get_mut(key) else { return true };
         let transport = connection.state.transport;
-        self.dispatcher.counters.input_errors.oversize += 1;
-        write_error(&mut self.dispatcher, connection, &Error::message_too_large(bytes_max));
+        self.outbox.counters.input_errors.oversize += 1;
+        write_error(
+            (&mut self.dispatcher, &mut self.outbox),
+            connection,
+            &Error::message_too_large(bytes_max),
+        );
         let ends = transport != Transport::Stdio;
         connection.state.violated_limit = ends;
         Event::MessageRefused { shard: self.id.0, transport, bytes_max }
@@ -224,7 +229,7 @@ impl Shard {
         }
         let error = Error::internal("the server is short of memory; try again later");
         if framing == Codec::WebSocket {
-            self.dispatcher.counters.input_errors.memory += 1;
+            self.outbox.counters.input_errors.memory += 1;
             self.close_for_memory(key, &error, now);
             self.connections.account_memory(key);
             return;
@@ -235,9 +240,9 @@ impl Shard {
         if !ends && !self.connections.skip_line(key) {
             return;
         }
-        self.dispatcher.counters.input_errors.memory += 1;
+        self.outbox.counters.input_errors.memory += 1;
         if framing == Codec::Http {
-            self.dispatcher.count_error(&error);
+            self.outbox.count_error(&error);
             self.send_closing_error(key, &error);
             self.connections.account_memory(key);
             return;
@@ -246,7 +251,7 @@ impl Shard {
         if self.connections.outgoing(key).is_some()
             && let Some(connection) = self.connections.table.get_mut(key)
         {
-            write_error(&mut self.dispatcher, connection, &error);
+            write_error((&mut self.dispatcher, &mut self.outbox), connection, &error);
         }
         self.connections.account_memory(key);
     }
@@ -278,8 +283,8 @@ impl Shard {
         match next {
             ConnectionEvent::None => {}
             ConnectionEvent::Resume(key) => self.resume_reading(ring, key, now),
-            ConnectionEvent::EndOfStream(key) => self.finish_input(ring, key, now),
-            ConnectionEvent::Failed(key) => self.abandon_connection(key),
+            ConnectionEvent::EndOfStream(key) => self.finish_input(key, now),
+            ConnectionEvent::Failed(key) => self.cancel_connection_calls(key),
         }
     }
 
@@ -293,12 +298,12 @@ impl Shard {
         self.connections.restore_pending_input(key, bytes, from + read);
         self.check_memory_or_close(ring, key, now);
         self.connections.resume_receive(ring, key);
-        self.finish_input(ring, key, now);
+        self.finish_input(key, now);
     }
 
     /// Handles the end of input: an unterminated last line counts, then the connection closes as
     /// soon as no response is outstanding.
-    fn finish_input<R: Ring>(&mut self, ring: &mut R, key: Key, now: Instant) {
+    fn finish_input(&mut self, key: Key, now: Instant) {
         if !self.connections.is_input_over(key) {
             return;
         }
@@ -316,8 +321,8 @@ impl Shard {
         }
         self.cancel_streams(key);
         // Before the connection closes: an idle one closes at once.
-        self.fail_client_requests(Some(PeerId::Connection(key)), now);
-        self.connections.close_gracefully(ring, key, CloseReason::PeerClosed, now);
+        self.fail_client_requests(PeerId::Connection(key), now);
+        self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
     }
 
     /// Cleans up after a closed socket.
@@ -325,7 +330,7 @@ impl Shard {
         let key = self.connections.key_of(socket);
         if let Some((mut state, ending)) = self.connections.handle_closed(socket) {
             if let Some(key) = key {
-                self.fail_client_requests(Some(PeerId::Connection(key)), now);
+                self.fail_client_requests(PeerId::Connection(key), now);
             }
             // Rejected connections were never counted.
             if state.is_counted {
@@ -340,13 +345,15 @@ impl Shard {
                 self.release_exchange(key, &exchange, false);
             }
             for (_, call_id) in state.in_flight.drain() {
-                self.dispatcher.cancel_call(Key::from_bits(call_id.0));
+                let call_id = Key::from_bits(call_id.0);
+                let Dispatcher { calls, client_requests, .. } = &mut self.dispatcher;
+                calls.cancel_call(call_id, client_requests, &mut self.outbox);
             }
         }
     }
 
     fn count_close(&mut self, ending: CloseReason) {
-        let connections = &mut self.dispatcher.counters.connections;
+        let connections = &mut self.outbox.counters.connections;
         connections.closed += 1;
         match ending {
             CloseReason::Drain => connections.closed_draining += 1,
@@ -381,17 +388,20 @@ impl Shard {
 
 /// Returns the peer state of a connection.
 #[inline]
-pub(super) const fn peer_state(connection: &mut Connection<ConnectionState>) -> PeerState<'_> {
+pub(super) const fn peer_state<'a>(
+    connection: &'a mut Connection<ConnectionState>,
+    outbox: &'a mut Outbox,
+) -> PeerState<'a> {
     let Connection { state, pending_work, outgoing, .. } = connection;
-    PeerState { state, pending_work, outgoing }
+    PeerState { state, pending_work, outgoing, outbox }
 }
 
 /// Writes an error for input that is not a message.
 fn write_error(
-    dispatcher: &mut Dispatcher,
+    (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
     connection: &mut Connection<ConnectionState>,
     error: &Error,
 ) {
-    dispatcher.reject_text(&mut peer_state(connection), None, error);
+    dispatcher.reject_text(&mut peer_state(connection, outbox), None, error);
     ndjson::end_line(&mut connection.outgoing);
 }

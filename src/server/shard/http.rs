@@ -155,7 +155,7 @@ impl Shard {
 
     /// Responds to a request that is rejected before its message is dispatched.
     fn reject_request(&mut self, incoming: &IncomingRequest<'_>, refusal: &Rejection) {
-        self.dispatcher.counters.input_errors.http += 1;
+        self.outbox.counters.input_errors.http += 1;
         let Rejection { status, allow, error, check: step } = refusal;
         // A page of a foreign origin must not learn that a server is here.
         let origin =
@@ -172,11 +172,11 @@ impl Shard {
 
     /// Responds to input that is not HTTP; nothing more is read.
     fn reject_framing(&mut self, key: Key, refusal: limits::RequestError) {
-        self.dispatcher.counters.input_errors.http += 1;
+        self.outbox.counters.input_errors.http += 1;
         let is_large = refusal.status == Status::CONTENT_TOO_LARGE;
         let kind = if is_large { Fault::MessageTooLarge } else { Fault::InvalidRequest };
         let error = Error::new(kind, refusal.reason);
-        self.dispatcher.count_error(&error);
+        self.outbox.count_error(&error);
         let date = self.http.date();
         let response = Response { close: true, ..Response::new(refusal.status, BodyKind::Json) };
         if let Some(out) = self.connections.outgoing(key) {
@@ -217,11 +217,10 @@ impl Shard {
         (status, fields): (Status, ResponseFields<'_>),
         error: &Error,
     ) {
-        self.dispatcher.count_error(error);
-        let mut text = self.take_text_buffer();
+        self.outbox.count_error(error);
+        let mut text = Vec::new();
         model::write_error_response(&mut text, None, error, None);
         self.respond(incoming, (status, BodyKind::Json, fields), &text);
-        self.text_buffer = text;
     }
 
     /// Writes a complete response, without the body for HEAD.

@@ -137,7 +137,7 @@ impl Shard {
     ) -> bool {
         let Some(connection) = self.connections.table.get_mut(key) else { return false };
         let compression = connection.state.compression;
-        let mut peer = peer_state(connection);
+        let mut peer = peer_state(connection, &mut self.outbox);
         let mark = writer::begin_message(peer.outgoing);
         let reply_to = ReplyTo::standalone(PeerId::Connection(key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
@@ -199,7 +199,7 @@ impl Shard {
     /// sends the close frame.
     #[cold]
     fn fail_websocket(&mut self, key: Key, fault: ProtocolError, now: Instant) {
-        let faults = &mut self.dispatcher.counters.input_errors;
+        let faults = &mut self.outbox.counters.input_errors;
         match fault {
             ProtocolError::INVALID_UTF8 | ProtocolError::INVALID_CLOSE_REASON => faults.utf8 += 1,
             ProtocolError::MESSAGE_TOO_BIG | ProtocolError::INFLATE_RATIO => {
@@ -222,7 +222,7 @@ impl Shard {
             && let Some(connection) = self.connections.table.get_mut(key)
         {
             let compression = connection.state.compression;
-            let mut peer = peer_state(connection);
+            let mut peer = peer_state(connection, &mut self.outbox);
             let mark = writer::begin_message(peer.outgoing);
             self.dispatcher.reject_text(&mut peer, None, error);
             self.websockets.end_frame(peer.outgoing, mark, compression);
@@ -236,7 +236,7 @@ impl Shard {
         // First, so that no messages about the cancelled calls are written.
         self.connections.fail_websocket(key, fault, now);
         self.cancel_connection_calls(key);
-        self.fail_client_requests(Some(PeerId::Connection(key)), now);
+        self.fail_client_requests(PeerId::Connection(key), now);
     }
 
     /// Handles the peer's close frame: it accepts no more responses.
@@ -246,7 +246,7 @@ impl Shard {
             connection.state.is_closing = true;
         }
         self.cancel_connection_calls(key);
-        self.fail_client_requests(Some(PeerId::Connection(key)), now);
+        self.fail_client_requests(PeerId::Connection(key), now);
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A task is owned by the shard whose connection created it. Its id names that shard (`task_id`),
 //! so a request that arrives at another shard is forwarded to the owner (`task_message`). `task`
-//! holds one task, `table` all of a shard, `task_inputs` the input requests of its handler. This
-//! module is a state machine: it runs no handler, writes to no connection and reads no clock.
+//! holds one task, `table` all of a shard, `task_inputs` the input requests of its handler;
+//! `operations` are the operations of clients, and [`Tasks`] is driven by the dispatcher. This
+//! module runs no handler and reads no clock; whatever it sends is an effect.
 //!
 //! Both generations of the protocol are served: the core tasks of 2025-11-25, which the caller
 //! requests, and the extension `io.modelcontextprotocol/tasks` of 2026-07-28, where the server
@@ -23,11 +24,268 @@ mod table;
 
 mod task_message;
 
+mod operations;
+
+pub(super) use self::operations::unknown_task_error;
 pub(super) use self::table::{TaskLimits, TaskTable};
 pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskWaiter};
 pub(super) use self::task_id::{TaskId, TaskIds};
 pub(super) use self::task_inputs::TaskInputs;
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
+
+use bytes::Bytes;
+
+use super::calls::HandlerWork;
+use super::client_requests::ClientRequests;
+use super::outbox::{NotificationKind, Outbox};
+use super::reply_to::ReplyTo;
+use super::shard_message::ShardMessage;
+use super::shard_set::ShardSet;
+use crate::base::slab::Key;
+use crate::base::time::{Instant, WallClock};
+use crate::engine::mesh::ShardId;
+use crate::protocol::error::Error;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::model::{self, ChangeNotification};
+use crate::protocol::revision::Revision;
+use crate::service::{Catalog, HandlerError, HandlerOutput};
+
+/// The tasks of one shard.
+///
+/// Invariants: everyone that waits for the end of a task gets it once; status changes go to
+/// subscribers only. A slow peer misses notifications and can call `tasks/get` at any time.
+///
+/// Source: 2025-11-25, basic/utilities/tasks; Tasks extension 2026-07-28.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    pub(super) table: TaskTable<HandlerWork>,
+    pub(super) wall_clock: WallClock,
+    pub(super) shards: ShardSet,
+    /// No input is read any more.
+    is_draining: bool,
+}
+
+impl Tasks {
+    pub(super) fn new(table: TaskTable<HandlerWork>, shards: ShardSet) -> Self {
+        Self { table, wall_clock: WallClock::default(), shards, is_draining: false }
+    }
+
+    /// Handles an event of a handler that runs as a task.
+    pub(super) fn handle_event(
+        &mut self,
+        (key, event): (Key, TaskEvent),
+        (catalog, client_requests): (&Catalog, &mut ClientRequests),
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        match event {
+            TaskEvent::InputRequested => self.account_inputs(key, now, outbox),
+            TaskEvent::Progress { progress, total, message } => {
+                self.send_progress(key, (progress, total, message.as_deref()), outbox);
+            }
+            TaskEvent::Finished(result) => {
+                let Some(task) = self.table.get_mut(key) else { return };
+                let (to, revision) = (ReplyTo::standalone(task.peer), task.revision);
+                let open_requests = std::mem::take(&mut task.client_requests);
+                // Client requests that it did not wait for; the others are closed.
+                for number in open_requests.numbers() {
+                    client_requests.cancel(*number, outbox);
+                }
+                if result.is_ok() && revision.dialect().elicitation_ids {
+                    for elicitation_id in open_requests.accepted_elicitations() {
+                        outbox.notify(to, NotificationKind::Required, |text| {
+                            model::write_elicitation_complete(text, elicitation_id);
+                        });
+                    }
+                }
+                let end = encode_outcome(catalog, revision, result, outbox);
+                self.table.complete(key, end, now);
+            }
+        }
+    }
+
+    /// Accounts the input requests of a task. While draining no input is read, so the task fails.
+    pub(super) fn account_inputs(&mut self, key: Key, now: Instant, outbox: &mut Outbox) {
+        self.table.update_input_status(key, now);
+        if self.is_draining {
+            self.fail_waiting_for_input(key, now, outbox);
+        }
+    }
+
+    /// Fails the tasks that wait for input, from now on as well: nothing more is read, and they
+    /// must not delay the drain. Subscribers are notified.
+    pub(super) fn begin_drain(&mut self, now: Instant, outbox: &mut Outbox) {
+        self.is_draining = true;
+        for key in self.table.unfinished() {
+            self.fail_waiting_for_input(key, now, outbox);
+        }
+        self.publish_changes(outbox);
+    }
+
+    /// Handles a task operation of another shard.
+    pub(super) fn handle_request(
+        &mut self,
+        request: RemoteTaskRequest,
+        (catalog, client_requests): (&Catalog, &mut ClientRequests),
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let RemoteTaskRequest { task, shard, call, deadline, revision, op } = request;
+        let found = self.table.find(task, revision.is_modern()).ok_or_else(unknown_task_error);
+        let result = match found.and_then(|key| Ok((key, self.must_wait(key, &op, now)?))) {
+            Ok((key, true)) => return self.wait(key, TaskWaiter { shard, call, deadline }),
+            Ok((key, false)) => {
+                let mut body = Vec::new();
+                let target = (revision, &mut body);
+                self.apply((key, &op), target, (catalog, client_requests), now, outbox)
+                    .map(|()| body)
+            }
+            Err(error) => Err(error),
+        };
+        send_task_message(shard, TaskMessage::Response { call, result }, outbox);
+    }
+
+    /// Publishes the tasks that have changed since the last call: to waiting calls, to the
+    /// connection that began the task, to subscribers.
+    #[inline]
+    pub(super) fn publish_changes(&mut self, outbox: &mut Outbox) {
+        while let Some(key) = self.table.take_changed() {
+            self.publish_change(key, outbox);
+        }
+    }
+
+    fn publish_change(&mut self, key: Key, outbox: &mut Outbox) {
+        let Some(task) = self.table.get_mut(key) else { return };
+        let waiters = if task.has_ended() { task.take_waiters() } else { Vec::new() };
+        if task.revision.is_modern() {
+            self.notify_watchers(key, outbox);
+        } else {
+            // `notifications/tasks/status`, to the connection that began the task.
+            outbox.notify(ReplyTo::standalone(task.peer), NotificationKind::TaskStatus, |text| {
+                task.with_detail(self.wall_clock, |task, detail| {
+                    ChangeNotification::TaskStatus { task, detail }.write_legacy(text);
+                });
+            });
+        }
+        for waiter in waiters {
+            let mut body = Vec::new();
+            let result = self.write_result(key, &mut body).map(|()| body);
+            complete_waiter(&waiter, result, outbox);
+        }
+    }
+
+    /// Sends `notifications/tasks` (2026-07-28) to every shard with subscribers.
+    fn notify_watchers(&mut self, key: Key, outbox: &mut Outbox) {
+        let Some(task) = self.table.get_mut(key).filter(|task| !task.watchers().is_empty()) else {
+            return;
+        };
+        let (id, version) = (task.id, task.version);
+        let mut tail = Vec::new();
+        task.with_detail(self.wall_clock, |task, detail| {
+            ChangeNotification::TaskStatus { task, detail }.write_tail(&mut tail);
+        });
+        let tail = Bytes::from(tail);
+        for &shard in task.watchers() {
+            let message = TaskMessage::Changed { task: id, version, tail: tail.clone() };
+            send_task_message(shard, message, outbox);
+        }
+    }
+
+    /// Sends progress of a task (up to 2025-11-25) to the connection that began it, if it gave a
+    /// token. Modern tasks have no progress.
+    fn send_progress(
+        &mut self,
+        key: Key,
+        (progress, total, message): (f64, Option<f64>, Option<&str>),
+        outbox: &mut Outbox,
+    ) {
+        let Some(task) = self.table.get_mut(key) else { return };
+        let is_due =
+            !task.revision.is_modern() && !task.has_ended() && progress > task.last_progress;
+        let Some(token) = task.progress_token.as_ref().filter(|_| is_due) else { return };
+        outbox.notify(ReplyTo::standalone(task.peer), NotificationKind::Progress, |text| {
+            let (token, name) = (token.as_id(), task.id_text());
+            model::write_task_progress(text, token, progress, total, message, name);
+        });
+        task.last_progress = progress;
+    }
+
+    /// Removes tasks whose TTL has passed, cancels their handlers and fails the calls that wait.
+    pub(super) fn expire(
+        &mut self,
+        client_requests: &mut ClientRequests,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        while let Some(mut task) = self.table.expire(now) {
+            if let Some(work) = task.handler() {
+                work.cancel();
+            }
+            for number in task.client_requests.take() {
+                client_requests.cancel(number, outbox);
+            }
+            for waiter in task.take_waiters() {
+                complete_waiter(&waiter, Err(unknown_task_error()), outbox);
+            }
+        }
+    }
+
+    /// Cancels every running task, because the drain timeout has passed.
+    pub(super) fn cancel_all(
+        &mut self,
+        client_requests: &mut ClientRequests,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        for key in self.table.unfinished() {
+            let reason = "the server ended before the task did";
+            self.abort((key, reason), client_requests, now, outbox);
+        }
+    }
+}
+
+/// Sends the result of a task to a call that waits for it.
+fn complete_waiter(waiter: &TaskWaiter, result: Result<Vec<u8>, Error>, outbox: &mut Outbox) {
+    send_task_message(waiter.shard, TaskMessage::Response { call: waiter.call, result }, outbox);
+}
+
+/// Sends a task message to a shard.
+pub(super) fn send_task_message(shard: ShardId, message: TaskMessage, outbox: &mut Outbox) {
+    outbox.forward(shard, ShardMessage::Task(Box::new(message)));
+}
+
+/// Encodes the result of a handler for the revision of the task's caller.
+fn encode_outcome(
+    catalog: &Catalog,
+    revision: Revision,
+    result: Result<HandlerOutput, HandlerError>,
+    outbox: &mut Outbox,
+) -> TaskOutcome {
+    let mut out = Vec::new();
+    match catalog.write_output(revision, PLACEHOLDER_ID, result, &mut out) {
+        Ok(is_failed) => {
+            outbox.counters.requests.tool_errors += u64::from(is_failed);
+            TaskOutcome::Result { body: response_body(&out, PLACEHOLDER_ID).to_vec(), is_failed }
+        }
+        Err(error) => {
+            outbox.count_error(&error);
+            TaskOutcome::Error(error)
+        }
+    }
+}
+
+/// Id of a response whose body is extracted before it is sent.
+const PLACEHOLDER_ID: Id<'static> = Id::Signed(0);
+
+/// Returns the result in an encoded response to `id`.
+pub(super) fn response_body<'r>(response: &'r [u8], id: Id<'_>) -> &'r [u8] {
+    let mut before = Vec::new();
+    model::begin_response(&mut before, id);
+    let mut after = Vec::new();
+    model::end_response(&mut after);
+    let end = response.len().saturating_sub(after.len());
+    response.get(before.len()..end).unwrap_or_default()
+}
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ impl Shard {
             return self.write_output(to, output);
         }
         let message = HttpMessage::Output { exchange: to, output };
-        self.dispatcher.outgoing_messages.push((to.shard, ShardMessage::Http(Box::new(message))));
+        self.outbox.forward(to.shard, ShardMessage::Http(Box::new(message)));
     }
 
     /// Writes output to an exchange of this shard, if it is not over.
@@ -76,8 +76,8 @@ impl Shard {
     fn write_check_error(&mut self, to: ExchangeAddress, step: CheckId) {
         let check = step.check();
         let error = Error::new(check.error_kind, session_error_message(step));
-        self.dispatcher.counters.input_errors.http += 1;
-        self.dispatcher.count_error(&error);
+        self.outbox.counters.input_errors.http += 1;
+        self.outbox.count_error(&error);
         let date = *self.http.date();
         self.with_exchange(to.connection, |exchange, out| {
             exchange.write_error(out, check.status, &date, |out| {

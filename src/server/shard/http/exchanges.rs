@@ -77,7 +77,7 @@ impl Shard {
             exchange.is_complete = exchange.write_message(out, (outcome, event), &date, write);
             exchange.last_output = now;
         });
-        self.dispatcher.count_outcome(outcome);
+        self.outbox.count_outcome(outcome);
     }
 
     /// Runs `write` on the exchange of a connection, then closes the exchange if it is complete.
@@ -146,7 +146,7 @@ impl Shard {
             self.detach_exchange(session, address, is_sent);
         } else {
             let message = HttpMessage::ExchangeClosed { session, exchange: address, is_sent };
-            self.dispatcher.outgoing_messages.push((owner, ShardMessage::Http(Box::new(message))));
+            self.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
         }
     }
 
@@ -174,7 +174,7 @@ impl Shard {
         let Some(connection) = self.connections.table.get(key) else { return };
         let Some(exchange) = connection.state.exchange.as_ref() else { return };
         if exchange.owner == ResponseOwner::Connection {
-            self.abandon_connection(key);
+            self.cancel_connection_calls(key);
         }
         self.close_exchange(key, false);
     }
@@ -271,7 +271,7 @@ impl Shard {
             return self.begin_event_stream(session, exchange);
         }
         let is_queued = HttpMessage::ResponseDelayed { session, exchange };
-        self.dispatcher.outgoing_messages.push((owner, ShardMessage::Http(Box::new(is_queued))));
+        self.outbox.forward(owner, ShardMessage::Http(Box::new(is_queued)));
     }
 
     fn write_keepalive(&mut self, key: Key, now: Instant) {

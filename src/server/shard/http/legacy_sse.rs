@@ -40,7 +40,7 @@ impl Shard {
             return self.respond(incoming, answer, &[]);
         };
         let evicted = self.http.sessions.evict_idle(created.key);
-        let counts = &mut self.dispatcher.counters.sessions;
+        let counts = &mut self.outbox.counters.sessions;
         counts.created += 1;
         counts.evicted += u64::from(evicted.is_some());
         self.http.evicted_sessions.extend(evicted);
@@ -92,11 +92,11 @@ impl Shard {
 
     /// Dispatches a message of such a session; its output goes to the stream.
     pub(super) fn dispatch_legacy_sse(&mut self, key: Key, text: (&mut [u8], usize), now: Instant) {
-        let Self { parser, dispatcher, http, .. } = self;
+        let Self { parser, dispatcher, outbox, http, .. } = self;
         let Some(http_session) = http.sessions.get_mut(key) else { return };
         let mut out = Vec::new();
         let dispatched = dispatch_session_text(
-            (parser, dispatcher),
+            (parser, dispatcher, outbox),
             http_session,
             (key, LISTENING_STREAM),
             &mut out,

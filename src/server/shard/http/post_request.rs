@@ -14,6 +14,7 @@ use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, HttpSession, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::{HttpFrontend, ResponseFormat, ResponseOwner};
+use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
 use crate::transport::http::checks::{self, CheckId, Era, Rejection};
@@ -74,7 +75,7 @@ impl Shard {
         version: Option<&[u8]>,
         (text, length): (&mut [u8], usize),
     ) -> PostOutcome {
-        let Self { parser, connections, dispatcher, http, .. } = self;
+        let Self { parser, connections, dispatcher, http, outbox, .. } = self;
         let Some(connection) = connections.table.get_mut(incoming.key) else {
             return PostOutcome::Responded;
         };
@@ -87,16 +88,17 @@ impl Shard {
             let message = "a JSON-RPC batch requires a session of revision 2025-03-26";
             return PostOutcome::Rejected(CheckId::MessageShape.reject(message));
         }
-        dispatcher.counters.traffic.messages_in += 1;
+        outbox.counters.traffic.messages_in += 1;
         match Message::read(root) {
             Ok(Message::Request { id, method, params }) => {
                 let call_params = &RequestParams::read(params);
                 let meta = &call_params.meta();
                 let raw = RawRequest { id, method, params, call_params, meta };
-                StatelessRequest { incoming, connection, dispatcher, http }.dispatch(version, &raw)
+                StatelessRequest { incoming, connection, dispatcher, outbox, http }
+                    .dispatch(version, &raw)
             }
             Ok(Message::Notification { .. }) => {
-                dispatcher.counters.requests.notifications += 1;
+                outbox.counters.requests.notifications += 1;
                 match checks::era(version, false, &http.profile) {
                     Ok(Era::Modern) => PostOutcome::Accepted,
                     Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
@@ -112,7 +114,7 @@ impl Shard {
             },
             Err(refused) => {
                 let error = (Status::BAD_REQUEST, &refused.error);
-                StatelessRequest { incoming, connection, dispatcher, http }
+                StatelessRequest { incoming, connection, dispatcher, outbox, http }
                     .respond_error(refused.id, error)
             }
         }
@@ -124,6 +126,7 @@ struct StatelessRequest<'a> {
     incoming: &'a IncomingRequest<'a>,
     connection: &'a mut Connection<ConnectionState>,
     dispatcher: &'a mut Dispatcher,
+    outbox: &'a mut Outbox,
     http: &'a mut HttpFrontend<HttpSession>,
 }
 
@@ -160,10 +163,10 @@ impl StatelessRequest<'_> {
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
         let outcome = self.dispatcher.dispatch_request(
             ctx,
-            &mut PeerState { state, pending_work, outgoing },
+            &mut PeerState { state, pending_work, outgoing, outbox: self.outbox },
             raw,
         );
-        self.dispatcher.count_outcome(outcome);
+        self.outbox.count_outcome(outcome);
         finish_response(outgoing, mark, outcome, (format, origin), &date)
     }
 
@@ -224,16 +227,16 @@ impl StatelessRequest<'_> {
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
         let outcome = self.dispatcher.dispatch_request(
             ctx,
-            &mut PeerState { state, pending_work, outgoing },
+            &mut PeerState { state, pending_work, outgoing, outbox: self.outbox },
             raw,
         );
-        self.dispatcher.count_outcome(outcome);
+        self.outbox.count_outcome(outcome);
         if outcome == Outcome::Response {
             response::end_response(outgoing, mark);
             self.http.sessions.touch(created.key, now);
             // Only now, so that a failed handshake evicts no session.
             let evicted = self.http.sessions.evict_idle(created.key);
-            let counts = &mut self.dispatcher.counters.sessions;
+            let counts = &mut self.outbox.counters.sessions;
             counts.created += 1;
             counts.evicted += u64::from(evicted.is_some());
             self.http.evicted_sessions.extend(evicted);
@@ -259,13 +262,13 @@ impl StatelessRequest<'_> {
     fn respond_error(self, id: Option<Id<'_>>, (status, error): (Status, &Error)) -> PostOutcome {
         let format = self.incoming.format;
         let out = &mut self.connection.outgoing;
-        self.dispatcher.count_error(error);
+        self.outbox.count_error(error);
         let date = *self.http.date();
         let mark =
             format.begin_response(out, (status, BodyKind::Json), self.incoming.origin(), &date);
         model::write_error_response(out, id, error, Some(Revision::LATEST));
         response::end_response(out, mark);
-        self.dispatcher.count_outcome(Outcome::Error(error.kind));
+        self.outbox.count_outcome(Outcome::Error(error.kind));
         PostOutcome::Responded
     }
 }

@@ -88,7 +88,7 @@ impl Shard {
     fn push_event(&mut self, key: Key, stream: u32, outcome: Outcome, text: Bytes) {
         let Some(pushed) = self.http.sessions.push_event(key, stream, text.clone()) else { return };
         let is_lost = pushed.exchange.is_none() && !pushed.is_stored;
-        self.dispatcher.counters.sessions.events_dropped += u64::from(is_lost);
+        self.outbox.counters.sessions.events_dropped += u64::from(is_lost);
         if let Some(to) = pushed.exchange {
             let id = EventId { stream, number: pushed.number };
             self.send_output(to, HttpOutput::Event { id, outcome, text });

@@ -17,6 +17,7 @@ use crate::server::http::{
     ExchangeAddress, HttpMessage, HttpOutput, LISTENING_STREAM, RemovedSession, SessionError,
     SessionId, SessionOp,
 };
+use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::{Shard, ShardPhase};
 use crate::transport::http::checks::CheckId;
@@ -86,13 +87,13 @@ impl Shard {
     ) {
         self.http.sessions.touch(key, now);
         let stream = self.http.sessions.next_stream_number(key).unwrap_or(ReplyTo::NO_STREAM);
-        let Self { parser, dispatcher, http, .. } = self;
+        let Self { parser, dispatcher, outbox, http, .. } = self;
         let Some(http_session) = http.sessions.get_mut(key) else { return };
         let length = add_padding(&mut text);
         let mut out = Vec::new();
         let text = (&mut text[..], length);
         let dispatched = dispatch_session_text(
-            (parser, dispatcher),
+            (parser, dispatcher, outbox),
             http_session,
             (key, stream),
             &mut out,
@@ -145,7 +146,7 @@ impl Shard {
                 resumed.map(|it| (stream, number, it.replaced_exchange, it.is_finished))
             }
         };
-        let counts = &mut self.dispatcher.counters.sessions;
+        let counts = &mut self.outbox.counters.sessions;
         counts.streams_resumed += u64::from(after.is_some() && attached.is_ok());
         counts.resumes_failed += u64::from(after.is_some() && attached.is_err());
         let (stream, after, replaced, is_finished) = match attached {
@@ -210,12 +211,9 @@ impl Shard {
             self.send_output(exchange, HttpOutput::EndStream { retry_ms: None });
         }
         self.remove_streams(&mut http_session.state.subscriptions);
-        for (_, call_id) in http_session.state.in_flight.drain() {
-            if self.dispatcher.cancel_call(Key::from_bits(call_id.0)) {
-                self.dispatcher.counters.requests.cancelled += 1;
-            }
-        }
-        self.fail_client_requests(Some(PeerId::HttpSession(key)), now);
+        let HttpSession { state, pending_work, .. } = &mut http_session;
+        self.dispatcher.cancel_calls(&mut state.in_flight, pending_work, &mut self.outbox);
+        self.fail_client_requests(PeerId::HttpSession(key), now);
     }
 
     /// Ends all sessions once the server drains and no connection is left. Returns whether there
@@ -266,7 +264,7 @@ pub(super) struct Dispatched {
 /// Dispatches one text of a session.
 #[inline]
 pub(super) fn dispatch_session_text(
-    (parser, dispatcher): (&mut Parser, &mut Dispatcher),
+    (parser, dispatcher, outbox): (&mut Parser, &mut Dispatcher, &mut Outbox),
     http_session: &mut HttpSession,
     (key, stream): (Key, u32),
     outgoing: &mut Vec<u8>,
@@ -274,8 +272,8 @@ pub(super) fn dispatch_session_text(
     now: Instant,
 ) -> Dispatched {
     let HttpSession { state, pending_work, .. } = http_session;
-    let (before, cancelled) = (pending_work.pending_responses, dispatcher.cancelled_replies.len());
-    let mut peer = PeerState { state, pending_work, outgoing };
+    let (before, cancelled) = (pending_work.pending_responses, outbox.counters.requests.cancelled);
+    let mut peer = PeerState { state, pending_work, outgoing, outbox };
     let outcome = match parser.parse(text, length) {
         Ok(document) => {
             let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
@@ -286,11 +284,11 @@ pub(super) fn dispatch_session_text(
     };
     // A cancellation removes requests that were outstanding before or are among these; their
     // streams are ended at the end of the turn.
-    let taken_back = dispatcher.cancelled_replies.len() - cancelled;
-    let owed = pending_work.pending_responses as usize + taken_back;
+    let taken_back = outbox.counters.requests.cancelled - cancelled;
+    let owed = u64::from(pending_work.pending_responses) + taken_back;
     Dispatched {
         outcome,
-        pending_responses: u32::try_from(owed.saturating_sub(before as usize)).unwrap_or(u32::MAX),
+        pending_responses: u32::try_from(owed.saturating_sub(before.into())).unwrap_or(u32::MAX),
     }
 }
 

@@ -63,7 +63,7 @@ impl Shard {
         let (origin, date) = (incoming.origin(), *self.http.date());
         self.http.sessions.touch(key, now);
         let stream = self.http.sessions.next_stream_number(key).unwrap_or(ReplyTo::NO_STREAM);
-        let Self { parser, connections, dispatcher, http, .. } = self;
+        let Self { parser, connections, dispatcher, outbox, http, .. } = self;
         let (Some(connection), Some(http_session)) =
             (connections.table.get_mut(incoming.key), http.sessions.get_mut(key))
         else {
@@ -75,7 +75,7 @@ impl Shard {
         let Connection { outgoing, .. } = connection;
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
         let dispatched = dispatch_session_text(
-            (parser, dispatcher),
+            (parser, dispatcher, outbox),
             http_session,
             (key, stream),
             outgoing,
@@ -160,7 +160,7 @@ impl Shard {
             return self.handle_session_op(id, from, op, incoming.now);
         }
         let message = HttpMessage::SessionRequest { session: id, exchange: from, op };
-        self.dispatcher.outgoing_messages.push((owner, ShardMessage::Http(Box::new(message))));
+        self.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
     }
 
     /// In the strict profile every response carries `Mcp-Session-Id`.

@@ -1,0 +1,126 @@
+//! Completion and cancellation of calls that are answered later.
+//!
+//! Invariants: a call is completed once; its open client requests are cancelled first.
+
+use std::time::Duration;
+
+use super::{Call, CallTable};
+use crate::base::slab::Key;
+use crate::protocol::error::Error;
+use crate::protocol::model;
+use crate::server::client_requests::{ClientRequests, PendingInput};
+use crate::server::handlers::Progress;
+use crate::server::outbox::{NotificationKind, Outbox};
+use crate::service::{HandlerError, HandlerOutput};
+
+/// How a call ends.
+#[derive(Debug)]
+pub(in crate::server) enum CallResult {
+    /// Its handler has ended.
+    Handler(Result<HandlerOutput, HandlerError>),
+    /// The result was encoded elsewhere.
+    Encoded(Result<Vec<u8>, Error>),
+    /// The round trip ends with an `input_required` result: the encrypted state and the inputs that
+    /// the handler requests.
+    InputRequired { state: Result<String, Error>, open: Vec<PendingInput> },
+    /// The deadline has passed; the handler is cancelled.
+    TimedOut(Duration),
+}
+
+impl CallTable {
+    /// Completes a call; sends the response if it is awaited.
+    pub(in crate::server) fn complete_call(
+        &mut self,
+        call_id: Key,
+        result: CallResult,
+        client_requests: &mut ClientRequests,
+        outbox: &mut Outbox,
+    ) {
+        for number in self.take_open_requests(call_id) {
+            client_requests.cancel(number, outbox);
+        }
+        if let CallResult::TimedOut(after) = result {
+            return self.time_out(call_id, after, outbox);
+        }
+        let Some(call) = self.remove(call_id) else { return };
+        if matches!(result, CallResult::Handler(Ok(_))) {
+            notify_elicitations(&call, outbox);
+        }
+        let Call { reply_to, id, revision, catalog, .. } = call;
+        let needs_input = matches!(result, CallResult::InputRequired { state: Ok(_), .. });
+        outbox.counters.client_requests.input_required += u64::from(needs_input);
+        let mut is_failed = false;
+        outbox.respond((reply_to, id, revision), |id, text| match result {
+            CallResult::Handler(result) => {
+                is_failed = catalog.write_output(revision, id.as_id(), result, text)?;
+                Ok(())
+            }
+            CallResult::Encoded(body) => {
+                model::write_response(text, id.as_id(), &body?);
+                Ok(())
+            }
+            CallResult::InputRequired { state, open } => {
+                let state = state?;
+                let requests = open.iter().map(|input| (&*input.key, &input.request));
+                let suffix = catalog.result_suffix(revision);
+                model::begin_response(text, id.as_id());
+                model::write_input_required_result(text, requests, Some(&state), suffix);
+                model::end_response(text);
+                Ok(())
+            }
+            CallResult::TimedOut(_) => Ok(()),
+        });
+        outbox.counters.requests.tool_errors += u64::from(is_failed);
+    }
+
+    /// Cancels a call at its deadline and responds with an error.
+    fn time_out(&mut self, call_id: Key, after: Duration, outbox: &mut Outbox) {
+        let Some(call) = self.find_awaited(call_id) else { return };
+        let target = (call.reply_to, call.id.clone(), call.revision);
+        self.cancel(call_id);
+        outbox.counters.requests.timed_out += 1;
+        outbox.respond(target, |_, _| {
+            Err(Error::internal(format!("the call took longer than {after:?} and was cancelled")))
+        });
+    }
+
+    /// Cancels a call and its open client requests. Returns `false` if it was cancelled before.
+    pub(in crate::server) fn cancel_call(
+        &mut self,
+        call_id: Key,
+        client_requests: &mut ClientRequests,
+        outbox: &mut Outbox,
+    ) -> bool {
+        for number in self.take_open_requests(call_id) {
+            client_requests.cancel(number, outbox);
+        }
+        self.cancel(call_id)
+    }
+
+    /// Sends progress to the caller if it gave a token and the value has grown.
+    pub(in crate::server) fn send_progress(&mut self, progress: &Progress, outbox: &mut Outbox) {
+        let Some(call) = self.find_awaited(progress.call_id) else { return };
+        let Some(token) = &call.progress_token else { return };
+        if progress.progress <= call.progress {
+            return;
+        }
+        call.progress = progress.progress;
+        outbox.notify(call.reply_to, NotificationKind::Progress, |text| {
+            let Progress { progress, total, message, .. } = progress;
+            let (token, revision) = (token.as_id(), call.revision);
+            model::write_progress(text, token, *progress, *total, message.as_deref(), revision);
+        });
+    }
+}
+
+/// Notifies the client of the URL elicitations that have completed with the call.
+fn notify_elicitations(call: &Call, outbox: &mut Outbox) {
+    if !call.revision.dialect().elicitation_ids {
+        return;
+    }
+    for elicitation_id in call.open_requests.iter().flat_map(|it| it.accepted_elicitations()) {
+        outbox.notify(call.reply_to, NotificationKind::Required, |text| {
+            model::write_elicitation_complete(text, elicitation_id);
+        });
+    }
+}

@@ -1,0 +1,217 @@
+//! Server requests (up to 2025-11-25): sent to the client of a call or task, answered by it,
+//! cancelled or timed out.
+//!
+//! Invariants: a request that cannot be answered (the client is gone, or its input has ended) fails;
+//! a withdrawn one is cancelled at the client. Requests of a task go to the connection that began
+//! it and carry its id.
+
+use std::rc::Rc;
+
+use super::{
+    CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, Oneshot, Requester, ResponseKind,
+    too_many_requests,
+};
+use crate::base::time::Instant;
+use crate::protocol::json::Value;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::model::{self, InputRequest};
+use crate::protocol::params::ProgressNotificationParams;
+use crate::protocol::revision::Revision;
+use crate::server::outbox::{NotificationKind, Outbox};
+use crate::server::reply_to::{PeerId, ReplyTo};
+use crate::service::ClientRequestError;
+
+/// Where the messages of a call or task go.
+#[derive(Debug)]
+pub(in crate::server) struct RequesterTarget {
+    pub(in crate::server) reply_to: ReplyTo,
+    pub(in crate::server) revision: Revision,
+    /// Id of the task.
+    pub(in crate::server) task: Option<String>,
+}
+
+/// The calls and tasks of a shard, which make client requests.
+pub(in crate::server) trait Requesters {
+    /// Returns the target of a call or task, or `None` if it is cancelled.
+    fn target(&mut self, requester: Requester) -> Option<RequesterTarget>;
+
+    /// Adds request `number`. Returns `false` if `open_max` are open.
+    fn add(&mut self, requester: Requester, number: u64, open_max: usize, now: Instant) -> bool;
+
+    /// Removes request `number`: the handler continues.
+    fn finish(&mut self, requester: Requester, number: u64, now: Instant);
+
+    /// Records an accepted URL elicitation; it completes when the handler ends.
+    fn record_accepted_url(&mut self, requester: Requester, elicitation_id: Option<Box<str>>);
+}
+
+impl ClientRequests {
+    /// Sends a request of a handler to its client.
+    pub(in crate::server) fn send(
+        &mut self,
+        requesters: &mut impl Requesters,
+        (requester, number): (Requester, u64),
+        (request, oneshot): (InputRequest, Rc<Oneshot>),
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let Some(target) = requesters.target(requester) else {
+            return oneshot.send(Err(ClientRequestError::Cancelled));
+        };
+        if !requesters.add(requester, number, CLIENT_REQUESTS_MAX, now) {
+            return oneshot.send(Err(too_many_requests()));
+        }
+        let RequesterTarget { reply_to, revision, task } = target;
+        let client_request = self.open(number, (reply_to, requester), request, oneshot, now);
+        let id = client_request.id.as_id();
+        outbox.request(reply_to, number, |text| {
+            let request = &client_request.request;
+            model::write_server_request(text, id, request, revision, task.as_deref());
+        });
+    }
+
+    /// Notes that request `number` is sent. Returns `false` if it was cancelled before.
+    pub(in crate::server) fn mark_sent(&mut self, number: u64) -> bool {
+        let client_request = self.open.get_mut(&number);
+        client_request.map(|it| it.is_sent = true).is_some()
+    }
+
+    /// Fails request `number`, which was not sent: its client is gone.
+    pub(in crate::server) fn fail_unsent(
+        &mut self,
+        requesters: &mut impl Requesters,
+        number: u64,
+        now: Instant,
+    ) {
+        let Some(client_request) = self.take(number) else { return };
+        let requester = client_request.requester;
+        requesters.finish(requester, number, now);
+        client_request.fail(client_gone_error(requester));
+    }
+
+    /// Cancels request `number` of an ended call or task.
+    pub(in crate::server) fn cancel(
+        &mut self,
+        number: u64,
+        outbox: &mut Outbox,
+    ) -> Option<Requester> {
+        let client_request = self.take(number)?;
+        let requester = client_request.requester;
+        outbox.counters.client_requests.cancelled += 1;
+        send_cancelled(&client_request, "the answer is not needed any more", outbox);
+        client_request.fail(ClientRequestError::Cancelled);
+        Some(requester)
+    }
+
+    /// Cancels request `number`, for which its handler no longer waits.
+    pub(in crate::server) fn withdraw(
+        &mut self,
+        requesters: &mut impl Requesters,
+        number: u64,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        if let Some(requester) = self.cancel(number, outbox) {
+            requesters.finish(requester, number, now);
+        }
+    }
+
+    /// Fails the requests that were not answered in time.
+    pub(in crate::server) fn expire(
+        &mut self,
+        requesters: &mut impl Requesters,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        while let Some((number, client_request)) = self.pop_overdue(now) {
+            requesters.finish(client_request.requester, number, now);
+            outbox.counters.client_requests.timed_out += 1;
+            send_cancelled(&client_request, "the answer did not come in time", outbox);
+            client_request.fail(ClientRequestError::Timeout);
+        }
+    }
+
+    /// Fails requests because no response will be read. Their handlers can then end in time.
+    pub(in crate::server) fn fail_unreadable(
+        &mut self,
+        requesters: &mut impl Requesters,
+        numbers: Vec<u64>,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        for number in numbers {
+            let Some(client_request) = self.take(number) else { continue };
+            let requester = client_request.requester;
+            requesters.finish(requester, number, now);
+            outbox.counters.client_requests.cancelled += 1;
+            send_cancelled(&client_request, "nothing more is read", outbox);
+            client_request.fail(client_gone_error(requester));
+        }
+    }
+
+    /// Handles a response of `peer_id`.
+    pub(in crate::server) fn handle_response(
+        &mut self,
+        requesters: &mut impl Requesters,
+        peer_id: PeerId,
+        (id, outcome): (Option<Id<'_>>, Result<Value<'_>, Value<'_>>),
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        outbox.counters.requests.responses += 1;
+        let counters = &mut outbox.counters.client_requests;
+        let Some((number, client_request)) = id.and_then(|id| self.take_answered(peer_id, id))
+        else {
+            counters.unmatched_responses += 1;
+            return;
+        };
+        counters.answered += 1;
+        let requester = client_request.requester;
+        let elicitation_id = client_request.elicitation_id();
+        requesters.finish(requester, number, now);
+        match client_request.complete(outcome) {
+            ResponseKind::Answered => {}
+            ResponseKind::UrlAccepted => requesters.record_accepted_url(requester, elicitation_id),
+            ResponseKind::Malformed => counters.malformed_responses += 1,
+        }
+    }
+
+    /// `notifications/progress` of `peer_id`: extends the timeout of the server request.
+    pub(in crate::server) fn handle_progress(
+        &mut self,
+        peer_id: PeerId,
+        params: Option<Value<'_>>,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let is_known = ProgressNotificationParams::read(params)
+            .is_some_and(|it| self.extend_timeout(peer_id, it.progress_token, now));
+        let counters = &mut outbox.counters.client_requests;
+        let counter = if is_known {
+            &mut counters.progress_notifications
+        } else {
+            &mut counters.unmatched_progress
+        };
+        *counter += 1;
+    }
+}
+
+/// Sends `notifications/cancelled` for a client request, if the client has received it.
+fn send_cancelled(client_request: &ClientRequest, reason: &str, outbox: &mut Outbox) {
+    if !client_request.is_sent {
+        return;
+    }
+    outbox.notify(client_request.reply_to, NotificationKind::Required, |text| {
+        model::write_cancelled(text, client_request.id.as_id(), Some(reason));
+    });
+}
+
+/// The error for requests whose client is gone. A call ends with it; a task may go on.
+fn client_gone_error(requester: Requester) -> ClientRequestError {
+    match requester {
+        Requester::Call(_) => ClientRequestError::Cancelled,
+        Requester::Task(_) => {
+            ClientRequestError::ErrorResponse("the client that began the task is gone".into())
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Effects: what a component wants done outside of its own state.
+//!
+//! A component pushes effects; the shard applies them in order, at the end of each step of a turn.
+//! Immediate responses are no effects: dispatch writes them into the output buffer of the peer.
+//!
+//! Invariants: effects are applied in the order in which they were pushed; texts are stored in one
+//! buffer, so that a deferred message allocates nothing once the buffer has grown.
+
+use std::ops::Range;
+
+use super::reply_to::{Outcome, ReplyTo};
+use super::shard_message::ShardMessage;
+use crate::base::slab::Key;
+use crate::connection::CloseReason;
+use crate::engine::mesh::ShardId;
+use crate::protocol::eras::LoggingLevel;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::jsonrpc::IdBuf;
+use crate::protocol::model;
+use crate::protocol::revision::Revision;
+use crate::telemetry::counters::Counters;
+
+/// One effect.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Completes a request in flight, sends its response and resumes reading.
+    Respond { to: ReplyTo, id: IdBuf, outcome: Outcome, text: Range<usize> },
+    /// Completes a subscription stream with its result.
+    EndSubscription { to: ReplyTo, id: IdBuf, text: Range<usize> },
+    /// Sends a notification.
+    Notify { to: ReplyTo, kind: NotificationKind, text: Range<usize> },
+    /// Sends client request `number`, which fails if the peer cannot respond any more.
+    Request { to: ReplyTo, number: u64, text: Range<usize> },
+    /// Sends a message to a shard; the own shard handles it in the same turn.
+    Forward { shard: ShardId, message: ShardMessage },
+    /// Closes the reply target of a cancelled call.
+    CloseReply(ReplyTo),
+    /// Closes the SSE stream of a call; its client resumes it later.
+    CloseStream(ReplyTo),
+    /// Closes a connection once its pending responses are sent.
+    Close { key: Key, reason: CloseReason },
+}
+
+/// Which notifications are dropped, and how they are counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum NotificationKind {
+    /// Always sent.
+    Required,
+    /// Dropped while the output queue of the peer is full.
+    Progress,
+    /// Dropped while the output queue is full. A legacy session must have asked for `level`.
+    Log { level: LoggingLevel, is_modern: bool },
+    /// Dropped while the output queue is full.
+    TaskStatus,
+}
+
+/// Effects with the buffer of their texts.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub(super) list: Vec<Effect>,
+    pub(super) texts: Vec<u8>,
+}
+
+/// The effects that are not applied yet, and the counters of all components.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    pub(super) counters: Counters,
+    pushed: Effects,
+    /// Buffers for reuse.
+    spare: Effects,
+}
+
+/// Largest buffer of texts that is stored for reuse.
+const TEXT_BYTES_KEPT_MAX: usize = 1 << 20;
+
+impl Outbox {
+    /// Returns whether all effects are applied.
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.pushed.list.is_empty()
+    }
+
+    /// Takes the effects to apply. Return them with [`Outbox::recycle`].
+    pub(super) fn take(&mut self) -> Effects {
+        std::mem::replace(&mut self.pushed, std::mem::take(&mut self.spare))
+    }
+
+    /// Stores the buffers of applied effects for reuse.
+    pub(super) fn recycle(&mut self, mut applied: Effects) {
+        applied.list.clear();
+        applied.texts.clear();
+        if applied.texts.capacity() <= TEXT_BYTES_KEPT_MAX {
+            self.spare = applied;
+        }
+    }
+
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.pushed.list.push(effect);
+    }
+
+    /// Sends the response that `write` appends to the buffer, which may be an error instead.
+    pub(super) fn respond(
+        &mut self,
+        (to, id, revision): (ReplyTo, IdBuf, Revision),
+        write: impl FnOnce(&IdBuf, &mut Vec<u8>) -> Result<(), Error>,
+    ) {
+        let texts = &mut self.pushed.texts;
+        let start = texts.len();
+        let written = write(&id, texts);
+        let outcome = match written {
+            Ok(()) => Outcome::Response,
+            Err(error) => {
+                texts.truncate(start);
+                model::write_error_response(texts, Some(id.as_id()), &error, Some(revision));
+                self.count_error(&error);
+                Outcome::Error(error.kind)
+            }
+        };
+        let text = start..self.pushed.texts.len();
+        self.push(Effect::Respond { to, id, outcome, text });
+    }
+
+    /// Sends the notification that `write` appends to the buffer.
+    pub(super) fn notify(
+        &mut self,
+        to: ReplyTo,
+        kind: NotificationKind,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let text = self.append(write);
+        self.push(Effect::Notify { to, kind, text });
+    }
+
+    /// Sends client request `number`, which `write` appends to the buffer.
+    pub(super) fn request(&mut self, to: ReplyTo, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        let text = self.append(write);
+        self.push(Effect::Request { to, number, text });
+    }
+
+    /// Completes subscription stream `id` with the result that `write` appends to the buffer.
+    pub(super) fn end_subscription(
+        &mut self,
+        to: ReplyTo,
+        id: IdBuf,
+        write: impl FnOnce(&IdBuf, &mut Vec<u8>),
+    ) {
+        let text = self.append(|texts| write(&id, texts));
+        self.push(Effect::EndSubscription { to, id, text });
+    }
+
+    /// Sends a message to a shard.
+    pub(super) fn forward(&mut self, shard: ShardId, message: ShardMessage) {
+        self.push(Effect::Forward { shard, message });
+    }
+
+    fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+        let texts = &mut self.pushed.texts;
+        let start = texts.len();
+        write(texts);
+        start..texts.len()
+    }
+
+    /// Counts a message that was sent, if any.
+    #[inline]
+    pub(super) const fn count_outcome(&mut self, outcome: Outcome) {
+        self.counters.traffic.messages_out += !matches!(outcome, Outcome::None) as u64;
+    }
+
+    /// Counts an error that is sent.
+    pub(super) fn count_error(&mut self, error: &Error) {
+        self.counters.errors.count(error.code);
+        self.counters.requests.handler_panics +=
+            u64::from(error.kind == ErrorKind::HandlerPanicked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::jsonrpc::Id;
+    use crate::server::reply_to::PeerId;
+
+    const TO: ReplyTo = ReplyTo::standalone(PeerId::Connection(Key::from_bits(1)));
+
+    #[test]
+    fn texts_share_one_reused_buffer() {
+        let mut outbox = Outbox::default();
+        outbox.notify(TO, NotificationKind::Required, |text| text.extend_from_slice(b"one"));
+        outbox.request(TO, 7, |text| text.extend_from_slice(b"two"));
+        let effects = outbox.take();
+        assert!(outbox.is_empty());
+        let texts: Vec<&[u8]> = effects
+            .list
+            .iter()
+            .map(|effect| match effect {
+                Effect::Notify { text, .. } | Effect::Request { text, .. } => {
+                    &effects.texts[text.clone()]
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(texts, [b"one", b"two"]);
+        let buffer = effects.texts.as_ptr();
+        outbox.recycle(effects);
+        drop(outbox.take());
+        outbox.notify(TO, NotificationKind::Required, |text| text.push(b'3'));
+        assert_eq!(outbox.take().texts.as_ptr(), buffer);
+    }
+
+    #[test]
+    fn failed_response_becomes_an_error() {
+        let mut outbox = Outbox::default();
+        outbox.notify(TO, NotificationKind::Required, |text| text.push(b'x'));
+        outbox.respond((TO, Id::Signed(4).into(), Revision::LATEST), |_, text| {
+            text.extend_from_slice(b"half a result");
+            Err(Error::invalid_params("no"))
+        });
+        let effects = outbox.take();
+        let Effect::Respond { outcome: Outcome::Error(_), text, .. } = &effects.list[1] else {
+            panic!("{effects:?}");
+        };
+        let text = std::str::from_utf8(&effects.texts[text.clone()]).unwrap();
+        assert!(text.starts_with('{') && text.contains("\"id\":4"), "{text}");
+        assert_eq!(effects.texts[0], b'x');
+    }
+}

@@ -1,0 +1,242 @@
+//! Operations on tasks: `tasks/get`, `tasks/update`, `tasks/result`, `tasks/list`, `tasks/cancel`.
+//!
+//! Invariants: a malformed, unknown or expired task id gets the same error, invalid params
+//! (-32602), which does not reveal which of them it is.
+
+use std::rc::Rc;
+
+use super::{Task, TaskId, TaskMessage, TaskOp, TaskOutcome, TaskWaiter, Tasks, send_task_message};
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::engine::mesh::ShardId;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::model;
+use crate::protocol::revision::Revision;
+use crate::server::client_requests::ClientRequests;
+use crate::server::handlers::handler_state::RequestCarrier;
+use crate::server::outbox::Outbox;
+use crate::server::reply_to::PeerId;
+use crate::service::Catalog;
+
+impl Tasks {
+    /// Returns whether an operation has to wait for the end of the task. Fails if too many calls
+    /// wait already.
+    pub(in crate::server) fn must_wait(
+        &mut self,
+        key: Key,
+        op: &TaskOp,
+        now: Instant,
+    ) -> Result<bool, Error> {
+        match self.table.get_mut(key) {
+            Some(task) if matches!(op, TaskOp::Result) && !task.has_ended() => {
+                if task.has_waiter_capacity(now) {
+                    return Ok(true);
+                }
+                Err(Error::new(
+                    ErrorKind::TooManyRequests,
+                    "too many requests wait for this task; use tasks/get",
+                ))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Registers a call that waits for the end of a task, after [`Tasks::must_wait`].
+    pub(in crate::server) fn wait(&mut self, key: Key, waiter: TaskWaiter) {
+        if let Some(task) = self.table.get_mut(key) {
+            task.add_waiter(waiter);
+        }
+    }
+
+    /// Runs an operation that need not wait: appends the result to `out`, whose content is
+    /// unspecified after an error.
+    pub(in crate::server) fn apply(
+        &mut self,
+        (key, op): (Key, &TaskOp),
+        (revision, out): (Revision, &mut Vec<u8>),
+        (catalog, client_requests): (&Catalog, &mut ClientRequests),
+        now: Instant,
+        outbox: &mut Outbox,
+    ) -> Result<(), Error> {
+        match op {
+            TaskOp::Get => {}
+            TaskOp::Result => return self.write_result(key, out),
+            TaskOp::Update(responses) => {
+                let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+                task.inputs.update(responses)?;
+                self.table.update_input_status(key, now);
+            }
+            TaskOp::Cancel => self.cancel(key, client_requests, now, outbox)?,
+        }
+        let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+        let suffix = catalog.result_suffix(revision);
+        task.with_detail(self.wall_clock, |view, detail| match op {
+            TaskOp::Update(_) => model::write_empty_result(out, suffix),
+            TaskOp::Cancel => model::write_cancel_task_result(out, revision, &view, suffix),
+            TaskOp::Get | TaskOp::Result => {
+                model::write_get_task_result(out, revision, &view, detail, suffix);
+            }
+        });
+        Ok(())
+    }
+
+    /// `tasks/cancel`: for an ended task it succeeds (modern) or fails (2025-11-25).
+    fn cancel(
+        &mut self,
+        key: Key,
+        client_requests: &mut ClientRequests,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) -> Result<(), Error> {
+        let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+        if task.has_ended() {
+            if task.revision.is_modern() {
+                return Ok(());
+            }
+            let status = task.status().as_str();
+            return Err(Error::invalid_params(format!("the task has ended: status {status}")));
+        }
+        self.abort((key, "the task was cancelled by request"), client_requests, now, outbox);
+        Ok(())
+    }
+
+    /// Cancels a task, its handler and its client requests.
+    pub(super) fn abort(
+        &mut self,
+        (key, reason): (Key, &'static str),
+        client_requests: &mut ClientRequests,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        if self.table.cancel(key, reason, now) {
+            outbox.counters.requests.tasks_cancelled += 1;
+            let Some(task) = self.table.get_mut(key) else { return };
+            for number in task.client_requests.take() {
+                client_requests.cancel(number, outbox);
+            }
+            if let Some(work) = task.handler() {
+                work.cancel();
+            }
+        }
+    }
+
+    /// Fails a task that waits for `tasks/update` (2026-07-28), because no requests are read any
+    /// more, and cancels its handler. Client requests of tasks up to 2025-11-25 are cancelled with
+    /// all others.
+    pub(super) fn fail_waiting_for_input(&mut self, key: Key, now: Instant, outbox: &mut Outbox) {
+        let Some(task) = self.table.get_mut(key).filter(|task| task.inputs.is_open()) else {
+            return;
+        };
+        let open = task.inputs.with_open(<[_]>::len);
+        let reason = "the server shut down while the task waited for input";
+        if self.table.fail(key, Error::internal(reason), now) {
+            outbox.counters.client_requests.cancelled += open as u64;
+            if let Some(work) = self.table.get_mut(key).and_then(Task::handler) {
+                work.cancel();
+            }
+        }
+    }
+
+    /// Writes the result of `tasks/result` for an ended task: the result of the call itself.
+    pub(super) fn write_result(&mut self, key: Key, out: &mut Vec<u8>) -> Result<(), Error> {
+        let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+        match task.outcome() {
+            Some(TaskOutcome::Result { body, .. }) => {
+                model::write_get_task_payload_result(out, body, task.id_text());
+                Ok(())
+            }
+            Some(TaskOutcome::Error(error)) => Err(error.clone()),
+            None => Err(Error::internal("the task was cancelled and has no result")),
+        }
+    }
+
+    /// Writes the `CreateTaskResult` for the call `id`.
+    pub(in crate::server) fn write_create_result(
+        &mut self,
+        (id, out): (Id<'_>, &mut Vec<u8>),
+        task: Key,
+        catalog: &Catalog,
+    ) {
+        let Some(task) = self.table.get_mut(task) else { return };
+        let suffix = catalog.result_suffix(task.revision);
+        model::begin_response(out, id);
+        task.with_detail(self.wall_clock, |view, _| {
+            model::write_create_task_result(out, task.revision, &view, suffix);
+        });
+        model::end_response(out);
+    }
+
+    /// Writes the response to `tasks/list`: the tasks that `peer_id` began, which are all on this
+    /// shard. Without authorization there is no other owner to select by.
+    pub(in crate::server) fn write_list(
+        &self,
+        peer_id: PeerId,
+        cursor: Option<&str>,
+        (id, out): (Id<'_>, &mut Vec<u8>),
+    ) -> Result<(), Error> {
+        let (tasks, next) = self.table.list_page(peer_id, cursor)?;
+        model::begin_response(out, id);
+        let views = tasks.iter().map(|task| task.view(self.wall_clock));
+        model::write_list_tasks_result(out, views, next.as_deref());
+        model::end_response(out);
+        Ok(())
+    }
+
+    /// Returns how the handler of a task requests input.
+    pub(in crate::server) fn carrier(&mut self, key: Key) -> RequestCarrier {
+        match self.table.get_mut(key) {
+            Some(task) if task.revision.is_modern() => {
+                RequestCarrier::TaskInput(Rc::clone(&task.inputs))
+            }
+            _ => RequestCarrier::ServerRequest,
+        }
+    }
+
+    /// Returns the shard that owns a task.
+    pub(in crate::server) fn owner(&self, task: TaskId) -> ShardId {
+        task.owner_shard(self.shards.count())
+    }
+
+    /// Returns whether `name` is a well-formed task id to which a stream can subscribe. Only its
+    /// shard knows whether the task exists; an unknown one sends no notifications.
+    pub(in crate::server) fn is_watchable(&self, name: &str, outbox: &mut Outbox) -> bool {
+        let owner = TaskId::parse(name).map(|task| self.owner(task));
+        owner.is_some_and(|owner| self.check_backlog(owner, outbox).is_ok())
+    }
+
+    /// Rejects a request for a shard whose message queue is full. This bounds what peers can cause;
+    /// responses and status notifications are bounded by the requests and tasks.
+    pub(in crate::server) fn check_backlog(
+        &self,
+        shard: ShardId,
+        outbox: &mut Outbox,
+    ) -> Result<(), Error> {
+        if !self.shards.is_slow(shard) {
+            return Ok(());
+        }
+        outbox.counters.shard.messages_not_sent += 1;
+        Err(Error::new(
+            ErrorKind::TooManyRequests,
+            "the shard of the task is overloaded; try again later",
+        ))
+    }
+
+    /// Subscribes this shard to a task. The current status is sent at once, and again if it is
+    /// subscribed again, so that no change is missed.
+    pub(in crate::server) fn watch(&mut self, name: &str, outbox: &mut Outbox) {
+        let Some(task) = TaskId::parse(name) else { return };
+        let (owner, shard) = (self.owner(task), self.shards.own());
+        if owner != shard {
+            send_task_message(owner, TaskMessage::Watch { task, shard }, outbox);
+        } else if let Some(key) = self.table.find(task, true) {
+            self.table.watch(key, shard);
+        }
+    }
+}
+
+/// The error for an invalid, unknown or expired task id.
+#[cold]
+pub(in crate::server) fn unknown_task_error() -> Error {
+    Error::invalid_params("unknown or expired task id")
+}
