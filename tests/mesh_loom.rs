@@ -24,7 +24,7 @@ use loom::thread::{self, Thread};
 
 use self::event_count::EventCount;
 use self::queue::{Consumer, channel};
-use self::replay_filter::{RedeemResult, ReplayFilter};
+use self::replay_filter::{ReplayFilter, UseResult};
 
 #[test]
 fn full_channel_delivers_messages_once_and_in_order() {
@@ -111,12 +111,12 @@ fn concurrent_use_of_one_number_succeeds_once() {
     loom::model(|| {
         let filter = Arc::new(ReplayFilter::new(32));
         let other = Arc::clone(&filter);
-        let thread = thread::spawn(move || (other.redeem(1), other.redeem(2)));
-        let (mine, theirs) = (filter.redeem(1), thread.join().expect("thread does not panic"));
-        let redeemed = [mine, theirs.0].map(|outcome| outcome == RedeemResult::First);
+        let thread = thread::spawn(move || (other.mark_used(1), other.mark_used(2)));
+        let (mine, theirs) = (filter.mark_used(1), thread.join().expect("thread does not panic"));
+        let redeemed = [mine, theirs.0].map(|outcome| outcome == UseResult::First);
         assert!(redeemed == [true, false] || redeemed == [false, true]);
-        assert_eq!(theirs.1, RedeemResult::First);
-        assert_eq!(filter.redeem(2), RedeemResult::Replayed);
+        assert_eq!(theirs.1, UseResult::First);
+        assert_eq!(filter.mark_used(2), UseResult::Replayed);
     });
 }
 
@@ -125,13 +125,13 @@ fn redeemed_number_stays_redeemed_when_evicted() {
     loom::model(|| {
         let filter = Arc::new(ReplayFilter::new(32));
         let (old, later) = (5, 5 + 32);
-        assert_eq!(filter.redeem(old), RedeemResult::First);
+        assert_eq!(filter.mark_used(old), UseResult::First);
         let other = Arc::clone(&filter);
-        let thread = thread::spawn(move || other.redeem(later));
-        assert_ne!(filter.redeem(old), RedeemResult::First);
-        assert_eq!(thread.join().expect("thread does not panic"), RedeemResult::First);
-        assert_eq!(filter.redeem(old), RedeemResult::Expired);
-        assert_eq!(filter.redeem(later), RedeemResult::Replayed);
+        let thread = thread::spawn(move || other.mark_used(later));
+        assert_ne!(filter.mark_used(old), UseResult::First);
+        assert_eq!(thread.join().expect("thread does not panic"), UseResult::First);
+        assert_eq!(filter.mark_used(old), UseResult::Expired);
+        assert_eq!(filter.mark_used(later), UseResult::Replayed);
     });
 }
 

@@ -36,9 +36,14 @@ mod catalog_updates;
 mod calls;
 mod connection_state;
 
+mod deferred;
+
 mod dispatch;
 
+mod acceptor;
 mod broadcaster;
+
+mod request_path;
 
 mod shard;
 

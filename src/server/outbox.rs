@@ -37,6 +37,8 @@ pub(super) enum Effect {
     CloseReply(ReplyTo),
     /// Closes the SSE stream of a call; its client resumes it later.
     CloseStream(ReplyTo),
+    /// Cancels the calls and client requests of a connection that reads no more responses.
+    CancelCalls(Key),
     /// Closes a connection once its pending responses are sent.
     Close { key: Key, reason: CloseReason },
 }

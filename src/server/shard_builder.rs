@@ -9,19 +9,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acceptor::{Acceptor, ListenerEntry};
 use super::calls::CallTable;
 use super::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
 use super::client_requests::ClientRequests;
 use super::client_requests::request_state::RequestStates;
 use super::connection_state::ConnectionState;
-use super::dispatch::Dispatcher;
+use super::deferred::DeferredWork;
+use super::dispatch::{Dispatcher, Handlers};
 use super::handlers::HandlerQueue;
 use super::http::{
     self, EventLogLimits, Gauges, HttpFrontend, HttpTimeouts, SessionIds, SessionStore,
     StreamLimits,
 };
 use super::options::{HttpOptions, Options, WebSocketOptions};
-use super::shard::{ListenerEntry, Shard, ShardParts};
+use super::shard::{Shard, ShardParts};
 use super::shard_message::{ShardLimits, ShardMessage};
 use super::shard_set::ShardSet;
 use super::subscriptions::{SubscriptionLimits, SubscriptionRegistry};
@@ -33,7 +35,7 @@ use crate::engine::blocking::BlockingPool;
 use crate::engine::entropy::Entropy;
 use crate::engine::executor::Executor;
 use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
-use crate::engine::ring::{Listener, Operation, Ring, Socket};
+use crate::engine::ring::{Listener, Ring, Socket};
 use crate::engine::shard_loop::ShardLoop;
 use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::SecureRng;
@@ -126,13 +128,13 @@ impl ShardBuilder {
         let mut shard = ShardLoop::new(ring, driver);
         let now = shard.now();
         let (ring, driver) = shard.ring_and_driver_mut();
-        driver.dispatcher.wall_clock = WallClock::at(now, unix_ms);
-        driver.dispatcher.tasks.wall_clock = driver.dispatcher.wall_clock;
+        let deferred = &mut driver.dispatcher.deferred;
+        deferred.wall_clock = WallClock::at(now, unix_ms);
+        deferred.tasks.wall_clock = deferred.wall_clock;
         for shard_input in inputs {
             match *shard_input {
                 ShardInput::Listener { listener, transport } => {
-                    driver.listeners.push(ListenerEntry { listener, transport });
-                    ring.submit(Operation::Accept(listener));
+                    driver.acceptor.listen(ring, ListenerEntry { listener, transport });
                 }
                 ShardInput::Pipes { input, output } => {
                     let state = ConnectionState::new(Transport::Stdio, false);
@@ -178,27 +180,32 @@ impl ShardBuilder {
         let shard_set = ShardSet::new(shard, shards, messages_max);
         let dispatcher = Dispatcher {
             catalog: self.catalog,
-            calls: CallTable::new(calls_max),
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
-            handler_queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max)),
-            catalog_writer,
-            pending_updates,
-            executor,
-            blocking_pool: blocking,
-            shard,
-            sender,
-            request_timeout: limits.request_timeout,
-            requests_in_flight_max: limits.requests_in_flight_max,
-            request_states: RequestStates::new(
-                &self.entropy.secret,
-                self.replay_filter,
-                limits.request_state_ttl,
-            ),
-            client_requests: ClientRequests::new(shard.0, limits.client_request_timeout),
-            wall_clock: WallClock::default(),
-            tasks: Tasks::new(TaskTable::new(limits.tasks, task_ids), shard_set),
+            deferred: DeferredWork {
+                calls: CallTable::new(calls_max),
+                tasks: Tasks::new(TaskTable::new(limits.tasks, task_ids), shard_set),
+                client_requests: ClientRequests::new(shard.0, limits.client_request_timeout),
+                request_states: RequestStates::new(
+                    &self.entropy.secret,
+                    self.replay_filter,
+                    limits.request_state_ttl,
+                ),
+                request_timeout: limits.request_timeout,
+                requests_in_flight_max: limits.requests_in_flight_max,
+                wall_clock: WallClock::default(),
+            },
+            handlers: Handlers {
+                queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max)),
+                pending_updates,
+                catalog_writer,
+                executor,
+                blocking_pool: blocking,
+                shard,
+                sender,
+            },
             shard_count: shards,
         };
+        let acceptor = Acceptor::new(shard, self.tcp_connections, self.http_connections, &limits);
         let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
         let nesting_max = self.options.limits.nesting_max;
         Shard::new(ShardParts {
@@ -206,8 +213,7 @@ impl ShardBuilder {
             parser: Parser::new(json::ParseLimits { nesting_max, ..json::ParseLimits::default() }),
             dispatcher,
             inbox: self.endpoint.open(ring.waker()),
-            tcp_connections: self.tcp_connections,
-            http_connections: self.http_connections,
+            acceptor,
             gauges: self.gauges,
             http,
             websockets: WebSocketFrontend::new(limits.websocket, accepts),

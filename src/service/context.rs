@@ -140,7 +140,7 @@ impl RequestContext {
     /// use corelane::{CallToolResult, NoArguments, RequestContext, Tool};
     ///
     /// let tool = Tool::new("rename").local(|_: NoArguments, ctx: RequestContext| async move {
-    ///     let form = Form::new().field(Field::string("name").title("New name").required());
+    ///     let form = Form::new().field(Field::text("name").title("New name").required());
     ///     let result = ctx.elicit("name", ElicitRequest::form("Enter a name.", form)).await?;
     ///     Ok(CallToolResult::text(format!("{:?}", result.content.get("name"))))
     /// });

@@ -31,7 +31,7 @@
 //! let catalog = Catalog::builder(Implementation::new("greeter", "1.0.0"))
 //!     .tool(Tool::new("greet").description("Greets someone by name.").inline(
 //!         |Greet { name }, out| {
-//!             out.format_text(format_args!("Hello, {name}!"));
+//!             out.format(format_args!("Hello, {name}!"));
 //!             Ok(())
 //!         },
 //!     ))

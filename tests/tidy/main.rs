@@ -56,8 +56,64 @@ fn expect_none(mut findings: Vec<Finding>) {
     assert!(lines.is_empty(), "{} broken rules:\n{}", lines.len(), lines.join("\n"));
 }
 
-/// Types that pass a limit of [`types`], each with its reason.
-const LARGE_TYPES: &[types::Exception] = &[];
+/// Types above a limit of [`types`]: fields, methods and other files with `impl` blocks, at most.
+const LARGE_TYPES: &[types::Exception] = &[
+    exception("Plan", 26, 25, 1, "mirrors the keys of a plan file"),
+    exception("RunResult", 17, 25, 1, "mirrors the JSON of a result"),
+    exception("Totals", 15, 25, 1, "mirrors the JSON of a result"),
+    exception("SecondResult", 21, 25, 1, "mirrors the JSON and CSV of one second"),
+    exception("Dialect", 27, 25, 1, "table of the differences between revisions, one field each"),
+    exception("HttpOptions", 15, 25, 1, "mirrors the keys of the configuration file"),
+    exception("LimitOptions", 17, 25, 1, "mirrors the keys of the configuration file"),
+    exception("ShardLimits", 14, 25, 1, "the limits that can be reloaded, one field each"),
+    exception("ShardBuilder", 13, 25, 1, "what a shard is built from, one field each"),
+    exception("Catalog", 12, 30, 1, "one method for each query of the dispatcher"),
+    exception("CatalogBuilder", 12, 29, 1, "one method for each setting of a catalog"),
+    exception("Error", 12, 25, 2, "constructors stand beside the types they describe"),
+    exception("Field", 12, 25, 2, "schema and validation of a form field are files of their own"),
+    exception(
+        "FieldType",
+        12,
+        25,
+        2,
+        "schema and validation of a form field are files of their own",
+    ),
+    exception("Task", 20, 25, 1, "record of one task; not yet divided"),
+    exception("SessionStore", 12, 41, 3, "not yet divided into sessions and their streams"),
+    exception("Connection", 19, 25, 1, "record of one connection; not yet divided"),
+    exception("Connections", 12, 59, 8, "not yet divided into input, output and timers"),
+    exception("Kernel", 16, 25, 1, "state of the simulated kernel; not yet divided"),
+    exception("Network", 12, 55, 5, "the simulated network is not yet divided from its clients"),
+    exception(
+        "UringRing",
+        20,
+        43,
+        9,
+        "one file for each operation of the ring; not yet divided into components",
+    ),
+    exception("Streams", 12, 25, 3, "one file for each operation of the poll ring"),
+    exception("Shard", 17, 110, 13, "not yet divided into components"),
+];
+
+const fn exception(
+    type_name: &'static str,
+    fields_max: usize,
+    methods_max: usize,
+    neighbours_max: usize,
+    reason: &'static str,
+) -> types::Exception {
+    types::Exception { type_name, fields_max, methods_max, neighbours_max, reason }
+}
+
+/// Modules whose children have cycles.
+const CYCLIC_MODULES: &[cycles::Exception] = &[
+    cycles::Exception { parent: "connection", reason: "`Connections` is not yet divided" },
+    cycles::Exception { parent: "engine::ring::sim", reason: "`Network` is not yet divided" },
+    cycles::Exception { parent: "engine::ring::uring", reason: "`UringRing` is not yet divided" },
+    cycles::Exception { parent: "server", reason: "tasks and messages name each other" },
+    cycles::Exception { parent: "server::shard", reason: "`Shard` is not yet divided" },
+    cycles::Exception { parent: "server::shard::http", reason: "`Shard` is not yet divided" },
+];
 
 #[test]
 fn module_uses_only_allowed_modules() {
@@ -75,13 +131,19 @@ fn every_module_has_a_layer() {
 fn children_use_only_earlier_siblings() {
     let repository = Repository::read();
     let modules = repository.modules();
-    expect_none(repository.rust().flat_map(|file| siblings::check(file, &modules)).collect());
+    let found = repository.rust().flat_map(|file| siblings::check(file, &modules));
+    let is_excepted = |finding: &Finding| {
+        let parents = CYCLIC_MODULES.iter().map(|it| format!("which `{}` lists", it.parent));
+        parents.into_iter().any(|parent| finding.message.contains(&parent))
+    };
+    expect_none(found.filter(|finding| !is_excepted(finding)).collect());
 }
 
 #[test]
 fn modules_have_no_cycles() {
     let repository = Repository::read();
-    expect_none(cycles::check(&repository.rust().collect::<Vec<_>>()));
+    assert!(CYCLIC_MODULES.iter().all(|exception| exception.reason.contains(' ')));
+    expect_none(cycles::check(&repository.rust().collect::<Vec<_>>(), CYCLIC_MODULES));
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub(crate) struct Exception {
     pub(crate) type_name: &'static str,
     pub(crate) fields_max: usize,
     pub(crate) methods_max: usize,
+    pub(crate) neighbours_max: usize,
     pub(crate) reason: &'static str,
 }
 
@@ -48,8 +49,11 @@ pub(crate) fn check(files: &[&Source], exceptions: &[Exception]) -> Vec<Finding>
         let exception = exceptions.iter().find(|exception| exception.type_name == name);
         let fields_max = exception.map_or(FIELDS_MAX, |it| it.fields_max);
         let methods_max = exception.map_or(METHODS_MAX, |it| it.methods_max);
+        let neighbours_max = exception.map_or(NEIGHBOURS_MAX, |it| it.neighbours_max);
         if let Some(exception) = exception
-            && (found.fields > FIELDS_MAX || found.methods > METHODS_MAX)
+            && (found.fields > FIELDS_MAX
+                || found.methods > METHODS_MAX
+                || found.neighbours.len() > NEIGHBOURS_MAX)
         {
             needed.insert(exception.type_name);
         }
@@ -60,10 +64,10 @@ pub(crate) fn check(files: &[&Source], exceptions: &[Exception]) -> Vec<Finding>
         if found.methods > methods_max {
             find(format!("`{name}` has {} methods; the limit is {methods_max}", found.methods));
         }
-        if found.neighbours.len() > NEIGHBOURS_MAX {
+        if found.neighbours.len() > neighbours_max {
             let others: Vec<&str> = found.neighbours.iter().map(String::as_str).collect();
             find(format!(
-                "`{name}` has `impl` blocks in {}: one other file at most",
+                "`{name}` has `impl` blocks in {}: {neighbours_max} other file at most",
                 others.join(", ")
             ));
         }
@@ -218,6 +222,7 @@ mod tests {
             type_name: "A",
             fields_max: 13,
             methods_max: METHODS_MAX,
+            neighbours_max: NEIGHBOURS_MAX,
             reason: "a table",
         };
         let text = format!("struct A {{ {} }}", fields(13));

@@ -79,14 +79,14 @@ impl Child {
             let output = process.stdout.take().ok_or_else(missing)?;
             let second = output.as_fd().try_clone_to_owned()?;
             let errors = process.stderr.take();
-            let (tail, output, parting) = (StderrTail::default(), Some(output), None);
+            let (tail, output, termination) = (StderrTail::default(), Some(output), None);
             let child = Self {
                 connection,
                 process,
                 stderr: errors,
                 stderr_tail: tail,
                 stdout: output,
-                termination: parting,
+                termination,
             };
             Ok(StartedChild { child, stdin: input, stdout: second })
         };
@@ -99,13 +99,13 @@ impl Child {
 
     /// Begins the termination after the input was closed.
     pub(super) fn begin_termination(&mut self, now: Instant) {
-        let parting = Termination {
+        let termination = Termination {
             since: now,
             step: TerminationStep::InputClosed,
             descendants: None,
             status: None,
         };
-        self.termination.get_or_insert(parting);
+        self.termination.get_or_insert(termination);
     }
 
     pub(super) const fn is_terminating(&self) -> bool {
@@ -170,8 +170,10 @@ impl Child {
             }
             self.read_stderr();
         }
-        let parting = self.termination.as_ref();
-        let ended = match parting.and_then(|parting| Some((parting.step, parting.status?))) {
+        let termination = self.termination.as_ref();
+        let ended = match termination
+            .and_then(|termination| Some((termination.step, termination.status?)))
+        {
             Some((TerminationStep::InputClosed, status)) => format!("the program ended ({status})"),
             _ => "the program closed its standard output and did not end".into(),
         };

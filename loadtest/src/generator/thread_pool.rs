@@ -168,7 +168,8 @@ pub fn run(
         Ok(_) if !is_well => Err(RunError::ThreadFailed),
         Err(RunError::Unreachable(why)) if let Some(group) = &group => {
             let stderr = group.last_stderr().filter(|lines| !why.contains(lines.as_str()));
-            let stderr = stderr.map_or_else(String::new, |lines| format!("; it said: {lines}"));
+            let stderr =
+                stderr.map_or_else(String::new, |lines| format!("; standard error: {lines}"));
             Err(RunError::ProgramFailed(why + &stderr))
         }
         found => Ok(Measurements { programs: group.map(|group| group.program_counts()), ..found? }),

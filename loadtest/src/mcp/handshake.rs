@@ -78,21 +78,21 @@ pub struct ConnectError {
 
 impl ConnectError {
     pub(super) fn new(failure: Failure, message: &[u8]) -> Self {
-        let said = String::from_utf8_lossy(&message[..message.len().min(QUOTED_BYTES_MAX)]);
-        Self { failure, message: said.escape_debug().to_string() }
+        let text = String::from_utf8_lossy(&message[..message.len().min(QUOTED_BYTES_MAX)]);
+        Self { failure, message: text.escape_debug().to_string() }
     }
 }
 
 impl Handshake {
     /// Creates the handshake for this transport and era.
-    pub fn new(speech: &RequestSettings) -> Self {
-        let step = match (speech.transport, speech.era) {
+    pub fn new(settings: &RequestSettings) -> Self {
+        let step = match (settings.transport, settings.era) {
             (Transport::WebSocket, _) => HandshakeStep::Upgrade,
             (_, Era::Legacy) => HandshakeStep::Initialize,
             (Transport::Stdio, Era::Modern) => HandshakeStep::Discover,
             (_, Era::Modern) => HandshakeStep::Complete,
         };
-        let reader = match speech.transport {
+        let reader = match settings.transport {
             Transport::Tcp | Transport::Stdio => Reader::Lines(LineReader::default()),
             Transport::Http => Reader::Responses(Box::default()),
             Transport::WebSocket => Reader::Frames(Box::default()),
@@ -108,15 +108,15 @@ impl Handshake {
     }
 
     /// Returns the first action.
-    pub fn begin(&self, speech: &RequestSettings) -> HandshakeProgress {
+    pub fn begin(&self, settings: &RequestSettings) -> HandshakeProgress {
         match self.step {
-            HandshakeStep::Upgrade => HandshakeProgress::Send(upgrade_request(speech)),
+            HandshakeStep::Upgrade => HandshakeProgress::Send(upgrade_request(settings)),
             HandshakeStep::Complete => HandshakeProgress::Open(Vec::new()),
             HandshakeStep::Discover => {
-                HandshakeProgress::Send(frame_message(speech, &discover_text(), "", None))
+                HandshakeProgress::Send(frame_message(settings, &discover_text(), "", None))
             }
             _ => HandshakeProgress::Send(frame_message(
-                speech,
+                settings,
                 &initialize_text(),
                 "initialize",
                 None,
@@ -132,16 +132,16 @@ impl Handshake {
     /// Returns an error if the server refuses or sends invalid data.
     pub fn receive(
         &mut self,
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         arrived: &[u8],
     ) -> Result<HandshakeProgress, ConnectError> {
         self.buffered.extend_from_slice(arrived);
         if self.step == HandshakeStep::Upgrade {
-            return self.receive_upgrade(speech);
+            return self.receive_upgrade(settings);
         }
         while self.step != HandshakeStep::Complete {
             let begun = std::mem::take(&mut self.buffered);
-            let (taken, progress) = self.read_response(speech, &begun)?;
+            let (taken, progress) = self.read_response(settings, &begun)?;
             self.buffered = begun;
             self.buffered.drain(..taken.unwrap_or_default());
             match progress {
@@ -162,7 +162,7 @@ impl Handshake {
 
     fn receive_upgrade(
         &mut self,
-        speech: &RequestSettings,
+        settings: &RequestSettings,
     ) -> Result<HandshakeProgress, ConnectError> {
         let mut fields = [EMPTY_HEADER; 32];
         let mut response = httparse::Response::new(&mut fields);
@@ -183,25 +183,25 @@ impl Handshake {
             return Err(ConnectError::new(Failure::Garbage, &self.buffered));
         }
         self.buffered.drain(..length);
-        if speech.era == Era::Modern {
+        if settings.era == Era::Modern {
             self.step = HandshakeStep::Complete;
             return Ok(HandshakeProgress::Open(Vec::new()));
         }
         self.step = HandshakeStep::Initialize;
-        Ok(HandshakeProgress::Send(frame_message(speech, &initialize_text(), "initialize", None)))
+        Ok(HandshakeProgress::Send(frame_message(settings, &initialize_text(), "initialize", None)))
     }
 
     /// Reads the response that the current step waits for.
     fn read_response(
         &mut self,
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         bytes: &[u8],
     ) -> Result<(Option<usize>, Option<HandshakeProgress>), ConnectError> {
         let look = self.reader.read_next(bytes);
         let look =
             look.map_err(|broken| ConnectError::new(Failure::Garbage, broken.0.as_bytes()))?;
         let Some((taken, event)) = look else { return Ok((None, None)) };
-        let is_response = speech.transport == Transport::Http;
+        let is_response = settings.transport == Transport::Http;
         let progress = match event {
             Some(WireEvent::Message(text)) => {
                 let failure = match classify_message(text, |_| None) {
@@ -228,7 +228,7 @@ impl Handshake {
                     (None, false) => {
                         self.step = HandshakeStep::Complete;
                         Some(HandshakeProgress::Open(frame_message(
-                            speech,
+                            settings,
                             INITIALIZED_TEXT,
                             "",
                             None,
@@ -245,7 +245,7 @@ impl Handshake {
             }
             Some(WireEvent::ResponseEnd { session, .. }) => {
                 let session = session.map(Box::from);
-                Some(self.complete_response(speech, session)?)
+                Some(self.complete_response(settings, session)?)
             }
             Some(WireEvent::Reply(reply)) => Some(HandshakeProgress::Send(reply.to_vec())),
             Some(WireEvent::Close) => {
@@ -259,7 +259,7 @@ impl Handshake {
     /// Proceeds to the next step after a successful HTTP response.
     fn complete_response(
         &mut self,
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         session: Option<Box<[u8]>>,
     ) -> Result<HandshakeProgress, ConnectError> {
         match (self.step, self.error.take()) {
@@ -268,7 +268,7 @@ impl Handshake {
                 self.step = HandshakeStep::Initialized;
                 self.session = session;
                 let session = self.session.as_deref();
-                Ok(HandshakeProgress::Send(frame_message(speech, INITIALIZED_TEXT, "", session)))
+                Ok(HandshakeProgress::Send(frame_message(settings, INITIALIZED_TEXT, "", session)))
             }
             (HandshakeStep::Initialized, None) => {
                 self.step = HandshakeStep::Complete;
@@ -287,8 +287,8 @@ pub(super) const fn status_failure(status: u16) -> Failure {
     }
 }
 
-fn upgrade_request(speech: &RequestSettings) -> Vec<u8> {
-    let RequestSettings { authority, path, fields, .. } = speech;
+fn upgrade_request(settings: &RequestSettings) -> Vec<u8> {
+    let RequestSettings { authority, path, fields, .. } = settings;
     let mut head = format!(
         "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUpgrade: websocket\r\n\
          Connection: Upgrade\r\nSec-WebSocket-Key: {UPGRADE_KEY}\r\n\
@@ -307,7 +307,7 @@ mod tests {
 
     const INITIALIZE_RESPONSE: &str = "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}";
 
-    fn speech(transport: Transport, era: Era) -> RequestSettings {
+    fn settings(transport: Transport, era: Era) -> RequestSettings {
         RequestSettings {
             transport,
             era,
@@ -324,20 +324,20 @@ mod tests {
 
     /// Passes each response in turn; returns what was sent, or the error.
     fn open(
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         answers: &[&str],
     ) -> Result<(Handshake, String), ConnectError> {
-        let mut opening = Handshake::new(speech);
+        let mut opening = Handshake::new(settings);
         let mut sent = String::new();
         let mut note = |bytes: &[u8]| sent.push_str(&String::from_utf8_lossy(bytes));
-        match opening.begin(speech) {
+        match opening.begin(settings) {
             HandshakeProgress::Send(bytes) => note(&bytes),
             _ => return Ok((opening, sent)),
         }
         for answer in answers {
             let mut arrived = answer.as_bytes();
             loop {
-                match opening.receive(speech, std::mem::take(&mut arrived))? {
+                match opening.receive(settings, std::mem::take(&mut arrived))? {
                     HandshakeProgress::Wait => break,
                     HandshakeProgress::Send(bytes) => note(&bytes),
                     HandshakeProgress::Open(bytes) => {
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn modern_tcp_handshake_is_empty() {
-        let (_, sent) = open(&speech(Transport::Tcp, Era::Modern), &[]).unwrap();
+        let (_, sent) = open(&settings(Transport::Tcp, Era::Modern), &[]).unwrap();
         assert!(sent.is_empty());
     }
 
@@ -360,7 +360,8 @@ mod tests {
     fn modern_stdio_handshake_accepts_any_discover_response() {
         let error = "{\"id\":0,\"error\":{\"code\":-32601}}\n".to_owned();
         for answer in [format!("{INITIALIZE_RESPONSE}\nmore"), error + "more"] {
-            let (opening, sent) = open(&speech(Transport::Stdio, Era::Modern), &[&answer]).unwrap();
+            let (opening, sent) =
+                open(&settings(Transport::Stdio, Era::Modern), &[&answer]).unwrap();
             assert!(sent.contains("\"id\":0,\"method\":\"server/discover\""), "{sent}");
             assert!(sent.contains("2026-07-28") && sent.lines().count() == 1, "{sent}");
             assert_eq!(opening.finish().1, b"more");
@@ -372,7 +373,7 @@ mod tests {
         let answer =
             format!("{{\"method\":\"notifications/message\"}}\n{INITIALIZE_RESPONSE}\nmore");
         for transport in [Transport::Tcp, Transport::Stdio] {
-            let (opening, sent) = open(&speech(transport, Era::Legacy), &[&answer]).unwrap();
+            let (opening, sent) = open(&settings(transport, Era::Legacy), &[&answer]).unwrap();
             assert!(sent.contains("\"initialize\""), "{sent}");
             assert!(sent.ends_with("initialized\"}\n"), "{sent}");
             assert_eq!(opening.finish().1, b"more");
@@ -383,7 +384,7 @@ mod tests {
     fn legacy_http_handshake_reuses_session_id() {
         let answers = [response("200 OK", INITIALIZE_RESPONSE), response("202 Accepted", "")];
         let answers = answers.each_ref().map(String::as_str);
-        let (opening, sent) = open(&speech(Transport::Http, Era::Legacy), &answers).unwrap();
+        let (opening, sent) = open(&settings(Transport::Http, Era::Legacy), &answers).unwrap();
         assert!(sent.contains("\r\nMcp-Session-Id: s1\r\n"), "{sent}");
         assert_eq!(opening.finish().2.as_deref(), Some(&b"s1"[..]));
     }
@@ -400,22 +401,22 @@ mod tests {
         let upgraded = upgraded();
         let mut bytes: Vec<u8> = vec![0x81, u8::try_from(INITIALIZE_RESPONSE.len()).unwrap()];
         bytes.extend_from_slice(INITIALIZE_RESPONSE.as_bytes());
-        let speech = speech(Transport::WebSocket, Era::Legacy);
-        let mut opening = Handshake::new(&speech);
-        let HandshakeProgress::Send(first) = opening.begin(&speech) else { panic!("an upgrade") };
+        let settings = settings(Transport::WebSocket, Era::Legacy);
+        let mut opening = Handshake::new(&settings);
+        let HandshakeProgress::Send(first) = opening.begin(&settings) else { panic!("an upgrade") };
         assert!(first.starts_with(b"GET /mcp HTTP/1.1\r\n"));
-        let Ok(HandshakeProgress::Send(second)) = opening.receive(&speech, upgraded.as_bytes())
+        let Ok(HandshakeProgress::Send(second)) = opening.receive(&settings, upgraded.as_bytes())
         else {
             panic!("a handshake")
         };
         assert_eq!(second[0], 0x81);
-        assert!(matches!(opening.receive(&speech, &bytes), Ok(HandshakeProgress::Open(_))));
+        assert!(matches!(opening.receive(&settings, &bytes), Ok(HandshakeProgress::Open(_))));
     }
 
     #[test]
     fn handshake_error_carries_server_message() {
         let refused = |transport, answer: &str| {
-            open(&speech(transport, Era::Legacy), &[answer]).map(|_| ()).unwrap_err()
+            open(&settings(transport, Era::Legacy), &[answer]).map(|_| ()).unwrap_err()
         };
         let full = refused(Transport::Http, &response("503 Busy", "full"));
         assert_eq!(full.failure, Failure::Http5xx);

@@ -68,8 +68,8 @@ impl DeliveryTracker {
     }
 
     /// Starts the schedule.
-    pub const fn start(&mut self, course: PublishSchedule) {
-        self.schedule = Some(course);
+    pub const fn start(&mut self, schedule: PublishSchedule) {
+        self.schedule = Some(schedule);
     }
 
     /// Returns the number of the current publication; 0 before the first.
@@ -84,7 +84,7 @@ impl DeliveryTracker {
 
     /// Returns whether events at this time are measured.
     pub fn is_measured(&self, moment: Instant) -> bool {
-        self.schedule.is_some_and(|course| moment >= course.measured_from)
+        self.schedule.is_some_and(|schedule| moment >= schedule.measured_from)
     }
 
     /// Advances to the publication that is current at `now`; appends the finished ones to
@@ -103,10 +103,10 @@ impl DeliveryTracker {
     /// Records a notification on a stream; returns whether it counts.
     #[inline]
     pub fn receive(&mut self, stream: usize, now: Instant) -> bool {
-        let Some(course) = &self.schedule else { return false };
+        let Some(schedule) = &self.schedule else { return false };
         let took = now.since(self.planned_at);
         match self.last_received.get_mut(stream) {
-            Some(heard) if *heard < self.number && took <= course.delivery_timeout => {
+            Some(heard) if *heard < self.number && took <= schedule.delivery_timeout => {
                 *heard = self.number;
                 self.delays.push(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
                 true
@@ -117,12 +117,12 @@ impl DeliveryTracker {
 
     /// Returns whether the last publication was delivered to all streams, or its time is over.
     pub fn is_complete(&self, now: Instant) -> bool {
-        let Some(course) = &self.schedule else { return true };
-        let is_last = course.planned_at(self.number + 1).is_none();
-        let span = course.delivery_timeout.min(course.interval);
-        let is_heard =
+        let Some(schedule) = &self.schedule else { return true };
+        let is_last = schedule.planned_at(self.number + 1).is_none();
+        let span = schedule.delivery_timeout.min(schedule.interval);
+        let is_delivered =
             self.delays.len() == self.last_received.len() || now >= self.planned_at.after(span);
-        is_last && (is_heard || self.number == 0)
+        is_last && (is_delivered || self.number == 0)
     }
 
     /// Finishes the current publication.
@@ -246,15 +246,15 @@ mod tests {
 
     /// Creates a tracker of two streams with publications planned at 1,000, 1,100 and 1,200 ms.
     fn tracker(heard_max_ms: u64, measured_from: u64) -> DeliveryTracker {
-        let mut roll = DeliveryTracker::new(2);
-        roll.start(PublishSchedule {
+        let mut tracker = DeliveryTracker::new(2);
+        tracker.start(PublishSchedule {
             start: at(1_000),
             end: at(1_300),
             interval: Duration::from_millis(100),
             delivery_timeout: Duration::from_millis(heard_max_ms),
             measured_from: at(measured_from),
         });
-        roll
+        tracker
     }
 
     fn reach(number: u32, times_ms: &[u64]) -> Delivery {
@@ -263,55 +263,55 @@ mod tests {
 
     /// Delivers to these streams at these times; returns what counts, and the finished
     /// publications.
-    fn hear(
-        roll: &mut DeliveryTracker,
+    fn deliver(
+        tracker: &mut DeliveryTracker,
         notifications: &[(usize, u64)],
     ) -> (Vec<bool>, Vec<Delivery>) {
         let mut finished = Vec::new();
         let counts = notifications.iter().map(|(stream, ms)| {
-            roll.advance(at(*ms), &mut finished);
-            roll.receive(*stream, at(*ms))
+            tracker.advance(at(*ms), &mut finished);
+            tracker.receive(*stream, at(*ms))
         });
         (counts.collect(), finished)
     }
 
     #[test]
     fn notification_counts_once_from_planned_time() {
-        let mut roll = tracker(1_000, 0);
+        let mut tracker = tracker(1_000, 0);
         let (counts, over) =
-            hear(&mut roll, &[(0, 999), (1, 1_005), (1, 1_006), (0, 1_099), (1, 1_100)]);
+            deliver(&mut tracker, &[(0, 999), (1, 1_005), (1, 1_006), (0, 1_099), (1, 1_100)]);
         assert_eq!(counts, [false, true, false, true, true]);
         assert_eq!(over, [reach(1, &[5, 99])]);
-        assert!(!roll.receive(2, at(1_101)), "there are two streams");
+        assert!(!tracker.receive(2, at(1_101)), "there are two streams");
     }
 
     #[test]
     fn late_or_warm_up_notification_is_not_counted() {
-        let mut roll = tracker(10, 1_100);
-        let (counts, over) = hear(&mut roll, &[(0, 1_010), (1, 1_011), (0, 1_200)]);
+        let mut tracker = tracker(10, 1_100);
+        let (counts, over) = deliver(&mut tracker, &[(0, 1_010), (1, 1_011), (0, 1_200)]);
         assert_eq!(counts, [true, false, true]);
         assert_eq!(over, [reach(2, &[])]);
     }
 
     #[test]
     fn delivery_completes_when_received_or_timed_out() {
-        let mut roll = tracker(50, 0);
-        hear(&mut roll, &[(0, 1_200)]);
-        assert!(!roll.is_complete(at(1_249)) && roll.is_complete(at(1_250)));
-        hear(&mut roll, &[(1, 1_201)]);
-        assert!(roll.is_complete(at(1_201)));
-        assert_eq!(roll.planned_at(4), None);
+        let mut tracker = tracker(50, 0);
+        deliver(&mut tracker, &[(0, 1_200)]);
+        assert!(!tracker.is_complete(at(1_249)) && tracker.is_complete(at(1_250)));
+        deliver(&mut tracker, &[(1, 1_201)]);
+        assert!(tracker.is_complete(at(1_201)));
+        assert_eq!(tracker.planned_at(4), None);
     }
 
     #[test]
     fn publication_merges_deliveries_of_all_threads() {
-        let mut gathering = DeliveryCollector::default();
-        gathering.add(&mut vec![reach(2, &[]), reach(1, &[3, 9])], 2);
-        gathering.add(&mut vec![reach(1, &[1, 4])], 2);
+        let mut collector = DeliveryCollector::default();
+        collector.add(&mut vec![reach(2, &[]), reach(1, &[3, 9])], 2);
+        collector.add(&mut vec![reach(1, &[1, 4])], 2);
         let ms = |number: u64| Some(number * 1_000_000);
         let first =
             Publication { number: 1, received: 4, first: ms(1), median: ms(3), last: ms(9) };
         let second = Publication { number: 2, received: 0, first: None, median: None, last: None };
-        assert_eq!(gathering.finish(), [first, second]);
+        assert_eq!(collector.finish(), [first, second]);
     }
 }

@@ -124,7 +124,7 @@ impl ProcessGroup {
             next_member: next,
             process_tree: census,
             exited_cpu: left,
-            reported_cpu: told,
+            reported_cpu: reported,
             ..
         } = &mut *state;
         census.refresh();
@@ -149,8 +149,8 @@ impl ProcessGroup {
             shared_bytes = memory.shared_bytes.max(shared_bytes);
         }
         // CPU time of waited-for children is in clock ticks, that of running ones in nanoseconds.
-        *told = cpu.max(*told);
-        Sample { cpu: *told, resident_bytes: own_bytes + shared_bytes }
+        *reported = cpu.max(*reported);
+        Sample { cpu: *reported, resident_bytes: own_bytes + shared_bytes }
     }
 
     fn state(&self) -> MutexGuard<'_, GroupState> {

@@ -51,7 +51,7 @@ use self::event_count::EventCount;
 pub use self::inbox::Inbox;
 use self::queue::{Consumer, Producer};
 pub use self::read_order::ReadOrder;
-pub use self::replay_filter::{RedeemResult, ReplayFilter};
+pub use self::replay_filter::{ReplayFilter, UseResult};
 pub use self::send_queue::SendQueue;
 pub use self::shared_counter::SharedCounter;
 use self::sync::{Arc, AtomicU64, Ordering};
@@ -341,21 +341,21 @@ mod tests {
     fn replay_filter_redeems_each_number_once() {
         let filter = ReplayFilter::new(1000);
         let numbers: Vec<u64> = (0..1000).map(|_| filter.issue()).collect();
-        assert!(numbers.iter().all(|&number| filter.redeem(number) == RedeemResult::First));
-        assert!(numbers.iter().all(|&number| filter.redeem(number) == RedeemResult::Replayed));
+        assert!(numbers.iter().all(|&number| filter.mark_used(number) == UseResult::First));
+        assert!(numbers.iter().all(|&number| filter.mark_used(number) == UseResult::Replayed));
     }
 
     #[test]
     fn replay_filter_refuses_evicted_numbers() {
         let filter = ReplayFilter::new(64);
         let (old, unused, later) = (3, 4, 3 + 64);
-        assert_eq!(filter.redeem(old), RedeemResult::First);
-        assert_eq!(filter.redeem(later), RedeemResult::First);
-        assert_eq!(filter.redeem(old), RedeemResult::Expired);
-        assert_eq!(filter.redeem(unused), RedeemResult::Expired);
-        assert_eq!(filter.redeem(later), RedeemResult::Replayed);
+        assert_eq!(filter.mark_used(old), UseResult::First);
+        assert_eq!(filter.mark_used(later), UseResult::First);
+        assert_eq!(filter.mark_used(old), UseResult::Expired);
+        assert_eq!(filter.mark_used(unused), UseResult::Expired);
+        assert_eq!(filter.mark_used(later), UseResult::Replayed);
         // Numbers of other words are unaffected.
-        assert_eq!(filter.redeem(40), RedeemResult::First);
+        assert_eq!(filter.mark_used(40), UseResult::First);
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
             .map(|_| {
                 let filter = Arc::clone(&filter);
                 std::thread::spawn(move || {
-                    (0..4096).filter(|&number| filter.redeem(number) == RedeemResult::First).count()
+                    (0..4096).filter(|&number| filter.mark_used(number) == UseResult::First).count()
                 })
             })
             .collect();

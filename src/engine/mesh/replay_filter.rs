@@ -1,4 +1,4 @@
-//! Single-use numbers that any shard can redeem: one bit for each number.
+//! Single-use numbers that any shard can mark as used: one bit for each number.
 //!
 //! Numbers are issued in order by one counter. 32 consecutive numbers share a word of a fixed
 //! table. A word is an epoch and 32 bits, updated by compare-and-swap; it belongs to the highest
@@ -25,12 +25,12 @@ pub struct ReplayFilter {
     words: Box<[AtomicU64]>,
 }
 
-/// The result of redeeming a number.
+/// The result of marking a number as used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RedeemResult {
+pub enum UseResult {
     /// The number was valid and is now used.
     First,
-    /// The number was redeemed before.
+    /// The number was used before.
     Replayed,
     /// The number is so old that its record has been overwritten.
     Expired,
@@ -51,8 +51,8 @@ impl ReplayFilter {
         self.issued.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Redeems `number`, which [`ReplayFilter::issue`] returned.
-    pub fn redeem(&self, number: u64) -> RedeemResult {
+    /// Marks `number` as used, which [`ReplayFilter::issue`] returned.
+    pub fn mark_used(&self, number: u64) -> UseResult {
         let (epoch, word, bit) = self.place(number);
         // Relaxed throughout: a word guards no other memory, and its changes have one modification
         // order.
@@ -61,14 +61,14 @@ impl ReplayFilter {
             let bits = match (seen >> EPOCH_SHIFT).cmp(&epoch) {
                 std::cmp::Ordering::Less => 0,
                 std::cmp::Ordering::Equal => seen & BITS,
-                std::cmp::Ordering::Greater => return RedeemResult::Expired,
+                std::cmp::Ordering::Greater => return UseResult::Expired,
             };
             if bits & bit != 0 {
-                return RedeemResult::Replayed;
+                return UseResult::Replayed;
             }
             let changed = epoch << EPOCH_SHIFT | bits | bit;
             match word.compare_exchange(seen, changed, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return RedeemResult::First,
+                Ok(_) => return UseResult::First,
                 // Another number of this word was redeemed concurrently.
                 Err(other) => seen = other,
             }

@@ -14,8 +14,8 @@ pub(super) const NESTING_LIMIT_MAX: usize = 512;
 /// Limits of a [`super::Parser`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ParseLimits {
-    /// Nesting depth of arrays and objects. Default 64, at most 512; costs 24 bytes of parser memory
-    /// per level.
+    /// Nesting depth of arrays and objects. Default 64, at most 512; costs 24 bytes of parser
+    /// memory per level.
     pub nesting_max: usize,
     /// Tokens of one text: keys, scalars, brackets, commas and colons. Default 2,097,152; costs up
     /// to 32 bytes each while such a text is parsed.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use crate::engine::mesh::{RedeemResult, ReplayFilter};
+use crate::engine::mesh::{ReplayFilter, UseResult};
 use crate::guard::state_cipher::StateCipher;
 use crate::protocol::error::Error;
 use crate::protocol::json::{Value, ValueKind, write};
@@ -91,10 +91,10 @@ impl RequestStates {
         if request_state.expires_unix_ms <= unix_ms {
             return Err(rejected_error("has expired"));
         }
-        match self.replay_filter.redeem(opened.nonce) {
-            RedeemResult::First => Ok(request_state),
-            RedeemResult::Replayed => Err(rejected_error("was used before")),
-            RedeemResult::Expired => Err(rejected_error("is too old")),
+        match self.replay_filter.mark_used(opened.nonce) {
+            UseResult::First => Ok(request_state),
+            UseResult::Replayed => Err(rejected_error("was used before")),
+            UseResult::Expired => Err(rejected_error("is too old")),
         }
     }
 
@@ -293,10 +293,10 @@ mod tests {
     #[test]
     fn request_state_is_single_use_and_expires() {
         let (request_states, digest) = (request_states(), request_digest("{}"));
-        let seal = || {
+        let encrypt = || {
             request_states.encrypt(&RequestState::default(), [].into_iter(), digest, at(0)).unwrap()
         };
-        let (state, late) = (seal(), seal());
+        let (state, late) = (encrypt(), encrypt());
         assert!(request_states.decrypt(&state, digest, at(59)).is_ok());
         for (text, now, reason) in
             [(&state, 59, "used before"), (&late, 60, "expired"), (&state, 60, "expired")]
@@ -326,7 +326,7 @@ mod tests {
             let error = request_states.decrypt(&state, other, at(0)).unwrap_err();
             assert_eq!(error.code, -32602);
         }
-        // Key order is ignored, and failed attempts do not redeem the state.
+        // Key order is ignored, and failed attempts do not use up the state.
         let again = request_digest(r#"{"b":{"d":null,"c":[1,2]},"a":1}"#);
         assert!(request_states.decrypt(&state, again, at(0)).is_ok());
         assert_eq!(request_digest("{}"), RequestDigest::of("tools/call", "ask", None, ""));
@@ -337,12 +337,12 @@ mod tests {
         let (request_states, digest) = (request_states(), request_digest("{}"));
         let mut request_state =
             RequestState { round_trips: ROUND_TRIPS_MAX, ..RequestState::default() };
-        let seal = |request_state: &RequestState| {
+        let encrypt = |request_state: &RequestState| {
             request_states.encrypt(request_state, ["x"].into_iter(), digest, at(0))
         };
-        assert_eq!(seal(&request_state).unwrap_err().code, -32603);
+        assert_eq!(encrypt(&request_state).unwrap_err().code, -32603);
         request_state.round_trips = 0;
         request_state.responses.push(("x".into(), Json::from("x".repeat(STATE_BYTES_MAX))));
-        assert_eq!(seal(&request_state).unwrap_err().code, -32602);
+        assert_eq!(encrypt(&request_state).unwrap_err().code, -32602);
     }
 }

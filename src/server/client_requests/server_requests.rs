@@ -1,9 +1,9 @@
 //! Server requests (up to 2025-11-25): sent to the client of a call or task, answered by it,
 //! cancelled or timed out.
 //!
-//! Invariants: a request that cannot be answered (the client is gone, or its input has ended) fails;
-//! a withdrawn one is cancelled at the client. Requests of a task go to the connection that began
-//! it and carry its id.
+//! Invariants: a request that cannot be answered (the client is gone, or its input has ended)
+//! fails; a withdrawn one is cancelled at the client. Requests of a task go to the connection that
+//! began it and carry its id.
 
 use std::rc::Rc;
 

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::admission::Request;
-use super::{Dispatcher, MessageContext};
+use super::task_creation::TaskCalls;
+use super::{Dispatcher, MessageContext, write_request_error};
 use crate::base::slab::Key;
 use crate::protocol::eras::{ClientCapabilities, Method};
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::in_flight::CallId;
+use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::params::{
@@ -18,19 +18,13 @@ use crate::protocol::params::{
     ReadResourceRequestParams,
 };
 use crate::server::calls::{HandlerWork, NewCall};
-use crate::server::catalog_updates::CatalogWriter;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
 use crate::server::client_requests::{PendingInputs, Requester};
 use crate::server::connection_state::PeerState;
-use crate::server::handlers::handler_state::{
-    CancellationToken, HandlerState, RequestCarrier, TaskTransition,
-};
-use crate::server::handlers::local_context::{LocalContext, LogFilter};
+use crate::server::handlers::handler_state::{CancellationToken, RequestCarrier, TaskTransition};
+use crate::server::handlers::local_context::LogFilter;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{self, BlockingHandle, CatalogAccess, ShardMessage};
-use crate::service::{
-    BlockingContext, BlockingWork, CallToolRequest, Dispatch, Features, LocalWork, RequestContext,
-};
+use crate::service::{BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork};
 
 /// The capabilities of which a client needs at least one to receive input requests.
 const INPUT_CAPABILITIES: ClientCapabilities = ClientCapabilities::ELICITATION_FORM
@@ -47,15 +41,15 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
     ) -> Outcome {
-        let transition = match self.try_task(ctx, peer, request) {
+        let transition = match self.task_calls().try_task(ctx, peer, request) {
             ControlFlow::Continue(transition) => transition,
             ControlFlow::Break(outcome) => return outcome,
         };
         let request_state = match self.read_request_state(ctx, peer, request) {
             Ok(request_state) => request_state,
-            Err(error) => return self.write_request_error(peer, request, &error),
+            Err(error) => return write_request_error(peer, request, &error),
         };
-        let handed_over = match self.start_handler(peer, request) {
+        let handed_over = match start_handler(&self.catalog, peer, request) {
             Dispatch::Ready { is_error: is_failed } => {
                 peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
                 return Outcome::Response;
@@ -68,27 +62,13 @@ impl Dispatcher {
         };
         match handed_over {
             Ok(()) => Outcome::None,
-            Err(error) => self.write_request_error(peer, request, &error),
+            Err(error) => write_request_error(peer, request, &error),
         }
     }
 
-    /// Reads the params and runs the catalog as far as it goes at once.
-    #[inline]
-    fn start_handler(&self, peer: &mut PeerState<'_>, request: &Request<'_>) -> Dispatch {
-        let Request { id, revision, params, call_params, .. } = *request;
-        let (catalog, out) = (&self.catalog, &mut *peer.outgoing);
-        let started = match request.method {
-            Method::PromptsGet => GetPromptRequestParams::read(params)
-                .map(|parsed| catalog.get_prompt(revision, &parsed, id, out)),
-            Method::ResourcesRead => ReadResourceRequestParams::read(params)
-                .map(|parsed| catalog.read_resource(revision, &parsed, id, out)),
-            Method::CompletionComplete => CompleteRequestParams::read(params)
-                .map(|parsed| catalog.complete(revision, &parsed, id, out)),
-            _ => CallToolRequest::from_params(revision, call_params).map(|call| {
-                catalog.call_tool(&call.with_client_capabilities(request.capabilities), id, out)
-            }),
-        };
-        started.unwrap_or_else(Dispatch::Failed)
+    fn task_calls(&mut self) -> TaskCalls<'_> {
+        let Self { catalog, deferred, handlers, .. } = self;
+        TaskCalls { catalog, tasks: &mut deferred.tasks, handlers }
     }
 
     /// Returns the `requestState` and `inputResponses` of a modern request, if any. A state is
@@ -113,30 +93,11 @@ impl Dispatcher {
         if retry.is_empty() {
             return Ok(None);
         }
-        self.decrypt_request_state(ctx, peer, request, retry)
+        let retry = (request_digest(request), retry);
+        self.deferred.decrypt_request_state(peer, retry, ctx.now)
     }
 
-    fn decrypt_request_state(
-        &mut self,
-        ctx: MessageContext,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-        retry: InputResponseRequestParams<'_>,
-    ) -> Result<Option<Box<RequestState>>, Error> {
-        let Some(state) = retry.request_state else {
-            return Ok(Some(Box::new(RequestState::without_state(retry.input_responses))));
-        };
-        self.check_in_flight(peer)?;
-        let unix_ms = self.wall_clock.unix_ms(ctx.now);
-        let opened = self.request_states.decrypt(state, request_digest(request), unix_ms);
-        let mut request_state =
-            opened.inspect_err(|_| peer.outbox.counters.client_requests.states_rejected += 1)?;
-        peer.outbox.counters.client_requests.unmatched_responses +=
-            request_state.accept_responses(retry.input_responses);
-        Ok(Some(Box::new(request_state)))
-    }
-
-    /// Starts a local handler: a future on this shard.
+    /// Starts a local handler.
     fn spawn_local(
         &mut self,
         ctx: MessageContext,
@@ -159,35 +120,17 @@ impl Dispatcher {
         } else {
             RequestCarrier::ServerRequest
         };
-        let requester = Requester::Call(call_id);
-        let client = (request.client(), token);
-        let handler = Rc::new(HandlerState::new(
-            &self.handler_queue,
-            client,
-            (requester, carrier),
-            transition,
-        ));
-        let context =
-            LocalContext { handler: Rc::clone(&handler), log_filter: self.log_filter(request) };
-        let task =
-            self.executor.spawn(Box::pin(handler.run(work(RequestContext::new(Rc::new(context))))));
-        self.calls.attach_task(call_id, task);
+        let task = self.handlers.start_local(
+            work,
+            (request.client(), token),
+            (Requester::Call(call_id), carrier),
+            (transition, log_filter(&self.catalog, request)),
+        );
+        self.deferred.calls.attach_task(call_id, task);
         Ok(())
     }
 
-    /// Returns which log messages the handler of a request passes on.
-    fn log_filter(&self, request: &Request<'_>) -> LogFilter {
-        if !self.catalog.has_features(Features::LOGGING) {
-            return LogFilter::Off;
-        }
-        match request.log_level {
-            Some(level) => LogFilter::AtLeast(level),
-            None if request.revision.is_modern() => LogFilter::Off,
-            None => LogFilter::BySession,
-        }
-    }
-
-    /// Starts a blocking handler: a closure on the thread pool.
+    /// Starts a blocking handler.
     fn spawn_blocking(
         &mut self,
         ctx: MessageContext,
@@ -199,38 +142,10 @@ impl Dispatcher {
         let watched = Arc::downgrade(&alive);
         let blocking = HandlerWork::Blocking { alive: Some(alive) };
         let call_id = self.insert_call(ctx, peer, request, blocking)?;
-        let (sender, shard) = (self.sender.clone(), self.shard);
-        let (client, log_filter) = (request.client(), self.log_filter(request));
-        let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
-        let job = Box::new(move || {
-            let handle = BlockingHandle {
-                sender: sender.clone(),
-                shard,
-                call_id,
-                alive: watched,
-                client,
-                log_filter,
-                catalog,
-            };
-            let result = work(BlockingContext::new(Arc::new(handle)));
-            shard_message::send_blocking(
-                &sender,
-                shard,
-                ShardMessage::Finished { call_id, result },
-            );
-        });
-        if self.blocking_pool.spawn(job).is_ok() {
-            peer.outbox.counters.shard.blocking_calls += 1;
-            return Ok(());
-        }
-        peer.outbox.counters.shard.blocking_refused += 1;
-        self.calls.remove(call_id);
-        peer.pending_work.pending_responses -= 1;
-        peer.state.in_flight.remove(request.id);
-        Err(Error::new(
-            ErrorKind::TooManyRequests,
-            "all blocking threads are busy and their queue is full; try again later",
-        ))
+        let client = (request.client(), log_filter(&self.catalog, request));
+        let requester = (Requester::Call(call_id), watched);
+        let started = self.handlers.start_blocking(work, client, requester, peer.outbox);
+        started.inspect_err(|_| self.deferred.remove_call(call_id, request.id, peer))
     }
 
     /// Inserts a call that is answered later, if its response can be delivered.
@@ -241,40 +156,46 @@ impl Dispatcher {
         request: &Request<'_>,
         work: HandlerWork,
     ) -> Result<Key, Error> {
-        self.check_in_flight(peer)?;
-        if !ctx.reply_to.can_defer() {
-            peer.outbox.counters.requests.refused_in_flight += 1;
-            let message = "the session has no stream left for this request; await a response first";
-            return Err(Error::new(ErrorKind::TooManyRequests, message));
-        }
-        let caller = NewCall {
+        let call = NewCall {
             reply_to: ctx.reply_to,
             id: request.id.into(),
             revision: request.revision,
             progress_token: request.progress_token.map(IdBuf::from),
             catalog: Arc::clone(&self.catalog),
         };
-        let deadline = ctx.now.after(self.request_timeout);
-        let call_id = self.calls.insert(caller, work, deadline).ok_or_else(|| {
-            Error::new(ErrorKind::TooManyRequests, "the call table is full; try again later")
-        })?;
-        let in_flight = &mut peer.state.in_flight;
-        // Checked for duplicates at validation, and limited above.
-        in_flight.insert(request.id, CallId(call_id.to_bits()), usize::MAX)?;
-        peer.pending_work.pending_responses += 1;
-        Ok(call_id)
+        self.deferred.insert_call(peer, call, work, ctx.now)
     }
+}
 
-    /// Rejects a call above the in-flight limit of a connection. Reading continues at the limit,
-    /// because the next message may be the response that a call waits for. Streams are in flight
-    /// too, but have a limit of their own.
-    fn check_in_flight(&self, peer: &mut PeerState<'_>) -> Result<(), Error> {
-        if (peer.pending_work.pending_responses as usize) < self.requests_in_flight_max {
-            return Ok(());
-        }
-        peer.outbox.counters.requests.refused_in_flight += 1;
-        Err(Error::too_many_requests(self.requests_in_flight_max))
+/// Returns which log messages the handler of a request passes on.
+fn log_filter(catalog: &Catalog, request: &Request<'_>) -> LogFilter {
+    if !catalog.has_features(Features::LOGGING) {
+        return LogFilter::Off;
     }
+    match request.log_level {
+        Some(level) => LogFilter::AtLeast(level),
+        None if request.revision.is_modern() => LogFilter::Off,
+        None => LogFilter::BySession,
+    }
+}
+
+/// Reads the params and runs the catalog as far as it goes at once.
+#[inline]
+fn start_handler(catalog: &Catalog, peer: &mut PeerState<'_>, request: &Request<'_>) -> Dispatch {
+    let Request { id, revision, params, call_params, .. } = *request;
+    let out = &mut *peer.outgoing;
+    let started = match request.method {
+        Method::PromptsGet => GetPromptRequestParams::read(params)
+            .map(|parsed| catalog.get_prompt(revision, &parsed, id, out)),
+        Method::ResourcesRead => ReadResourceRequestParams::read(params)
+            .map(|parsed| catalog.read_resource(revision, &parsed, id, out)),
+        Method::CompletionComplete => CompleteRequestParams::read(params)
+            .map(|parsed| catalog.complete(revision, &parsed, id, out)),
+        _ => CallToolRequest::from_params(revision, call_params).map(|call| {
+            catalog.call_tool(&call.with_client_capabilities(request.capabilities), id, out)
+        }),
+    };
+    started.unwrap_or_else(Dispatch::Failed)
 }
 
 /// Returns the digest of the request that a state belongs to. All clients are the same principal,

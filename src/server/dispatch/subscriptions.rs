@@ -3,7 +3,7 @@
 //! Invariants: a stream is acknowledged before any notification; it notifies of exactly what was
 //! acknowledged; a rejected subscription leaves nothing behind.
 use super::admission::Request;
-use super::{Dispatcher, MessageContext, write_result};
+use super::{MessageContext, notifies_list_changed, write_request_error, write_result};
 use crate::base::slab::Key;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
@@ -17,9 +17,17 @@ use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::subscriptions::{
     CatalogList, CatalogLists, GrantedFilter, SubscriptionRegistry,
 };
-use crate::service::Features;
+use crate::server::tasks::Tasks;
+use crate::service::{Catalog, Features};
 
-impl Dispatcher {
+/// What subscription requests need.
+pub(super) struct SubscriptionRequests<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) registry: &'a mut SubscriptionRegistry,
+    pub(super) tasks: &'a mut Tasks,
+}
+
+impl SubscriptionRequests<'_> {
     /// `subscriptions/listen`: a stream that is acknowledged now and completed at its end. Its id
     /// is in flight, but it has no deadline and does not count against the in-flight limit.
     ///
@@ -32,7 +40,7 @@ impl Dispatcher {
     ) -> Outcome {
         match self.open_stream(ctx.reply_to.peer_id, peer, request) {
             Ok(()) => Outcome::Notification,
-            Err(error) => self.write_request_error(peer, request, &error),
+            Err(error) => write_request_error(peer, request, &error),
         }
     }
 
@@ -56,7 +64,7 @@ impl Dispatcher {
         });
         let (uris, task_ids) = (&granted.resource_subscriptions[..], &granted.task_ids[..]);
         let ConnectionState { subscriptions: subscriber, in_flight, .. } = &mut *peer.state;
-        let opened = self.subscriptions.open_stream(
+        let opened = self.registry.open_stream(
             peer_id,
             subscriber,
             id,
@@ -87,11 +95,11 @@ impl Dispatcher {
         let offers_subscriptions = self.catalog.has_features(Features::SUBSCRIPTIONS);
         SubscriptionFilter {
             tools_list_changed: filter.tools_list_changed
-                && self.notifies_list_changed(CatalogList::Tools),
+                && notifies_list_changed(self.catalog, CatalogList::Tools),
             prompts_list_changed: filter.prompts_list_changed
-                && self.notifies_list_changed(CatalogList::Prompts),
+                && notifies_list_changed(self.catalog, CatalogList::Prompts),
             resources_list_changed: filter.resources_list_changed
-                && self.notifies_list_changed(CatalogList::Resources),
+                && notifies_list_changed(self.catalog, CatalogList::Resources),
             resource_subscriptions: if offers_subscriptions {
                 filter.resource_subscriptions
             } else {
@@ -101,20 +109,10 @@ impl Dispatcher {
         }
     }
 
-    /// Returns whether the server sends `list_changed` notifications for `list`.
-    pub(in crate::server) fn notifies_list_changed(&self, list: CatalogList) -> bool {
-        let feature = match list {
-            CatalogList::Prompts => Features::PROMPTS,
-            CatalogList::Resources => Features::RESOURCES,
-            CatalogList::Tools => Features::TOOLS,
-        };
-        self.catalog.has_features(Features::LIST_CHANGED | feature)
-    }
-
     /// Ends a cancelled stream, without a response.
     pub(super) fn end_stream(&mut self, peer: &mut PeerState<'_>, key: Key) {
         let subscriber = &mut peer.state.subscriptions;
-        if self.subscriptions.close_stream(subscriber, key).is_some() {
+        if self.registry.close_stream(subscriber, key).is_some() {
             peer.outbox.counters.subscriptions.closed += 1;
             peer.pending_work.has_open_stream = subscriber.has_streams();
         }
@@ -130,7 +128,7 @@ impl Dispatcher {
         request: &Request<'_>,
     ) -> Outcome {
         let done = self.add_subscription(ctx.reply_to.peer_id, peer, request);
-        self.write_empty_result(peer, request, done)
+        write_empty_result(peer, request, done)
     }
 
     fn add_subscription(
@@ -143,11 +141,11 @@ impl Dispatcher {
         if !self.catalog.has_resource(uri, request.revision) {
             return Err(Error::resource_not_found(uri, request.revision));
         }
-        let before = self.subscriptions.len();
+        let before = self.registry.len();
         let subscriber = &mut peer.state.subscriptions;
-        let noted = self.subscriptions.subscribe(peer_id, subscriber, uri);
+        let noted = self.registry.subscribe(peer_id, subscriber, uri);
         peer.outbox.counters.subscriptions.refused += u64::from(noted.is_err());
-        peer.outbox.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
+        peer.outbox.counters.subscriptions.opened += (self.registry.len() - before) as u64;
         noted?;
         peer.pending_work.has_open_stream = true;
         Ok(())
@@ -162,24 +160,22 @@ impl Dispatcher {
         let done =
             SubscribeRequestParams::read(request.params).map(|SubscribeRequestParams { uri }| {
                 let subscriber = &mut peer.state.subscriptions;
-                let before = self.subscriptions.len();
-                self.subscriptions.unsubscribe(subscriber, uri);
-                peer.outbox.counters.subscriptions.closed +=
-                    (before - self.subscriptions.len()) as u64;
+                let before = self.registry.len();
+                self.registry.unsubscribe(subscriber, uri);
+                peer.outbox.counters.subscriptions.closed += (before - self.registry.len()) as u64;
                 peer.pending_work.has_open_stream = subscriber.has_streams();
             });
-        self.write_empty_result(peer, request, done)
+        write_empty_result(peer, request, done)
     }
+}
 
-    fn write_empty_result(
-        &mut self,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-        done: Result<(), Error>,
-    ) -> Outcome {
-        match done {
-            Ok(()) => write_result(peer, request, b"{}"),
-            Err(error) => self.write_request_error(peer, request, &error),
-        }
+fn write_empty_result(
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+    done: Result<(), Error>,
+) -> Outcome {
+    match done {
+        Ok(()) => write_result(peer, request, b"{}"),
+        Err(error) => write_request_error(peer, request, &error),
     }
 }

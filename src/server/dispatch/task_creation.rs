@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Request;
-use super::task_context::TaskBlockingHandle;
-use super::{Dispatcher, MessageContext};
+use super::handlers::Handlers;
+use super::{MessageContext, write_request_error};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::eras::{ClientCapabilities, Method};
@@ -25,18 +25,15 @@ use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::params::TaskMetadata;
 use crate::protocol::revision::Revision;
 use crate::server::calls::HandlerWork;
-use crate::server::catalog_updates::CatalogWriter;
 use crate::server::client_requests::Requester;
 use crate::server::connection_state::PeerState;
-use crate::server::handlers::handler_state::{CancellationToken, HandlerState, TaskTransition};
-use crate::server::handlers::local_context::{LocalContext, LogFilter};
+use crate::server::handlers::handler_state::{CancellationToken, TaskTransition};
+use crate::server::handlers::local_context::LogFilter;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{self, BlockingHandle, CatalogAccess, ShardMessage};
-use crate::server::tasks::{NewTask, TaskEvent, TaskMessage, TaskOutcome, response_body};
+use crate::server::tasks::{NewTask, TaskOutcome, Tasks, response_body};
 use crate::service::{
-    BlockingContext, BlockingWork, CallToolRequest, Dispatch, Features, LocalWork, RequestContext,
-    TaskSupport,
+    BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork, TaskSupport,
 };
 
 /// How a call is executed.
@@ -50,7 +47,14 @@ enum CallMode {
     Task(Option<Duration>),
 }
 
-impl Dispatcher {
+/// What calls that become tasks need.
+pub(super) struct TaskCalls<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) tasks: &'a mut Tasks,
+    pub(super) handlers: &'a Handlers,
+}
+
+impl TaskCalls<'_> {
     /// Executes a call as a task from the start, if it is to be one, and writes the response.
     /// Otherwise returns how the call can become a task.
     #[inline]
@@ -83,7 +87,7 @@ impl Dispatcher {
                 let call = call.with_client_capabilities(request.capabilities);
                 ControlFlow::Break(self.call_as_task(ctx, peer, request, &call, ttl))
             }
-            Err(error) => ControlFlow::Break(self.write_request_error(peer, request, &error)),
+            Err(error) => ControlFlow::Break(write_request_error(peer, request, &error)),
         }
     }
 
@@ -152,17 +156,17 @@ impl Dispatcher {
                 (self.tasks.table.create(new_task, ctx.now), Some(end))
             }
             Dispatch::Failed(error) => (Err(error), None),
-            Dispatch::Local(work) => (self.begin_local_task(new_task, work, ctx.now), None),
+            Dispatch::Local(work) => (self.begin_local(new_task, work, ctx.now), None),
             Dispatch::Blocking(work) => {
-                (self.begin_blocking_task(new_task, work, ctx.now, peer.outbox), None)
+                (self.begin_blocking(new_task, work, ctx.now, peer.outbox), None)
             }
         };
         let task = match created {
             Ok(task) => task,
-            Err(error) => return self.write_request_error(peer, request, &error),
+            Err(error) => return write_request_error(peer, request, &error),
         };
         peer.outbox.counters.requests.tasks_created += 1;
-        self.tasks.write_create_result((request.id, peer.outgoing), task, &self.catalog);
+        self.tasks.write_create_result((request.id, peer.outgoing), task, self.catalog);
         if let Some(end) = end {
             self.tasks.table.complete(task, end, ctx.now);
         }
@@ -170,29 +174,26 @@ impl Dispatcher {
     }
 
     /// Begins a task that runs as a future on this shard.
-    fn begin_local_task(
+    fn begin_local(
         &mut self,
         new_task: NewTask,
         work: LocalWork,
         now: Instant,
     ) -> Result<Key, Error> {
         let client = new_task.client;
-        let log_filter = self.task_log_filter(client.revision);
+        let log_filter = log_filter(self.catalog, client.revision);
         let key = self.tasks.table.create(new_task, now)?;
         let carrier = (Requester::Task(key), self.tasks.carrier(key));
         let token = Rc::<CancellationToken>::default();
         let client = (client, Rc::clone(&token));
-        let handler =
-            Rc::new(HandlerState::new(&self.handler_queue, client, carrier, TaskTransition::None));
-        let context = LocalContext { handler: Rc::clone(&handler), log_filter };
-        let running =
-            self.executor.spawn(Box::pin(handler.run(work(RequestContext::new(Rc::new(context))))));
+        let log = (TaskTransition::None, log_filter);
+        let running = self.handlers.start_local(work, client, carrier, log);
         self.tasks.table.attach_handler(key, HandlerWork::Local { task: Some(running), token });
         Ok(key)
     }
 
     /// Begins a task that runs on the thread pool.
-    fn begin_blocking_task(
+    fn begin_blocking(
         &mut self,
         new_task: NewTask,
         work: BlockingWork,
@@ -200,40 +201,23 @@ impl Dispatcher {
         outbox: &mut Outbox,
     ) -> Result<Key, Error> {
         let client = new_task.client;
-        let log_filter = self.task_log_filter(client.revision);
+        let client = (client, log_filter(self.catalog, client.revision));
         let key = self.tasks.table.create(new_task, now)?;
         let alive = Arc::new(());
-        let watched = Arc::downgrade(&alive);
-        let (sender, shard) = (self.sender.clone(), self.shard);
-        let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
-        let job = Box::new(move || {
-            let (call_id, alive) = (key, watched);
-            let own = sender.clone();
-            let call =
-                BlockingHandle { sender: own, shard, call_id, alive, client, log_filter, catalog };
-            let handle = TaskBlockingHandle { call, task: key };
-            let event = TaskEvent::Finished(work(BlockingContext::new(Arc::new(handle))));
-            let message =
-                ShardMessage::Task(Box::new(TaskMessage::HandlerEvent { task: key, event }));
-            shard_message::send_blocking(&sender, shard, message);
-        });
-        if self.blocking_pool.spawn(job).is_err() {
-            outbox.counters.shard.blocking_refused += 1;
+        let requester = (Requester::Task(key), Arc::downgrade(&alive));
+        let started = self.handlers.start_blocking(work, client, requester, outbox);
+        if let Err(error) = started {
             self.tasks.table.remove(key);
-            return Err(Error::new(
-                ErrorKind::TooManyRequests,
-                "all blocking threads are busy and their queue is full; try again later",
-            ));
+            return Err(error);
         }
-        outbox.counters.shard.blocking_calls += 1;
         self.tasks.table.attach_handler(key, HandlerWork::Blocking { alive: Some(alive) });
         Ok(key)
     }
+}
 
-    /// Returns which log messages a task passes on: up to 2025-11-25 by the level of the session;
-    /// tasks of 2026-07-28 have no log.
-    fn task_log_filter(&self, revision: Revision) -> LogFilter {
-        let has_log = self.catalog.has_features(Features::LOGGING) && !revision.is_modern();
-        if has_log { LogFilter::BySession } else { LogFilter::Off }
-    }
+/// Returns which log messages a task passes on: up to 2025-11-25 by the level of the session; tasks
+/// of 2026-07-28 have no log.
+fn log_filter(catalog: &Catalog, revision: Revision) -> LogFilter {
+    let has_log = catalog.has_features(Features::LOGGING) && !revision.is_modern();
+    if has_log { LogFilter::BySession } else { LogFilter::Off }
 }

@@ -9,108 +9,83 @@ use serde::Deserialize;
 use serde_json::Map;
 
 use super::admission::Request;
-use super::{Dispatcher, MessageContext};
-use crate::base::time::Instant;
+use super::{Dispatcher, MessageContext, write_request_error};
 use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::error::Error;
 use crate::protocol::model;
 use crate::protocol::params::{self, PaginatedRequestParams, UpdateTaskRequestParams};
-use crate::server::calls::{CallResult, HandlerWork};
+use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
-use crate::server::outbox::Outbox;
+use crate::server::deferred::DeferredWork;
 use crate::server::reply_to::Outcome;
 use crate::server::tasks::{
     RemoteTaskRequest, TaskId, TaskMessage, TaskOp, TaskWaiter, send_task_message,
     unknown_task_error,
 };
 
-impl Dispatcher {
-    /// Dispatches a task request.
-    pub(super) fn dispatch_task_request(
-        &mut self,
-        ctx: MessageContext,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-    ) -> Outcome {
-        let start = peer.outgoing.len();
-        let answered = match check_tasks_capability(request) {
-            Ok(()) if request.method == Method::TasksList => {
-                PaginatedRequestParams::read(request.params).and_then(|params| {
-                    let response = (request.id, &mut *peer.outgoing);
-                    self.tasks.write_list(ctx.reply_to.peer_id, params.cursor, response)?;
-                    Ok(Outcome::Response)
-                })
-            }
-            Ok(()) => self.run_task_op(ctx, peer, request),
-            Err(error) => Err(error),
-        };
-        answered.unwrap_or_else(|error| {
-            peer.outgoing.truncate(start);
-            self.write_request_error(peer, request, &error)
-        })
-    }
+/// Dispatches a task request.
+pub(super) fn dispatch_task_request(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+) -> Outcome {
+    let start = peer.outgoing.len();
+    let answered = match check_tasks_capability(request) {
+        Ok(()) if request.method == Method::TasksList => {
+            PaginatedRequestParams::read(request.params).and_then(|params| {
+                let response = (request.id, &mut *peer.outgoing);
+                dispatcher.deferred.tasks.write_list(
+                    ctx.reply_to.peer_id,
+                    params.cursor,
+                    response,
+                )?;
+                Ok(Outcome::Response)
+            })
+        }
+        Ok(()) => run_task_op(dispatcher, ctx, peer, request),
+        Err(error) => Err(error),
+    };
+    answered.unwrap_or_else(|error| {
+        peer.outgoing.truncate(start);
+        write_request_error(peer, request, &error)
+    })
+}
 
-    /// Runs a task operation, here or on the shard that owns the task.
-    fn run_task_op(
-        &mut self,
-        ctx: MessageContext,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-    ) -> Result<Outcome, Error> {
-        let (task, op) = read_task_op(request)?;
-        let revision = request.revision;
-        let deadline = ctx.now.after(self.request_timeout);
-        let (owner, shard) = (self.tasks.owner(task), self.tasks.shards.own());
-        if owner != shard {
-            self.tasks.check_backlog(owner, peer.outbox)?;
-            let call = self.insert_call(ctx, peer, request, HandlerWork::Remote)?;
-            let remote = RemoteTaskRequest { task, shard, call, deadline, revision, op };
-            send_task_message(owner, TaskMessage::Request(remote), peer.outbox);
-            return Ok(Outcome::None);
-        }
-        let found = self.tasks.table.find(task, revision.is_modern());
-        let key = found.ok_or_else(unknown_task_error)?;
-        if self.tasks.must_wait(key, &op, ctx.now)? {
-            let call = self.insert_call(ctx, peer, request, HandlerWork::Remote)?;
-            self.tasks.wait(key, TaskWaiter { shard, call, deadline });
-            return Ok(Outcome::None);
-        }
-        let Self { tasks, catalog, client_requests, .. } = self;
-        let PeerState { outgoing, outbox, .. } = peer;
-        model::begin_response(outgoing, request.id);
-        let target = (revision, &mut **outgoing);
-        tasks.apply((key, &op), target, (catalog, client_requests), ctx.now, outbox)?;
-        model::end_response(outgoing);
-        Ok(Outcome::Response)
+/// Runs a task operation, here or on the shard that owns the task.
+fn run_task_op(
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    request: &Request<'_>,
+) -> Result<Outcome, Error> {
+    let (task, op) = read_task_op(request)?;
+    let revision = request.revision;
+    let deadline = ctx.now.after(dispatcher.deferred.request_timeout);
+    let (owner, shard) =
+        (dispatcher.deferred.tasks.owner(task), dispatcher.deferred.tasks.shards.own());
+    if owner != shard {
+        dispatcher.deferred.tasks.check_backlog(owner, peer.outbox)?;
+        let call = dispatcher.insert_call(ctx, peer, request, HandlerWork::Remote)?;
+        let remote = RemoteTaskRequest { task, shard, call, deadline, revision, op };
+        send_task_message(owner, TaskMessage::Request(remote), peer.outbox);
+        return Ok(Outcome::None);
     }
-
-    /// Handles a task message of another shard, or of this one. Returns the changed task that this
-    /// shard is to publish.
-    pub(in crate::server) fn handle_task_message(
-        &mut self,
-        message: TaskMessage,
-        now: Instant,
-        outbox: &mut Outbox,
-    ) {
-        let Self { tasks, catalog, client_requests, calls, .. } = self;
-        match message {
-            TaskMessage::Request(request) => {
-                tasks.handle_request(request, (catalog, client_requests), now, outbox);
-            }
-            TaskMessage::Response { call, result } => {
-                calls.complete_call(call, CallResult::Encoded(result), client_requests, outbox);
-            }
-            TaskMessage::HandlerEvent { task, event } => {
-                tasks.handle_event((task, event), (catalog, client_requests), now, outbox);
-            }
-            TaskMessage::Watch { task, shard } => {
-                if let Some(key) = tasks.table.find(task, true) {
-                    tasks.table.watch(key, shard);
-                }
-            }
-            TaskMessage::Changed { .. } => {}
-        }
+    let found = dispatcher.deferred.tasks.table.find(task, revision.is_modern());
+    let key = found.ok_or_else(unknown_task_error)?;
+    if dispatcher.deferred.tasks.must_wait(key, &op, ctx.now)? {
+        let call = dispatcher.insert_call(ctx, peer, request, HandlerWork::Remote)?;
+        dispatcher.deferred.tasks.wait(key, TaskWaiter { shard, call, deadline });
+        return Ok(Outcome::None);
     }
+    let Dispatcher { catalog, deferred, .. } = dispatcher;
+    let DeferredWork { tasks, client_requests, .. } = deferred;
+    let PeerState { outgoing, outbox, .. } = peer;
+    model::begin_response(outgoing, request.id);
+    let target = (revision, &mut **outgoing);
+    tasks.apply((key, &op), target, (catalog, client_requests), ctx.now, outbox)?;
+    model::end_response(outgoing);
+    Ok(Outcome::Response)
 }
 
 /// Checks that the client supports tasks; the server's support was checked before.

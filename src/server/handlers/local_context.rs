@@ -196,9 +196,8 @@ mod tests {
         context.log(LoggingLevel::Notice, None, serde_json::Value::Null);
         context.log(LoggingLevel::Warning, Some("here"), serde_json::Value::Null);
         let events = take_events(&context);
-        assert!(
-            matches!(&events[..], [HandlerEvent::Log(message)] if message.level == LoggingLevel::Warning)
-        );
+        let [HandlerEvent::Log(message)] = &events[..] else { panic!("{} events", events.len()) };
+        assert_eq!(message.level, LoggingLevel::Warning);
     }
 
     #[test]

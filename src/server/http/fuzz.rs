@@ -65,13 +65,13 @@ impl Simulation {
         let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
         let ring_sizes = options.engine.ring_sizes;
         let server = Server::new(catalog).options(options).entropy(origin);
-        let (mut seeds, handle) = server.shard_builders(1).expect("one shard");
+        let (mut builders, handle) = server.shard_builders(1).expect("one shard");
         let mut ring = world.ring(ring_sizes);
         let listener = ring.listen(address()).expect("an address that is free");
         let host = Rc::new(NativeExecutor::new(ring.waker()));
-        let inlet = ShardInput::Listener { listener, transport: Transport::Http };
-        let seed = seeds.remove(0);
-        let built = seed.build(ring, Rc::clone(&host) as Rc<dyn Executor>, &[inlet]);
+        let input = ShardInput::Listener { listener, transport: Transport::Http };
+        let builder = builders.remove(0);
+        let built = builder.build(ring, Rc::clone(&host) as Rc<dyn Executor>, &[input]);
         Self { world, shard: built.expect("room for a listener"), host, handle }
     }
 
@@ -134,8 +134,10 @@ fn check_responses(requests: &[RequestOutcome], received: &Received) -> Outcome 
     let (mut rest, mut answers, mut ends) = (&received.bytes[..], 0, false);
     while !rest.is_empty() {
         assert!(!ends, "bytes after the last response: {}", rest.escape_ascii());
-        let is_head_request = |it: &RequestOutcome| matches!(it, RequestOutcome::Request(_, request, _) if request.method == HttpMethod::Head);
-        let has_no_body = requests.get(answers).is_some_and(is_head_request);
+        let has_no_body = match requests.get(answers) {
+            Some(RequestOutcome::Request(_, request, _)) => request.method == HttpMethod::Head,
+            _ => false,
+        };
         let Some(answer) = ParsedResponse::read(rest, has_no_body) else {
             panic!("malformed response: {}", rest.escape_ascii())
         };

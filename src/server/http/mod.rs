@@ -118,8 +118,15 @@ impl<S> HttpFrontend<S> {
         }
     }
 
-    /// Sets the time and the `Date` header of the turn.
+    /// Sets the time and the `Date` header of the turn, if there are exchanges or sessions.
     #[inline]
+    pub(super) fn begin_turn_if_active(&mut self, calendar: WallClock, now: Instant) {
+        if self.open_exchanges > 0 || self.sessions.len() > 0 {
+            self.begin_turn(calendar, now);
+        }
+    }
+
+    /// Sets the time and the `Date` header of the turn.
     pub(super) fn begin_turn(&mut self, calendar: WallClock, now: Instant) {
         self.now = now;
         self.date.advance(calendar.unix_ms(now) / 1_000);

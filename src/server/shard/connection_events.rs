@@ -1,23 +1,23 @@
 //! Accepting, reading and closing connections.
 
-use std::io;
 use std::net::SocketAddr;
 
 use super::{Shard, ShardPhase};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::connection::{CloseReason, Codec, Connection, ConnectionEvent, SocketPair};
+use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
 use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::error::Error;
-use crate::protocol::json::ParseError;
 use crate::protocol::model;
-use crate::server::connection_state::{ConnectionState, PeerState};
-use crate::server::dispatch::{Dispatcher, MessageContext};
-use crate::server::outbox::{Effect, Outbox};
+use crate::server::acceptor::count_close;
+use crate::server::connection_state::ConnectionState;
+use crate::server::deferred::DeferredWork;
+use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::request_path::{RequestPath, write_error};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
-use crate::transport::ndjson::{self, LineEvent};
+use crate::transport::ndjson;
 
 impl Shard {
     /// Accepts a connection, or sends an error and closes it.
@@ -29,9 +29,9 @@ impl Shard {
         peer: Option<SocketAddr>,
         now: Instant,
     ) {
-        let transport = self.listener_transport(listener);
+        let transport = self.acceptor.transport_of(listener);
         let draining = self.phase != ShardPhase::Serving;
-        let is_counted = !draining && self.acquire_slot(transport);
+        let is_counted = !draining && self.acceptor.acquire(transport);
         let refusal = if draining {
             Some(RefusalReason::Draining)
         } else {
@@ -46,7 +46,7 @@ impl Shard {
         let opened = self.connections.open_connection(ring, stream, state, now);
         let Ok(key) = opened else {
             // Too many connections, rejected ones included: closed without an error response.
-            self.release_slot(is_counted, transport);
+            self.acceptor.release(is_counted, transport);
             self.outbox.counters.connections.refused_limit += 1;
             ring.submit(Operation::Close(socket));
             return;
@@ -72,12 +72,12 @@ impl Shard {
             RefusalReason::ConnectionLimit => counters.connections.refused_limit += 1,
             RefusalReason::Draining => counters.connections.refused_draining += 1,
         }
-        Event::ConnectionRefused { shard: self.id.0, transport, reason, peer }
-            .emit_within(&mut self.event_throttle, now);
+        self.acceptor
+            .log(&Event::ConnectionRefused { shard: self.id.0, transport, reason, peer }, now);
         let error = Error::connection_limit();
         self.outbox.count_error(&error);
         if transport == Transport::Http {
-            self.send_closing_error(key, &error);
+            self.send_closing_error(key, &error, now);
         } else {
             let mut text = Vec::new();
             model::write_error_response(&mut text, None, &error, None);
@@ -85,23 +85,6 @@ impl Shard {
             self.send_message(reply_to, Outcome::Error(error.kind), &text);
         }
         self.connections.close_gracefully(ring, key, CloseReason::Refused, now);
-    }
-
-    pub(super) fn record_accept_failure(
-        &mut self,
-        listener: Listener,
-        error: &io::Error,
-        now: Instant,
-    ) {
-        self.outbox.counters.connections.accept_failed += 1;
-        let transport = self.listener_transport(listener);
-        Event::AcceptFailed { shard: self.id.0, transport, error: error.kind() }
-            .emit_within(&mut self.event_throttle, now);
-    }
-
-    fn listener_transport(&self, listener: Listener) -> Transport {
-        let entry = self.listeners.iter().find(|entry| entry.listener == listener);
-        entry.map_or(Transport::Tcp, |entry| entry.transport)
     }
 
     /// Processes received bytes.
@@ -137,80 +120,24 @@ impl Shard {
     /// bytes consumed before the connection must not be read any more.
     #[inline]
     fn read_bytes(&mut self, key: Key, bytes: &mut [u8], length: usize, now: Instant) -> usize {
-        let mut from = 0;
         match self.connections.codec(key) {
-            Codec::Ndjson => {}
+            Codec::Ndjson => self.request_path().read_lines(key, bytes, length, now),
+            Codec::WebSocket => self.request_path().read_frames(key, bytes, length, now),
             Codec::Http => {
-                from = self.read_requests(key, bytes, length, now);
+                let mut from = self.read_requests(key, bytes, length, now);
                 // One of them may be an upgrade: frames follow it.
                 if from < length && self.connections.codec(key) == Codec::WebSocket {
-                    from += self.read_frames(key, &mut bytes[from..], length - from, now);
+                    let (rest, length) = (&mut bytes[from..], length - from);
+                    from += self.request_path().read_frames(key, rest, length, now);
                 }
-                return from;
-            }
-            Codec::WebSocket => return self.read_frames(key, bytes, length, now),
-        }
-        loop {
-            match self.connections.next_line(key, &bytes[..length], &mut from, now) {
-                LineEvent::InPlace { start, end } => {
-                    self.dispatch_line(key, &mut bytes[start..], end - start, now);
-                }
-                LineEvent::Assembled => {
-                    let (mut line, length) = self.connections.take_line(key);
-                    self.dispatch_line(key, &mut line, length, now);
-                    self.connections.pool.put(line);
-                }
-                LineEvent::TooLarge if self.reject_oversized(key, now) => return length,
-                LineEvent::TooLarge => {}
-                LineEvent::NeedMore => return from,
-            }
-            self.connections.apply_backpressure(key);
-        }
-    }
-
-    /// Parses and dispatches one line.
-    #[inline]
-    fn dispatch_line(&mut self, key: Key, text: &mut [u8], length: usize, now: Instant) {
-        let Some(connection) = self.connections.table.get_mut(key) else { return };
-        match self.parser.parse(text, length) {
-            Ok(document) => {
-                let reply_to = ReplyTo::standalone(PeerId::Connection(key));
-                let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
-                let mut peer = peer_state(connection, &mut self.outbox);
-                if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
-                    ndjson::end_line(peer.outgoing);
-                }
-            }
-            Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {
-                self.outbox.counters.input_errors.utf8 += 1;
-                let transport = Transport::Stdio;
-                Event::InvalidUtf8Skipped { shard: self.id.0, transport, bytes: length }
-                    .emit_within(&mut self.event_throttle, now);
-            }
-            Err(error) => {
-                self.outbox.counters.input_errors.utf8 += u64::from(error == ParseError::Utf8);
-                write_error((&mut self.dispatcher, &mut self.outbox), connection, &error.into());
+                from
             }
         }
     }
 
-    /// Rejects a message above `message_bytes_max`. Returns `true` if the connection closes, which
-    /// every one but stdio does; nothing more of it is read.
-    fn reject_oversized(&mut self, key: Key, now: Instant) -> bool {
-        let bytes_max = self.connections.options.message_bytes_max;
-        let Some(connection) = self.connections.table.get_mut(key) else { return true };
-        let transport = connection.state.transport;
-        self.outbox.counters.input_errors.oversize += 1;
-        write_error(
-            (&mut self.dispatcher, &mut self.outbox),
-            connection,
-            &Error::message_too_large(bytes_max),
-        );
-        let ends = transport != Transport::Stdio;
-        connection.state.violated_limit = ends;
-        Event::MessageRefused { shard: self.id.0, transport, bytes_max }
-            .emit_within(&mut self.event_throttle, now);
-        ends
+    fn request_path(&mut self) -> RequestPath<'_> {
+        let Self { connections, parser, dispatcher, websockets, acceptor, outbox, .. } = self;
+        RequestPath { connections, parser, dispatcher, websockets, acceptor, outbox }
     }
 
     /// Enforces the memory limit over all connections (partial messages and unsent responses): the
@@ -230,7 +157,7 @@ impl Shard {
         let error = Error::internal("the server is short of memory; try again later");
         if framing == Codec::WebSocket {
             self.outbox.counters.input_errors.memory += 1;
-            self.close_for_memory(key, &error, now);
+            self.request_path().close_for_memory(key, &error, now);
             self.connections.account_memory(key);
             return;
         }
@@ -243,7 +170,7 @@ impl Shard {
         self.outbox.counters.input_errors.memory += 1;
         if framing == Codec::Http {
             self.outbox.count_error(&error);
-            self.send_closing_error(key, &error);
+            self.send_closing_error(key, &error, now);
             self.connections.account_memory(key);
             return;
         }
@@ -251,7 +178,7 @@ impl Shard {
         if self.connections.outgoing(key).is_some()
             && let Some(connection) = self.connections.table.get_mut(key)
         {
-            write_error((&mut self.dispatcher, &mut self.outbox), connection, &error);
+            write_error(&mut self.outbox, connection, &error);
         }
         self.connections.account_memory(key);
     }
@@ -311,7 +238,7 @@ impl Shard {
         if let Some((mut line, length)) = self.connections.last_line(key) {
             // Reserves the output buffer, as a terminated line would.
             if self.connections.outgoing(key).is_some() {
-                self.dispatch_line(key, &mut line, length, now);
+                self.request_path().dispatch_line(key, &mut line, length, now);
             }
             self.connections.pool.put(line);
         }
@@ -334,74 +261,21 @@ impl Shard {
             }
             // Rejected connections were never counted.
             if state.is_counted {
-                self.count_close(ending);
+                count_close(ending, &mut self.outbox);
             }
             if state.transport == Transport::WebSocket {
                 self.websockets.count_connection_end(ending, state.is_closing);
             }
-            self.release_slot(state.is_counted, state.transport);
+            self.acceptor.release(state.is_counted, state.transport);
             self.remove_streams(&mut state.subscriptions);
             if let (Some(exchange), Some(key)) = (state.exchange.take(), key) {
                 self.release_exchange(key, &exchange, false);
             }
             for (_, call_id) in state.in_flight.drain() {
                 let call_id = Key::from_bits(call_id.0);
-                let Dispatcher { calls, client_requests, .. } = &mut self.dispatcher;
+                let DeferredWork { calls, client_requests, .. } = &mut self.dispatcher.deferred;
                 calls.cancel_call(call_id, client_requests, &mut self.outbox);
             }
         }
     }
-
-    fn count_close(&mut self, ending: CloseReason) {
-        let connections = &mut self.outbox.counters.connections;
-        connections.closed += 1;
-        match ending {
-            CloseReason::Drain => connections.closed_draining += 1,
-            CloseReason::SocketError => connections.closed_socket_error += 1,
-            CloseReason::ProtocolViolation => connections.closed_protocol_violation += 1,
-            CloseReason::IdleTimeout => connections.closed_idle_timeout += 1,
-            CloseReason::MessageTimeout => connections.closed_message_timeout += 1,
-            CloseReason::PeerClosed => connections.closed_by_peer += 1,
-            // Rejected connections are counted when they are rejected.
-            CloseReason::Refused => {}
-        }
-    }
-
-    /// Counts a connection against the limit of its transport. Returns `false` at the limit.
-    fn acquire_slot(&self, transport: Transport) -> bool {
-        match transport {
-            Transport::Http | Transport::WebSocket => {
-                self.http_connections.try_acquire(self.limits.http_connections_max)
-            }
-            _ => self.tcp_connections.try_acquire(self.limits.connections_max),
-        }
-    }
-
-    fn release_slot(&self, counted: bool, transport: Transport) {
-        match transport {
-            _ if !counted => {}
-            Transport::Http | Transport::WebSocket => self.http_connections.release(),
-            _ => self.tcp_connections.release(),
-        }
-    }
-}
-
-/// Returns the peer state of a connection.
-#[inline]
-pub(super) const fn peer_state<'a>(
-    connection: &'a mut Connection<ConnectionState>,
-    outbox: &'a mut Outbox,
-) -> PeerState<'a> {
-    let Connection { state, pending_work, outgoing, .. } = connection;
-    PeerState { state, pending_work, outgoing, outbox }
-}
-
-/// Writes an error for input that is not a message.
-fn write_error(
-    (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
-    connection: &mut Connection<ConnectionState>,
-    error: &Error,
-) {
-    dispatcher.reject_text(&mut peer_state(connection, outbox), None, error);
-    ndjson::end_line(&mut connection.outgoing);
 }

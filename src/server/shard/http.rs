@@ -71,7 +71,7 @@ impl Shard {
         now: Instant,
     ) -> usize {
         let mut from = 0;
-        self.http.begin_turn(self.dispatcher.wall_clock, now);
+        self.http.begin_turn(self.dispatcher.deferred.wall_clock, now);
         loop {
             let limits = &self.http.limits;
             match self.connections.next_request(key, &bytes[..length], &mut from, limits, now) {
@@ -191,7 +191,8 @@ impl Shard {
 
     /// Sends the error for which the connection closes (connection limit, memory limit), unless a
     /// response is in progress.
-    pub(super) fn send_closing_error(&mut self, key: Key, error: &Error) {
+    pub(super) fn send_closing_error(&mut self, key: Key, error: &Error, now: Instant) {
+        self.http.begin_turn(self.dispatcher.deferred.wall_clock, now);
         let Some(connection) = self.connections.table.get(key) else { return };
         if connection.state.exchange.is_some() {
             return;

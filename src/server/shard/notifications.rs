@@ -6,6 +6,7 @@ use crate::base::time::Instant;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::model::ChangeNotification;
 use crate::server::broadcaster::{Broadcaster, Recipients};
+use crate::server::dispatch::notifies_list_changed;
 use crate::server::subscriptions::{CatalogList, CatalogLists, ConnectionSubscriptions};
 use crate::server::tasks::TaskId;
 
@@ -18,7 +19,7 @@ impl Shard {
         now: Instant,
     ) {
         for list in CatalogList::ALL.into_iter().filter(|list| changes.contains(*list)) {
-            let notifies = self.dispatcher.notifies_list_changed(list);
+            let notifies = notifies_list_changed(&self.dispatcher.catalog, list);
             let (broadcaster, mut recipients) = self.recipients();
             broadcaster.publish_list(list, notifies, &mut recipients);
             self.check_notified_memory(ring, now);
@@ -59,7 +60,7 @@ impl Shard {
         {
             let (broadcaster, mut recipients) = self.recipients();
             for task in broadcaster.send_missed(key, &mut recipients) {
-                self.dispatcher.tasks.watch(&task, &mut self.outbox);
+                self.dispatcher.deferred.tasks.watch(&task, &mut self.outbox);
             }
             self.check_notified_memory(ring, now);
         }

@@ -52,8 +52,8 @@ impl Shard {
             }
             Effect::Request { to, number, text } => {
                 if !self.can_respond(to.peer_id) {
-                    self.dispatcher.fail_unsent_request(number, now);
-                } else if self.dispatcher.client_requests.mark_sent(number) {
+                    self.dispatcher.deferred.fail_unsent_request(number, now);
+                } else if self.dispatcher.deferred.client_requests.mark_sent(number) {
                     self.outbox.counters.client_requests.sent += 1;
                     self.send_message(to, Outcome::Notification, &texts[text]);
                     self.check_peer_memory(ring, to.peer_id, now);
@@ -70,6 +70,10 @@ impl Shard {
                 }
             }
             Effect::CloseStream(reply_to) => self.close_stream(reply_to),
+            Effect::CancelCalls(key) => {
+                self.cancel_connection_calls(key);
+                self.fail_client_requests(PeerId::Connection(key), now);
+            }
             Effect::Close { key, reason } => {
                 self.connections.close_gracefully(ring, key, reason, now);
             }
@@ -214,7 +218,7 @@ impl Shard {
         else {
             return;
         };
-        self.dispatcher.cancel_calls(&mut state.in_flight, pending_work, &mut self.outbox);
+        self.dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, &mut self.outbox);
     }
 
     /// Fails the open client requests of a peer, because no response will be read.
@@ -228,7 +232,7 @@ impl Shard {
             }
         };
         let peer = Some((peer_id, in_flight));
-        self.dispatcher.fail_client_requests(peer, now, &mut self.outbox);
+        self.dispatcher.deferred.fail_client_requests(peer, now, &mut self.outbox);
     }
 
     /// After a response: resumes reading from, or closes, a connection that waited for it.

@@ -309,11 +309,6 @@ impl<W> TaskTable<W> {
         }
     }
 
-    /// Returns whether tasks have unsent changes.
-    pub(in crate::server) fn has_changes(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
     /// Takes one task with unsent changes; several changes are sent as one.
     pub(in crate::server) fn take_changed(&mut self) -> Option<Key> {
         while let Some(key) = self.changed.pop_front() {

@@ -9,14 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::base::random::Random;
-use crate::base::slab::Key;
-use crate::base::time::{Instant, WallClock};
-use crate::engine::mesh::ShardId;
 use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::Id;
+use crate::protocol::error::ErrorKind;
 use crate::protocol::model::{InputRequest, InputResponse, TaskDetail, TaskStatus};
-use crate::protocol::revision::Revision;
 use crate::server::reply_to::PeerId;
 use crate::service::{ClientInfo, ClientRequestError};
 
@@ -369,8 +364,8 @@ fn tasks_list_pages_own_legacy_tasks() {
         let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
         own.push(tasks.get_mut(key).unwrap().id);
         begin(&mut tasks, Revision::LATEST, at(0));
-        let party = PeerId::Connection(Key::from_bits(number + 100));
-        tasks.create(NewTask { peer: party, ..new_task(Revision::V2025_11_25) }, at(0)).unwrap();
+        let peer = PeerId::Connection(Key::from_bits(number + 100));
+        tasks.create(NewTask { peer, ..new_task(Revision::V2025_11_25) }, at(0)).unwrap();
     }
     let (mut seen, mut cursor) = (Vec::new(), None);
     for length in [50, 50, 20] {

@@ -62,7 +62,7 @@ impl Prompt {
     ///     .argument(PromptArgument::new("code").description("Code to review.").required())
     ///     .inline(|arguments, out| {
     ///         let code = arguments.text("code");
-    ///         out.format_text(Role::User, format_args!("Please review this:\n{code}"));
+    ///         out.format(Role::User, format_args!("Please review this:\n{code}"));
     ///         Ok(())
     ///     });
     /// assert_eq!(prompt.name(), "review");

@@ -120,7 +120,7 @@ impl ToolBuilder {
     ///
     /// let tool = Tool::new("publish").task_support(TaskSupport::Optional).deferred_task().local(
     ///     |_: NoArguments, ctx: RequestContext| async move {
-    ///         let form = Form::new().field(Field::string("title").required());
+    ///         let form = Form::new().field(Field::text("title").required());
     ///         ctx.elicit("title", ElicitRequest::form("Which title?", form)).await?;
     ///         ctx.begin_task().await?;
     ///         Ok(CallToolResult::text("published"))

@@ -89,7 +89,7 @@ fn notifications_reach_their_streams_in_any_cut() {
     for piece in [1, 7, 100, stream.len()] {
         let mut fixture = Fixture::new(Transport::Tcp, Era::Modern, SubscriptionFilter::Tools, 3);
         assert_eq!(fixture.sent.lines().count(), 3);
-        let told: Vec<String> =
+        let events: Vec<String> =
             stream.as_bytes().chunks(piece).flat_map(|piece| fixture.receive(piece)).collect();
         let expected = [
             "opened",
@@ -100,7 +100,7 @@ fn notifications_reach_their_streams_in_any_cut() {
             "notified(1)",
             "notified(2)",
         ];
-        assert_eq!(told, expected, "in pieces of {piece}");
+        assert_eq!(events, expected, "in pieces of {piece}");
         assert_eq!(fixture.subscriber.open_streams(), 3);
         assert!(fixture.subscriber.is_newly_complete() && !fixture.subscriber.is_newly_complete());
     }
@@ -129,19 +129,19 @@ fn ended_stream_is_reported_and_requested_again() {
 
 #[test]
 fn refused_subscription_is_an_error() {
-    let told = |bytes: &str| {
+    let events = |bytes: &str| {
         Fixture::new(Transport::Tcp, Era::Modern, SubscriptionFilter::Tools, 1)
             .receive(bytes)
             .concat()
     };
     let error = result(0).replace("\"result\":{}", "\"error\":{\"code\":-32601}");
-    assert_eq!(told(&error), "rpc_error");
-    assert_eq!(told(&result(0)), "wrong");
-    assert_eq!(told(&result(5)), "wrong");
-    assert_eq!(told(&acknowledged(0).replace("true", "false")), "wrong");
-    assert_eq!(told(&acknowledged(0).repeat(2)), "openedwrong");
-    assert_eq!(told("what?\n"), "garbage");
-    assert_eq!(told("{\"id\":null,\"error\":{}}\n"), "rpc_error");
+    assert_eq!(events(&error), "rpc_error");
+    assert_eq!(events(&result(0)), "wrong");
+    assert_eq!(events(&result(5)), "wrong");
+    assert_eq!(events(&acknowledged(0).replace("true", "false")), "wrong");
+    assert_eq!(events(&acknowledged(0).repeat(2)), "openedwrong");
+    assert_eq!(events("what?\n"), "garbage");
+    assert_eq!(events("{\"id\":null,\"error\":{}}\n"), "rpc_error");
 }
 
 #[test]

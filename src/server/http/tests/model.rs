@@ -47,7 +47,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         ),
         3 => session().prop_map(|session| Operation::EndRequest { session }),
         1 => Just(Operation::Expire),
-        3 => (session(), stream()).prop_map(|(session, stream)| Operation::Finish { session, stream }),
+        3 => (session(), stream())
+            .prop_map(|(session, stream)| Operation::Finish { session, stream }),
         1 => Just(Operation::ExpireLingering),
         2 => session().prop_map(|session| Operation::Listen { session }),
         4 => session().prop_map(|session| Operation::Open { session }),

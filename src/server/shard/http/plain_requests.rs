@@ -64,7 +64,7 @@ impl Shard {
     fn status_json(&mut self) -> String {
         self.publish_gauges();
         let GaugeValues { sessions, streams } = self.gauges.totals();
-        let (connections, shards) = (self.http_connections.count(), self.dispatcher.shard_count);
+        let (connections, shards) = (self.acceptor.http_connections(), self.dispatcher.shard_count);
         let info = self.dispatcher.catalog.server_info();
         let name = serde_json::to_string(&info.name).unwrap_or_default();
         let version = serde_json::to_string(&info.version).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::protocol::json::{self, Parser};
 use crate::server::connection_state::{HttpSession, PeerState};
-use crate::server::dispatch::{Dispatcher, MessageContext};
+use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
 use crate::server::http::{
     ExchangeAddress, HttpMessage, HttpOutput, LISTENING_STREAM, RemovedSession, SessionError,
     SessionId, SessionOp,
@@ -31,6 +31,7 @@ impl Shard {
         message: HttpMessage,
         now: Instant,
     ) {
+        self.http.begin_turn(self.dispatcher.deferred.wall_clock, now);
         match message {
             HttpMessage::SessionRequest { session, exchange: from, op } => {
                 self.handle_session_op(session, from, op, now);
@@ -212,7 +213,7 @@ impl Shard {
         }
         self.remove_streams(&mut http_session.state.subscriptions);
         let HttpSession { state, pending_work, .. } = &mut http_session;
-        self.dispatcher.cancel_calls(&mut state.in_flight, pending_work, &mut self.outbox);
+        self.dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, &mut self.outbox);
         self.fail_client_requests(PeerId::HttpSession(key), now);
     }
 
@@ -280,15 +281,16 @@ pub(super) fn dispatch_session_text(
             let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
             dispatcher.dispatch(ctx, &mut peer, document.root())
         }
-        Err(error) => dispatcher.reject_text(&mut peer, None, &error.into()),
+        Err(error) => reject_text(&mut peer, None, &error.into()),
     };
     // A cancellation removes requests that were outstanding before or are among these; their
     // streams are ended at the end of the turn.
     let taken_back = outbox.counters.requests.cancelled - cancelled;
-    let owed = u64::from(pending_work.pending_responses) + taken_back;
+    let outstanding = u64::from(pending_work.pending_responses) + taken_back;
     Dispatched {
         outcome,
-        pending_responses: u32::try_from(owed.saturating_sub(before.into())).unwrap_or(u32::MAX),
+        pending_responses: u32::try_from(outstanding.saturating_sub(before.into()))
+            .unwrap_or(u32::MAX),
     }
 }
 

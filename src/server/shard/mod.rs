@@ -7,14 +7,15 @@ mod connection_events;
 mod http;
 mod notifications;
 mod responses;
-mod websocket;
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::time::Duration;
 
+use super::acceptor::Acceptor;
 use super::broadcaster::Broadcaster;
 use super::connection_state::{ConnectionState, HttpSession};
+use super::deferred::DeferredWork;
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
 use super::http::{Gauges, HttpFrontend};
@@ -25,14 +26,12 @@ use super::websocket::WebSocketFrontend;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, ConnectionStatistics, Connections};
-use crate::engine::mesh::{Inbox, ShardId, SharedCounter};
-use crate::engine::ring::{Completion, Listener, Operation, Ring};
+use crate::engine::mesh::{Inbox, ShardId};
+use crate::engine::ring::{Completion, Ring};
 use crate::engine::shard_loop::Driver;
 use crate::protocol::json::Parser;
 use crate::protocol::model::ChangeNotification;
 use crate::telemetry::counters::Counters;
-use crate::telemetry::label::Transport;
-use crate::telemetry::throttle::EventThrottle;
 
 /// Local futures polled in one turn before the ring is serviced again.
 const FUTURES_PER_TURN_MAX: usize = 256;
@@ -48,16 +47,12 @@ pub struct Shard {
     pub(super) dispatcher: Dispatcher,
     pub(super) outbox: Outbox,
     pub(super) inbox: Inbox<ShardMessage>,
-    pub(super) listeners: Vec<ListenerEntry>,
-    /// Number of TCP connections of all shards.
-    pub(super) tcp_connections: Arc<SharedCounter>,
-    pub(super) limits: ShardLimits,
+    pub(super) acceptor: Acceptor,
+    drain_timeout: Duration,
     /// State of the HTTP transport.
     pub(super) http: HttpFrontend<HttpSession>,
     /// State of the WebSocket transport.
     pub(super) websockets: WebSocketFrontend,
-    /// Number of HTTP connections of all shards, WebSocket included.
-    pub(super) http_connections: Arc<SharedCounter>,
     /// Number of HTTP sessions and streams of all shards.
     pub(super) gauges: Gauges,
     pub(super) phase: ShardPhase,
@@ -65,17 +60,9 @@ pub struct Shard {
     pub(super) ends_with_input: bool,
     /// HTTP sessions were ended in this turn because the server drains.
     sessions_ended: bool,
-    pub(super) event_throttle: EventThrottle,
     messages: Vec<ShardMessage>,
     events: Vec<HandlerEvent>,
     pub(super) broadcaster: Broadcaster,
-}
-
-/// A listener and the transport of its connections.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ListenerEntry {
-    pub(super) listener: Listener,
-    pub(super) transport: Transport,
 }
 
 /// The phase of the shard's life.
@@ -94,8 +81,7 @@ pub(super) struct ShardParts {
     pub(super) parser: Parser,
     pub(super) dispatcher: Dispatcher,
     pub(super) inbox: Inbox<ShardMessage>,
-    pub(super) tcp_connections: Arc<SharedCounter>,
-    pub(super) http_connections: Arc<SharedCounter>,
+    pub(super) acceptor: Acceptor,
     pub(super) gauges: Gauges,
     pub(super) http: HttpFrontend<HttpSession>,
     pub(super) websockets: WebSocketFrontend,
@@ -105,25 +91,22 @@ pub(super) struct ShardParts {
 impl Shard {
     pub(super) fn new(parts: ShardParts) -> Self {
         let ShardParts { connections, parser, dispatcher, inbox, limits, .. } = parts;
-        let ShardParts { tcp_connections, http_connections, gauges, http, websockets, .. } = parts;
+        let ShardParts { acceptor, gauges, http, websockets, .. } = parts;
         Self {
-            id: dispatcher.shard,
+            id: dispatcher.handlers.shard,
             connections,
             parser,
             dispatcher,
             outbox: Outbox::default(),
             inbox,
-            listeners: Vec::new(),
-            tcp_connections,
+            acceptor,
             http,
             websockets,
-            http_connections,
             gauges,
-            limits,
+            drain_timeout: limits.drain_timeout,
             phase: ShardPhase::Serving,
             ends_with_input: false,
             sessions_ended: false,
-            event_throttle: EventThrottle::default(),
             messages: Vec::with_capacity(MESSAGES_PER_TURN_MAX),
             events: Vec::new(),
             broadcaster: Broadcaster::default(),
@@ -148,11 +131,11 @@ impl Shard {
         let shard = &mut counters.shard;
         (shard.messages_received, shard.messages_sent) = (messages.received, messages.sent);
         shard.messages_refused = messages.channel_full + messages.inbox_full;
-        let refused = self.dispatcher.tasks.table.rejected;
+        let refused = self.dispatcher.deferred.tasks.table.rejected;
         let requests = &mut counters.requests;
         (requests.tasks_refused_limit, requests.tasks_refused_per_connection) =
             (refused.by_shard, refused.by_connection);
-        shard.events_suppressed = self.event_throttle.suppressed_total();
+        shard.events_suppressed = self.acceptor.events_suppressed();
         counters
     }
 
@@ -163,7 +146,7 @@ impl Shard {
 
     /// Number of running handlers, those of cancelled calls included.
     pub const fn calls_open(&self) -> usize {
-        self.dispatcher.calls.len()
+        self.dispatcher.deferred.calls.len()
     }
 
     /// Number of notification streams, those of legacy sessions included.
@@ -173,7 +156,7 @@ impl Shard {
 
     /// Number of requests to clients without a response, those of tasks included.
     pub fn client_requests_open(&self) -> usize {
-        self.dispatcher.client_requests.len()
+        self.dispatcher.deferred.client_requests.len()
     }
 
     /// Number of HTTP requests whose response is incomplete, streams included.
@@ -188,18 +171,19 @@ impl Shard {
 
     /// Number of tasks in the table, running or ended.
     pub const fn tasks_kept(&self) -> usize {
-        self.dispatcher.tasks.table.len()
+        self.dispatcher.deferred.tasks.table.len()
     }
 
     /// Applies new limits. Connections that exceed one already stay open.
     fn apply_limits(&mut self, limits: &ShardLimits) {
-        self.limits = *limits;
+        self.drain_timeout = limits.drain_timeout;
+        self.acceptor.set_limits(limits);
         self.connections.options = limits.connections;
-        self.dispatcher.request_timeout = limits.request_timeout;
-        self.dispatcher.tasks.table.limits = limits.tasks;
-        self.dispatcher.requests_in_flight_max = limits.requests_in_flight_max;
-        self.dispatcher.request_states.ttl = limits.request_state_ttl;
-        self.dispatcher.client_requests.timeout = limits.client_request_timeout;
+        self.dispatcher.deferred.request_timeout = limits.request_timeout;
+        self.dispatcher.deferred.tasks.table.limits = limits.tasks;
+        self.dispatcher.deferred.requests_in_flight_max = limits.requests_in_flight_max;
+        self.dispatcher.deferred.request_states.ttl = limits.request_state_ttl;
+        self.dispatcher.deferred.client_requests.timeout = limits.client_request_timeout;
         self.dispatcher.subscriptions.limits = limits.subscriptions;
         self.http.sessions.limits = limits.sessions;
         self.http.limits = limits.http_request;
@@ -212,14 +196,12 @@ impl Shard {
         if self.phase != ShardPhase::Serving {
             return;
         }
-        self.phase = ShardPhase::Draining(now.after(self.limits.drain_timeout));
-        for entry in self.listeners.drain(..) {
-            ring.submit(Operation::CloseListener(entry.listener));
-        }
+        self.phase = ShardPhase::Draining(now.after(self.drain_timeout));
+        self.acceptor.close(ring);
         // Before the connections close: idle ones close at once.
-        self.dispatcher.fail_client_requests(None, now, &mut self.outbox);
+        self.dispatcher.deferred.fail_client_requests(None, now, &mut self.outbox);
         self.drain_sessions();
-        self.dispatcher.tasks.begin_drain(now, &mut self.outbox);
+        self.dispatcher.deferred.tasks.begin_drain(now, &mut self.outbox);
         self.apply_outbox(ring, now);
         for key in self.connection_keys() {
             self.end_idle_stream(key);
@@ -256,7 +238,7 @@ impl Shard {
             }
             ShardMessage::Broadcast(BroadcastMessage::Limits(limits)) => self.apply_limits(&limits),
             ShardMessage::CatalogUpdated { key, result } => {
-                self.dispatcher.pending_updates.complete(key, result);
+                self.dispatcher.handlers.pending_updates.complete(key, result);
             }
             ShardMessage::Http(message) => self.handle_http_message(*message, now),
             ShardMessage::Task(message) => match *message {
@@ -264,7 +246,8 @@ impl Shard {
                     self.publish_task(ring, (task, version), &tail, now);
                 }
                 message => {
-                    self.dispatcher.handle_task_message(message, now, &mut self.outbox);
+                    let Dispatcher { deferred, catalog, .. } = &mut self.dispatcher;
+                    deferred.handle_task_message(message, catalog, now, &mut self.outbox);
                 }
             },
             ShardMessage::Log(message) => {
@@ -283,10 +266,10 @@ impl Shard {
 
     /// Processes the events of local handlers.
     fn handle_events(&mut self, now: Instant) {
-        let queue = Rc::clone(&self.dispatcher.handler_queue);
+        let queue = Rc::clone(&self.dispatcher.handlers.queue);
         loop {
             if self.inbox.queued() == 0 {
-                self.dispatcher.publish_resource_updates(&mut self.outbox);
+                self.dispatcher.handlers.publish_resource_updates(&mut self.outbox);
             }
             let mut events = std::mem::take(&mut self.events);
             queue.take_events(&mut events);
@@ -336,7 +319,7 @@ impl<R: Ring> Driver<R> for Shard {
                 self.accept_connection(ring, listener, socket, peer, now);
             }
             Completion::AcceptFailed { listener, error } => {
-                self.record_accept_failure(listener, &error, now);
+                self.acceptor.record_failure(listener, &error, now, &mut self.outbox);
             }
             Completion::EndOfStream { socket, result } => {
                 let next = self.connections.handle_end_of_stream(ring, socket, &result);
@@ -350,17 +333,18 @@ impl<R: Ring> Driver<R> for Shard {
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
-        self.dispatcher.handler_queue.begin_turn(now);
-        self.http.begin_turn(self.dispatcher.wall_clock, now);
+        self.dispatcher.handlers.queue.begin_turn(now);
+        self.http.begin_turn_if_active(self.dispatcher.deferred.wall_clock, now);
         self.connections.expire_timers(ring, now);
         self.expire_exchanges(now);
         self.expire_sessions(now);
-        self.dispatcher.handler_queue.wake_expired(now);
-        self.dispatcher.expire(now, &mut self.outbox);
+        self.dispatcher.handlers.queue.wake_expired(now);
+        self.dispatcher.deferred.expire(now, &mut self.outbox);
+        self.dispatcher.handlers.pending_updates.retry_due(now);
         if let ShardPhase::Draining(deadline) = self.phase
             && deadline <= now
         {
-            let Dispatcher { tasks, client_requests, .. } = &mut self.dispatcher;
+            let DeferredWork { tasks, client_requests, .. } = &mut self.dispatcher.deferred;
             tasks.cancel_all(client_requests, now, &mut self.outbox);
             self.abort(ring);
         }
@@ -369,7 +353,7 @@ impl<R: Ring> Driver<R> for Shard {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut messages = std::mem::take(&mut self.messages);
-        self.http.begin_turn(self.dispatcher.wall_clock, now);
+        self.http.begin_turn_if_active(self.dispatcher.deferred.wall_clock, now);
         self.inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX);
         let full = messages.len() >= MESSAGES_PER_TURN_MAX;
         for message in messages.drain(..) {
@@ -381,29 +365,30 @@ impl<R: Ring> Driver<R> for Shard {
     }
 
     fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
-        self.dispatcher.handler_queue.begin_turn(now);
-        self.http.begin_turn(self.dispatcher.wall_clock, now);
+        self.dispatcher.handlers.queue.begin_turn(now);
+        self.http.begin_turn_if_active(self.dispatcher.deferred.wall_clock, now);
         // Their handlers have this turn and the next one to end.
         self.sessions_ended = self.end_all_sessions(now);
-        let more = self.dispatcher.executor.poll_futures(FUTURES_PER_TURN_MAX);
+        let more = self.dispatcher.handlers.executor.poll_futures(FUTURES_PER_TURN_MAX);
         self.handle_events(now);
         self.apply_outbox(ring, now);
         more || self.sessions_ended
     }
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
+        self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
         loop {
-            self.dispatcher.tasks.publish_changes(&mut self.outbox);
             self.apply_outbox(ring, now);
             self.finish_exchanges(ring, now);
-            if self.outbox.is_empty() && !self.dispatcher.tasks.table.has_changes() {
+            self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
+            if self.outbox.is_empty() {
                 break;
             }
         }
         self.publish_gauges();
         self.connections.flush(ring, now);
         self.inbox.wake_targets(|waker| ring.wake(waker));
-        self.dispatcher.tasks.shards.update_slow(&self.inbox);
+        self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);
         self.outbox.counters.shard.turns += 1;
     }
 
@@ -412,29 +397,23 @@ impl<R: Ring> Driver<R> for Shard {
             ShardPhase::Serving | ShardPhase::Aborted => None,
             ShardPhase::Draining(deadline) => Some(deadline),
         };
-        let Dispatcher {
-            calls, handler_queue: queue, pending_updates, client_requests, tasks, ..
-        } = &self.dispatcher;
-        let handlers = [
-            calls.next_deadline(),
-            queue.next_deadline(),
-            pending_updates.next_deadline(),
-            tasks.table.next_deadline(),
-        ];
-        let others = [
-            client_requests.next_deadline(),
+        let Dispatcher { deferred, handlers, .. } = &self.dispatcher;
+        let deadlines = [
+            deferred.next_deadline(),
+            handlers.queue.next_deadline(),
+            handlers.pending_updates.next_deadline(),
             self.connections.deadline(),
             self.http.next_deadline(),
             drain,
         ];
-        handlers.into_iter().chain(others).flatten().min()
+        deadlines.into_iter().flatten().min()
     }
 
     fn prepare_park(&mut self) -> bool {
-        self.dispatcher.handler_queue.end_turn();
+        self.dispatcher.handlers.queue.end_turn();
         self.inbox.prepare_park()
-            && self.dispatcher.executor.prepare_park()
-            && !self.dispatcher.handler_queue.has_events()
+            && self.dispatcher.handlers.executor.prepare_park()
+            && !self.dispatcher.handlers.queue.has_events()
     }
 
     fn is_finished(&self) -> bool {
@@ -443,9 +422,9 @@ impl<R: Ring> Driver<R> for Shard {
         // them; so have HTTP sessions, which a connection of another shard may use, and handlers
         // that wait for a catalog update. End of input on stdio ends tasks at once.
         let waits = matches!(self.phase, ShardPhase::Draining(_))
-            && (self.dispatcher.tasks.table.running() > 0
+            && (self.dispatcher.deferred.tasks.table.running() > 0
                 || self.http.sessions.len() > 0
-                || self.dispatcher.pending_updates.has_awaited());
+                || self.dispatcher.handlers.pending_updates.has_awaited());
         let is_left = !self.connections.table.is_empty() || self.inbox.queued() > 0;
         ends && !waits && !self.sessions_ended && !is_left
     }

@@ -1,39 +1,115 @@
-//! What happens to calls and tasks after they have begun: events of their handlers, messages of
-//! their clients, deadlines, cancellation.
+//! What completes after its message was dispatched: calls, tasks and client requests.
+//!
+//! Invariants: the request of a call is in flight, and counted as pending, from its insertion until
+//! its response or its cancellation.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Dispatcher, MessageContext};
+use super::calls::{CallResult, CallTable, HandlerWork, NewCall};
+use super::client_requests::request_state::{RequestDigest, RequestState, RequestStates};
+use super::client_requests::{ClientRequests, Requester, RequesterTarget, Requesters};
+use super::connection_state::PeerState;
+use super::handlers::handler_state::HandlerState;
+use super::handlers::{HandlerEvent, LogMessage};
+use super::outbox::{Effect, NotificationKind, Outbox};
+use super::reply_to::{PeerId, ReplyTo};
+use super::tasks::{NewTask, TaskMessage, Tasks};
 use crate::base::slab::Key;
-use crate::base::time::Instant;
+use crate::base::time::{Instant, WallClock};
 use crate::connection::PendingWork;
-use crate::engine::mesh::SharedCounter;
-use crate::protocol::in_flight::RequestsInFlight;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::in_flight::{CallId, RequestsInFlight};
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
-use crate::protocol::params::CancelledNotificationParams;
-use crate::server::calls::{CallResult, CallTable};
-use crate::server::client_requests::{Requester, RequesterTarget, Requesters};
-use crate::server::connection_state::PeerState;
-use crate::server::handlers::handler_state::HandlerState;
-use crate::server::handlers::{HandlerEvent, LogMessage};
-use crate::server::outbox::{Effect, NotificationKind, Outbox};
-use crate::server::reply_to::{PeerId, ReplyTo};
-use crate::server::shard_message::{BroadcastMessage, ShardMessage};
-use crate::server::subscriptions::{CatalogLists, SubscriptionRegistry};
-use crate::server::tasks::{NewTask, Tasks};
+use crate::protocol::params::InputResponseRequestParams;
 use crate::service::{Catalog, HandlerError};
 
-impl Dispatcher {
+/// The calls, tasks and client requests of one shard.
+pub(super) struct DeferredWork {
+    pub(super) calls: CallTable,
+    pub(super) tasks: Tasks,
+    pub(super) client_requests: ClientRequests,
+    /// Encrypts and decrypts `requestState` (2026-07-28).
+    pub(super) request_states: RequestStates,
+    pub(super) request_timeout: Duration,
+    /// Maximum calls in flight of a connection.
+    pub(super) requests_in_flight_max: usize,
+    pub(super) wall_clock: WallClock,
+}
+
+impl DeferredWork {
+    /// Inserts a call that is answered later, if its response can be delivered.
+    pub(super) fn insert_call(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        call: NewCall,
+        work: HandlerWork,
+        now: Instant,
+    ) -> Result<Key, Error> {
+        self.check_in_flight(peer)?;
+        if !call.reply_to.can_defer() {
+            peer.outbox.counters.requests.refused_in_flight += 1;
+            let message = "the session has no stream left for this request; await a response first";
+            return Err(Error::new(ErrorKind::TooManyRequests, message));
+        }
+        let id = call.id.clone();
+        let deadline = now.after(self.request_timeout);
+        let call_id = self.calls.insert(call, work, deadline).ok_or_else(|| {
+            Error::new(ErrorKind::TooManyRequests, "the call table is full; try again later")
+        })?;
+        // Checked for duplicates at validation, and limited above.
+        peer.state.in_flight.insert(id.as_id(), CallId(call_id.to_bits()), usize::MAX)?;
+        peer.pending_work.pending_responses += 1;
+        Ok(call_id)
+    }
+
+    /// Removes call `id`, which could not be started.
+    pub(super) fn remove_call(&mut self, call_id: Key, id: Id<'_>, peer: &mut PeerState<'_>) {
+        self.calls.remove(call_id);
+        peer.pending_work.pending_responses -= 1;
+        peer.state.in_flight.remove(id);
+    }
+
+    /// Rejects a call above the in-flight limit of a connection. Reading continues at the limit,
+    /// because the next message may be the response that a call waits for. Streams are in flight
+    /// too, but have a limit of their own.
+    pub(super) fn check_in_flight(&self, peer: &mut PeerState<'_>) -> Result<(), Error> {
+        if (peer.pending_work.pending_responses as usize) < self.requests_in_flight_max {
+            return Ok(());
+        }
+        peer.outbox.counters.requests.refused_in_flight += 1;
+        Err(Error::too_many_requests(self.requests_in_flight_max))
+    }
+
+    /// Decrypts the state of a round trip and accepts the responses to its input requests.
+    pub(super) fn decrypt_request_state(
+        &mut self,
+        peer: &mut PeerState<'_>,
+        (digest, retry): (RequestDigest, InputResponseRequestParams<'_>),
+        now: Instant,
+    ) -> Result<Option<Box<RequestState>>, Error> {
+        let Some(state) = retry.request_state else {
+            return Ok(Some(Box::new(RequestState::without_state(retry.input_responses))));
+        };
+        self.check_in_flight(peer)?;
+        let unix_ms = self.wall_clock.unix_ms(now);
+        let counters = &mut peer.outbox.counters.client_requests;
+        let opened = self.request_states.decrypt(state, digest, unix_ms);
+        let mut request_state = opened.inspect_err(|_| counters.states_rejected += 1)?;
+        counters.unmatched_responses += request_state.accept_responses(retry.input_responses);
+        Ok(Some(Box::new(request_state)))
+    }
+
     /// Handles an event of a local handler.
-    pub(in crate::server) fn handle_event(
+    pub(super) fn handle_event(
         &mut self,
         event: HandlerEvent,
+        catalog: &Catalog,
         now: Instant,
         outbox: &mut Outbox,
     ) {
-        let Self { calls, tasks, client_requests, catalog, .. } = self;
+        let Self { calls, tasks, client_requests, .. } = self;
         match event {
             HandlerEvent::SendRequest { handler, number, request, oneshot } => {
                 let sent = (request, oneshot);
@@ -55,8 +131,11 @@ impl Dispatcher {
                     calls.remove(call_id);
                 }
             }
-            HandlerEvent::BeginTask(handler) => self.convert_to_task(&handler, now, outbox),
-            HandlerEvent::UpdateCatalog(draft) => self.pending_updates.start(draft, now),
+            HandlerEvent::BeginTask(handler) => {
+                self.convert_to_task(&handler, catalog, now, outbox);
+            }
+            // Handled before, by the owner of the catalog updates.
+            HandlerEvent::UpdateCatalog(_) => {}
             HandlerEvent::CloseStream { call_id } => {
                 if let Some(call) = calls.find_awaited(call_id) {
                     outbox.push(Effect::CloseStream(call.reply_to));
@@ -77,7 +156,7 @@ impl Dispatcher {
     }
 
     /// Sends a log message to the client of a call or task.
-    pub(in crate::server) fn send_log(&mut self, message: &LogMessage, outbox: &mut Outbox) {
+    pub(super) fn send_log(&mut self, message: &LogMessage, outbox: &mut Outbox) {
         let mut requesters = CallsAndTasks { calls: &mut self.calls, tasks: &mut self.tasks };
         let Some(target) = requesters.target(message.requester) else { return };
         let RequesterTarget { reply_to, revision, task } = target;
@@ -91,8 +170,14 @@ impl Dispatcher {
     }
 
     /// Turns a call into a task: the caller gets a `CreateTaskResult` and the handler continues.
-    fn convert_to_task(&mut self, handler: &HandlerState, now: Instant, outbox: &mut Outbox) {
-        let Self { calls, tasks, client_requests, catalog, .. } = self;
+    fn convert_to_task(
+        &mut self,
+        handler: &HandlerState,
+        catalog: &Catalog,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let Self { calls, tasks, client_requests, .. } = self;
         let Some((call_id, ttl)) = handler.requested_task() else { return };
         let Some(call) = calls.find_awaited(call_id) else {
             return handler.reject_task(HandlerError::Cancelled);
@@ -121,40 +206,10 @@ impl Dispatcher {
         handler.become_task(key, tasks.carrier(key));
     }
 
-    /// Installs the next catalog version. The last shard has all shards notify their clients, who
-    /// then find it on every shard.
-    pub(in crate::server) fn install_catalog(
-        &mut self,
-        catalog: Arc<Catalog>,
-        (changes, installed): (CatalogLists, &SharedCounter),
-        outbox: &mut Outbox,
-    ) {
-        self.catalog = catalog;
-        if installed.acquire() >= usize::from(self.shard_count) {
-            self.broadcast(&BroadcastMessage::ListsChanged(changes), outbox);
-        }
-    }
-
-    /// Publishes on all shards the resources that local handlers have marked as updated, each once.
-    pub(in crate::server) fn publish_resource_updates(&self, outbox: &mut Outbox) {
-        if self.handler_queue.has_updated_resources() {
-            for uri in self.handler_queue.take_updated_resources() {
-                self.broadcast(&BroadcastMessage::ResourceUpdated(uri), outbox);
-            }
-        }
-    }
-
-    fn broadcast(&self, message: &BroadcastMessage, outbox: &mut Outbox) {
-        for shard in self.sender.shards() {
-            outbox.forward(shard, ShardMessage::Broadcast(message.clone()));
-        }
-    }
-
     /// Ends what has passed its deadline: calls, client requests, tasks.
-    pub(in crate::server) fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
+    pub(super) fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.expire(&mut CallsAndTasks { calls, tasks }, now, outbox);
-        self.pending_updates.retry_due(now);
         while let Some(call_id) = calls.pop_overdue(now) {
             let result = CallResult::TimedOut(self.request_timeout);
             calls.complete_call(call_id, result, client_requests, outbox);
@@ -162,15 +217,8 @@ impl Dispatcher {
         tasks.expire(client_requests, now, outbox);
     }
 
-    /// `notifications/cancelled`: cancels the call without a response. An unknown id is ignored:
-    /// the response may have crossed the notification.
-    pub(super) fn handle_cancelled(&mut self, peer: &mut PeerState<'_>, params: Option<Value<'_>>) {
-        let Some(cancelled) = CancelledNotificationParams::read(params) else { return };
-        let Some(call_id) = peer.state.in_flight.remove(cancelled.request_id) else { return };
-        if let Some(stream) = SubscriptionRegistry::stream_of_call_id(call_id) {
-            return self.end_stream(peer, stream);
-        }
-        let call_id = Key::from_bits(call_id.0);
+    /// Cancels the call of a peer, on request. No response is sent.
+    pub(super) fn cancel_call(&mut self, call_id: Key, peer: &mut PeerState<'_>) {
         let reply_to = self.calls.find_awaited(call_id).map(|call| call.reply_to);
         if self.calls.cancel_call(call_id, &mut self.client_requests, peer.outbox) {
             if let Some(reply_to) = reply_to {
@@ -182,7 +230,7 @@ impl Dispatcher {
     }
 
     /// Cancels every call of a peer; none of them gets a response.
-    pub(in crate::server) fn cancel_calls(
+    pub(super) fn cancel_calls(
         &mut self,
         in_flight: &mut RequestsInFlight,
         pending_work: &mut PendingWork,
@@ -200,18 +248,18 @@ impl Dispatcher {
     /// Handles a response of a client.
     pub(super) fn handle_response(
         &mut self,
-        ctx: MessageContext,
+        peer_id: PeerId,
         response: (Option<Id<'_>>, Result<Value<'_>, Value<'_>>),
+        now: Instant,
         outbox: &mut Outbox,
     ) {
         let Self { calls, tasks, client_requests, .. } = self;
         let mut requesters = CallsAndTasks { calls, tasks };
-        let peer_id = ctx.reply_to.peer_id;
-        client_requests.handle_response(&mut requesters, peer_id, response, ctx.now, outbox);
+        client_requests.handle_response(&mut requesters, peer_id, response, now, outbox);
     }
 
     /// Fails client request `number`, which could not be sent.
-    pub(in crate::server) fn fail_unsent_request(&mut self, number: u64, now: Instant) {
+    pub(super) fn fail_unsent_request(&mut self, number: u64, now: Instant) {
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.fail_unsent(&mut CallsAndTasks { calls, tasks }, number, now);
     }
@@ -219,7 +267,7 @@ impl Dispatcher {
     /// Fails the open client requests of a peer, or of all peers, because no response will be read.
     /// Cost: one pass over the requests in flight of the peer, and over the tasks of the shard if
     /// it has any.
-    pub(in crate::server) fn fail_client_requests(
+    pub(super) fn fail_client_requests(
         &mut self,
         peer: Option<(PeerId, Option<&RequestsInFlight>)>,
         now: Instant,
@@ -240,6 +288,44 @@ impl Dispatcher {
             }
         };
         client_requests.fail_unreadable(&mut CallsAndTasks { calls, tasks }, numbers, now, outbox);
+    }
+
+    /// Handles a task message of another shard, or of this one.
+    pub(super) fn handle_task_message(
+        &mut self,
+        message: TaskMessage,
+        catalog: &Catalog,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let Self { tasks, client_requests, calls, .. } = self;
+        match message {
+            TaskMessage::Request(request) => {
+                tasks.handle_request(request, (catalog, client_requests), now, outbox);
+            }
+            TaskMessage::Response { call, result } => {
+                calls.complete_call(call, CallResult::Encoded(result), client_requests, outbox);
+            }
+            TaskMessage::HandlerEvent { task, event } => {
+                tasks.handle_event((task, event), (catalog, client_requests), now, outbox);
+            }
+            TaskMessage::Watch { task, shard } => {
+                if let Some(key) = tasks.table.find(task, true) {
+                    tasks.table.watch(key, shard);
+                }
+            }
+            TaskMessage::Changed { .. } => {}
+        }
+    }
+
+    /// Returns the next deadline of calls, tasks and client requests.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.calls.next_deadline(),
+            self.client_requests.next_deadline(),
+            self.tasks.table.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 }
 

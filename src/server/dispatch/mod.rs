@@ -13,77 +13,53 @@
 //! cancellations are processed.
 
 mod admission;
-
-mod handler_calls;
-mod handler_events;
-mod lists;
-
 mod task_context;
 
+mod handlers;
+mod lists;
 mod task_creation;
+
+mod handler_calls;
 
 mod subscriptions;
 mod task_requests;
 
 use std::borrow::Cow;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, validate};
-use super::calls::CallTable;
-use super::catalog_updates::{CatalogWriter, PendingUpdates};
-use super::client_requests::ClientRequests;
-use super::client_requests::request_state::RequestStates;
+pub(super) use self::handlers::Handlers;
+use self::subscriptions::SubscriptionRequests;
 use super::connection_state::PeerState;
-use super::handlers::HandlerQueue;
+use super::deferred::DeferredWork;
+use super::handlers::HandlerEvent;
+use super::outbox::Outbox;
 use super::reply_to::{Outcome, ReplyTo};
-use super::shard_message::ShardMessage;
-use super::subscriptions::SubscriptionRegistry;
-use super::tasks::Tasks;
-use crate::base::time::{Instant, WallClock};
-use crate::engine::blocking::BlockingPool;
-use crate::engine::executor::Executor;
-use crate::engine::mesh::{Sender, ShardId};
+use super::shard_message::BroadcastMessage;
+use super::subscriptions::{CatalogList, CatalogLists, SubscriptionRegistry};
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::engine::mesh::SharedCounter;
 use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Method};
 use crate::protocol::error::Error;
 use crate::protocol::json::{Array, Value};
 use crate::protocol::jsonrpc::{Id, Message};
 use crate::protocol::model;
-use crate::protocol::params::{RequestParams, SetLevelRequestParams};
+use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLevelRequestParams};
 use crate::protocol::revision::Revision;
-use crate::service::Catalog;
+use crate::service::{Catalog, Features};
 use crate::telemetry::counters::RequestCounters;
 
 /// Everything that dispatch needs except the state of the peer.
 pub(super) struct Dispatcher {
     /// The current catalog version.
     pub(super) catalog: Arc<Catalog>,
-    /// The calls that are answered later.
-    pub(super) calls: CallTable,
     pub(super) subscriptions: SubscriptionRegistry,
-    pub(super) handler_queue: Rc<HandlerQueue>,
-    /// The single writer of the catalog, and the updates that local handlers wait for.
-    pub(super) catalog_writer: Arc<CatalogWriter>,
-    pub(super) pending_updates: PendingUpdates,
-    /// The executor of local handlers.
-    pub(super) executor: Rc<dyn Executor>,
-    /// The thread pool of blocking handlers.
-    pub(super) blocking_pool: Arc<BlockingPool>,
-    /// The id of this shard, and the sender to it for blocking handlers.
-    pub(super) shard: ShardId,
-    pub(super) sender: Sender<ShardMessage>,
-    pub(super) request_timeout: Duration,
-    /// Maximum calls in flight of a connection, and messages in a batch.
-    pub(super) requests_in_flight_max: usize,
-    /// The open requests to clients.
-    pub(super) client_requests: ClientRequests,
-    /// Encrypts and decrypts `requestState` (2026-07-28).
-    pub(super) request_states: RequestStates,
-    pub(super) wall_clock: WallClock,
-    /// The tasks of this shard, and the number of shards.
-    pub(super) tasks: Tasks,
+    /// What is answered later.
+    pub(super) deferred: DeferredWork,
+    pub(super) handlers: Handlers,
+    /// The number of shards.
     pub(super) shard_count: u16,
 }
 
@@ -118,18 +94,6 @@ impl Dispatcher {
         outcome
     }
 
-    /// Writes the error for text that is not a message: not JSON, not UTF-8, too long.
-    pub(super) fn reject_text(
-        &mut self,
-        peer: &mut PeerState<'_>,
-        id: Option<Id<'_>>,
-        error: &Error,
-    ) -> Outcome {
-        let outcome = self.write_error(peer, id, error, peer.state.lifecycle.revision());
-        peer.outbox.count_outcome(outcome);
-        outcome
-    }
-
     #[inline]
     fn dispatch_message(
         &mut self,
@@ -153,12 +117,14 @@ impl Dispatcher {
                 Outcome::None
             }
             Ok(Message::Response { id, outcome }) => {
-                self.handle_response(ctx, (id, outcome), peer.outbox);
+                let peer_id = ctx.reply_to.peer_id;
+                let response = (id, outcome);
+                self.deferred.handle_response(peer_id, response, ctx.now, peer.outbox);
                 Outcome::None
             }
             Err(refused) => {
                 let revision = peer.state.lifecycle.revision();
-                self.write_error(peer, refused.id, &refused.error, revision)
+                write_error(peer, refused.id, &refused.error, revision)
             }
         }
     }
@@ -173,7 +139,7 @@ impl Dispatcher {
     ) -> Outcome {
         peer.outbox.counters.requests.batches += 1;
         let revision = peer.state.lifecycle.revision();
-        let messages_max = self.requests_in_flight_max;
+        let messages_max = self.deferred.requests_in_flight_max;
         let refusal = if !revision.is_some_and(|revision| revision.dialect().batches) {
             Some("batches are supported in revision 2025-03-26 only, after initialize".into())
         } else if batch.is_empty() {
@@ -185,7 +151,7 @@ impl Dispatcher {
             None
         };
         if let Some(refusal) = refusal {
-            return self.write_error(peer, None, &Error::invalid_request(refusal), revision);
+            return write_error(peer, None, &Error::invalid_request(refusal), revision);
         }
         let start = peer.outgoing.len();
         peer.outgoing.push(b'[');
@@ -218,12 +184,12 @@ impl Dispatcher {
             Err(error) => {
                 let revision = state.lifecycle.revision();
                 count_request(&mut peer.outbox.counters.requests, Method::parse(raw.method));
-                return self.write_error(peer, Some(raw.id), &error, revision);
+                return write_error(peer, Some(raw.id), &error, revision);
             }
         };
         count_request(&mut peer.outbox.counters.requests, Some(request.method));
         if let Err(error) = self.catalog.check_method(request.method) {
-            return self.write_request_error(peer, &request, &error);
+            return write_request_error(peer, &request, &error);
         }
         match request.method {
             Method::ToolsCall
@@ -233,19 +199,21 @@ impl Dispatcher {
             Method::ToolsList
             | Method::PromptsList
             | Method::ResourcesList
-            | Method::ResourcesTemplatesList => self.dispatch_list(peer, &request),
+            | Method::ResourcesTemplatesList => lists::dispatch_list(&self.catalog, peer, &request),
             Method::TasksGet
             | Method::TasksUpdate
             | Method::TasksResult
             | Method::TasksList
-            | Method::TasksCancel => self.dispatch_task_request(ctx, peer, &request),
-            Method::LoggingSetLevel => self.set_log_level(peer, &request),
+            | Method::TasksCancel => {
+                task_requests::dispatch_task_request(self, ctx, peer, &request)
+            }
+            Method::LoggingSetLevel => set_log_level(peer, &request),
             Method::Ping => write_result(peer, &request, b"{}"),
             Method::Discover => write_result(peer, &request, self.catalog.discover_result()),
             Method::Initialize => self.initialize(peer, &request),
-            Method::SubscriptionsListen => self.listen(ctx, peer, &request),
-            Method::ResourcesSubscribe => self.subscribe(ctx, peer, &request),
-            Method::ResourcesUnsubscribe => self.unsubscribe(peer, &request),
+            Method::SubscriptionsListen => self.subscriptions().listen(ctx, peer, &request),
+            Method::ResourcesSubscribe => self.subscriptions().subscribe(ctx, peer, &request),
+            Method::ResourcesUnsubscribe => self.subscriptions().unsubscribe(peer, &request),
         }
     }
 
@@ -255,7 +223,7 @@ impl Dispatcher {
             .and_then(|params| lifecycle.initialize(&params));
         match agreed {
             Ok(revision) => write_result(peer, request, self.catalog.initialize_result(revision)),
-            Err(error) => self.write_request_error(peer, request, &error),
+            Err(error) => write_request_error(peer, request, &error),
         }
     }
 
@@ -274,45 +242,99 @@ impl Dispatcher {
             Some(ClientNotification::Cancelled) => self.handle_cancelled(peer, params),
             Some(ClientNotification::Progress) => {
                 let peer_id = ctx.reply_to.peer_id;
-                self.client_requests.handle_progress(peer_id, params, ctx.now, peer.outbox);
+                self.deferred.client_requests.handle_progress(
+                    peer_id,
+                    params,
+                    ctx.now,
+                    peer.outbox,
+                );
             }
             // Handlers request the roots anew each time, and the server starts no tasks on clients.
             Some(ClientNotification::RootsListChanged | ClientNotification::TaskStatus) | None => {}
         }
     }
 
-    /// `logging/setLevel`: also applies to calls in flight.
-    fn set_log_level(&mut self, peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
-        match SetLevelRequestParams::read(request.params) {
-            Ok(SetLevelRequestParams { level }) => {
-                peer.state.log_level = level;
-                write_result(peer, request, b"{}")
-            }
-            Err(error) => self.write_request_error(peer, request, &error),
+    fn subscriptions(&mut self) -> SubscriptionRequests<'_> {
+        let Self { catalog, subscriptions: registry, deferred, .. } = self;
+        SubscriptionRequests { catalog, registry, tasks: &mut deferred.tasks }
+    }
+
+    /// Handles an event of a local handler.
+    pub(super) fn handle_event(&mut self, event: HandlerEvent, now: Instant, outbox: &mut Outbox) {
+        match event {
+            HandlerEvent::UpdateCatalog(update) => self.handlers.pending_updates.start(update, now),
+            event => self.deferred.handle_event(event, &self.catalog, now, outbox),
         }
     }
 
-    /// Writes the error response of a request.
-    fn write_request_error(
-        &mut self,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-        error: &Error,
-    ) -> Outcome {
-        self.write_error(peer, Some(request.id), error, Some(request.revision))
+    /// `notifications/cancelled`: cancels the call without a response. An unknown id is ignored:
+    /// the response may have crossed the notification.
+    fn handle_cancelled(&mut self, peer: &mut PeerState<'_>, params: Option<Value<'_>>) {
+        let Some(cancelled) = CancelledNotificationParams::read(params) else { return };
+        let Some(call_id) = peer.state.in_flight.remove(cancelled.request_id) else { return };
+        match SubscriptionRegistry::stream_of_call_id(call_id) {
+            Some(stream) => self.subscriptions().end_stream(peer, stream),
+            None => self.deferred.cancel_call(Key::from_bits(call_id.0), peer),
+        }
     }
 
-    fn write_error(
+    /// Installs the next catalog version. The last shard has all shards notify their clients, who
+    /// then find it on every shard.
+    pub(super) fn install_catalog(
         &mut self,
-        peer: &mut PeerState<'_>,
-        id: Option<Id<'_>>,
-        error: &Error,
-        revision: Option<Revision>,
-    ) -> Outcome {
-        peer.outbox.count_error(error);
-        model::write_error_response(peer.outgoing, id, error, revision);
-        Outcome::Error(error.kind)
+        catalog: Arc<Catalog>,
+        (changes, installed): (CatalogLists, &SharedCounter),
+        outbox: &mut Outbox,
+    ) {
+        self.catalog = catalog;
+        if installed.acquire() >= usize::from(self.shard_count) {
+            self.handlers.broadcast(&BroadcastMessage::ListsChanged(changes), outbox);
+        }
     }
+}
+
+/// Returns whether the server sends `list_changed` notifications for `list`.
+pub(super) fn notifies_list_changed(catalog: &Catalog, list: CatalogList) -> bool {
+    let feature = match list {
+        CatalogList::Prompts => Features::PROMPTS,
+        CatalogList::Resources => Features::RESOURCES,
+        CatalogList::Tools => Features::TOOLS,
+    };
+    catalog.has_features(Features::LIST_CHANGED | feature)
+}
+
+/// Writes the error for text that is not a message: not JSON, not UTF-8, too long.
+pub(super) fn reject_text(peer: &mut PeerState<'_>, id: Option<Id<'_>>, error: &Error) -> Outcome {
+    let outcome = write_error(peer, id, error, peer.state.lifecycle.revision());
+    peer.outbox.count_outcome(outcome);
+    outcome
+}
+
+/// `logging/setLevel`: also applies to calls in flight.
+fn set_log_level(peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
+    match SetLevelRequestParams::read(request.params) {
+        Ok(SetLevelRequestParams { level }) => {
+            peer.state.log_level = level;
+            write_result(peer, request, b"{}")
+        }
+        Err(error) => write_request_error(peer, request, &error),
+    }
+}
+
+/// Writes the error response of a request.
+fn write_request_error(peer: &mut PeerState<'_>, request: &Request<'_>, error: &Error) -> Outcome {
+    write_error(peer, Some(request.id), error, Some(request.revision))
+}
+
+fn write_error(
+    peer: &mut PeerState<'_>,
+    id: Option<Id<'_>>,
+    error: &Error,
+    revision: Option<Revision>,
+) -> Outcome {
+    peer.outbox.count_error(error);
+    model::write_error_response(peer.outgoing, id, error, revision);
+    Outcome::Error(error.kind)
 }
 
 /// Writes a response with an encoded result.

@@ -10,14 +10,14 @@
 //! The opening handshake is in `http`; pings, timeouts and the closing handshake are in
 //! [`crate::connection`].
 
-use super::Shard;
-use super::connection_events::peer_state;
+use super::{RequestPath, peer_state};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::MessageEvent;
 use crate::protocol::error::Error;
 use crate::protocol::json::ParseError;
-use crate::server::dispatch::MessageContext;
+use crate::server::dispatch::{MessageContext, reject_text};
+use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
@@ -27,11 +27,11 @@ use crate::transport::websocket::limits::ProtocolError;
 use crate::transport::websocket::utf8;
 use crate::transport::websocket::writer;
 
-impl Shard {
+impl RequestPath<'_> {
     /// Dispatches the messages in `bytes[..length]` (the rest is padding). Returns the number of
     /// bytes consumed before the connection must not be read any more.
     #[inline]
-    pub(super) fn read_frames(
+    pub(in crate::server) fn read_frames(
         &mut self,
         key: Key,
         bytes: &mut [u8],
@@ -74,7 +74,7 @@ impl Shard {
                     None
                 }
                 MessageEvent::Closed(_) => {
-                    self.handle_close_frame(key, now);
+                    self.handle_close_frame(key);
                     None
                 }
                 MessageEvent::NeedMore => return from,
@@ -137,11 +137,11 @@ impl Shard {
     ) -> bool {
         let Some(connection) = self.connections.table.get_mut(key) else { return false };
         let compression = connection.state.compression;
-        let mut peer = peer_state(connection, &mut self.outbox);
+        let mut peer = peer_state(connection, self.outbox);
         let mark = writer::begin_message(peer.outgoing);
         let reply_to = ReplyTo::standalone(PeerId::Connection(key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
-        let dispatcher = &mut self.dispatcher;
+        let dispatcher = &mut *self.dispatcher;
         let document = self.parser.parse(text, length);
         let outcome = match document.map(|it| dispatcher.dispatch(ctx, &mut peer, it.root())) {
             Ok(outcome) => outcome,
@@ -150,7 +150,7 @@ impl Shard {
                 self.fail_websocket(key, ProtocolError::INVALID_UTF8, now);
                 return false;
             }
-            Err(error) => self.dispatcher.reject_text(&mut peer, None, &error.into()),
+            Err(error) => reject_text(&mut peer, None, &error.into()),
         };
         if outcome == Outcome::None {
             writer::cancel_message(peer.outgoing, mark);
@@ -206,8 +206,10 @@ impl Shard {
                 faults.oversize += 1;
                 let bytes_max = self.websockets.rules.frame_limits.message_bytes_max;
                 let transport = Transport::WebSocket;
-                Event::MessageRefused { shard: self.id.0, transport, bytes_max }
-                    .emit_within(&mut self.event_throttle, now);
+                self.acceptor.log(
+                    &Event::MessageRefused { shard: self.acceptor.shard().0, transport, bytes_max },
+                    now,
+                );
             }
             _ => faults.framing += 1,
         }
@@ -217,14 +219,14 @@ impl Shard {
 
     /// Sends the out-of-memory error and closes the connection.
     #[cold]
-    pub(super) fn close_for_memory(&mut self, key: Key, error: &Error, now: Instant) {
+    pub(in crate::server) fn close_for_memory(&mut self, key: Key, error: &Error, now: Instant) {
         if self.connections.outgoing(key).is_some()
             && let Some(connection) = self.connections.table.get_mut(key)
         {
             let compression = connection.state.compression;
-            let mut peer = peer_state(connection, &mut self.outbox);
+            let mut peer = peer_state(connection, self.outbox);
             let mark = writer::begin_message(peer.outgoing);
-            self.dispatcher.reject_text(&mut peer, None, error);
+            reject_text(&mut peer, None, error);
             self.websockets.end_frame(peer.outgoing, mark, compression);
         }
         let reason = "the server is short of memory";
@@ -235,18 +237,16 @@ impl Shard {
         self.websockets.count_close(fault.code);
         // First, so that no messages about the cancelled calls are written.
         self.connections.fail_websocket(key, fault, now);
-        self.cancel_connection_calls(key);
-        self.fail_client_requests(PeerId::Connection(key), now);
+        self.outbox.push(Effect::CancelCalls(key));
     }
 
     /// Handles the peer's close frame: it accepts no more responses.
     #[cold]
-    fn handle_close_frame(&mut self, key: Key, now: Instant) {
+    fn handle_close_frame(&mut self, key: Key) {
         if let Some(connection) = self.connections.table.get_mut(key) {
             connection.state.is_closing = true;
         }
-        self.cancel_connection_calls(key);
-        self.fail_client_requests(PeerId::Connection(key), now);
+        self.outbox.push(Effect::CancelCalls(key));
     }
 }
 

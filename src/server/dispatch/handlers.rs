@@ -1,0 +1,112 @@
+//! Starting handlers: futures on the shard, closures on the thread pool.
+
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+use super::task_context::TaskBlockingHandle;
+use crate::base::slab::Key;
+use crate::engine::blocking::BlockingPool;
+use crate::engine::executor::{Executor, Task};
+use crate::engine::mesh::{Sender, ShardId};
+use crate::protocol::error::{Error, ErrorKind};
+use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
+use crate::server::client_requests::Requester;
+use crate::server::handlers::HandlerQueue;
+use crate::server::handlers::handler_state::{
+    CancellationToken, HandlerState, RequestCarrier, TaskTransition,
+};
+use crate::server::handlers::local_context::{LocalContext, LogFilter};
+use crate::server::outbox::Outbox;
+use crate::server::shard_message::{
+    self, BlockingHandle, BroadcastMessage, CatalogAccess, ShardMessage,
+};
+use crate::server::tasks::{TaskEvent, TaskMessage};
+use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, RequestContext};
+
+/// Starts the handlers of one shard.
+pub(in crate::server) struct Handlers {
+    pub(in crate::server) queue: Rc<HandlerQueue>,
+    /// The updates that local handlers wait for.
+    pub(in crate::server) pending_updates: PendingUpdates,
+    /// The single writer of the catalog.
+    pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
+    /// The executor of local handlers.
+    pub(in crate::server) executor: Rc<dyn Executor>,
+    /// The thread pool of blocking handlers.
+    pub(in crate::server) blocking_pool: Arc<BlockingPool>,
+    /// The id of this shard, and the sender to it for blocking handlers.
+    pub(in crate::server) shard: ShardId,
+    pub(in crate::server) sender: Sender<ShardMessage>,
+}
+
+impl Handlers {
+    /// Starts a local handler: a future on this shard.
+    pub(super) fn start_local(
+        &self,
+        work: LocalWork,
+        client: (ClientInfo, Rc<CancellationToken>),
+        carrier: (Requester, RequestCarrier),
+        (transition, log_filter): (TaskTransition, LogFilter),
+    ) -> Task {
+        let handler = Rc::new(HandlerState::new(&self.queue, client, carrier, transition));
+        let context = LocalContext { handler: Rc::clone(&handler), log_filter };
+        let work = work(RequestContext::new(Rc::new(context)));
+        self.executor.spawn(Box::pin(handler.run(work)))
+    }
+
+    /// Starts a blocking handler: a closure on the thread pool. `alive` lives until it is
+    /// cancelled.
+    pub(super) fn start_blocking(
+        &self,
+        work: BlockingWork,
+        (client, log_filter): (ClientInfo, LogFilter),
+        (requester, alive): (Requester, Weak<()>),
+        outbox: &mut Outbox,
+    ) -> Result<(), Error> {
+        let (sender, shard) = (self.sender.clone(), self.shard);
+        let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
+        let job = Box::new(move || {
+            let handle = |call_id: Key| {
+                let sender = sender.clone();
+                BlockingHandle { sender, shard, call_id, alive, client, log_filter, catalog }
+            };
+            let message = match requester {
+                Requester::Call(call_id) => {
+                    let result = work(BlockingContext::new(Arc::new(handle(call_id))));
+                    ShardMessage::Finished { call_id, result }
+                }
+                Requester::Task(task) => {
+                    let handle = TaskBlockingHandle { call: handle(task), task };
+                    let event = TaskEvent::Finished(work(BlockingContext::new(Arc::new(handle))));
+                    ShardMessage::Task(Box::new(TaskMessage::HandlerEvent { task, event }))
+                }
+            };
+            shard_message::send_blocking(&sender, shard, message);
+        });
+        if self.blocking_pool.spawn(job).is_ok() {
+            outbox.counters.shard.blocking_calls += 1;
+            return Ok(());
+        }
+        outbox.counters.shard.blocking_refused += 1;
+        Err(Error::new(
+            ErrorKind::TooManyRequests,
+            "all blocking threads are busy and their queue is full; try again later",
+        ))
+    }
+
+    /// Publishes on all shards the resources that local handlers have marked as updated, each once.
+    pub(in crate::server) fn publish_resource_updates(&self, outbox: &mut Outbox) {
+        if self.queue.has_updated_resources() {
+            for uri in self.queue.take_updated_resources() {
+                self.broadcast(&BroadcastMessage::ResourceUpdated(uri), outbox);
+            }
+        }
+    }
+
+    /// Sends a message to every shard.
+    pub(super) fn broadcast(&self, message: &BroadcastMessage, outbox: &mut Outbox) {
+        for shard in self.sender.shards() {
+            outbox.forward(shard, ShardMessage::Broadcast(message.clone()));
+        }
+    }
+}
