@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use corelane::engine::buffer::PADDING;
 use corelane::protocol::eras::{InitializeRequestParams, Lifecycle, Method};
-use corelane::protocol::json::{ParseLimits, Parser, Value};
+use corelane::protocol::json::{PaddedText, ParseLimits, Parser, Value};
 use corelane::protocol::jsonrpc::{Id, Message};
 use corelane::protocol::model;
 use corelane::protocol::params::{PaginatedRequestParams, RequestParams};
@@ -132,7 +132,7 @@ impl RequestPath {
     /// Performs the handshake.
     fn open(&mut self) -> Result<(), Failure> {
         let mut initialize = [INITIALIZE.as_bytes(), &[0; PADDING]].concat();
-        let document = self.parser.parse(&mut initialize, INITIALIZE.len());
+        let document = self.parser.parse(PaddedText::new(&mut initialize, INITIALIZE.len()));
         let document = document.map_err(|error| format!("{error:?}"))?;
         let Ok(Message::Request { params, .. }) = Message::read(document.root()) else {
             return Err("initialize is not a request".into());
@@ -153,7 +153,7 @@ impl RequestPath {
             if phase < Phase::Parse {
                 continue;
             }
-            let document = parser.parse(&mut arrival[start..], end - start);
+            let document = parser.parse(PaddedText::new(&mut arrival[start..], end - start));
             let document = document.map_err(|error| format!("{error:?}"))?;
             let root = black_box(document.root());
             if phase < Phase::Envelope {

@@ -6,7 +6,7 @@
 
 use crate::protocol::eras::{InitializeRequestParams, Lifecycle, Method, RequestMetaObject};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PADDING_BYTES, ParseError, Parser, Value};
+use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseError, Parser, Value};
 use crate::protocol::jsonrpc::{Id, InvalidMessage, Message};
 use crate::protocol::model::{
     self, CreateMessageRequest, ElicitRequest, Field, Form, InputRequest,
@@ -28,7 +28,7 @@ use crate::protocol::revision::Revision;
 pub fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
     let mut text = padded(bytes);
     let reference = serde_json::from_slice::<serde_json::Value>(bytes);
-    let encoded = match parser.parse(&mut text, bytes.len()) {
+    let encoded = match parser.parse(PaddedText::new(&mut text, bytes.len())) {
         Err(ParseError::Depth | ParseError::Tokens) => return false,
         Err(ParseError::Syntax | ParseError::Structure | ParseError::Utf8) => {
             assert!(reference.is_err(), "valid JSON was rejected");
@@ -162,7 +162,9 @@ fn check_id(id: Id<'_>) {
 /// Parses `encoded` and encodes it again.
 fn reencode(parser: &mut Parser, encoded: &[u8]) -> Vec<u8> {
     let mut text = padded(encoded);
-    let document = parser.parse(&mut text, encoded.len()).expect("encoded text is valid JSON");
+    let document = parser
+        .parse(PaddedText::new(&mut text, encoded.len()))
+        .expect("encoded text is valid JSON");
     let mut again = Vec::new();
     document.root().write(&mut again);
     again

@@ -289,14 +289,14 @@ fn not_an_object_error(value: Value<'_>) -> InvalidMessage<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
+    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     /// Reads one message and describes it in one line.
     fn describe_message(text: &str) -> String {
         let mut parser = Parser::new(ParseLimits::default());
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(text.len() + PADDING_BYTES, 0);
-        let document = parser.parse(&mut bytes, text.len()).unwrap();
+        let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
         match Message::read(document.root()) {
             Ok(Message::Request { id, method, params }) => {
                 format!("request {id:?} {method} {params:?}")

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use super::calls::{CallResult, CallTable, HandlerWork, NewCall};
 use super::client_requests::request_state::{RequestDigest, RequestState, RequestStates};
-use super::client_requests::{ClientRequests, Requester, RequesterTarget, Requesters};
+use super::client_requests::{ClientRequests, RequesterTarget, Requesters};
 use super::connection_state::PeerState;
+use super::handlers::HandlerEvent;
 use super::handlers::handler_state::HandlerState;
-use super::handlers::{HandlerEvent, LogMessage};
 use super::outbox::{Effect, NotificationKind, Outbox};
 use super::reply_to::{PeerId, ReplyTo};
-use super::tasks::{NewTask, TaskMessage, Tasks};
+use super::shard_message::ShardLimits;
+use super::tasks::{NewTask, Tasks};
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::PendingWork;
@@ -23,6 +24,7 @@ use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::protocol::params::InputResponseRequestParams;
+use crate::server::shard_message::{LogMessage, Requester, TaskMessage};
 use crate::service::{Catalog, HandlerError};
 
 /// The calls, tasks and client requests of one shard.
@@ -39,6 +41,15 @@ pub(super) struct DeferredWork {
 }
 
 impl DeferredWork {
+    /// Applies new limits.
+    pub(super) const fn set_limits(&mut self, limits: &ShardLimits) {
+        self.request_timeout = limits.request_timeout;
+        self.requests_in_flight_max = limits.requests_in_flight_max;
+        self.tasks.table.limits = limits.tasks;
+        self.request_states.ttl = limits.request_state_ttl;
+        self.client_requests.timeout = limits.client_request_timeout;
+    }
+
     /// Inserts a call that is answered later, if its response can be delivered.
     pub(super) fn insert_call(
         &mut self,
@@ -242,6 +253,14 @@ impl DeferredWork {
                 outbox.counters.requests.cancelled += 1;
                 pending_work.complete_request();
             }
+        }
+    }
+
+    /// Cancels every call of a connection that has closed.
+    pub(super) fn abandon_calls(&mut self, in_flight: &mut RequestsInFlight, outbox: &mut Outbox) {
+        for (_, call_id) in in_flight.drain() {
+            let call_id = Key::from_bits(call_id.0);
+            self.calls.cancel_call(call_id, &mut self.client_requests, outbox);
         }
     }
 

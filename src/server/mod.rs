@@ -13,58 +13,55 @@
 
 pub mod options;
 
+mod owner_id;
 mod reply_to;
 
-mod outbox;
-
-mod shard_set;
-
-mod client_requests;
 mod subscriptions;
-
-mod tasks;
-
-mod http;
 mod websocket;
-
-mod handlers;
 
 mod shard_message;
 
-mod catalog_updates;
+mod outbox;
+
+mod client_requests;
+mod connection_state;
+
+mod handlers;
 
 mod calls;
-mod connection_state;
+mod catalog_updates;
+
+mod tasks;
 
 mod deferred;
 
 mod dispatch;
 
-mod acceptor;
-mod broadcaster;
+mod http;
 
-mod request_path;
+mod connections;
 
 mod shard;
-
-mod shard_builder;
 
 pub mod files;
 
 mod start;
 
 #[cfg(feature = "internals")]
-pub use self::catalog_updates::UpdateJob;
+pub mod fuzz;
+
 #[cfg(feature = "internals")]
-pub use self::http::fuzz;
+pub use self::catalog_updates::UpdateJob;
 pub use self::options::Options;
 #[cfg(feature = "internals")]
 pub use self::shard::Shard;
-#[cfg(feature = "internals")]
-pub use self::shard_builder::{ShardBuilder, ShardInput};
 pub use self::shard_message::Busy;
 pub use self::start::{Handle, Running, Server, StartError};
+#[cfg(feature = "internals")]
+pub use self::start::{ShardBuilder, ShardInput};
 #[cfg(feature = "internals")]
 pub use self::subscriptions::STREAM_BYTES;
 #[cfg(feature = "internals")]
 pub use crate::engine::entropy::Entropy;
+#[cfg(feature = "internals")]
+pub use crate::telemetry::open_work::OpenWork;

@@ -39,6 +39,10 @@ pub(super) enum Effect {
     CloseStream(ReplyTo),
     /// Cancels the calls and client requests of a connection that reads no more responses.
     CancelCalls(Key),
+    /// Continues a connection whose HTTP exchange has new output or has ended.
+    AdvanceExchange(Key),
+    /// Notifies a legacy session, which has opened its stream, of the lists that have changed.
+    SendMissedLists(Key),
     /// Closes a connection once its pending responses are sent.
     Close { key: Key, reason: CloseReason },
 }

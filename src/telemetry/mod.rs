@@ -8,6 +8,7 @@
 
 pub mod error_table;
 pub mod label;
+pub mod open_work;
 pub mod throttle;
 
 pub mod counters;

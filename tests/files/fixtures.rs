@@ -8,7 +8,7 @@ use std::sync::Arc;
 use corelane::Catalog;
 use corelane::protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane::protocol::error::Error;
-use corelane::protocol::json::{Document, PADDING_BYTES, ParseLimits, Parser};
+use corelane::protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};
 use corelane::protocol::jsonrpc::Id;
 use corelane::protocol::model::Implementation;
 use corelane::protocol::params::{GetPromptRequestParams, ReadResourceRequestParams};
@@ -115,7 +115,7 @@ fn send_request(
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(text.len() + PADDING_BYTES, 0);
     let mut parser = Parser::new(ParseLimits::default());
-    let document = parser.parse(&mut bytes, text.len()).expect("params are JSON");
+    let document = parser.parse(PaddedText::new(&mut bytes, text.len())).expect("params are JSON");
     let mut out = Vec::new();
     answer(&document, &mut out)?;
     let mut response: Value = serde_json::from_slice(&out).expect("a response is JSON");

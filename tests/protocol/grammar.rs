@@ -4,7 +4,7 @@
 //! of the parser's stage 1. `serde_json` is the reference for every row.
 
 use crate::parsing::reencode;
-use corelane::protocol::json::{PADDING_BYTES, ParseError, ParseLimits, Parser};
+use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser};
 
 /// Valid texts and their re-encoded form.
 const ACCEPTED: &[(&[u8], &str)] = &[
@@ -389,7 +389,9 @@ fn rejected_text_was_utf8_or_is_unmodified() {
         for text in [text.clone(), [&b"[\"\\n\xc3\xa9\","[..], &text, b"]"].concat()] {
             let mut bytes = text.clone();
             bytes.resize(text.len() + PADDING_BYTES, b' ');
-            let outcome = Parser::new(ParseLimits::default()).parse(&mut bytes, text.len()).err();
+            let outcome = Parser::new(ParseLimits::default())
+                .parse(PaddedText::new(&mut bytes, text.len()))
+                .err();
             let shown = text.escape_ascii();
             match outcome {
                 Some(ParseError::Syntax) => assert!(str::from_utf8(&text).is_ok(), "{shown}"),

@@ -4,7 +4,7 @@ use crate::alloc_counter::count_allocations;
 use crate::parsing::pad;
 use corelane::protocol::eras::LoggingLevel;
 use corelane::protocol::eras::{Lifecycle, Method, RequestMetaObject};
-use corelane::protocol::json::{ParseLimits, Parser, Value};
+use corelane::protocol::json::{PaddedText, ParseLimits, Parser, Value};
 use corelane::protocol::jsonrpc::{Id, InvalidMessage, Message};
 use corelane::protocol::model::{
     self, CallToolResultWriter, ChangeNotification, Content, ElicitRequest, Field, Form,
@@ -19,7 +19,7 @@ use corelane::protocol::revision::Revision;
 
 /// Reads and answers one `tools/call` like the request path does; the tool echoes its argument.
 fn serve_tool_call(parser: &mut Parser, text: &mut [u8], length: usize, out: &mut Vec<u8>) {
-    let document = parser.parse(text, length).expect("valid JSON");
+    let document = parser.parse(PaddedText::new(text, length)).expect("valid JSON");
     let Ok(Message::Request { id, method, params }) = Message::read(document.root()) else {
         panic!("not a request");
     };
@@ -71,7 +71,7 @@ fn ping_does_not_allocate() {
     let mut rounds: Vec<Vec<u8>> = (0..100).map(|_| pad(text)).collect();
     let mut serve = |bytes: &mut Vec<u8>| {
         out.clear();
-        let document = parser.parse(bytes, text.len()).expect("valid JSON");
+        let document = parser.parse(PaddedText::new(bytes, text.len())).expect("valid JSON");
         match Message::read(document.root()) {
             Ok(Message::Request { id, .. }) => {
                 lifecycle.check_method(Method::Ping).expect("ping is accepted in this state");
@@ -147,7 +147,7 @@ fn reading_params_does_not_allocate() {
         "ref":{"type":"ref/prompt","name":"b"},"argument":{"name":"c","value":""}}"#;
     let mut parser = Parser::new(ParseLimits::default());
     let mut bytes = pad(text);
-    let document = parser.parse(&mut bytes, text.len()).expect("valid JSON");
+    let document = parser.parse(PaddedText::new(&mut bytes, text.len())).expect("valid JSON");
     let params = Some(document.root());
     let count = count_allocations(|| {
         ReadResourceRequestParams::read(params).expect("params of resources/read");

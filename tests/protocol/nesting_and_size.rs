@@ -2,7 +2,7 @@
 
 use crate::alloc_counter::peak_bytes;
 use crate::parsing::{pad, reencode};
-use corelane::protocol::json::{PADDING_BYTES, ParseError, ParseLimits, Parser};
+use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser};
 
 const MEBIBYTE: usize = 1024 * 1024;
 const MESSAGE_BYTES_MAX: usize = 16 * MEBIBYTE;
@@ -11,7 +11,7 @@ const MESSAGE_BYTES_MAX: usize = 16 * MEBIBYTE;
 fn parse_with_peak(text: &[u8]) -> (Result<(), ParseError>, usize) {
     let mut bytes = pad(text);
     let mut parser = Parser::new(ParseLimits::default());
-    peak_bytes(|| parser.parse(&mut bytes, text.len()).map(drop))
+    peak_bytes(|| parser.parse(PaddedText::new(&mut bytes, text.len())).map(drop))
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn parser_accepts_text_after_rejecting_another() {
     let hostile = b"[".repeat(MEBIBYTE);
     for _ in 0..3 {
         let mut bytes = pad(&hostile);
-        assert!(parser.parse(&mut bytes, hostile.len()).is_err());
+        assert!(parser.parse(PaddedText::new(&mut bytes, hostile.len())).is_err());
         let mut bytes = pad(b"[1]");
-        assert!(parser.parse(&mut bytes, 3).is_ok());
+        assert!(parser.parse(PaddedText::new(&mut bytes, 3)).is_ok());
     }
 }
 
@@ -87,5 +87,5 @@ fn parser_accepts_text_after_rejecting_another() {
 fn parse_without_padding_panics() {
     let mut parser = Parser::new(ParseLimits::default());
     let mut bytes = vec![b' '; PADDING_BYTES];
-    let _document = parser.parse(&mut bytes, 1);
+    let _document = parser.parse(PaddedText::new(&mut bytes, 1));
 }

@@ -1,6 +1,6 @@
 //! Parsing of a text like the request path does.
 
-use corelane::protocol::json::{PADDING_BYTES, ParseError, ParseLimits, Parser, Value};
+use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser, Value};
 
 /// Parses `text` and returns what `look` returns for its value.
 pub(crate) fn with_value<T>(
@@ -10,7 +10,7 @@ pub(crate) fn with_value<T>(
     let text = text.as_ref();
     let mut parser = Parser::new(ParseLimits::default());
     let mut bytes = pad(text);
-    let document = parser.parse(&mut bytes, text.len())?;
+    let document = parser.parse(PaddedText::new(&mut bytes, text.len()))?;
     Ok(look(document.root()))
 }
 

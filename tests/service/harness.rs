@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use corelane::protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane::protocol::error::Error;
-use corelane::protocol::json::{Document, PADDING_BYTES, ParseLimits, Parser};
+use corelane::protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};
 use corelane::protocol::jsonrpc::Id;
 use corelane::protocol::model::{InputRequest, InputResponse};
 use corelane::protocol::params::{
@@ -40,7 +40,7 @@ pub(crate) fn with_document<T>(text: &str, visit: impl FnOnce(&Document<'_>) -> 
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(text.len() + PADDING_BYTES, 0);
     let mut parser = Parser::new(ParseLimits::default());
-    visit(&parser.parse(&mut bytes, text.len()).expect("the test's text is JSON"))
+    visit(&parser.parse(PaddedText::new(&mut bytes, text.len())).expect("the test's text is JSON"))
 }
 
 /// Dispatches `tools/call` with `params` and returns the result.

@@ -92,7 +92,6 @@ const LARGE_TYPES: &[types::Exception] = &[
         "one file for each operation of the ring; not yet divided into components",
     ),
     exception("Streams", 12, 25, 3, "one file for each operation of the poll ring"),
-    exception("Shard", 17, 110, 13, "not yet divided into components"),
 ];
 
 const fn exception(
@@ -110,9 +109,6 @@ const CYCLIC_MODULES: &[cycles::Exception] = &[
     cycles::Exception { parent: "connection", reason: "`Connections` is not yet divided" },
     cycles::Exception { parent: "engine::ring::sim", reason: "`Network` is not yet divided" },
     cycles::Exception { parent: "engine::ring::uring", reason: "`UringRing` is not yet divided" },
-    cycles::Exception { parent: "server", reason: "tasks and messages name each other" },
-    cycles::Exception { parent: "server::shard", reason: "`Shard` is not yet divided" },
-    cycles::Exception { parent: "server::shard::http", reason: "`Shard` is not yet divided" },
 ];
 
 #[test]

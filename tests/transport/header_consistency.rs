@@ -2,7 +2,7 @@
 
 use corelane::protocol::eras::Method;
 use corelane::protocol::error::{Error, ErrorKind};
-use corelane::protocol::json::{PADDING_BYTES, ParseLimits as JsonLimits, Parser};
+use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits as JsonLimits, Parser};
 use corelane::transport::http::head::Head;
 use corelane::transport::http::header_consistency::{
     BodyValues, check_headers, check_param_headers, name_key,
@@ -32,7 +32,7 @@ fn compare_params(fields: &[u8], arguments: &str) -> Result<(), Error> {
     let mut json = arguments.as_bytes().to_vec();
     json.resize(arguments.len() + PADDING_BYTES, b' ');
     let mut parser = Parser::new(JsonLimits::default());
-    let document = parser.parse(&mut json, arguments.len()).unwrap();
+    let document = parser.parse(PaddedText::new(&mut json, arguments.len())).unwrap();
     let result = with_head(fields, |head, text| {
         check_param_headers(head, text, declared, Some(document.root()))
     });

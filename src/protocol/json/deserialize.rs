@@ -272,7 +272,7 @@ fn unexpected(value: Value<'_>) -> Unexpected<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
+    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use serde::Deserialize;
     use serde::de::DeserializeOwned;
     use std::borrow::Cow;
@@ -314,7 +314,7 @@ mod tests {
     fn deserialize_both<T: Debug + DeserializeOwned + PartialEq>(text: &str) -> Option<T> {
         let mut parser = Parser::new(ParseLimits::default());
         let mut bytes = padded(text);
-        let document = parser.parse(&mut bytes, text.len()).unwrap();
+        let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
         let ours = T::deserialize(document.root());
         let theirs = serde_json::from_str::<T>(text);
         assert_eq!(ours.as_ref().ok(), theirs.as_ref().ok(), "{text}: {ours:?} {theirs:?}");
@@ -370,7 +370,7 @@ mod tests {
         let text = r#"{"plain":"x","escaped":"a\tb"}"#;
         let mut parser = Parser::new(ParseLimits::default());
         let mut bytes = padded(text);
-        let document = parser.parse(&mut bytes, text.len()).unwrap();
+        let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
         let read = Borrowed::deserialize(document.root()).unwrap();
         assert_eq!((read.plain, &*read.escaped), ("x", "a\tb"));
         assert!(matches!(read.escaped, Cow::Borrowed(_)));

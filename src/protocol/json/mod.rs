@@ -25,12 +25,17 @@ mod deserialize;
 
 mod limits;
 
+mod padded_text;
+
 mod parser;
 
 pub use limits::ParseLimits;
 pub use object::ObjectWriter;
+#[cfg(any(test, feature = "internals"))]
+pub use padded_text::PADDING_BYTES;
+pub use padded_text::{PaddedBuffer, PaddedText};
 #[cfg(feature = "internals")]
 pub use parser::Document;
-pub use parser::{PADDING_BYTES, ParseError, Parser};
+pub use parser::{ParseError, Parser};
 pub use timestamp::write_timestamp;
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind};

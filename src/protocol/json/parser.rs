@@ -5,11 +5,9 @@
 //! [`ParseLimits::retained_text_bytes_max`] the memory is returned to the allocator.
 
 use super::limits::{NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits, PrescanError, prescan};
+use super::padded_text::PaddedText;
 use super::value::Value;
 use simd_json::{Buffers, Error, ErrorType, Node, Tape};
-
-/// Bytes of any content that must follow the text, because vector loads read past its end.
-pub const PADDING_BYTES: usize = simd_json::INPUT_PADDING;
 
 /// Why a text was rejected. A text with several faults is rejected for one of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,25 +46,16 @@ impl Parser {
         self.nodes.capacity() * size_of::<Node<'static>>()
     }
 
-    /// Parses `text[..length]`, which at least [`PADDING_BYTES`] bytes of any content must follow.
-    /// Strings with escapes are decoded in place, so `text` is modified.
+    /// Parses `text`. Strings with escapes are decoded in place, so it is modified.
     ///
     /// Cost: about 1.4 ns a byte for small messages; [`ParseLimits`] states the memory.
     ///
     /// # Errors
     ///
     /// See [`ParseError`]. The parser can be used again after an error.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the padding is missing.
     #[inline]
-    pub fn parse<'a>(
-        &'a mut self,
-        text: &'a mut [u8],
-        length: usize,
-    ) -> Result<Document<'a>, ParseError> {
-        assert!(text.len() >= length + PADDING_BYTES, "PADDING_BYTES of padding must follow text");
+    pub fn parse<'a>(&'a mut self, text: PaddedText<'a>) -> Result<Document<'a>, ParseError> {
+        let (text, length) = text.into_parts();
         if length > PRESCAN_BYTES_MIN {
             prescan(&text[..length], &self.limits).map_err(|excess| match excess {
                 PrescanError::Nesting => ParseError::Depth,
@@ -143,6 +132,7 @@ fn convert_error(error: &Error) -> ParseError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::json::PADDING_BYTES;
 
     fn padded(text: &[u8]) -> Vec<u8> {
         let mut bytes = text.to_vec();
@@ -152,7 +142,7 @@ mod tests {
 
     fn reencode(parser: &mut Parser, text: &[u8]) -> Result<String, ParseError> {
         let mut bytes = padded(text);
-        let document = parser.parse(&mut bytes, text.len())?;
+        let document = parser.parse(PaddedText::new(&mut bytes, text.len()))?;
         let mut out = Vec::new();
         document.root().write(&mut out);
         Ok(String::from_utf8(out).unwrap())
@@ -208,7 +198,7 @@ mod tests {
         for filler in [b'0', b'"', b'}', b'\\', 0xff] {
             let mut bytes = b"12".to_vec();
             bytes.resize(2 + PADDING_BYTES, filler);
-            let document = parser.parse(&mut bytes, 2).unwrap();
+            let document = parser.parse(PaddedText::new(&mut bytes, 2)).unwrap();
             assert_eq!(document.root().as_u64(), Some(12));
             drop(document);
             assert!(bytes[2..].iter().all(|&byte| byte == filler));

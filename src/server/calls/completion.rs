@@ -9,8 +9,8 @@ use crate::base::slab::Key;
 use crate::protocol::error::Error;
 use crate::protocol::model;
 use crate::server::client_requests::{ClientRequests, PendingInput};
-use crate::server::handlers::Progress;
 use crate::server::outbox::{NotificationKind, Outbox};
+use crate::server::shard_message::Progress;
 use crate::service::{HandlerError, HandlerOutput};
 
 /// How a call ends.

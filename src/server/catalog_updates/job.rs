@@ -11,8 +11,7 @@ use crate::base::slab::Key;
 #[cfg(feature = "internals")]
 use crate::engine::mesh::TrySendError;
 use crate::engine::mesh::{Sender, ShardId};
-use crate::server::handlers::pending_update::UpdateResult;
-use crate::server::shard_message::{self, ShardMessage};
+use crate::server::shard_message::{self, ShardMessage, UpdateResult};
 use crate::service::CatalogUpdate;
 
 /// A catalog update that a handler has requested by [`crate::service::RequestContext`] and awaits,

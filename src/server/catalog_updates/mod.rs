@@ -16,8 +16,9 @@ pub(super) use self::queue::{PendingUpdates, UpdateExecutor};
 
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
-use super::shard_message::{Broadcast, BroadcastMessage, Busy, CatalogAccess};
+use super::shard_message::{Broadcast, BroadcastMessage, Busy};
 use super::subscriptions::CatalogLists;
+use crate::server::handlers::CatalogAccess;
 use crate::service::{Catalog, CatalogBuilder, CatalogError, CatalogUpdate};
 
 #[expect(clippy::disallowed_types, reason = "threads that change share it, and no shard does")]

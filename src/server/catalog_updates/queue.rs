@@ -20,8 +20,8 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::blocking::{BlockingPool, Job};
 use crate::engine::mesh::{Sender, ShardId};
-use crate::server::handlers::pending_update::{PendingUpdate, UpdateResult};
-use crate::server::shard_message::ShardMessage;
+use crate::server::handlers::pending_update::PendingUpdate;
+use crate::server::shard_message::{ShardMessage, UpdateResult};
 
 /// Where updates are made.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@
 mod open_requests;
 
 mod server_requests;
+mod task_inputs;
 
 pub(super) mod request_state;
 
@@ -28,10 +29,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-pub(super) use self::open_requests::{OpenRequests, Requester};
+pub(super) use self::open_requests::OpenRequests;
 use self::request_state::{RequestDigest, RequestState};
 pub(super) use self::server_requests::{RequesterTarget, Requesters};
+pub(super) use self::task_inputs::TaskInputs;
 use super::reply_to::{PeerId, ReplyTo};
+use super::shard_message::Requester;
 use crate::base::time::Instant;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::json::Value;
@@ -382,7 +385,7 @@ pub(super) fn too_many_requests() -> ClientRequestError {
 mod tests {
     use super::*;
     use crate::base::slab::Key;
-    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
+    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     const CLIENT: PeerId = PeerId::Connection(Key::from_bits(1));
     const OTHER_CLIENT: PeerId = PeerId::Connection(Key::from_bits(2));
@@ -419,7 +422,7 @@ mod tests {
         let mut parser = Parser::new(ParseLimits::default());
         let mut bytes = response.as_bytes().to_vec();
         bytes.resize(response.len() + PADDING_BYTES, 0);
-        let document = parser.parse(&mut bytes, response.len()).unwrap();
+        let document = parser.parse(PaddedText::new(&mut bytes, response.len())).unwrap();
         client_request.complete(Ok(document.root()))
     }
 

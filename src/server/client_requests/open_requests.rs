@@ -5,17 +5,7 @@
 
 use std::time::Duration;
 
-use crate::base::slab::Key;
 use crate::base::time::Instant;
-
-/// A handler, by what it runs as.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum Requester {
-    /// A call, by its id.
-    Call(Key),
-    /// A task of this shard.
-    Task(Key),
-}
 
 /// The open server requests of one handler.
 #[derive(Debug, Default)]

@@ -236,7 +236,7 @@ fn rejected_error(reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
+    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     fn request_states() -> RequestStates {
         RequestStates::new(&[7; 32], Arc::new(ReplayFilter::new(64)), Duration::from_mins(1))
@@ -246,7 +246,7 @@ mod tests {
         let mut parser = Parser::new(ParseLimits::default());
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(text.len() + PADDING_BYTES, 0);
-        look(parser.parse(&mut bytes, text.len()).unwrap().root())
+        look(parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap().root())
     }
 
     fn request_digest(arguments: &str) -> RequestDigest {

@@ -8,8 +8,7 @@
 use std::rc::Rc;
 
 use super::{
-    CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, Oneshot, Requester, ResponseKind,
-    too_many_requests,
+    CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, Oneshot, ResponseKind, too_many_requests,
 };
 use crate::base::time::Instant;
 use crate::protocol::json::Value;
@@ -19,6 +18,7 @@ use crate::protocol::params::ProgressNotificationParams;
 use crate::protocol::revision::Revision;
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::reply_to::{PeerId, ReplyTo};
+use crate::server::shard_message::Requester;
 use crate::service::ClientRequestError;
 
 /// Where the messages of a call or task go.

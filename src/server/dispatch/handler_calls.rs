@@ -18,12 +18,13 @@ use crate::protocol::params::{
     ReadResourceRequestParams,
 };
 use crate::server::calls::{HandlerWork, NewCall};
+use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
-use crate::server::client_requests::{PendingInputs, Requester};
 use crate::server::connection_state::PeerState;
 use crate::server::handlers::handler_state::{CancellationToken, RequestCarrier, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
 use crate::server::reply_to::Outcome;
+use crate::server::shard_message::Requester;
 use crate::service::{BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork};
 
 /// The capabilities of which a client needs at least one to receive input requests.

@@ -10,17 +10,15 @@ use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::error::{Error, ErrorKind};
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
-use crate::server::client_requests::Requester;
-use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
 use crate::server::handlers::local_context::{LocalContext, LogFilter};
+use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{
-    self, BlockingHandle, BroadcastMessage, CatalogAccess, ShardMessage,
+    self, BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
-use crate::server::tasks::{TaskEvent, TaskMessage};
 use crate::service::{BlockingContext, BlockingWork, ClientInfo, LocalWork, RequestContext};
 
 /// Starts the handlers of one shard.

@@ -35,9 +35,11 @@ use super::connection_state::PeerState;
 use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
 use super::outbox::Outbox;
-use super::reply_to::{Outcome, ReplyTo};
-use super::shard_message::BroadcastMessage;
-use super::subscriptions::{CatalogList, CatalogLists, SubscriptionRegistry};
+use super::reply_to::{Outcome, PeerId, ReplyTo};
+use super::shard_message::{BroadcastMessage, ShardLimits};
+use super::subscriptions::{
+    CatalogList, CatalogLists, ConnectionSubscriptions, SubscriptionRegistry,
+};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::SharedCounter;
@@ -48,8 +50,10 @@ use crate::protocol::jsonrpc::{Id, Message};
 use crate::protocol::model;
 use crate::protocol::params::{CancelledNotificationParams, RequestParams, SetLevelRequestParams};
 use crate::protocol::revision::Revision;
+use crate::server::shard_message::TaskMessage;
 use crate::service::{Catalog, Features};
-use crate::telemetry::counters::RequestCounters;
+use crate::telemetry::counters::{Counters, RequestCounters};
+use crate::telemetry::open_work::OpenWork;
 
 /// Everything that dispatch needs except the state of the peer.
 pub(super) struct Dispatcher {
@@ -76,6 +80,86 @@ pub(super) struct MessageContext {
 }
 
 impl Dispatcher {
+    /// Applies new limits.
+    pub(super) const fn set_limits(&mut self, limits: &ShardLimits) {
+        self.deferred.set_limits(limits);
+        self.subscriptions.limits = limits.subscriptions;
+    }
+
+    /// Ends what has passed its deadline, and wakes the handlers that waited for this time.
+    pub(super) fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
+        self.handlers.queue.wake_expired(now);
+        self.deferred.expire(now, outbox);
+        self.handlers.pending_updates.retry_due(now);
+    }
+
+    /// Returns the next deadline of calls, tasks, client requests and handlers.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.deferred.next_deadline(),
+            self.handlers.queue.next_deadline(),
+            self.handlers.pending_updates.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Counts calls, streams, client requests and tasks.
+    pub(super) fn count_open(&self, open: &mut OpenWork) {
+        open.calls = self.deferred.calls.len();
+        open.streams = self.subscriptions.len();
+        open.client_requests = self.deferred.client_requests.len();
+        open.tasks = self.deferred.tasks.table.len();
+    }
+
+    pub(super) const fn add_counters(&self, counters: &mut Counters) {
+        let rejected = &self.deferred.tasks.table.rejected;
+        let requests = &mut counters.requests;
+        requests.tasks_refused_limit = rejected.by_shard;
+        requests.tasks_refused_per_connection = rejected.by_connection;
+    }
+
+    /// Handles a task message of another shard, or of this one.
+    pub(super) fn handle_task_message(
+        &mut self,
+        message: TaskMessage,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        self.deferred.handle_task_message(message, &self.catalog, now, outbox);
+    }
+
+    /// Removes the streams of a peer that is gone or was cancelled, without a response.
+    pub(super) fn remove_streams(
+        &mut self,
+        subscriptions: &mut ConnectionSubscriptions,
+        outbox: &mut Outbox,
+    ) {
+        let closed = &mut outbox.counters.subscriptions.closed;
+        self.subscriptions.close_all_streams(subscriptions, |_| *closed += 1);
+    }
+
+    /// Completes the streams of a connection with their results, because the server drains.
+    ///
+    /// Source: 2026-07-28, basic/patterns/subscriptions, "Ending a subscription".
+    pub(super) fn complete_streams(
+        &mut self,
+        connection: Key,
+        subscriptions: &mut ConnectionSubscriptions,
+        outbox: &mut Outbox,
+    ) {
+        let suffix = self.catalog.result_suffix(Revision::LATEST);
+        self.subscriptions.close_all_streams(subscriptions, |stream| {
+            outbox.counters.subscriptions.closed += 1;
+            let Some(id) = stream.id() else { return };
+            let to = ReplyTo::standalone(PeerId::Connection(connection));
+            outbox.end_subscription(to, id.into(), |id, text| {
+                model::begin_response(text, id.as_id());
+                model::write_subscriptions_listen_result(text, id.as_id(), suffix);
+                model::end_response(text);
+            });
+        });
+    }
+
     /// Dispatches one parsed message, or a batch where the revision has batches. Immediate output
     /// is appended to the peer's buffer.
     #[inline]

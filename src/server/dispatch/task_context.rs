@@ -5,10 +5,8 @@
 
 use crate::base::slab::Key;
 use crate::protocol::eras::LoggingLevel;
-use crate::server::client_requests::Requester;
-use crate::server::handlers::LogMessage;
-use crate::server::shard_message::{BlockingHandle, ShardMessage};
-use crate::server::tasks::{TaskEvent, TaskMessage};
+use crate::server::handlers::BlockingHandle;
+use crate::server::shard_message::{LogMessage, Requester, ShardMessage, TaskEvent, TaskMessage};
 use crate::service::{BlockingHost, CatalogError, CatalogUpdate, ClientInfo};
 
 #[derive(Debug)]

@@ -25,12 +25,12 @@ use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::params::TaskMetadata;
 use crate::protocol::revision::Revision;
 use crate::server::calls::HandlerWork;
-use crate::server::client_requests::Requester;
 use crate::server::connection_state::PeerState;
 use crate::server::handlers::handler_state::{CancellationToken, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::Outcome;
+use crate::server::shard_message::Requester;
 use crate::server::tasks::{NewTask, TaskOutcome, Tasks, response_body};
 use crate::service::{
     BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork, TaskSupport,

@@ -17,11 +17,10 @@ use crate::protocol::params::{self, PaginatedRequestParams, UpdateTaskRequestPar
 use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
 use crate::server::deferred::DeferredWork;
+use crate::server::owner_id::TaskId;
 use crate::server::reply_to::Outcome;
-use crate::server::tasks::{
-    RemoteTaskRequest, TaskId, TaskMessage, TaskOp, TaskWaiter, send_task_message,
-    unknown_task_error,
-};
+use crate::server::shard_message::{RemoteTaskRequest, TaskMessage, TaskOp};
+use crate::server::tasks::{TaskWaiter, send_task_message, unknown_task_error};
 
 /// Dispatches a task request.
 pub(super) fn dispatch_task_request(

@@ -22,8 +22,8 @@ use std::time::Duration;
 use super::{HandlerEvent, HandlerQueue};
 use crate::base::slab::Key;
 use crate::protocol::model::InputRequest;
-use crate::server::client_requests::{InputResult, Oneshot, PendingInputs, Requester};
-use crate::server::tasks::{TaskEvent, TaskInputs};
+use crate::server::client_requests::{InputResult, Oneshot, PendingInputs, TaskInputs};
+use crate::server::shard_message::{Requester, TaskEvent};
 use crate::service::{ClientInfo, HandlerError, HandlerOutput, HostFuture};
 
 /// The state of one local handler.

@@ -6,13 +6,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::HandlerEvent;
 use super::handler_state::HandlerState;
 use super::pending_update::{PendingUpdate, UpdateFuture};
-use super::{HandlerEvent, LogMessage, Progress};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::InputRequest;
-use crate::server::client_requests::{InputResult, Requester};
-use crate::server::tasks::TaskEvent;
+use crate::server::client_requests::InputResult;
+use crate::server::shard_message::{LogMessage, Progress, Requester, TaskEvent};
 use crate::service::{
     CatalogError, CatalogUpdate, ClientInfo, HandlerError, HostFuture, RequestHost,
 };

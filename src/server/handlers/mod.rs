@@ -10,6 +10,8 @@ pub(super) mod handler_state;
 
 pub(super) mod local_context;
 
+mod blocking_handle;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -18,16 +20,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+pub(super) use self::blocking_handle::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
 use self::pending_update::PendingUpdate;
-use super::client_requests::{Oneshot, PendingInput, PendingInputs, Requester};
-use super::tasks::TaskEvent;
+use super::client_requests::{Oneshot, PendingInput, PendingInputs};
+use super::shard_message::{LogMessage, Progress};
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::ring::Waker;
 use crate::engine::timer::TimerWheel;
-use crate::protocol::eras::LoggingLevel;
 use crate::protocol::model::InputRequest;
+use crate::server::shard_message::TaskEvent;
 use crate::service::{HandlerError, HandlerOutput};
 
 /// An event of a handler.
@@ -64,25 +67,6 @@ pub(super) enum HandlerEvent {
     Progress(Progress),
     /// Cancels a request to the client.
     CancelRequest { number: u64 },
-}
-
-/// A log message of a call or a task.
-#[derive(Debug)]
-pub(super) struct LogMessage {
-    pub(super) requester: Requester,
-    pub(super) level: LoggingLevel,
-    pub(super) logger: Option<String>,
-    /// Any JSON value.
-    pub(super) data: serde_json::Value,
-}
-
-/// The progress of a call (`notifications/progress`).
-#[derive(Debug)]
-pub(super) struct Progress {
-    pub(super) call_id: Key,
-    pub(super) progress: f64,
-    pub(super) total: Option<f64>,
-    pub(super) message: Option<String>,
 }
 
 /// The handler queue of one shard.

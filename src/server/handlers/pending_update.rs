@@ -6,10 +6,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::server::shard_message::UpdateResult;
 use crate::service::{CatalogError, CatalogUpdate};
-
-/// The result of an update; `None` if it panicked.
-pub(in crate::server) type UpdateResult = Option<Result<(), CatalogError>>;
 
 /// An update, its result, and the waker of the handler that waits for it.
 pub(in crate::server) struct PendingUpdate {

@@ -1,7 +1,8 @@
-//! Numbers of sessions and streams over all shards, for the status page.
+//! Numbers of connections, sessions and streams over all shards, for the status page.
 //!
-//! A shard reports its numbers at the end of a turn in which they changed, and before it reads the
-//! totals. So these are exact with one shard, and lag by one turn of the other shards with several.
+//! Connections are counted where they are accepted. A shard reports its other numbers at the end of
+//! a turn in which they changed, and before it reads the totals. So these are exact with one shard,
+//! and lag by one turn of the other shards with several.
 
 use std::sync::Arc;
 
@@ -10,12 +11,25 @@ use crate::engine::mesh::SharedCounter;
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct Gauges {
+    /// HTTP connections of all shards, WebSocket included.
+    connections: Arc<SharedCounter>,
     sessions: Arc<SharedCounter>,
     streams: Arc<SharedCounter>,
     reported: GaugeValues,
 }
 
-/// Numbers of one shard, or of all.
+/// Numbers of all shards.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(in crate::server) struct GaugeTotals {
+    /// HTTP connections, WebSocket included.
+    pub(in crate::server) connections: usize,
+    /// Legacy sessions.
+    pub(in crate::server) sessions: usize,
+    /// Subscription streams, and attached streams of legacy sessions.
+    pub(in crate::server) streams: usize,
+}
+
+/// Numbers of one shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(in crate::server) struct GaugeValues {
     /// Legacy sessions.
@@ -25,6 +39,11 @@ pub(in crate::server) struct GaugeValues {
 }
 
 impl Gauges {
+    /// Creates gauges with the counter of accepted connections.
+    pub(in crate::server) fn new(connections: Arc<SharedCounter>) -> Self {
+        Self { connections, ..Self::default() }
+    }
+
     /// Reports the numbers of this shard; does nothing if they are unchanged.
     #[inline]
     pub(in crate::server) fn report(&mut self, values: GaugeValues) {
@@ -36,14 +55,22 @@ impl Gauges {
     }
 
     /// Returns the totals over all shards.
-    pub(in crate::server) fn totals(&self) -> GaugeValues {
-        GaugeValues { sessions: self.sessions.count(), streams: self.streams.count() }
+    pub(in crate::server) fn totals(&self) -> GaugeTotals {
+        GaugeTotals {
+            connections: self.connections.count(),
+            sessions: self.sessions.count(),
+            streams: self.streams.count(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const fn totals(sessions: usize, streams: usize) -> GaugeTotals {
+        GaugeTotals { connections: 0, sessions, streams }
+    }
 
     #[test]
     fn gauges_sum_reports_of_all_shards() {
@@ -52,13 +79,13 @@ mod tests {
         for (index, shard) in shards.iter_mut().enumerate() {
             shard.report(GaugeValues { sessions: 1 + index, streams: 10 });
         }
-        assert!(shards.iter().all(|it| it.totals() == GaugeValues { sessions: 6, streams: 30 }));
+        assert!(shards.iter().all(|it| it.totals() == totals(6, 30)));
         shards[2].report(GaugeValues { sessions: 0, streams: 11 });
         shards[2].report(GaugeValues { sessions: 0, streams: 11 });
-        assert_eq!(shards[0].totals(), GaugeValues { sessions: 3, streams: 31 });
+        assert_eq!(shards[0].totals(), totals(3, 31));
         for shard in &mut shards {
             shard.report(GaugeValues::default());
         }
-        assert_eq!(gauges.totals(), GaugeValues::default());
+        assert_eq!(gauges.totals(), totals(0, 0));
     }
 }

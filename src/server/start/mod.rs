@@ -4,6 +4,10 @@
 //! cause: listeners are bound before the first thread starts, and the server reports itself as
 //! listening after every shard has its ring.
 
+mod limits;
+
+mod shard_builder;
+
 mod threads;
 
 use std::fmt;
@@ -16,6 +20,10 @@ use std::sync::mpsc::Sender;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+pub(super) use self::limits::shard_limits;
+pub use self::shard_builder::ShardBuilder;
+#[cfg(feature = "internals")]
+pub use self::shard_builder::ShardInput;
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
@@ -23,7 +31,6 @@ use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::files::{FileWatch, Files, Publisher};
 use super::http::Gauges;
 use super::options::{HttpOptions, Options};
-use super::shard_builder::{self, ShardBuilder};
 use super::shard_message::{Broadcast, BroadcastMessage, Busy};
 use crate::connection::listener::{self, ListenerOptions};
 use crate::engine::blocking::BlockingPool;
@@ -266,7 +273,7 @@ impl Server {
             Some(updates) => UpdateExecutor::Channel(updates.clone()),
             None => UpdateExecutor::Pool(Arc::clone(&blocking)),
         };
-        let gauges = Gauges::default();
+        let gauges = Gauges::new(Arc::clone(&served_http));
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
@@ -474,10 +481,7 @@ impl Handle {
         // The listeners are fixed at start and decide which limits apply.
         options.tcp.address = self.options.tcp.address;
         options.http.address = self.options.http.address;
-        BroadcastMessage::Limits(Arc::new(shard_builder::shard_limits(
-            &options,
-            self.broadcast.shard_count(),
-        )))
+        BroadcastMessage::Limits(Arc::new(shard_limits(&options, self.broadcast.shard_count())))
     }
 }
 

@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use super::limits::connections_max;
+use super::shard_builder::{ShardBuilder, ShardInput};
 use crate::engine::clock::Clock;
 #[cfg(all(target_os = "linux", feature = "glommio"))]
 use crate::engine::executor::glommio::{self, GlommioExecutor};
@@ -20,7 +22,6 @@ use crate::engine::ring::poll::PollRing;
 use crate::engine::ring::uring::UringRing;
 use crate::engine::ring::{Registered, Ring, RingOptions, Source};
 use crate::server::options::{ExecutorKind, Options, RingBackend};
-use crate::server::shard_builder::{ShardBuilder, ShardInput, connections_max};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;

@@ -1,10 +1,9 @@
 //! Tasks: calls whose result is stored until the client fetches it.
 //!
-//! A task is owned by the shard whose connection created it. Its id names that shard (`task_id`),
-//! so a request that arrives at another shard is forwarded to the owner (`task_message`). `task`
-//! holds one task, `table` all of a shard, `task_inputs` the input requests of its handler;
-//! `operations` are the operations of clients, and [`Tasks`] is driven by the dispatcher. This
-//! module runs no handler and reads no clock; whatever it sends is an effect.
+//! A task is owned by the shard whose connection created it. Its id names that shard, so a request
+//! that arrives at another shard is forwarded to the owner (`TaskMessage`). `task` holds one task,
+//! `table` all of a shard; `operations` are the operations of clients, and [`Tasks`] is driven by
+//! the dispatcher. This module runs no handler and reads no clock; whatever it sends is an effect.
 //!
 //! Both generations of the protocol are served: the core tasks of 2025-11-25, which the caller
 //! requests, and the extension `io.modelcontextprotocol/tasks` of 2026-07-28, where the server
@@ -14,33 +13,24 @@
 //! unguessable, tasks are short-lived, and `tasks/list` (2025-11-25) returns only the tasks of the
 //! same connection.
 
-mod task_id;
-
-mod task_inputs;
-
 mod task;
 
 mod table;
 
-mod task_message;
-
 mod operations;
 
 pub(super) use self::operations::unknown_task_error;
-pub(super) use self::table::{TaskLimits, TaskTable};
+pub(super) use self::table::TaskTable;
 pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskWaiter};
-pub(super) use self::task_id::{TaskId, TaskIds};
-pub(super) use self::task_inputs::TaskInputs;
-pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 
 use bytes::Bytes;
 
 use super::calls::HandlerWork;
 use super::client_requests::ClientRequests;
 use super::outbox::{NotificationKind, Outbox};
+use super::owner_id::ShardSet;
 use super::reply_to::ReplyTo;
-use super::shard_message::ShardMessage;
-use super::shard_set::ShardSet;
+use super::shard_message::{RemoteTaskRequest, ShardMessage, TaskEvent, TaskMessage};
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::engine::mesh::ShardId;

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::{Task, TaskId, TaskMessage, TaskOp, TaskOutcome, TaskWaiter, Tasks, send_task_message};
+use super::{Task, TaskOutcome, TaskWaiter, Tasks, send_task_message};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
@@ -16,7 +16,9 @@ use crate::protocol::revision::Revision;
 use crate::server::client_requests::ClientRequests;
 use crate::server::handlers::handler_state::RequestCarrier;
 use crate::server::outbox::Outbox;
+use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
+use crate::server::shard_message::{TaskMessage, TaskOp};
 use crate::service::Catalog;
 
 impl Tasks {
@@ -195,7 +197,7 @@ impl Tasks {
 
     /// Returns the shard that owns a task.
     pub(in crate::server) fn owner(&self, task: TaskId) -> ShardId {
-        task.owner_shard(self.shards.count())
+        task.owner(self.shards.count())
     }
 
     /// Returns whether `name` is a well-formed task id to which a stream can subscribe. Only its

@@ -11,8 +11,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::task::{NewTask, Task, TaskOutcome};
-use super::task_id::{TaskId, TaskIds};
-use super::task_inputs::TaskInputs;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
@@ -20,23 +18,10 @@ use crate::engine::timer::TimerWheel;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::TaskStatus;
-use crate::server::client_requests::OpenRequests;
+use crate::server::client_requests::{OpenRequests, TaskInputs};
+use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
-
-/// Limits of the tasks of a shard.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct TaskLimits {
-    /// Tasks, running or completed.
-    pub(in crate::server) tasks_max: usize,
-    /// Tasks of one connection.
-    pub(in crate::server) tasks_per_connection_max: usize,
-    /// Default ttl.
-    pub(in crate::server) ttl: Duration,
-    /// Longest ttl that a caller may request.
-    pub(in crate::server) ttl_max: Duration,
-    /// Bytes of results.
-    pub(in crate::server) result_bytes_max: usize,
-}
+use crate::server::shard_message::TaskLimits;
 
 /// The tasks of one shard, each with a handler `W`.
 #[derive(Debug)]
@@ -47,7 +32,7 @@ pub(in crate::server) struct TaskTable<W> {
     keys: HashMap<TaskId, Key>,
     /// Number of tasks per connection, without those that have none.
     tasks_by_peer: HashMap<PeerId, usize>,
-    ids: TaskIds,
+    ids: OwnerIds,
     expiry_timers: TimerWheel<Key>,
     /// Tasks with unsent changes, each once.
     changed: VecDeque<Key>,
@@ -68,7 +53,7 @@ pub(in crate::server) struct RejectedTasks {
 }
 
 impl<W> TaskTable<W> {
-    pub(in crate::server) fn new(limits: TaskLimits, ids: TaskIds) -> Self {
+    pub(in crate::server) fn new(limits: TaskLimits, ids: OwnerIds) -> Self {
         Self {
             limits,
             slab: Slab::new(usize::MAX),
@@ -92,7 +77,7 @@ impl<W> TaskTable<W> {
     pub(in crate::server) fn create(&mut self, birth: NewTask, now: Instant) -> Result<Key, Error> {
         self.check_limits(birth.peer)?;
         let id =
-            self.ids.generate().ok_or_else(|| Error::internal("no random bits for a task id"))?;
+            self.ids.task_id().ok_or_else(|| Error::internal("no random bits for a task id"))?;
         let NewTask { peer, client, progress_token, ttl } = birth;
         let TaskLimits { ttl: ttl_default, ttl_max, .. } = self.limits;
         let ttl = ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);

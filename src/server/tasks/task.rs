@@ -10,8 +10,6 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::task_id::TaskId;
-use super::task_inputs::TaskInputs;
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::engine::mesh::ShardId;
@@ -19,7 +17,8 @@ use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::model::{TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
-use crate::server::client_requests::OpenRequests;
+use crate::server::client_requests::{OpenRequests, TaskInputs};
+use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::service::ClientInfo;
 

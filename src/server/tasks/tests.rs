@@ -12,7 +12,9 @@ use crate::base::random::Random;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::model::{InputRequest, InputResponse, TaskDetail, TaskStatus};
+use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
+use crate::server::shard_message::TaskLimits;
 use crate::service::{ClientInfo, ClientRequestError};
 
 const PEER: PeerId = PeerId::Connection(Key::from_bits(7));
@@ -31,7 +33,7 @@ fn limits() -> TaskLimits {
 fn tasks(bounds: TaskLimits) -> TaskTable<&'static str> {
     let mut random = Random::seeded(5);
     let chance = move || Some(u128::from(random.next_u64()) << 64 | u128::from(random.next_u64()));
-    TaskTable::new(bounds, TaskIds::new(ShardId(1), 3, Box::new(chance)))
+    TaskTable::new(bounds, OwnerIds::new(ShardId(1), 3, Box::new(chance)))
 }
 
 fn new_task(revision: Revision) -> NewTask {
@@ -126,7 +128,7 @@ fn task_is_found_in_its_own_generation_only() {
     let name_of =
         |tasks: &mut TaskTable<_>, key| TaskId::parse(tasks.get_mut(key).unwrap().id_text());
     let (old_id, new_id) = (name_of(&mut tasks, old).unwrap(), name_of(&mut tasks, new).unwrap());
-    assert_eq!(old_id.owner_shard(3), ShardId(1));
+    assert_eq!(old_id.owner(3), ShardId(1));
     assert_eq!((tasks.find(old_id, false), tasks.find(old_id, true)), (Some(old), None));
     assert_eq!((tasks.find(new_id, true), tasks.find(new_id, false)), (Some(new), None));
 }
@@ -213,7 +215,7 @@ fn removed_unstarted_task_leaves_nothing() {
 #[test]
 fn task_without_random_bits_is_rejected() {
     let mut tasks: TaskTable<()> =
-        TaskTable::new(limits(), TaskIds::new(ShardId(0), 1, Box::new(|| None)));
+        TaskTable::new(limits(), OwnerIds::new(ShardId(0), 1, Box::new(|| None)));
     assert_eq!(tasks.create(new_task(Revision::LATEST), at(0)).unwrap_err().code, -32603);
 }
 

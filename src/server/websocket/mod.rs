@@ -7,6 +7,7 @@
 use std::mem::take;
 
 use crate::connection::{CloseReason, WebSocketStatistics};
+use crate::protocol::json::PaddedBuffer;
 use crate::server::options::{Options, Utf8CloseCode};
 use crate::telemetry::counters::WebSocketCounters as Counters;
 use crate::transport::websocket::code::CloseCode;
@@ -108,29 +109,36 @@ impl WebSocketFrontend {
         }
     }
 
-    /// Decompresses a message; returns its text, followed by the padding that the parser needs, and
-    /// its length. Return the buffer with [`WebSocketFrontend::recycle_buffer`].
+    /// Decompresses a message. Return its buffer with [`WebSocketFrontend::recycle_buffer`].
     ///
     /// # Errors
     ///
-    /// The fault for which the connection must be closed.
+    /// The error for which the connection must be closed.
     #[cold]
-    pub(super) fn inflate(&mut self, deflated: &[u8]) -> Result<(Vec<u8>, usize), ProtocolError> {
+    pub(super) fn inflate(&mut self, deflated: &[u8]) -> Result<PaddedBuffer, ProtocolError> {
         let inflater = self.inflater.get_or_insert_with(Box::default);
         let mut text = take(&mut self.inflate_buffer);
         match inflater.inflate(deflated, &mut text, &self.rules.inflate_limits) {
-            Ok(length) => Ok((text, length)),
-            Err(fault) => {
-                self.recycle_buffer(text);
-                Err(fault)
+            Ok(length) => {
+                text.truncate(length);
+                Ok(PaddedBuffer::new(text))
+            }
+            Err(error) => {
+                self.recycle(text);
+                Err(error)
             }
         }
     }
 
-    /// Stores the buffer of a decompressed message for reuse, unless it is large.
-    pub(super) fn recycle_buffer(&mut self, text: Vec<u8>) {
-        if text.capacity() <= INFLATE_BUFFER_BYTES_KEPT_MAX {
-            self.inflate_buffer = text;
+    /// Stores the buffer of a decompressed message for reuse.
+    pub(super) fn recycle_buffer(&mut self, message: PaddedBuffer) {
+        self.recycle(message.into_buffer());
+    }
+
+    /// Stores a buffer for reuse, unless it is large.
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() <= INFLATE_BUFFER_BYTES_KEPT_MAX {
+            self.inflate_buffer = buffer;
         }
     }
 

@@ -273,14 +273,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, ParseLimits, Parser};
+    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     fn validate(schema: &SimpleSchema, value: &Json) -> Result<(), String> {
         let text = value.to_string();
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(text.len() + PADDING_BYTES, 0);
         let mut parser = Parser::new(ParseLimits::default());
-        let document = parser.parse(&mut bytes, text.len()).unwrap();
+        let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
         schema.validate(document.root()).map_err(|violation| violation.to_string())
     }
 

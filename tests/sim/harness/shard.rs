@@ -115,12 +115,8 @@ impl SimShard {
     /// Number of objects it holds on behalf of clients; zero at rest.
     pub(crate) fn held_objects(&self) -> usize {
         self.shard.as_ref().map_or(0, |shard| {
-            let driver = shard.driver();
-            let held = driver.streams_open() + driver.client_requests_open() + driver.tasks_kept();
-            let held = held + driver.exchanges_open() + driver.sessions_open();
-            let leases_out = shard.ring().ring.resource_usage().receive_buffers_held;
-            let others = driver.connections_open() + driver.calls_open() + leases_out;
-            held + others + self.executor.live_futures()
+            let receive_buffers = shard.ring().ring.resource_usage().receive_buffers_held;
+            shard.driver().open_work().total() + receive_buffers + self.executor.live_futures()
         })
     }
 
@@ -131,7 +127,7 @@ impl SimShard {
 
     /// Number of open notification streams.
     pub(crate) fn open_streams(&self) -> usize {
-        self.shard.as_ref().map_or(0, |shard| shard.driver().streams_open())
+        self.shard.as_ref().map_or(0, |shard| shard.driver().open_work().streams)
     }
 
     pub(crate) const fn has_drained(&self) -> bool {
@@ -175,18 +171,18 @@ impl SimShard {
     fn check_released(&self, places: &ShardByClient) -> Result<Totals, String> {
         let Some(shard) = &self.shard else { return Ok(Totals::default()) };
         let (driver, ledger) = (shard.driver(), shard.ring().ring.resource_usage());
-        let counters = driver.counters();
+        let (counters, open) = (driver.counters(), driver.open_work());
         let (connections, streams) = (&counters.connections, &counters.subscriptions);
         let accepted = places.borrow().values().filter(|&&place| place == self.number).count();
         let let_in =
             connections.accepted + connections.refused_limit + connections.refused_draining;
         let facts = [
-            ("connections open", driver.connections_open() as u64, 0),
-            ("calls open", driver.calls_open() as u64, 0),
-            ("streams open", driver.streams_open() as u64, 0),
+            ("connections open", open.connections as u64, 0),
+            ("calls open", open.calls as u64, 0),
+            ("streams open", open.streams as u64, 0),
             ("streams ended", streams.closed, streams.opened),
-            ("client requests open", driver.client_requests_open() as u64, 0),
-            ("exchanges open", driver.exchanges_open() as u64, 0),
+            ("client requests open", open.client_requests as u64, 0),
+            ("exchanges open", open.exchanges as u64, 0),
             ("receive buffers in use", ledger.receive_buffers_held as u64, 0),
             ("sends in flight", ledger.sends_in_flight as u64, 0),
             ("sockets open", ledger.sockets_open as u64, 0),

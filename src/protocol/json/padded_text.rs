@@ -1,0 +1,107 @@
+//! JSON text with the padding that the parser needs.
+
+/// Bytes of any content that must follow the text, because vector loads read past its end.
+pub const PADDING_BYTES: usize = simd_json::INPUT_PADDING;
+
+/// A text in a larger buffer. At least [`PADDING_BYTES`] bytes of any content follow it.
+#[derive(Debug)]
+pub struct PaddedText<'a> {
+    bytes: &'a mut [u8],
+    length: usize,
+}
+
+impl<'a> PaddedText<'a> {
+    /// Returns the text `bytes[..length]`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if fewer than [`PADDING_BYTES`] bytes follow it.
+    #[inline]
+    pub fn new(bytes: &'a mut [u8], length: usize) -> Self {
+        assert!(bytes.len() >= length + PADDING_BYTES, "PADDING_BYTES of padding must follow text");
+        Self { bytes, length }
+    }
+
+    /// Returns the text without its padding.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Returns the same text for a shorter time.
+    #[inline]
+    pub const fn reborrow(&mut self) -> PaddedText<'_> {
+        PaddedText { bytes: self.bytes, length: self.length }
+    }
+
+    /// Returns the part from `start` to `end`; what follows it is its padding.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the part is not within the text.
+    #[inline]
+    pub fn part(&mut self, start: usize, end: usize) -> PaddedText<'_> {
+        assert!(start <= end && end <= self.length, "the part is not within the text");
+        PaddedText { bytes: &mut self.bytes[start..], length: end - start }
+    }
+
+    /// Returns the buffer with the padding, and the length of the text.
+    #[inline]
+    pub(super) const fn into_parts(self) -> (&'a mut [u8], usize) {
+        (self.bytes, self.length)
+    }
+}
+
+/// An owned text followed by its padding.
+#[derive(Debug, Default)]
+pub struct PaddedBuffer {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl PaddedBuffer {
+    /// Appends the padding to `text`.
+    pub fn new(mut text: Vec<u8>) -> Self {
+        let length = text.len();
+        text.resize(length + PADDING_BYTES, 0);
+        Self { bytes: text, length }
+    }
+
+    /// Returns a copy of `text`.
+    pub fn copy_of(text: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(text.len() + PADDING_BYTES);
+        bytes.extend_from_slice(text);
+        Self::new(bytes)
+    }
+
+    /// Returns the text to be parsed.
+    pub fn text(&mut self) -> PaddedText<'_> {
+        PaddedText::new(&mut self.bytes, self.length)
+    }
+
+    /// Returns the buffer, for reuse.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part_ends_before_its_padding() {
+        let mut buffer = PaddedBuffer::copy_of(b"[1] [2]");
+        let mut text = buffer.text();
+        assert_eq!(text.part(4, 7).as_bytes(), b"[2]");
+        assert_eq!(text.part(0, 3).as_bytes(), b"[1]");
+        assert_eq!(buffer.text().as_bytes(), b"[1] [2]");
+        assert_eq!(buffer.into_buffer().len(), 7 + PADDING_BYTES);
+    }
+
+    #[test]
+    #[should_panic(expected = "padding must follow")]
+    fn text_without_padding_is_rejected() {
+        PaddedText::new(&mut [b'1'; 8], 1);
+    }
+}

@@ -1,0 +1,246 @@
+//! One HTTP request and its response, on the shard of its connection.
+//!
+//! ```text
+//!          notification, or the response is delayed
+//!   waiting ─────────────────────────────────────────▶ streaming
+//!      │ response: one JSON text                            │ response: the last event
+//!      ▼                                                    ▼
+//!   complete ◀───────────────────────────────────────────────
+//! ```
+//!
+//! Invariants: a response is one JSON text unless something was written before it, and the last
+//! event of a stream otherwise. Each output is appended to one buffer in one piece.
+//!
+//! Source: MCP 2026-07-28 and 2025-11-25, basic/transports, "Streamable HTTP".
+
+use crate::base::time::Instant;
+use crate::protocol::error::ErrorKind;
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::Outcome;
+use crate::transport::http::date::Date;
+use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::response::{self, BodyKind, Response, ResponseMark};
+use crate::transport::http::sse::{self, EventId, StreamFraming};
+use crate::transport::http::status::Status;
+
+/// Format of the response to one request.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent property")]
+pub(in crate::server) struct ResponseFormat {
+    /// Whether streams use chunked transfer coding (HTTP/1.1).
+    pub(in crate::server) is_chunked: bool,
+    /// Whether the connection closes after the response.
+    pub(in crate::server) closes: bool,
+    /// Whether the client accepts an event stream.
+    pub(in crate::server) accepts_event_stream: bool,
+    /// Whether errors have the HTTP status of the modern era.
+    pub(in crate::server) is_modern: bool,
+    /// Value of `Mcp-Session-Id`.
+    pub(in crate::server) session_id: Option<SessionId>,
+    /// Value of `MCP-Protocol-Version`.
+    pub(in crate::server) protocol_version: Option<&'static str>,
+}
+
+impl ResponseFormat {
+    /// Returns the framing of events.
+    pub(in crate::server) const fn framing(self) -> StreamFraming {
+        StreamFraming { is_chunked: self.is_chunked }
+    }
+
+    /// Returns the HTTP status of an error.
+    pub(in crate::server) fn error_status(self, kind: ErrorKind) -> Status {
+        let row = kind.properties();
+        Status::from(if self.is_modern { row.http_modern } else { row.http_legacy })
+    }
+
+    /// Writes the head of a response.
+    #[inline]
+    pub(in crate::server) fn begin_response(
+        self,
+        out: &mut Vec<u8>,
+        (status, body): (Status, BodyKind),
+        origin: Option<&[u8]>,
+        date: &Date,
+    ) -> ResponseMark {
+        self.with_response(status, body, origin, |response| {
+            response::begin_response(out, response, date)
+        })
+    }
+
+    /// Replaces the head at `mark` by that of an error; the body stays.
+    pub(in crate::server) fn replace_head_with_error(
+        self,
+        out: &mut Vec<u8>,
+        (mark, kind): (ResponseMark, ErrorKind),
+        origin: Option<&[u8]>,
+        date: &Date,
+    ) -> ResponseMark {
+        let status = self.error_status(kind);
+        self.with_response(status, BodyKind::Json, origin, |response| {
+            response::replace_head(out, mark, response, date)
+        })
+    }
+
+    #[inline]
+    fn with_response<T>(
+        self,
+        status: Status,
+        body: BodyKind,
+        origin: Option<&[u8]>,
+        write: impl FnOnce(&Response<'_>) -> T,
+    ) -> T {
+        let session = self.session_id.map(SessionId::to_text);
+        let session = session.as_ref().map(|text| &text[..]);
+        let is_unavailable = status == Status::UNAVAILABLE;
+        let retry_after_seconds = is_unavailable.then_some(RETRY_AFTER_SECONDS);
+        let version = self.protocol_version;
+        let fields = ResponseFields {
+            session_id: session,
+            protocol_version: version,
+            retry_after_seconds,
+            allow_origin: origin,
+            ..ResponseFields::NONE
+        };
+        let Self { is_chunked, closes, .. } = self;
+        write(&Response { status, body, close: closes, is_chunked, fields })
+    }
+}
+
+/// Value of `Retry-After` in responses with status 503.
+pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Owner of the response to a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) enum ResponseOwner {
+    /// The connection itself, for modern requests.
+    Connection,
+    /// A legacy session, on any shard.
+    Session(SessionId),
+}
+
+/// A request whose response is not complete.
+#[derive(Debug)]
+pub(in crate::server) struct HttpExchange {
+    /// Serial number among the exchanges of the connection.
+    pub(in crate::server) serial: u32,
+    /// Owner of the response.
+    pub(in crate::server) owner: ResponseOwner,
+    /// Format of the response.
+    pub(in crate::server) format: ResponseFormat,
+    /// Value of `Access-Control-Allow-Origin`, if it has to be sent.
+    pub(in crate::server) allowed_origin: Option<Box<[u8]>>,
+    /// Whether an event stream has begun.
+    pub(in crate::server) is_streaming: bool,
+    /// Whether the response is complete.
+    pub(in crate::server) is_complete: bool,
+    /// Time of the last output, or of the beginning.
+    pub(in crate::server) last_output: Instant,
+}
+
+impl HttpExchange {
+    /// Returns whether another request may follow on the connection: not during a response, nor
+    /// after a stream that ends with the connection.
+    pub(in crate::server) const fn is_reusable(&self) -> bool {
+        self.is_complete && (!self.is_streaming || self.format.is_chunked)
+    }
+
+    /// Begins the event stream, unless it has begun.
+    pub(in crate::server) fn begin_event_stream(&mut self, out: &mut Vec<u8>, date: &Date) {
+        if self.is_streaming {
+            return;
+        }
+        self.is_streaming = true;
+        let head = (Status::OK, BodyKind::EventStream);
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
+        response::end_response(out, mark);
+    }
+
+    /// Writes a message; returns `true` if it completes the response.
+    pub(in crate::server) fn write_message(
+        &mut self,
+        out: &mut Vec<u8>,
+        (outcome, event): (Outcome, Option<EventId>),
+        date: &Date,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let is_last = outcome.is_response();
+        let is_json_possible = event.is_none() || !self.format.accepts_event_stream;
+        if is_last && !self.is_streaming && is_json_possible {
+            let status = match outcome {
+                Outcome::Error(kind) => self.format.error_status(kind),
+                _ => Status::OK,
+            };
+            let head = (status, BodyKind::Json);
+            let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
+            write(out);
+            response::end_response(out, mark);
+            return true;
+        }
+        self.begin_event_stream(out, date);
+        let mark = sse::begin_event(out, self.format.framing(), event);
+        write(out);
+        sse::end_event(out, mark);
+        if is_last {
+            sse::end_stream(out, self.format.framing());
+        }
+        is_last
+    }
+
+    /// Writes an event without data, from which a client can resume.
+    pub(in crate::server) fn write_priming_event(
+        &mut self,
+        out: &mut Vec<u8>,
+        event: EventId,
+        retry_ms: u32,
+        date: &Date,
+    ) {
+        self.begin_event_stream(out, date);
+        sse::write_priming_event(out, self.format.framing(), event, Some(retry_ms));
+    }
+
+    /// Writes a comment that keeps the stream from timing out.
+    pub(in crate::server) fn write_keepalive(&mut self, out: &mut Vec<u8>, date: &Date) {
+        self.begin_event_stream(out, date);
+        sse::write_comment(out, self.format.framing());
+    }
+
+    /// Ends the event stream, which has begun, without a response; writes `retry` if given.
+    pub(in crate::server) fn end_event_stream(&self, out: &mut Vec<u8>, retry_ms: Option<u32>) {
+        if let Some(retry_ms) = retry_ms {
+            sse::write_reconnection_time(out, self.format.framing(), retry_ms);
+        }
+        sse::end_stream(out, self.format.framing());
+    }
+
+    /// Writes the event `endpoint` of 2024-11-05 on a stream that has begun.
+    pub(in crate::server) fn write_endpoint_event(&self, out: &mut Vec<u8>, uri: &str) {
+        sse::write_endpoint(out, self.format.framing(), uri);
+    }
+
+    /// Writes an error as the complete response. No stream may have begun.
+    pub(in crate::server) fn write_error(
+        &self,
+        out: &mut Vec<u8>,
+        status: Status,
+        date: &Date,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        debug_assert!(!self.is_streaming, "the status precedes the stream");
+        let mark = self.format.begin_response(
+            out,
+            (status, BodyKind::Json),
+            self.allowed_origin.as_deref(),
+            date,
+        );
+        write(out);
+        response::end_response(out, mark);
+    }
+
+    /// Writes a response without a body. No stream may have begun.
+    pub(in crate::server) fn write_status(&self, out: &mut Vec<u8>, status: Status, date: &Date) {
+        debug_assert!(!self.is_streaming, "the status precedes the stream");
+        let head = (status, BodyKind::Empty);
+        let mark = self.format.begin_response(out, head, self.allowed_origin.as_deref(), date);
+        response::end_response(out, mark);
+    }
+}

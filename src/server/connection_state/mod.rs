@@ -1,0 +1,107 @@
+//! The state that the server holds for one peer.
+
+mod http_exchange;
+
+pub(super) use self::http_exchange::{
+    HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+};
+use super::outbox::Outbox;
+use super::reply_to::Outcome;
+use super::subscriptions::ConnectionSubscriptions;
+use super::websocket::CompressionParams;
+use crate::connection::PendingWork;
+use crate::protocol::eras::{Lifecycle, LoggingLevel};
+use crate::protocol::in_flight::RequestsInFlight;
+use crate::telemetry::label::Transport;
+
+/// The state of one connection above the transport, or of one legacy HTTP session.
+#[derive(Debug)]
+pub(super) struct ConnectionState {
+    /// The transport, which decides the framing and the labels of events.
+    pub(super) transport: Transport,
+    /// State of the legacy handshake; modern requests ignore it.
+    pub(super) lifecycle: Lifecycle,
+    /// Minimum level of log messages; modern requests carry their own.
+    pub(super) log_level: LoggingLevel,
+    /// Requests that are answered later, by id.
+    pub(super) in_flight: RequestsInFlight,
+    pub(super) subscriptions: ConnectionSubscriptions,
+    /// The peer violated a limit and the error is written: the connection closes once it is sent.
+    pub(super) violated_limit: bool,
+    /// The HTTP request whose response is incomplete.
+    pub(super) exchange: Option<Box<HttpExchange>>,
+    /// Number of HTTP requests on this connection so far (wraps).
+    pub(super) exchange_count: u32,
+    /// The connection closes after the response in progress. WebSocket: the peer has sent a close
+    /// frame.
+    pub(super) is_closing: bool,
+    /// Compression parameters of outgoing WebSocket messages.
+    pub(super) compression: CompressionParams,
+    /// Whether it counts against the connection limit (rejected connections do not).
+    pub(super) is_counted: bool,
+}
+
+impl ConnectionState {
+    pub(super) fn new(transport: Transport, is_counted: bool) -> Self {
+        let lifecycle = Lifecycle::default();
+        Self {
+            transport,
+            lifecycle,
+            // The specification leaves the level to the server until `logging/setLevel`.
+            log_level: LoggingLevel::Info,
+            in_flight: RequestsInFlight::new(),
+            subscriptions: ConnectionSubscriptions::default(),
+            violated_limit: false,
+            exchange: None,
+            exchange_count: 0,
+            is_closing: false,
+            compression: CompressionParams::default(),
+            is_counted,
+        }
+    }
+}
+
+/// A legacy HTTP session (2024-11-05 to 2025-11-25).
+#[derive(Debug)]
+pub(super) struct HttpSession {
+    pub(super) state: ConnectionState,
+    pub(super) pending_work: PendingWork,
+    /// The client uses HTTP with SSE (2024-11-05): every message goes to its one stream.
+    pub(super) is_legacy_sse: bool,
+    /// Streams of batches with outstanding responses, and the number of those responses.
+    pub(super) batches: Vec<(u32, u32)>,
+}
+
+impl HttpSession {
+    pub(super) fn new() -> Self {
+        let state = ConnectionState::new(Transport::Http, false);
+        let pending_work = PendingWork::default();
+        Self { state, pending_work, is_legacy_sse: false, batches: Vec::new() }
+    }
+
+    /// Counts `outcome` against the batch of `stream`, if any. Returns whether responses are still
+    /// outstanding.
+    pub(super) fn track_batch_response(&mut self, stream: u32, outcome: Outcome) -> bool {
+        let Some(index) = self.batches.iter().position(|(number, _)| *number == stream) else {
+            return false;
+        };
+        let outstanding = &mut self.batches[index].1;
+        *outstanding -= u32::from(outcome.is_response());
+        if *outstanding == 0 {
+            self.batches.swap_remove(index);
+            return false;
+        }
+        true
+    }
+}
+
+/// Mutable view of one peer while a message of it is dispatched.
+#[derive(Debug)]
+pub(super) struct PeerState<'a> {
+    pub(super) state: &'a mut ConnectionState,
+    pub(super) pending_work: &'a mut PendingWork,
+    /// Buffer for immediate output: one message, unframed.
+    pub(super) outgoing: &'a mut Vec<u8>,
+    /// Effects of the message.
+    pub(super) outbox: &'a mut Outbox,
+}

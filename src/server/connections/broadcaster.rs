@@ -1,0 +1,341 @@
+//! Notifications to subscribers: list changes, resource updates, task status, end of streams.
+//!
+//! Invariants: every shard offers a catalog version before any notifies of it; a notification is
+//! encoded once and written to every stream that requested it, after the acknowledgement of that
+//! stream; a slow peer costs no queue: above `outgoing_bytes_max` notifications are skipped, and
+//! sent once when half of that has drained.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::transports::Transports;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::Codec;
+use crate::protocol::eras::Lifecycle;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::model::{ChangeNotification, TaskDetail, TaskStatus, TaskView};
+use crate::server::connection_state::ConnectionState;
+use crate::server::outbox::{NotificationKind, Outbox};
+use crate::server::owner_id::TaskId;
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::subscriptions::{
+    CatalogList, ConnectionSubscriptions, EncodedNotification, PendingNotification,
+    SubscriptionRegistry, SubscriptionStream, TopicKind,
+};
+use crate::transport::ndjson;
+use crate::transport::websocket::writer;
+
+/// Encodes notifications and writes them to the streams of subscribers.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Broadcaster {
+    /// The notification that is being published.
+    notification: EncodedNotification,
+    notified: Notified,
+}
+
+/// The peers that were notified since the last call of [`Broadcaster::take_notified`].
+#[derive(Debug, Default)]
+struct Notified {
+    /// Connections whose memory is to be checked.
+    connections: VecDeque<Key>,
+    /// Legacy HTTP sessions that receive the same notification, with their stream ids.
+    sessions: Vec<(Key, Option<IdBuf>)>,
+}
+
+/// The subscriptions of a shard and everything that their notifications are written to.
+pub(in crate::server) struct Recipients<'a> {
+    pub(in crate::server) registry: &'a mut SubscriptionRegistry,
+    pub(in crate::server) transports: &'a mut Transports,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
+}
+
+impl Broadcaster {
+    /// Notifies of changed lists: every subscribed stream, and every legacy session that is ready,
+    /// without subscription.
+    ///
+    /// Source: 2025-11-25, server/tools, "List Changed Notification", and its like.
+    pub(in crate::server) fn publish_list(
+        &mut self,
+        list: CatalogList,
+        notifies_sessions: bool,
+        recipients: &mut Recipients<'_>,
+    ) {
+        self.publish(&list.change_notification(), recipients);
+        if !notifies_sessions {
+            return;
+        }
+        let is_ready =
+            |state: &ConnectionState| matches!(state.lifecycle, Lifecycle::Initialized(_));
+        let connections = recipients.transports.connections.table.iter();
+        let ready = connections.filter(|(_, connection)| is_ready(&connection.state));
+        let ready: Vec<Key> = ready.map(|(key, _)| key).collect();
+        // Encoded for sessions already if one of them subscribed.
+        let (mut writer, _) = self.writer(recipients);
+        for key in ready {
+            writer.notify_session(list, key);
+        }
+        let sessions = &mut recipients.transports.http.sessions;
+        let ready = sessions.iter_mut().filter(|(_, http_session)| is_ready(&http_session.state));
+        let ready: Vec<Key> = ready.map(|(key, _)| key).collect();
+        for key in ready {
+            if sessions.has_listener(key) {
+                self.notified.sessions.push((key, None));
+            } else if let Some(http_session) = sessions.get_mut(key) {
+                // Sent once when it opens its stream, however often the list has changed.
+                let is_news = http_session.state.subscriptions.mark_list_dirty(list);
+                recipients.outbox.counters.subscriptions.notifications_deferred +=
+                    u64::from(is_news);
+            }
+        }
+        self.send_to_sessions(&list.change_notification(), recipients.outbox);
+    }
+
+    /// Notifies every subscribed stream of this shard.
+    pub(in crate::server) fn publish(
+        &mut self,
+        change: &ChangeNotification<'_>,
+        recipients: &mut Recipients<'_>,
+    ) {
+        self.notification.reset();
+        let (mut writer, registry) = self.writer(recipients);
+        let notify = |stream: &SubscriptionStream| writer.notify_stream(change, stream);
+        match change {
+            ChangeNotification::ToolListChanged => {
+                registry.notify_list_changed(CatalogList::Tools, notify);
+            }
+            ChangeNotification::PromptListChanged => {
+                registry.notify_list_changed(CatalogList::Prompts, notify);
+            }
+            ChangeNotification::ResourceListChanged => {
+                registry.notify_list_changed(CatalogList::Resources, notify);
+            }
+            ChangeNotification::ResourceUpdated { uri } => {
+                registry.notify_updated(TopicKind::Resource, uri, notify);
+            }
+            ChangeNotification::TaskStatus { task, .. } => {
+                registry.notify_updated(TopicKind::Task, task.task_id, notify);
+            }
+        }
+        self.send_to_sessions(change, recipients.outbox);
+    }
+
+    /// Sends the status of a task (`tail`, encoded by the shard that owns the task) to every
+    /// subscribed stream of this shard that has not received `version`.
+    pub(in crate::server) fn publish_task(
+        &mut self,
+        (task, version): (TaskId, u32),
+        tail: &[u8],
+        recipients: &mut Recipients<'_>,
+    ) {
+        let name = task.to_string();
+        let task = TaskView {
+            task_id: &name,
+            status: TaskStatus::Working,
+            status_message: None,
+            created_at_ms: 0,
+            last_updated_at_ms: 0,
+            ttl_ms: None,
+            poll_interval_ms: 0,
+        };
+        // Only the kind of the change is read: the content is in the tail.
+        let change = ChangeNotification::TaskStatus { task, detail: TaskDetail::None };
+        self.notification.set_task_change(&change, tail);
+        let (mut writer, registry) = self.writer(recipients);
+        let notify = |stream: &SubscriptionStream| writer.notify_stream(&change, stream);
+        registry.notify_task(&name, version, notify);
+        self.send_to_sessions(&change, recipients.outbox);
+    }
+
+    /// Notifies the streams of a connection whose queue has drained to half of what they missed.
+    /// Returns the tasks whose status they missed: the shards that own them send it.
+    pub(in crate::server) fn send_missed(
+        &mut self,
+        key: Key,
+        recipients: &mut Recipients<'_>,
+    ) -> Vec<Rc<str>> {
+        let mut missed_tasks: Vec<Rc<str>> = Vec::new();
+        let Some(connection) = recipients.transports.connections.table.get(key) else {
+            return missed_tasks;
+        };
+        let mut subscriber = connection.state.subscriptions;
+        let drained_bytes =
+            connection.queue_bytes_max(&recipients.transports.connections.options) / 2;
+        if !subscriber.is_dirty() || connection.queued_bytes() > drained_bytes {
+            return missed_tasks;
+        }
+        let (mut writer, registry) = self.writer(recipients);
+        while let Some(list) = subscriber.take_dirty_list() {
+            writer.notification.reset();
+            writer.outbox.counters.subscriptions.deferred_sent += 1;
+            writer.write_notification(&list.change_notification(), key, None);
+        }
+        let mut list_before = None;
+        registry.send_pending(&mut subscriber, |stream, missed| {
+            let (change, list) = match missed {
+                PendingNotification::List(list) => (list.change_notification(), Some(list)),
+                PendingNotification::Topic(TopicKind::Resource, uri) => {
+                    (ChangeNotification::ResourceUpdated { uri }, None)
+                }
+                PendingNotification::Topic(TopicKind::Task, name) => {
+                    missed_tasks.push(name.clone());
+                    return true;
+                }
+            };
+            // Usually every stream of a connection has missed the same change.
+            if list.is_none() || list != list_before {
+                writer.notification.reset();
+                list_before = list;
+            }
+            let is_written = writer.notify_stream(&change, stream);
+            writer.outbox.counters.subscriptions.deferred_sent += u64::from(is_written);
+            is_written
+        });
+        if let Some(connection) = recipients.transports.connections.table.get_mut(key) {
+            connection.state.subscriptions = subscriber;
+        }
+        recipients.outbox.counters.subscriptions.notifications_encoded =
+            self.notification.encoded_frames;
+        missed_tasks
+    }
+
+    /// Notifies a legacy session that has opened its stream of the lists that have changed.
+    pub(in crate::server) fn send_missed_lists(
+        &mut self,
+        key: Key,
+        subscriptions: &mut ConnectionSubscriptions,
+        outbox: &mut Outbox,
+    ) {
+        while let Some(list) = subscriptions.take_dirty_list() {
+            self.notification.reset();
+            self.notified.sessions.push((key, None));
+            outbox.counters.subscriptions.deferred_sent += 1;
+            self.send_to_sessions(&list.change_notification(), outbox);
+        }
+    }
+
+    /// Takes a connection that was notified; its memory is to be checked.
+    pub(in crate::server) fn take_notified(&mut self) -> Option<Key> {
+        self.notified.connections.pop_front()
+    }
+
+    /// Sends `change` to the legacy sessions in the list.
+    fn send_to_sessions(&mut self, change: &ChangeNotification<'_>, outbox: &mut Outbox) {
+        for (key, id) in self.notified.sessions.drain(..) {
+            let to = ReplyTo::standalone(PeerId::HttpSession(key));
+            outbox.counters.subscriptions.notifications_sent += 1;
+            outbox.notify(to, NotificationKind::Required, |text| {
+                self.notification.write_frame(change, id.as_ref().map(IdBuf::as_id), text);
+            });
+        }
+        outbox.counters.subscriptions.notifications_encoded = self.notification.encoded_frames;
+    }
+
+    fn writer<'w>(
+        &'w mut self,
+        recipients: &'w mut Recipients<'_>,
+    ) -> (NotificationWriter<'w>, &'w mut SubscriptionRegistry) {
+        let Self { notification, notified } = self;
+        let Recipients { registry, transports, outbox, now } = recipients;
+        let writer = NotificationWriter { transports, now: *now, notification, notified, outbox };
+        (writer, registry)
+    }
+}
+
+/// Writes notifications to streams.
+struct NotificationWriter<'a> {
+    transports: &'a mut Transports,
+    now: Instant,
+    notification: &'a mut EncodedNotification,
+    notified: &'a mut Notified,
+    outbox: &'a mut Outbox,
+}
+
+impl NotificationWriter<'_> {
+    /// Notifies one stream. Returns `false` if its peer is too slow.
+    #[inline]
+    fn notify_stream(
+        &mut self,
+        change: &ChangeNotification<'_>,
+        stream: &SubscriptionStream,
+    ) -> bool {
+        let key = match stream.peer {
+            PeerId::Connection(key) => key,
+            PeerId::HttpSession(key) => {
+                self.notified.sessions.push((key, stream.id().map(IdBuf::from)));
+                return true;
+            }
+        };
+        let Some(connection) = self.transports.connections.table.get_mut(key) else { return true };
+        if connection.queued_bytes()
+            > connection.queue_bytes_max(&self.transports.connections.options)
+        {
+            connection.state.subscriptions.mark_dirty();
+            self.outbox.counters.subscriptions.notifications_deferred += 1;
+            return false;
+        }
+        self.write_notification(change, key, stream.id());
+        true
+    }
+
+    /// Notifies one legacy session of a list change.
+    fn notify_session(&mut self, list: CatalogList, key: Key) {
+        let Some(connection) = self.transports.connections.table.get_mut(key) else { return };
+        if connection.queued_bytes()
+            > connection.queue_bytes_max(&self.transports.connections.options)
+        {
+            let is_news = connection.state.subscriptions.mark_list_dirty(list);
+            self.outbox.counters.subscriptions.notifications_deferred += u64::from(is_news);
+        } else {
+            self.write_notification(&list.change_notification(), key, None);
+        }
+    }
+
+    /// Writes one notification. A closing connection is skipped.
+    #[inline]
+    fn write_notification(
+        &mut self,
+        change: &ChangeNotification<'_>,
+        key: Key,
+        id: Option<Id<'_>>,
+    ) {
+        let Some(connection) = self.transports.connections.table.get(key) else { return };
+        let compression = connection.state.compression;
+        let framing = self.transports.connections.codec(key);
+        if framing == Codec::Http {
+            return self.write_event(change, key, id);
+        }
+        let Some(out) = self.transports.connections.outgoing(key) else { return };
+        if framing == Codec::WebSocket {
+            let mark = writer::begin_message(out);
+            self.notification.write_frame(change, id, out);
+            self.transports.websockets.end_frame(out, mark, compression);
+        } else {
+            self.notification.write_frame(change, id, out);
+            ndjson::end_line(out);
+        }
+        self.outbox.counters.traffic.messages_out += 1;
+        self.outbox.counters.subscriptions.notifications_sent += 1;
+        self.mark_notified(key);
+    }
+
+    /// Writes one notification as an SSE event.
+    fn write_event(&mut self, change: &ChangeNotification<'_>, key: Key, id: Option<Id<'_>>) {
+        let Self { transports, notification, outbox, now, .. } = self;
+        let Transports { connections, http, .. } = &mut **transports;
+        let mut exchanges = http.exchange_path(connections, outbox, *now);
+        exchanges.write_message(key, (Outcome::Notification, None), |out| {
+            notification.write_frame(change, id, out);
+        });
+        self.outbox.counters.subscriptions.notifications_sent += 1;
+        self.mark_notified(key);
+    }
+
+    fn mark_notified(&mut self, key: Key) {
+        // The streams of one connection are often adjacent: most duplicates are found here.
+        if self.notified.connections.back() != Some(&key) {
+            self.notified.connections.push_back(key);
+        }
+    }
+}

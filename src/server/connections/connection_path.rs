@@ -1,0 +1,341 @@
+//! Accepting, reading and closing connections.
+//!
+//! Invariants: a rejected connection receives the reason; a connection that violated a limit closes
+//! once the error is sent; the memory of a connection is accounted after input and output.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::acceptor::count_close;
+use super::peers::Peers;
+use super::request_path::{RequestPath, write_error};
+use super::transports::Transports;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
+use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
+use crate::protocol::error::Error;
+use crate::protocol::json::{PaddedText, Parser};
+use crate::protocol::model;
+use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
+use crate::server::dispatch::Dispatcher;
+use crate::server::outbox::{Effect, Outbox};
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::telemetry::event::Event;
+use crate::telemetry::label::{RefusalReason, Transport};
+use crate::transport::ndjson;
+
+/// The connections of a shard with the ring that drives them.
+pub(in crate::server) struct ConnectionPath<'a, R> {
+    pub(in crate::server) ring: &'a mut R,
+    pub(in crate::server) transports: &'a mut Transports,
+    pub(in crate::server) parser: &'a mut Parser,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
+}
+
+impl<R: Ring> ConnectionPath<'_, R> {
+    pub(in crate::server) const fn peers(&mut self) -> Peers<'_> {
+        let Self { transports, dispatcher, outbox, now, .. } = self;
+        Peers { transports, dispatcher, outbox, now: *now }
+    }
+
+    /// Returns the path of input to its handlers.
+    #[inline]
+    pub(in crate::server) const fn requests(&mut self) -> RequestPath<'_> {
+        let Self { transports, parser, dispatcher, outbox, now, .. } = self;
+        RequestPath { transports, parser, dispatcher, outbox, now: *now }
+    }
+
+    /// Accepts a connection, or sends an error and closes it.
+    pub(in crate::server) fn accept(
+        &mut self,
+        listener: Listener,
+        socket: Socket,
+        peer: Option<SocketAddr>,
+    ) {
+        let Transports { acceptor, connections, .. } = &mut *self.transports;
+        let transport = acceptor.transport_of(listener);
+        let admission = acceptor.admit(transport);
+        let is_counted = admission.is_ok();
+        let state = ConnectionState::new(transport, is_counted);
+        let codec = if transport == Transport::Http { Codec::Http } else { Codec::Ndjson };
+        let sockets = SocketPair { receive: socket, send: socket, peer, codec };
+        let Ok(key) = connections.open_connection(self.ring, sockets, state, self.now) else {
+            // Too many connections, rejected ones included: closed without an error response.
+            acceptor.release(is_counted, transport);
+            self.outbox.counters.connections.refused_limit += 1;
+            self.ring.submit(Operation::Close(socket));
+            return;
+        };
+        match admission {
+            Ok(()) => self.outbox.counters.connections.accepted += 1,
+            Err(reason) => self.reject(key, reason),
+        }
+    }
+
+    /// Sends the reason to a connection that is not served, and closes it.
+    fn reject(&mut self, key: Key, reason: RefusalReason) {
+        let Transports { acceptor, connections, .. } = &mut *self.transports;
+        let Some(connection) = connections.table.get(key) else { return };
+        let (transport, peer) = (connection.state.transport, connection.peer);
+        let counters = &mut self.outbox.counters.connections;
+        match reason {
+            RefusalReason::ConnectionLimit => counters.refused_limit += 1,
+            RefusalReason::Draining => counters.refused_draining += 1,
+        }
+        let shard = acceptor.shard().0;
+        acceptor.log(&Event::ConnectionRefused { shard, transport, reason, peer }, self.now);
+        let error = Error::connection_limit();
+        self.outbox.count_error(&error);
+        if transport == Transport::Http {
+            self.requests().http().send_closing_error(key, &error);
+        } else {
+            let mut text = Vec::new();
+            model::write_error_response(&mut text, None, &error, None);
+            let to = ReplyTo::standalone(PeerId::Connection(key));
+            self.peers().send(to, Outcome::Error(error.kind), &text);
+        }
+        self.close_gracefully(key, CloseReason::Refused);
+    }
+
+    /// Closes a connection once its pending responses are sent.
+    pub(in crate::server) fn close_gracefully(&mut self, key: Key, reason: CloseReason) {
+        self.transports.connections.close_gracefully(self.ring, key, reason, self.now);
+    }
+
+    /// Processes received bytes.
+    #[inline]
+    pub(in crate::server) fn receive(&mut self, socket: Socket, buffer: ReceiveBuffer) {
+        let connections = &mut self.transports.connections;
+        let length = buffer.len as usize;
+        connections.statistics.bytes_in += length as u64;
+        if let Some(key) = connections.key_of(socket) {
+            let has_pending_input = connections.has_pending_input(key);
+            let Self { ring, transports, parser, dispatcher, outbox, now } = self;
+            let bytes = ring.bytes(&buffer);
+            let mut requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
+            // Pending input comes first.
+            let read = if has_pending_input { 0 } else { requests.read(key, bytes, length) };
+            let connections = &mut transports.connections;
+            connections.append_pending_input(key, &bytes[read..length]);
+            if connections.has_pending_input(key) {
+                connections.pause(*ring, key);
+                connections.limit_pending_input(*ring, key);
+            }
+            self.check_memory(key);
+        }
+        self.ring.release(buffer);
+    }
+
+    /// Processes a completed send. Returns the key of the connection.
+    #[inline]
+    pub(in crate::server) fn handle_sent(
+        &mut self,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+    ) -> Option<Key> {
+        let Transports { connections, http, .. } = &mut *self.transports;
+        let key = connections.key_of(socket);
+        let next = connections.handle_sent(self.ring, socket, buffer, result, self.now);
+        if let Some(key) = key.filter(|key| connections.codec(*key) == Codec::Http) {
+            http.exchange_path(connections, self.outbox, self.now).close_sent(key);
+        }
+        self.handle_event(next);
+        key
+    }
+
+    /// Processes the end of the input of a connection.
+    pub(in crate::server) fn handle_end_of_stream(
+        &mut self,
+        socket: Socket,
+        result: &io::Result<()>,
+    ) {
+        let connections = &mut self.transports.connections;
+        let next = connections.handle_end_of_stream(self.ring, socket, result);
+        self.handle_event(next);
+    }
+
+    /// Accounts the memory of a connection after input or output. A connection that violated a
+    /// limit closes once the error is sent.
+    #[inline]
+    pub(in crate::server) fn check_memory(&mut self, key: Key) {
+        // The replay buffers of sessions count as well.
+        let Transports { connections, http, .. } = &mut *self.transports;
+        let held_bytes = connections.account_memory(key) + http.sessions.held_bytes();
+        if held_bytes > connections.options.held_bytes_max {
+            self.enforce_memory_limit(key);
+        }
+        let connection = self.transports.connections.table.get(key);
+        if connection.is_some_and(|connection| connection.state.violated_limit) {
+            self.peers().cancel_calls(key);
+            self.close_gracefully(key, CloseReason::ProtocolViolation);
+        }
+    }
+
+    /// Enforces the memory limit over all connections (partial messages and unsent responses): the
+    /// connection that exceeds it receives an error and closes, the others keep their memory.
+    #[cold]
+    fn enforce_memory_limit(&mut self, key: Key) {
+        let connections = &mut self.transports.connections;
+        let codec = connections.codec(key);
+        let Some(connection) = connections.table.get_mut(key) else { return };
+        if connection.is_discarding() || connection.state.violated_limit {
+            return;
+        }
+        // The only peer of a stdio process is not closed: it loses the current message.
+        let ends = connection.state.transport != Transport::Stdio;
+        connection.state.violated_limit = ends && codec != Codec::WebSocket;
+        if !ends && !connections.skip_line(key) {
+            return;
+        }
+        self.outbox.counters.input_errors.memory += 1;
+        let error = Error::internal("the server is short of memory; try again later");
+        match codec {
+            Codec::WebSocket => self.requests().close_for_memory(key, &error),
+            Codec::Http => {
+                self.outbox.count_error(&error);
+                self.requests().http().send_closing_error(key, &error);
+            }
+            // Reserves the output buffer, which a partial message has not done yet.
+            Codec::Ndjson => {
+                if connections.outgoing(key).is_some()
+                    && let Some(connection) = connections.table.get_mut(key)
+                {
+                    write_error(self.outbox, connection, &error);
+                }
+            }
+        }
+        self.transports.connections.account_memory(key);
+    }
+
+    /// Handles an event of the connection table.
+    pub(in crate::server) fn handle_event(&mut self, event: ConnectionEvent) {
+        match event {
+            ConnectionEvent::None => {}
+            ConnectionEvent::Resume(key) => self.resume_reading(key),
+            ConnectionEvent::EndOfStream(key) => self.finish_input(key),
+            ConnectionEvent::Failed(key) => self.peers().cancel_calls(key),
+        }
+    }
+
+    /// After a response: resumes reading from a connection that waited for it.
+    pub(in crate::server) fn try_resume(&mut self, key: Key) {
+        let next = self.transports.connections.try_resume(key);
+        self.handle_event(next);
+    }
+
+    /// Dispatches the pending input of a paused connection, then reads on.
+    fn resume_reading(&mut self, key: Key) {
+        let (mut bytes, from) = self.transports.connections.take_pending_input(key);
+        let length = bytes.len();
+        bytes.resize(length + ndjson::PADDING, 0);
+        let read = self.requests().read(key, &mut bytes[from..], length - from);
+        bytes.truncate(length);
+        self.transports.connections.restore_pending_input(key, bytes, from + read);
+        self.check_memory(key);
+        self.transports.connections.resume_receive(self.ring, key);
+        self.finish_input(key);
+    }
+
+    /// Handles the end of input: an unterminated last line counts, then the connection closes as
+    /// soon as no response is outstanding.
+    fn finish_input(&mut self, key: Key) {
+        if !self.transports.connections.is_input_over(key) {
+            return;
+        }
+        let codec = self.transports.connections.codec(key);
+        if codec == Codec::Http {
+            self.abort_exchange(key);
+        }
+        let connections = &mut self.transports.connections;
+        if let Some((mut line, length)) = connections.last_line(key) {
+            // Reserves the output buffer, as a terminated line would.
+            if connections.outgoing(key).is_some() {
+                self.requests().dispatch_line(key, PaddedText::new(&mut line, length));
+            }
+            self.transports.connections.pool.put(line);
+        }
+        let mut peers = self.peers();
+        if codec == Codec::WebSocket {
+            // Without a close frame: no response can be delivered.
+            peers.cancel_calls(key);
+        }
+        peers.cancel_streams(key);
+        // Before the connection closes: an idle one closes at once.
+        peers.fail_client_requests(PeerId::Connection(key));
+        self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+    }
+
+    /// Closes the exchange of a disconnected client. A modern request is cancelled by that; a
+    /// legacy session continues, and its client may resume the stream.
+    ///
+    /// Source: 2026-07-28 `basic/patterns/cancellation`; 2025-11-25 `basic/transports`.
+    fn abort_exchange(&mut self, key: Key) {
+        let Some(connection) = self.transports.connections.table.get(key) else { return };
+        let Some(exchange) = connection.state.exchange.as_ref() else { return };
+        if exchange.owner == ResponseOwner::Connection {
+            self.peers().cancel_calls(key);
+        }
+        self.requests().http().exchanges().close(key, false);
+    }
+
+    /// Continues a connection whose exchange has new output or has ended: it closes, is read again,
+    /// or waits for the rest of the response.
+    pub(in crate::server) fn advance_exchange(&mut self, key: Key) {
+        let connections = &mut self.transports.connections;
+        let Some(connection) = connections.table.get(key) else { return };
+        // Output of this turn does not count as slow until it queues behind unread output: a
+        // response and a replay may be of any length.
+        let is_queued = connection.outgoing.len() > connections.options.outgoing_bytes_max;
+        let is_slow = is_queued && connection.queued_bytes() > connection.outgoing.len();
+        let is_closing = connection.state.is_closing;
+        match connection.state.exchange.as_deref() {
+            // The session keeps the unread events, and the client may resume the stream.
+            Some(HttpExchange { owner: ResponseOwner::Session(_), is_complete: false, .. })
+                if is_slow =>
+            {
+                self.requests().http().exchanges().close(key, false);
+                let connections = &mut self.transports.connections;
+                connections.close(self.ring, key, CloseReason::ProtocolViolation);
+            }
+            Some(_) => self.check_memory(key),
+            None if is_closing => {
+                self.check_memory(key);
+                self.close_gracefully(key, CloseReason::PeerClosed);
+            }
+            None => {
+                self.check_memory(key);
+                let next = self.transports.connections.resume_reading(key);
+                self.handle_event(next);
+                // A closing connection may have waited for that.
+                self.transports.connections.advance_closing(self.ring, key, self.now);
+            }
+        }
+    }
+
+    /// Cleans up after a closed socket.
+    pub(in crate::server) fn finish_close(&mut self, socket: Socket) {
+        let Transports { connections, websockets, acceptor, .. } = &mut *self.transports;
+        let Some(key) = connections.key_of(socket) else { return };
+        let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
+        // Rejected connections were never counted.
+        if state.is_counted {
+            count_close(reason, self.outbox);
+        }
+        if state.transport == Transport::WebSocket {
+            websockets.count_connection_end(reason, state.is_closing);
+        }
+        acceptor.release(state.is_counted, state.transport);
+        if let Some(exchange) = state.exchange.take() {
+            self.requests().http().exchanges().release(key, &exchange, false);
+        }
+        let Self { dispatcher, outbox, now, .. } = self;
+        let peer = Some((PeerId::Connection(key), None));
+        dispatcher.deferred.fail_client_requests(peer, *now, outbox);
+        dispatcher.remove_streams(&mut state.subscriptions, outbox);
+        dispatcher.deferred.abandon_calls(&mut state.in_flight, outbox);
+    }
+}

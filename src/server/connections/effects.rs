@@ -1,0 +1,94 @@
+//! Applies the effects that concern peers and connections.
+
+use super::connection_path::ConnectionPath;
+use crate::engine::ring::Ring;
+use crate::server::outbox::{Effect, NotificationKind};
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+
+impl<R: Ring> ConnectionPath<'_, R> {
+    /// Applies an effect whose text is in `texts`.
+    pub(in crate::server) fn apply(&mut self, effect: Effect, texts: &[u8]) {
+        match effect {
+            Effect::Respond { to, id, outcome, text } => {
+                let mut peers = self.peers();
+                peers.complete_request(to.peer_id, id.as_id());
+                if !peers.has_violated_limit(to.peer_id) {
+                    peers.send(to, outcome, &texts[text]);
+                }
+                if let PeerId::Connection(key) = to.peer_id {
+                    self.check_memory(key);
+                    self.try_resume(key);
+                }
+            }
+            Effect::EndSubscription { to, id, text } => {
+                let mut peers = self.peers();
+                if let Some((state, _)) = peers.get(to.peer_id) {
+                    state.in_flight.remove(id.as_id());
+                }
+                peers.send(to, Outcome::Response, &texts[text]);
+            }
+            Effect::Notify { to, kind, text } => self.send_notification(to, kind, &texts[text]),
+            Effect::Request { to, number, text } => self.send_request(to, number, &texts[text]),
+            Effect::CloseReply(ReplyTo { peer_id, stream }) => {
+                if let PeerId::HttpSession(key) = peer_id {
+                    let http = &mut self.transports.http;
+                    http.session_output(self.outbox, self.now).end_stream(key, stream);
+                }
+            }
+            Effect::CloseStream(ReplyTo { peer_id, stream }) => {
+                if let PeerId::HttpSession(key) = peer_id {
+                    self.transports.http.close_stream((key, stream), self.outbox, self.now);
+                }
+            }
+            Effect::CancelCalls(key) => {
+                let mut peers = self.peers();
+                peers.cancel_calls(key);
+                peers.fail_client_requests(PeerId::Connection(key));
+            }
+            Effect::AdvanceExchange(key) => self.advance_exchange(key),
+            Effect::Close { key, reason } => self.close_gracefully(key, reason),
+            // Applied by the shard.
+            Effect::Forward { .. } | Effect::SendMissedLists(_) => {}
+        }
+    }
+
+    /// Sends a client request, which fails if the peer cannot respond any more.
+    fn send_request(&mut self, to: ReplyTo, number: u64, text: &[u8]) {
+        if !self.peers().can_respond(to.peer_id) {
+            self.dispatcher.deferred.fail_unsent_request(number, self.now);
+        } else if self.dispatcher.deferred.client_requests.mark_sent(number) {
+            self.outbox.counters.client_requests.sent += 1;
+            self.peers().send(to, Outcome::Notification, text);
+            self.check_peer_memory(to.peer_id);
+        }
+    }
+
+    /// Sends a notification unless it is dropped.
+    fn send_notification(&mut self, to: ReplyTo, kind: NotificationKind, text: &[u8]) {
+        let mut peers = self.peers();
+        if kind != NotificationKind::Required && !peers.takes_best_effort(to.peer_id) {
+            return;
+        }
+        match kind {
+            NotificationKind::Progress => {
+                peers.outbox.counters.requests.progress_notifications += 1;
+            }
+            NotificationKind::Log { level, is_modern } => {
+                let peer = peers.get(to.peer_id);
+                if peer.is_none_or(|(state, _)| !is_modern && level < state.log_level) {
+                    return;
+                }
+                peers.outbox.counters.requests.log_notifications += 1;
+            }
+            NotificationKind::Required | NotificationKind::TaskStatus => {}
+        }
+        peers.send(to, Outcome::Notification, text);
+        self.check_peer_memory(to.peer_id);
+    }
+
+    fn check_peer_memory(&mut self, peer_id: PeerId) {
+        if let PeerId::Connection(key) = peer_id {
+            self.check_memory(key);
+        }
+    }
+}

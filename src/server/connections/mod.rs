@@ -1,0 +1,19 @@
+//! Connections: acceptance, input to the dispatcher, output to peers, memory limit, closing.
+
+mod acceptor;
+
+mod transports;
+
+mod broadcaster;
+mod peers;
+
+mod request_path;
+
+mod connection_path;
+
+mod effects;
+
+pub(super) use self::acceptor::{Acceptor, ListenerEntry};
+pub(super) use self::broadcaster::{Broadcaster, Recipients};
+pub(super) use self::connection_path::ConnectionPath;
+pub(super) use self::transports::Transports;

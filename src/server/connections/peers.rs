@@ -1,0 +1,163 @@
+//! Access to MCP peers whatever their transport: their state, and messages to them.
+//!
+//! Invariants: a message is written once, whatever the transport, and framed on output; messages to
+//! a peer that is gone are dropped.
+
+use super::transports::Transports;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{Codec, Connection, PendingWork};
+use crate::protocol::jsonrpc::Id;
+use crate::server::connection_state::{ConnectionState, HttpSession};
+use crate::server::dispatch::Dispatcher;
+use crate::server::outbox::Outbox;
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::transport::ndjson;
+use crate::transport::websocket::writer;
+
+/// The peers of a shard.
+pub(in crate::server) struct Peers<'a> {
+    pub(in crate::server) transports: &'a mut Transports,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
+}
+
+impl Peers<'_> {
+    /// Returns the state and pending work of a peer, or `None` if it is gone.
+    pub(in crate::server) fn get(
+        &mut self,
+        peer_id: PeerId,
+    ) -> Option<(&mut ConnectionState, &mut PendingWork)> {
+        let Transports { connections, http, .. } = &mut *self.transports;
+        match peer_id {
+            PeerId::Connection(key) => {
+                let Connection { state, pending_work, .. } = connections.table.get_mut(key)?;
+                Some((state, pending_work))
+            }
+            PeerId::HttpSession(key) => {
+                let HttpSession { state, pending_work, .. } = http.sessions.get_mut(key)?;
+                Some((state, pending_work))
+            }
+        }
+    }
+
+    /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
+    pub(in crate::server) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
+        let Self { transports, outbox, now, .. } = self;
+        let Transports { connections, http, websockets, .. } = &mut **transports;
+        let key = match to.peer_id {
+            PeerId::Connection(key) => key,
+            PeerId::HttpSession(key) => {
+                return http.session_output(outbox, *now).send(key, to.stream, outcome, text);
+            }
+        };
+        let codec = connections.codec(key);
+        if codec == Codec::Http {
+            let mut exchanges = http.exchange_path(connections, outbox, *now);
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
+            return exchanges.write_message(key, (outcome, None), write);
+        }
+        let Some(connection) = connections.table.get(key) else { return };
+        let compression = connection.state.compression;
+        let Some(out) = connections.outgoing(key) else { return };
+        if codec == Codec::WebSocket {
+            let mark = writer::begin_message(out);
+            out.extend_from_slice(text);
+            websockets.end_frame(out, mark, compression);
+        } else {
+            out.extend_from_slice(text);
+            ndjson::end_line(out);
+        }
+        outbox.count_outcome(outcome);
+    }
+
+    /// Returns whether a peer can still send responses.
+    pub(in crate::server) fn can_respond(&self, peer_id: PeerId) -> bool {
+        let Transports { connections, http, .. } = &*self.transports;
+        match peer_id {
+            PeerId::Connection(key) => {
+                connections.table.get(key).is_some_and(|it| !it.is_discarding())
+            }
+            PeerId::HttpSession(key) => http.can_respond(key),
+        }
+    }
+
+    /// Returns whether a best-effort notification may be sent: the output queue of the peer has
+    /// space, and the peer has violated no limit.
+    pub(in crate::server) fn takes_best_effort(&self, peer_id: PeerId) -> bool {
+        // What a session has not received is buffered within limits of its own.
+        let PeerId::Connection(key) = peer_id else { return true };
+        let connections = &self.transports.connections;
+        connections.table.get(key).is_some_and(|it| {
+            it.queued_bytes() <= it.queue_bytes_max(&connections.options)
+                && !it.state.violated_limit
+        })
+    }
+
+    /// Returns whether a peer has violated a limit: the error is the last message to it.
+    pub(in crate::server) fn has_violated_limit(&self, peer_id: PeerId) -> bool {
+        let PeerId::Connection(key) = peer_id else { return false };
+        let connection = self.transports.connections.table.get(key);
+        connection.is_some_and(|connection| connection.state.violated_limit)
+    }
+
+    /// Completes a request in flight: its peer waits for one response less.
+    pub(in crate::server) fn complete_request(&mut self, peer_id: PeerId, id: Id<'_>) {
+        let Transports { connections, http, .. } = &mut *self.transports;
+        match peer_id {
+            PeerId::Connection(key) => {
+                if let Some(connection) = connections.table.get_mut(key) {
+                    connection.state.in_flight.remove(id);
+                    connection.complete_request(self.now);
+                }
+            }
+            PeerId::HttpSession(key) => {
+                if let Some(http_session) = http.sessions.get_mut(key) {
+                    http_session.state.in_flight.remove(id);
+                    http_session.pending_work.complete_request();
+                    http.sessions.end_request(key, self.now);
+                }
+            }
+        }
+    }
+
+    /// Cancels every call and stream of a connection; none of them gets a response.
+    pub(in crate::server) fn cancel_calls(&mut self, key: Key) {
+        self.cancel_streams(key);
+        let Self { transports, dispatcher, outbox, .. } = self;
+        let connection = transports.connections.table.get_mut(key);
+        let Some(Connection { state, pending_work, .. }) = connection else { return };
+        dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
+    }
+
+    /// Removes the streams of a connection without a response.
+    pub(in crate::server) fn cancel_streams(&mut self, key: Key) {
+        let Self { transports, dispatcher, outbox, .. } = self;
+        let connection = transports.connections.table.get_mut(key);
+        let Some(Connection { state, pending_work, .. }) = connection else { return };
+        pending_work.has_open_stream = false;
+        dispatcher.remove_streams(&mut std::mem::take(&mut state.subscriptions), outbox);
+    }
+
+    /// Completes the streams of a connection with their results, because the server drains.
+    pub(in crate::server) fn complete_streams(&mut self, key: Key) {
+        let Self { transports, dispatcher, outbox, .. } = self;
+        let connection = transports.connections.table.get_mut(key);
+        let Some(Connection { state, pending_work, .. }) = connection else { return };
+        pending_work.has_open_stream = false;
+        let mut subscriptions = std::mem::take(&mut state.subscriptions);
+        dispatcher.complete_streams(key, &mut subscriptions, outbox);
+    }
+
+    /// Fails the open client requests of a peer, because no response will be read.
+    pub(in crate::server) fn fail_client_requests(&mut self, peer_id: PeerId) {
+        let Self { transports, dispatcher, outbox, now } = self;
+        let Transports { connections, http, .. } = &mut **transports;
+        let in_flight = match peer_id {
+            PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
+            PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),
+        };
+        dispatcher.deferred.fail_client_requests(Some((peer_id, in_flight)), *now, outbox);
+    }
+}

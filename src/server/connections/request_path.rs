@@ -1,0 +1,145 @@
+//! From input to the dispatcher: lines of TCP and stdio, WebSocket messages.
+//!
+//! Invariants: a response is framed where the dispatcher has written it; input that is not a
+//! message gets an error, and costs its connection nothing else unless it violates a limit.
+
+mod frames;
+
+use super::transports::Transports;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{Codec, Connection};
+use crate::protocol::error::Error;
+use crate::protocol::json::{PaddedText, ParseError, Parser};
+use crate::server::connection_state::{ConnectionState, PeerState};
+use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
+use crate::server::http::HttpPath;
+use crate::server::outbox::Outbox;
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
+use crate::transport::ndjson::{self, LineEvent};
+
+/// Everything that input passes through on its way to a handler.
+pub(in crate::server) struct RequestPath<'a> {
+    pub(in crate::server) transports: &'a mut Transports,
+    pub(in crate::server) parser: &'a mut Parser,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
+}
+
+impl RequestPath<'_> {
+    /// Dispatches the messages in `bytes[..length]` (the rest is padding). Returns the number of
+    /// bytes consumed before the connection must not be read any more.
+    #[inline]
+    pub(in crate::server) fn read(&mut self, key: Key, bytes: &mut [u8], length: usize) -> usize {
+        match self.transports.connections.codec(key) {
+            Codec::Ndjson => self.read_lines(key, bytes, length),
+            Codec::WebSocket => self.read_frames(key, bytes, length),
+            Codec::Http => {
+                let mut from = self.http().read_requests(key, bytes, length);
+                // One of them may be an upgrade: frames follow it.
+                if from < length && self.transports.connections.codec(key) == Codec::WebSocket {
+                    from += self.read_frames(key, &mut bytes[from..], length - from);
+                }
+                from
+            }
+        }
+    }
+
+    /// Returns the path of HTTP requests.
+    pub(in crate::server) const fn http(&mut self) -> HttpPath<'_> {
+        let Self { transports, parser, dispatcher, outbox, now } = self;
+        let Transports { connections, http, websockets, .. } = transports;
+        HttpPath { http, connections, parser, dispatcher, websockets, outbox, now: *now }
+    }
+
+    /// Dispatches the lines in `bytes[..length]`, as [`RequestPath::read`] does.
+    #[inline]
+    fn read_lines(&mut self, key: Key, bytes: &mut [u8], length: usize) -> usize {
+        let mut from = 0;
+        loop {
+            let (connections, now) = (&mut self.transports.connections, self.now);
+            match connections.next_line(key, &bytes[..length], &mut from, now) {
+                LineEvent::InPlace { start, end } => {
+                    self.dispatch_line(key, PaddedText::new(&mut bytes[start..], end - start));
+                }
+                LineEvent::Assembled => {
+                    let (mut line, length) = connections.take_line(key);
+                    self.dispatch_line(key, PaddedText::new(&mut line, length));
+                    self.transports.connections.pool.put(line);
+                }
+                LineEvent::TooLarge if self.reject_oversized(key) => return length,
+                LineEvent::TooLarge => {}
+                LineEvent::NeedMore => return from,
+            }
+            self.transports.connections.apply_backpressure(key);
+        }
+    }
+
+    /// Parses and dispatches one line.
+    #[inline]
+    pub(in crate::server) fn dispatch_line(&mut self, key: Key, text: PaddedText<'_>) {
+        let Transports { connections, acceptor, .. } = &mut *self.transports;
+        let (length, now) = (text.as_bytes().len(), self.now);
+        let Some(connection) = connections.table.get_mut(key) else { return };
+        match self.parser.parse(text) {
+            Ok(document) => {
+                let reply_to = ReplyTo::standalone(PeerId::Connection(key));
+                let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
+                let mut peer = peer_state(connection, self.outbox);
+                if self.dispatcher.dispatch(ctx, &mut peer, document.root()) != Outcome::None {
+                    ndjson::end_line(peer.outgoing);
+                }
+            }
+            Err(ParseError::Utf8) if connection.state.transport == Transport::Stdio => {
+                self.outbox.counters.input_errors.utf8 += 1;
+                let transport = Transport::Stdio;
+                let shard = acceptor.shard().0;
+                let event = Event::InvalidUtf8Skipped { shard, transport, bytes: length };
+                acceptor.log(&event, now);
+            }
+            Err(error) => {
+                self.outbox.counters.input_errors.utf8 += u64::from(error == ParseError::Utf8);
+                write_error(self.outbox, connection, &error.into());
+            }
+        }
+    }
+
+    /// Rejects a message above `message_bytes_max`. Returns `true` if the connection closes, which
+    /// every one but stdio does; nothing more of it is read.
+    fn reject_oversized(&mut self, key: Key) -> bool {
+        let Transports { connections, acceptor, .. } = &mut *self.transports;
+        let bytes_max = connections.options.message_bytes_max;
+        let Some(connection) = connections.table.get_mut(key) else { return true };
+        let transport = connection.state.transport;
+        self.outbox.counters.input_errors.oversize += 1;
+        write_error(self.outbox, connection, &Error::message_too_large(bytes_max));
+        let ends = transport != Transport::Stdio;
+        connection.state.violated_limit = ends;
+        let event = Event::MessageRefused { shard: acceptor.shard().0, transport, bytes_max };
+        acceptor.log(&event, self.now);
+        ends
+    }
+}
+
+/// Returns the peer state of a connection.
+#[inline]
+pub(in crate::server) const fn peer_state<'a>(
+    connection: &'a mut Connection<ConnectionState>,
+    outbox: &'a mut Outbox,
+) -> PeerState<'a> {
+    let Connection { state, pending_work, outgoing, .. } = connection;
+    PeerState { state, pending_work, outgoing, outbox }
+}
+
+/// Writes an error for input that is not a message.
+pub(in crate::server) fn write_error(
+    outbox: &mut Outbox,
+    connection: &mut Connection<ConnectionState>,
+    error: &Error,
+) {
+    reject_text(&mut peer_state(connection, outbox), None, error);
+    ndjson::end_line(&mut connection.outgoing);
+}

@@ -1,0 +1,239 @@
+//! WebSocket: from messages to the dispatcher, and from protocol violations to the close frame.
+//!
+//! A WebSocket message holds one JSON text, or several separated by newlines. Each is dispatched as
+//! over TCP, and each response is a message of its own.
+//!
+//! Invariants: a response is framed where the dispatcher has written it; invalid JSON gets an error
+//! response, a violation of the WebSocket protocol closes the connection with its close code; a
+//! peer that does not read is not read from, even in the middle of a message.
+//!
+//! The opening handshake is in `http`; pings, timeouts and the closing handshake are in
+//! [`crate::connection`].
+
+use super::{RequestPath, peer_state};
+use crate::base::slab::Key;
+use crate::connection::MessageEvent;
+use crate::protocol::error::Error;
+use crate::protocol::json::{PaddedText, ParseError};
+use crate::server::connections::transports::Transports;
+use crate::server::dispatch::{MessageContext, reject_text};
+use crate::server::outbox::Effect;
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
+use crate::transport::websocket::code::CloseCode;
+use crate::transport::websocket::delimiter::DelimitedMessages;
+use crate::transport::websocket::limits::ProtocolError;
+use crate::transport::websocket::utf8;
+use crate::transport::websocket::writer;
+
+impl RequestPath<'_> {
+    /// Dispatches the messages in `bytes[..length]`, as [`RequestPath::read`] does.
+    #[inline]
+    pub(super) fn read_frames(&mut self, key: Key, bytes: &mut [u8], length: usize) -> usize {
+        let mut from = 0;
+        loop {
+            let Transports { connections, websockets, .. } = &mut *self.transports;
+            let limits = &websockets.rules.frame_limits;
+            let arrived = &mut bytes[..length];
+            let deferred = match connections.next_message(key, arrived, &mut from, limits, self.now)
+            {
+                MessageEvent::InPlace { start, end, is_compressed: false } => {
+                    let mut text = PaddedText::new(&mut bytes[start..], end - start);
+                    self.dispatch_message(key, &mut text, false)
+                }
+                MessageEvent::InPlace { start, end, is_compressed: true } => {
+                    self.dispatch_compressed(key, &bytes[start..end])
+                }
+                MessageEvent::Assembled { is_compressed } => {
+                    let (mut text, length) = connections.take_message(key);
+                    let deferred = if is_compressed {
+                        self.dispatch_compressed(key, &text[..length])
+                    } else {
+                        self.dispatch_message(key, &mut PaddedText::new(&mut text, length), true)
+                    };
+                    self.transports.connections.pool.put(text);
+                    deferred
+                }
+                MessageEvent::Invalid(error) => {
+                    self.fail_websocket(key, error);
+                    None
+                }
+                MessageEvent::Closed(_) => {
+                    self.handle_close_frame(key);
+                    None
+                }
+                MessageEvent::NeedMore => return from,
+            };
+            if let Some(Deferred) = deferred {
+                // Later input queues behind the deferred rest.
+                let connections = &mut self.transports.connections;
+                connections.append_pending_input(key, &bytes[from..length]);
+                from = length;
+            }
+        }
+    }
+
+    /// Dispatches the texts of one message. Defers the rest if the peer's output queue is full.
+    /// `is_checked`: the message is known to be UTF-8.
+    #[inline]
+    fn dispatch_message(
+        &mut self,
+        key: Key,
+        message: &mut PaddedText<'_>,
+        is_checked: bool,
+    ) -> Option<Deferred> {
+        if self.transports.websockets.rules.requires_newline
+            && let Err(error) = DelimitedMessages::strict(message.as_bytes())
+        {
+            self.fail_websocket(key, error);
+            return None;
+        }
+        let (mut from, length) = (0, message.as_bytes().len());
+        while let Some(range) = DelimitedMessages::new(&message.as_bytes()[from..]).next() {
+            let (start, end) = (from + range.start, from + range.end);
+            if !self.dispatch_text(key, message.part(start, end), is_checked) {
+                return None;
+            }
+            from = end;
+            // At the end of the message there is nothing to defer.
+            if end + 1 < length && self.is_queue_full(key) {
+                self.transports.websockets.counters.bytes_in += end as u64;
+                return Some(self.defer_rest(key, &message.as_bytes()[end..]));
+            }
+        }
+        self.transports.websockets.counters.bytes_in += length as u64;
+        None
+    }
+
+    /// Parses and dispatches one text. Returns `false` if that closed the connection.
+    #[inline]
+    fn dispatch_text(&mut self, key: Key, mut text: PaddedText<'_>, is_checked: bool) -> bool {
+        let Transports { connections, websockets, .. } = &mut *self.transports;
+        let Some(connection) = connections.table.get_mut(key) else { return false };
+        let compression = connection.state.compression;
+        let mut peer = peer_state(connection, self.outbox);
+        let mark = writer::begin_message(peer.outgoing);
+        let reply_to = ReplyTo::standalone(PeerId::Connection(key));
+        let ctx = MessageContext { reply_to, now: self.now, in_batch: false, is_modern: false };
+        let dispatcher = &mut *self.dispatcher;
+        let document = self.parser.parse(text.reborrow());
+        let outcome = match document.map(|it| dispatcher.dispatch(ctx, &mut peer, it.root())) {
+            Ok(outcome) => outcome,
+            Err(error) if is_invalid_utf8(error, text.as_bytes(), is_checked) => {
+                writer::cancel_message(peer.outgoing, mark);
+                self.fail_websocket(key, ProtocolError::INVALID_UTF8);
+                return false;
+            }
+            Err(error) => reject_text(&mut peer, None, &error.into()),
+        };
+        if outcome == Outcome::None {
+            writer::cancel_message(peer.outgoing, mark);
+        } else {
+            websockets.end_frame(peer.outgoing, mark, compression);
+        }
+        true
+    }
+
+    /// Inflates and dispatches a compressed message.
+    #[cold]
+    fn dispatch_compressed(&mut self, key: Key, deflated: &[u8]) -> Option<Deferred> {
+        match self.transports.websockets.inflate(deflated) {
+            Ok(mut message) => {
+                let deferred = self.dispatch_message(key, &mut message.text(), false);
+                self.transports.websockets.recycle_buffer(message);
+                deferred
+            }
+            Err(error) => {
+                self.fail_websocket(key, error);
+                None
+            }
+        }
+    }
+
+    /// Returns whether the output queue of a connection is full.
+    #[inline]
+    fn is_queue_full(&self, key: Key) -> bool {
+        let connections = &self.transports.connections;
+        let connection = connections.table.get(key);
+        connection.is_some_and(|it| it.queued_bytes() > it.queue_bytes_max(&connections.options))
+    }
+
+    /// Defers the rest of a message, as a message of its own, until the peer has read.
+    #[cold]
+    fn defer_rest(&mut self, key: Key, rest: &[u8]) -> Deferred {
+        let (header, length) = writer::client_header(rest.len());
+        let connections = &mut self.transports.connections;
+        connections.append_pending_input(key, &header[..length]);
+        connections.append_pending_input(key, rest);
+        Deferred
+    }
+
+    /// Fails the connection after a violation of the protocol or a limit: cancels its calls and
+    /// sends the close frame.
+    #[cold]
+    fn fail_websocket(&mut self, key: Key, error: ProtocolError) {
+        let Transports { acceptor, websockets, .. } = &mut *self.transports;
+        let errors = &mut self.outbox.counters.input_errors;
+        match error {
+            ProtocolError::INVALID_UTF8 | ProtocolError::INVALID_CLOSE_REASON => errors.utf8 += 1,
+            ProtocolError::MESSAGE_TOO_BIG | ProtocolError::INFLATE_RATIO => {
+                errors.oversize += 1;
+                let bytes_max = websockets.rules.frame_limits.message_bytes_max;
+                let (shard, transport) = (acceptor.shard().0, Transport::WebSocket);
+                acceptor.log(&Event::MessageRefused { shard, transport, bytes_max }, self.now);
+            }
+            _ => errors.framing += 1,
+        }
+        let error = websockets.rules.apply_close_code(error);
+        self.close_websocket(key, error);
+    }
+
+    /// Sends the out-of-memory error and closes the connection.
+    #[cold]
+    pub(in crate::server) fn close_for_memory(&mut self, key: Key, error: &Error) {
+        let Transports { connections, websockets, .. } = &mut *self.transports;
+        if connections.outgoing(key).is_some()
+            && let Some(connection) = connections.table.get_mut(key)
+        {
+            let compression = connection.state.compression;
+            let mut peer = peer_state(connection, self.outbox);
+            let mark = writer::begin_message(peer.outgoing);
+            reject_text(&mut peer, None, error);
+            websockets.end_frame(peer.outgoing, mark, compression);
+        }
+        let reason = "the server is short of memory";
+        self.close_websocket(key, ProtocolError { code: CloseCode::INTERNAL, reason });
+    }
+
+    fn close_websocket(&mut self, key: Key, error: ProtocolError) {
+        let Transports { connections, websockets, .. } = &mut *self.transports;
+        websockets.count_close(error.code);
+        // First, so that no messages about the cancelled calls are written.
+        connections.fail_websocket(key, error, self.now);
+        self.outbox.push(Effect::CancelCalls(key));
+    }
+
+    /// Handles the peer's close frame: it accepts no more responses.
+    #[cold]
+    fn handle_close_frame(&mut self, key: Key) {
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
+            connection.state.is_closing = true;
+        }
+        self.outbox.push(Effect::CancelCalls(key));
+    }
+}
+
+/// The rest of a message was queued as pending input.
+#[derive(Debug)]
+struct Deferred;
+
+/// Returns whether text that does not parse is not UTF-8.
+#[cold]
+fn is_invalid_utf8(error: ParseError, text: &[u8], is_checked: bool) -> bool {
+    match error {
+        ParseError::Utf8 => true,
+        ParseError::Structure => !is_checked && !utf8::is_utf8(text),
+        ParseError::Depth | ParseError::Syntax | ParseError::Tokens => false,
+    }
+}

@@ -1,0 +1,70 @@
+//! The connection from blocking handlers to the shard of their call.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use super::local_context::LogFilter;
+use crate::base::slab::Key;
+use crate::engine::mesh::{Sender, ShardId};
+use crate::protocol::eras::LoggingLevel;
+use crate::server::shard_message::{LogMessage, Progress, Requester, ShardMessage};
+use crate::service::{BlockingHost, CatalogError, CatalogUpdate, ClientInfo};
+
+/// Access of blocking handlers to the catalog and to all shards.
+pub(in crate::server) trait CatalogAccess: fmt::Debug + Send + Sync {
+    /// Updates the catalog; see [`crate::service::BlockingContext`].
+    fn update_catalog(&self, edit: CatalogUpdate) -> Result<(), CatalogError>;
+
+    /// Notifies the subscribers of a resource that it has changed.
+    fn notify_resource_updated(&self, uri: &str);
+}
+
+/// The connection from one blocking handler to the shard of its call.
+#[derive(Debug)]
+pub(in crate::server) struct BlockingHandle {
+    pub(in crate::server) sender: Sender<ShardMessage>,
+    pub(in crate::server) shard: ShardId,
+    pub(in crate::server) call_id: Key,
+    /// Alive until the call is cancelled.
+    pub(in crate::server) alive: Weak<()>,
+    pub(in crate::server) client: ClientInfo,
+    pub(in crate::server) log_filter: LogFilter,
+    pub(in crate::server) catalog: Arc<dyn CatalogAccess>,
+}
+
+impl BlockingHost for BlockingHandle {
+    fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        if !self.is_cancelled() {
+            let message = message.map(str::to_owned);
+            let progress = Progress { call_id: self.call_id, progress, total, message };
+            // Progress is best effort: if the inbox is full, a later value will do.
+            drop(self.sender.try_send(self.shard, ShardMessage::Progress(progress)));
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.alive.strong_count() == 0
+    }
+
+    fn client(&self) -> ClientInfo {
+        self.client
+    }
+
+    fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
+        if self.log_filter.accepts(level) && !self.is_cancelled() {
+            let logger = logger.map(str::to_owned);
+            let message =
+                LogMessage { requester: Requester::Call(self.call_id), level, logger, data };
+            // Best effort: a log message is worthless after the response.
+            drop(self.sender.try_send(self.shard, ShardMessage::Log(Box::new(message))));
+        }
+    }
+
+    fn notify_resource_updated(&self, uri: &str) {
+        self.catalog.notify_resource_updated(uri);
+    }
+
+    fn update_catalog(&self, update: CatalogUpdate) -> Result<(), CatalogError> {
+        self.catalog.update_catalog(update)
+    }
+}

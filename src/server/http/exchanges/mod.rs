@@ -1,0 +1,293 @@
+//! The open HTTP exchanges of one shard, each on its connection.
+//!
+//! Invariants: a connection has at most one exchange, and is paused while it has one; output to an
+//! exchange that is over is dropped, or kept by its session.
+
+mod output;
+
+use crate::base::slab::Key;
+use crate::base::time::{Instant, WallClock};
+use crate::connection::Connections;
+use crate::engine::mesh::ShardId;
+use crate::engine::timer::TimerWheel;
+use crate::server::connection_state::{
+    ConnectionState, HttpExchange, ResponseFormat, ResponseOwner,
+};
+use crate::server::outbox::{Effect, Outbox};
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::Outcome;
+use crate::server::shard_message::{ExchangeAddress, HttpMessage, HttpTimeouts, ShardMessage};
+use crate::transport::http::date::Date;
+use crate::transport::http::sse::EventId;
+
+/// Number and timers of the open exchanges, and the clock of their response heads. The exchanges
+/// themselves are in the state of their connections.
+#[derive(Debug)]
+pub(in crate::server) struct Exchanges {
+    shard: ShardId,
+    shard_count: u16,
+    pub(super) timeouts: HttpTimeouts,
+    open: usize,
+    /// Timers of incomplete exchanges, by connection and serial number.
+    timers: TimerWheel<(Key, u32)>,
+    pub(super) wall_clock: WallClock,
+    date: Date,
+}
+
+impl Exchanges {
+    pub(super) fn new((shard, shard_count): (ShardId, u16), timeouts: HttpTimeouts) -> Self {
+        let (timers, date, wall_clock) = (TimerWheel::new(), Date::new(0), WallClock::default());
+        Self { shard, shard_count, timeouts, open: 0, timers, wall_clock, date }
+    }
+
+    /// Returns the number of incomplete exchanges.
+    pub(super) const fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Returns the id of this shard.
+    pub(super) const fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// Returns the shard that owns a session.
+    pub(super) fn owner_of(&self, session: SessionId) -> ShardId {
+        session.owner(self.shard_count)
+    }
+
+    /// Returns the value of the `Date` header.
+    #[inline]
+    pub(super) fn date(&mut self, now: Instant) -> &Date {
+        self.date.advance(self.wall_clock.unix_ms(now) / 1_000);
+        &self.date
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    /// Returns when the timer of `exchange` expires.
+    fn deadline_of(&self, exchange: &HttpExchange) -> Instant {
+        let HttpTimeouts { sse_start_delay, sse_keepalive_interval, .. } = self.timeouts;
+        let is_streaming = exchange.is_streaming;
+        exchange.last_output.after(if is_streaming {
+            sse_keepalive_interval
+        } else {
+            sse_start_delay
+        })
+    }
+}
+
+/// The exchanges together with the connections that carry them.
+#[derive(Debug)]
+pub(in crate::server) struct ExchangePath<'a> {
+    pub(super) exchanges: &'a mut Exchanges,
+    pub(super) connections: &'a mut Connections<ConnectionState>,
+    pub(super) outbox: &'a mut Outbox,
+    pub(super) now: Instant,
+}
+
+impl ExchangePath<'_> {
+    /// Opens an exchange for a request with this `Origin`, and pauses the connection until it is
+    /// over.
+    pub(super) fn open(
+        &mut self,
+        (key, origin): (Key, Option<&[u8]>),
+        format: ResponseFormat,
+        response_owner: ResponseOwner,
+    ) -> ExchangeAddress {
+        let Self { exchanges, connections, now, .. } = self;
+        let shard = exchanges.shard;
+        connections.suspend_reading(key);
+        let Some(connection) = connections.table.get_mut(key) else {
+            return ExchangeAddress { shard, connection: key, serial: 0 };
+        };
+        let state = &mut connection.state;
+        state.exchange_count = state.exchange_count.wrapping_add(1);
+        let serial = state.exchange_count;
+        let exchange = HttpExchange {
+            serial,
+            owner: response_owner,
+            format,
+            allowed_origin: origin.map(Box::from),
+            is_streaming: false,
+            is_complete: false,
+            last_output: *now,
+        };
+        if response_owner != ResponseOwner::Connection {
+            connection.pending_work.pending_responses += 1;
+        }
+        // It may become a stream at any time, and needs keep-alives from then on.
+        let keepalive = now.after(exchanges.timeouts.sse_keepalive_interval);
+        let due = exchanges.deadline_of(&exchange).min(keepalive);
+        state.exchange = Some(Box::new(exchange));
+        exchanges.open += 1;
+        let connections = &connections.table;
+        exchanges.timers.purge_stale(exchanges.open, |(key, serial)| {
+            let exchange = connections.get(*key).and_then(|it| it.state.exchange.as_ref());
+            exchange.is_some_and(|exchange| exchange.serial == *serial)
+        });
+        exchanges.timers.insert(due, (key, serial));
+        ExchangeAddress { shard, connection: key, serial }
+    }
+
+    /// Marks the exchange of a connection as a stream on which nothing is outstanding: it neither
+    /// delays a drain nor is subject to a timeout.
+    pub(super) fn mark_idle_stream(&mut self, key: Key) {
+        if let Some(connection) = self.connections.table.get_mut(key)
+            && connection.state.exchange.is_some()
+        {
+            connection.pending_work.complete_request();
+            connection.pending_work.has_open_stream = true;
+        }
+    }
+
+    /// Writes a message to the exchange of a connection, and ends the exchange if that completes
+    /// the response.
+    pub(in crate::server) fn write_message(
+        &mut self,
+        key: Key,
+        (outcome, event): (Outcome, Option<EventId>),
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let now = self.now;
+        self.with_exchange(key, |exchange, out, date| {
+            if outcome == Outcome::Notification && !exchange.format.accepts_event_stream {
+                return;
+            }
+            exchange.is_complete = exchange.write_message(out, (outcome, event), date, write);
+            exchange.last_output = now;
+        });
+        self.outbox.count_outcome(outcome);
+    }
+
+    /// Runs `write` on the exchange of a connection, then closes the exchange if it is complete.
+    /// The caller accounts the memory of a connection that is still waiting.
+    pub(super) fn with_exchange(
+        &mut self,
+        key: Key,
+        write: impl FnOnce(&mut HttpExchange, &mut Vec<u8>, &Date),
+    ) {
+        let Some(connection) = self.connections.table.get_mut(key) else { return };
+        let Some(mut exchange) = connection.state.exchange.take() else { return };
+        if let Some(out) = self.connections.outgoing(key).filter(|_| !exchange.is_complete) {
+            write(&mut exchange, out, self.exchanges.date(self.now));
+        }
+        // A session's stream ends once it is sent: until then its client can resume it.
+        let is_sent = self.connections.table.get(key).is_some_and(|it| it.queued_bytes() == 0);
+        let is_of_session = exchange.owner != ResponseOwner::Connection;
+        let is_unresumable = !is_of_session || !exchange.is_streaming;
+        let is_done = exchange.is_complete && (is_unresumable || is_sent);
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.state.exchange = Some(exchange);
+        }
+        if is_done {
+            self.close(key, true);
+        }
+        if is_done || is_of_session {
+            self.outbox.push(Effect::AdvanceExchange(key));
+        }
+    }
+
+    /// After a send: closes an exchange whose last bytes have left.
+    #[inline]
+    pub(in crate::server) fn close_sent(&mut self, key: Key) {
+        let Some(connection) = self.connections.table.get(key) else { return };
+        if connection.is_read() {
+            // Not paused, so it has no exchange.
+            return;
+        }
+        let exchange = connection.state.exchange.as_ref();
+        if exchange.is_some_and(|exchange| exchange.is_complete) && connection.queued_bytes() == 0 {
+            self.close(key, true);
+            self.outbox.push(Effect::AdvanceExchange(key));
+        }
+    }
+
+    /// Closes the exchange of a connection and informs its session.
+    pub(in crate::server) fn close(&mut self, key: Key, is_sent: bool) {
+        let Some(connection) = self.connections.table.get_mut(key) else { return };
+        let Some(exchange) = connection.state.exchange.take() else { return };
+        connection.state.is_closing |= exchange.format.closes || !exchange.is_reusable();
+        if exchange.owner != ResponseOwner::Connection {
+            connection.pending_work.complete_request();
+        }
+        connection.pending_work.has_open_stream = false;
+        self.release(key, &exchange, is_sent);
+    }
+
+    /// Informs the session of an exchange that was closed.
+    pub(in crate::server) fn release(&mut self, key: Key, exchange: &HttpExchange, is_sent: bool) {
+        let Self { exchanges, outbox, .. } = self;
+        exchanges.open -= 1;
+        let ResponseOwner::Session(session) = exchange.owner else { return };
+        let address =
+            ExchangeAddress { shard: exchanges.shard, connection: key, serial: exchange.serial };
+        let message = HttpMessage::ExchangeClosed { session, exchange: address, is_sent };
+        outbox.forward(exchanges.owner_of(session), ShardMessage::Http(Box::new(message)));
+    }
+
+    /// Ends a session's stream without outstanding responses, because the server drains.
+    pub(in crate::server) fn end_idle_stream(&mut self, key: Key) {
+        let connection = self.connections.table.get(key);
+        if connection.is_none_or(|it| {
+            !it.pending_work.has_open_stream || it.pending_work.pending_responses > 0
+        }) {
+            return;
+        }
+        self.with_exchange(key, |exchange, out, _| {
+            if exchange.owner != ResponseOwner::Connection && exchange.is_streaming {
+                exchange.end_event_stream(out, None);
+                exchange.is_complete = true;
+            }
+        });
+    }
+
+    /// Processes due exchanges: a slow response becomes an event stream, and an idle event stream
+    /// gets a comment.
+    pub(in crate::server) fn expire(&mut self) {
+        let now = self.now;
+        while let Some((key, serial)) = self.exchanges.timers.pop_expired(now) {
+            let connection = self.connections.table.get(key);
+            let exchange = connection.and_then(|connection| connection.state.exchange.as_ref());
+            let Some(exchange) = exchange.filter(|it| it.serial == serial && !it.is_complete)
+            else {
+                continue;
+            };
+            if !exchange.format.accepts_event_stream {
+                continue;
+            }
+            let due = self.exchanges.deadline_of(exchange);
+            let next = now.after(self.exchanges.timeouts.sse_keepalive_interval);
+            if due > now {
+                self.exchanges.timers.insert(due.min(next), (key, serial));
+                continue;
+            }
+            self.keep_alive(key);
+            self.exchanges.timers.insert(next, (key, serial));
+        }
+    }
+
+    /// Shows the client of an exchange that it is alive. A session's stream that has not begun
+    /// begins with an empty event that carries an id, to resume from.
+    fn keep_alive(&mut self, key: Key) {
+        let Some(connection) = self.connections.table.get(key) else { return };
+        let Some(exchange) = &connection.state.exchange else { return };
+        match exchange.owner {
+            ResponseOwner::Session(session) if !exchange.is_streaming => {
+                let (shard, serial) = (self.exchanges.shard, exchange.serial);
+                let exchange = ExchangeAddress { shard, connection: key, serial };
+                let message = HttpMessage::ResponseDelayed { session, exchange };
+                let owner = self.exchanges.owner_of(session);
+                self.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
+            }
+            ResponseOwner::Session(_) | ResponseOwner::Connection => {
+                let now = self.now;
+                self.with_exchange(key, |exchange, out, date| {
+                    exchange.write_keepalive(out, date);
+                    exchange.last_output = now;
+                });
+            }
+        }
+    }
+}

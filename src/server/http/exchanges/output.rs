@@ -1,0 +1,79 @@
+//! Output of sessions, on the shard of the connection that carries it.
+
+use super::ExchangePath;
+use crate::protocol::error::Error;
+use crate::protocol::model;
+use crate::server::connection_state::HttpExchange;
+use crate::server::http::session_error_message;
+use crate::server::reply_to::Outcome;
+use crate::server::shard_message::{ExchangeAddress, HttpOutput};
+use crate::transport::http::checks::CheckId;
+use crate::transport::http::status::Status;
+
+impl ExchangePath<'_> {
+    /// Writes output to an exchange of this shard, if it is not over.
+    pub(in crate::server::http) fn write_output(
+        &mut self,
+        to: ExchangeAddress,
+        output: HttpOutput,
+    ) {
+        let connection = self.connections.table.get(to.connection);
+        let exchange = connection.and_then(|connection| connection.state.exchange.as_ref());
+        if exchange.is_none_or(|exchange| exchange.serial != to.serial) {
+            return;
+        }
+        let key = to.connection;
+        match output {
+            HttpOutput::Response { outcome, text } => {
+                self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
+            }
+            HttpOutput::Event { id, text, .. } if text.is_empty() => {
+                let retry_ms = self.exchanges.timeouts.sse_retry_ms;
+                self.with_exchange(key, |exchange, out, date| {
+                    if exchange.format.accepts_event_stream {
+                        exchange.write_priming_event(out, id, retry_ms, date);
+                    }
+                });
+            }
+            HttpOutput::Event { id, outcome, text } => {
+                self.write_message(key, (outcome, Some(id)), |out| out.extend_from_slice(&text));
+            }
+            HttpOutput::UnnumberedEvent(text) => {
+                let outcome = Outcome::Notification;
+                self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
+            }
+            HttpOutput::Status(status) => self.with_exchange(key, |exchange, out, date| {
+                exchange.write_status(out, status, date);
+                exchange.is_complete = true;
+            }),
+            HttpOutput::CheckFailed(check) => self.write_check_error(to, check),
+            HttpOutput::EndStream { retry_ms } => self.with_exchange(key, |exchange, out, date| {
+                if exchange.format.accepts_event_stream {
+                    exchange.begin_event_stream(out, date);
+                    exchange.end_event_stream(out, retry_ms);
+                } else {
+                    exchange.write_status(out, Status::ACCEPTED, date);
+                }
+                exchange.is_complete = true;
+            }),
+            HttpOutput::Endpoint(uri) => self.with_exchange(key, |exchange, out, date| {
+                exchange.begin_event_stream(out, date);
+                exchange.write_endpoint_event(out, &uri);
+            }),
+            HttpOutput::BeginStream => self.with_exchange(key, HttpExchange::begin_event_stream),
+        }
+    }
+
+    fn write_check_error(&mut self, to: ExchangeAddress, id: CheckId) {
+        let check = id.check();
+        let error = Error::new(check.error_kind, session_error_message(id));
+        self.outbox.counters.input_errors.http += 1;
+        self.outbox.count_error(&error);
+        self.with_exchange(to.connection, |exchange, out, date| {
+            exchange.write_error(out, check.status, date, |out| {
+                model::write_error_response(out, None, &error, None);
+            });
+            exchange.is_complete = true;
+        });
+    }
+}

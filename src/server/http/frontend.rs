@@ -1,0 +1,168 @@
+//! HTTP state of one shard.
+
+use super::exchanges::{ExchangePath, Exchanges};
+use super::gauges::{GaugeTotals, GaugeValues, Gauges};
+use super::sessions::{SessionOutput, SessionStore};
+use crate::base::slab::Key;
+use crate::base::time::{Instant, WallClock};
+use crate::connection::Connections;
+use crate::engine::mesh::ShardId;
+use crate::guard::origin::{CachedOriginGuard, OriginGuard};
+use crate::server::connection_state::{ConnectionState, HttpSession};
+use crate::server::outbox::Outbox;
+use crate::server::owner_id::SessionId;
+use crate::server::shard_message::{HttpTimeouts, SessionLimits};
+use crate::transport::http::checks::CheckProfile;
+use crate::transport::http::date::Date;
+use crate::transport::http::limits::RequestLimits;
+
+/// HTTP state of one shard.
+#[derive(Debug)]
+pub(in crate::server) struct HttpFrontend {
+    /// Which HTTP endpoints are enabled.
+    pub(super) profile: CheckProfile,
+    /// Checks of the headers `Host` and `Origin`.
+    pub(super) origin_guard: CachedOriginGuard,
+    /// Size limits of a request.
+    pub(super) limits: RequestLimits,
+    /// Open exchanges.
+    pub(super) exchanges: Exchanges,
+    /// Legacy sessions.
+    pub(in crate::server) sessions: SessionStore<HttpSession>,
+    /// Numbers of sessions and streams of all shards.
+    gauges: Gauges,
+    /// The server drains: it accepts no more requests.
+    pub(super) is_draining: bool,
+}
+
+/// What the HTTP state of a shard is made of.
+pub(in crate::server) struct HttpParts {
+    pub(in crate::server) profile: CheckProfile,
+    pub(in crate::server) origin: OriginGuard,
+    pub(in crate::server) limits: RequestLimits,
+    pub(in crate::server) timeouts: HttpTimeouts,
+    pub(in crate::server) sessions: SessionStore<HttpSession>,
+    pub(in crate::server) gauges: Gauges,
+}
+
+impl HttpFrontend {
+    /// Creates the state of `shard`, one of `shard_count`.
+    pub(in crate::server) fn new(parts: HttpParts, (shard, shard_count): (ShardId, u16)) -> Self {
+        Self {
+            profile: parts.profile,
+            origin_guard: CachedOriginGuard::new(parts.origin),
+            limits: parts.limits,
+            exchanges: Exchanges::new((shard, shard_count), parts.timeouts),
+            sessions: parts.sessions,
+            gauges: parts.gauges,
+            is_draining: false,
+        }
+    }
+
+    /// Sets the clock of response heads.
+    pub(in crate::server) const fn set_wall_clock(&mut self, wall_clock: WallClock) {
+        self.exchanges.wall_clock = wall_clock;
+    }
+
+    /// Applies new limits.
+    pub(in crate::server) const fn set_limits(
+        &mut self,
+        request: RequestLimits,
+        timeouts: HttpTimeouts,
+        sessions: SessionLimits,
+    ) {
+        self.limits = request;
+        self.exchanges.timeouts = timeouts;
+        self.sessions.limits = sessions;
+    }
+
+    /// Returns the shard that owns a session.
+    pub(super) fn owner_of(&self, session: SessionId) -> ShardId {
+        self.exchanges.owner_of(session)
+    }
+
+    /// Returns whether this shard owns a session.
+    #[inline]
+    pub(super) fn owns(&self, session: SessionId) -> bool {
+        self.owner_of(session) == self.exchanges.shard()
+    }
+
+    /// Returns the number of incomplete exchanges.
+    pub(in crate::server) const fn open_exchanges(&self) -> usize {
+        self.exchanges.open()
+    }
+
+    /// Returns whether there are exchanges or sessions, which may have timers.
+    #[inline]
+    pub(in crate::server) const fn is_active(&self) -> bool {
+        self.exchanges.open() > 0 || self.sessions.len() > 0
+    }
+
+    /// Returns the next deadline of exchanges and sessions.
+    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+        let sessions = self.sessions.next_deadline();
+        [self.exchanges.next_deadline(), sessions].into_iter().flatten().min()
+    }
+
+    /// Reports the gauges of this shard, which has `subscriptions` notification streams.
+    #[inline]
+    pub(in crate::server) fn report_gauges(&mut self, subscriptions: usize) {
+        let streams = subscriptions + self.sessions.attached_streams();
+        self.gauges.report(GaugeValues { sessions: self.sessions.len(), streams });
+    }
+
+    /// Returns the gauges of all shards.
+    pub(super) fn gauges(&self) -> GaugeTotals {
+        self.gauges.totals()
+    }
+
+    /// Returns the value of the `Date` header.
+    #[inline]
+    pub(super) fn date(&mut self, now: Instant) -> &Date {
+        self.exchanges.date(now)
+    }
+
+    /// Returns whether a session can still send responses.
+    pub(in crate::server) fn can_respond(&self, session: Key) -> bool {
+        !self.is_draining && self.sessions.contains(session)
+    }
+
+    /// Returns the exchanges with the connections that carry them.
+    pub(in crate::server) const fn exchange_path<'a>(
+        &'a mut self,
+        connections: &'a mut Connections<ConnectionState>,
+        outbox: &'a mut Outbox,
+        now: Instant,
+    ) -> ExchangePath<'a> {
+        ExchangePath { exchanges: &mut self.exchanges, connections, outbox, now }
+    }
+
+    /// Returns the sessions with the outbox, through which their output leaves.
+    pub(in crate::server) const fn session_output<'a>(
+        &'a mut self,
+        outbox: &'a mut Outbox,
+        now: Instant,
+    ) -> SessionOutput<'a> {
+        SessionOutput { sessions: &mut self.sessions, outbox, now }
+    }
+
+    /// Closes the SSE stream of a session; its client resumes it later. The strict profile has no
+    /// GET, so its clients could not.
+    pub(in crate::server) fn close_stream(
+        &mut self,
+        (session, stream): (Key, u32),
+        outbox: &mut Outbox,
+        now: Instant,
+    ) {
+        if self.profile.strict.is_none() {
+            let retry_ms = self.exchanges.timeouts.sse_retry_ms;
+            self.session_output(outbox, now).close_stream(session, stream, retry_ms);
+        }
+    }
+
+    /// Begins to drain: the GET streams of all sessions end.
+    pub(in crate::server) fn begin_drain(&mut self, outbox: &mut Outbox, now: Instant) {
+        self.is_draining = true;
+        self.session_output(outbox, now).drain();
+    }
+}

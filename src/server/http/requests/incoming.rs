@@ -1,0 +1,35 @@
+//! One HTTP request while it is handled.
+
+use crate::base::slab::Key;
+use crate::server::connection_state::ResponseFormat;
+use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::head::{Field, Head};
+
+/// One request and the bytes of its head.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server::http) struct IncomingRequest<'a> {
+    pub(in crate::server::http) key: Key,
+    pub(in crate::server::http) head: &'a Head,
+    pub(in crate::server::http) bytes: &'a [u8],
+    pub(in crate::server::http) format: ResponseFormat,
+}
+
+impl<'a> IncomingRequest<'a> {
+    pub(in crate::server::http) fn origin(&self) -> Option<&'a [u8]> {
+        self.head.field(self.bytes, Field::Origin)
+    }
+
+    /// Returns the header fields of every response to it.
+    pub(in crate::server::http) fn response_fields(&self) -> ResponseFields<'a> {
+        ResponseFields {
+            protocol_version: self.format.protocol_version,
+            allow_origin: self.origin(),
+            ..ResponseFields::NONE
+        }
+    }
+
+    /// Returns the request with the status codes that sessions have for errors.
+    pub(in crate::server::http) fn for_session(&self) -> Self {
+        Self { format: ResponseFormat { is_modern: false, ..self.format }, ..*self }
+    }
+}

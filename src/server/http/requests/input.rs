@@ -1,0 +1,150 @@
+//! Input of HTTP connections: one request after the other, each to what responds to it.
+
+use super::incoming::IncomingRequest;
+use super::path::HttpPath;
+use super::{legacy_sse, plain, post, session, websocket_upgrade};
+use crate::base::slab::Key;
+use crate::guard::origin::RejectedHeader;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::json::PaddedText;
+use crate::protocol::revision::Revision;
+use crate::server::connection_state::ResponseFormat;
+use crate::server::http::frontend::HttpFrontend;
+use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
+use crate::transport::http::head::{Field, Head};
+use crate::transport::http::limits::RequestError;
+use crate::transport::http::reader::{Assembled, RequestEvent};
+use crate::transport::http::response::{BodyKind, CONTINUE, Response};
+use crate::transport::http::status::Status;
+
+impl HttpPath<'_> {
+    /// Processes the requests in `bytes[..length]` (the rest is padding). Returns the number of
+    /// bytes consumed before the connection must not be read any more.
+    pub(in crate::server) fn read_requests(
+        &mut self,
+        key: Key,
+        bytes: &mut [u8],
+        length: usize,
+    ) -> usize {
+        let mut from = 0;
+        loop {
+            let (limits, now) = (&self.http.limits, self.now);
+            match self.connections.next_request(key, &bytes[..length], &mut from, limits, now) {
+                RequestEvent::InPlace { head, start, body } => {
+                    let (before, text) = bytes[start..].split_at_mut(body.start - start);
+                    let text = PaddedText::new(text, body.len());
+                    self.handle_request(key, &head, before, text);
+                }
+                RequestEvent::Assembled => {
+                    let Some(request) = self.connections.take_request(key) else { return length };
+                    let Assembled { mut bytes, head, body } = request;
+                    let (before, text) = bytes.split_at_mut(body.start);
+                    let text = PaddedText::new(text, body.len());
+                    self.handle_request(key, &head, before, text);
+                    self.connections.pool.put(bytes);
+                }
+                RequestEvent::HeadComplete => self.handle_head(key),
+                RequestEvent::Rejected(error) => {
+                    self.reject_framing(key, error);
+                    return length;
+                }
+                RequestEvent::NeedMore => return from,
+            }
+            self.connections.apply_backpressure(key);
+            if from == length {
+                return length;
+            }
+        }
+    }
+
+    /// Checks the head of one request, then serves it.
+    fn handle_request(&mut self, key: Key, head: &Head, bytes: &[u8], text: PaddedText<'_>) {
+        let format = response_format(self.http, head);
+        let incoming = IncomingRequest { key, head, bytes, format };
+        let kind = match check_head(self.http, &incoming) {
+            Ok(kind) => kind,
+            Err(rejection) => return self.reject_request(&incoming, &rejection),
+        };
+        match kind {
+            RequestKind::Post { session_id, protocol_version } => {
+                post::handle(self, &incoming, (session_id, protocol_version), text);
+            }
+            RequestKind::GetStream { session_id, last_event_id } => {
+                session::handle_get(self, &incoming, session_id, last_event_id);
+            }
+            RequestKind::DeleteSession { session_id } => {
+                session::handle_delete(self, &incoming, session_id);
+            }
+            RequestKind::Upgrade => websocket_upgrade::handle(self, &incoming),
+            RequestKind::LegacySse => legacy_sse::open_stream(self, &incoming),
+            RequestKind::LegacyMessage { session_id } => {
+                legacy_sse::handle_post(self, &incoming, session_id, text);
+            }
+            kind => plain::handle(self, &incoming, kind),
+        }
+    }
+
+    /// Processes a head whose body is still to come: rejects the request by its head, or sends
+    /// `100 Continue` if the client expects it.
+    fn handle_head(&mut self, key: Key) {
+        let Some((head, bytes)) = self.connections.pending_head(key) else { return };
+        let format = ResponseFormat { closes: true, ..response_format(self.http, head) };
+        match check_head(self.http, &IncomingRequest { key, head, bytes, format }) {
+            Ok(_) if !head.expects_continue => {}
+            Ok(_) => {
+                if let Some(out) = self.connections.outgoing(key) {
+                    out.extend_from_slice(CONTINUE);
+                }
+            }
+            Err(rejection) => {
+                let (head, bytes) = (head.clone(), bytes.to_vec());
+                let incoming = IncomingRequest { key, head: &head, bytes: &bytes, format };
+                self.reject_request(&incoming, &rejection);
+            }
+        }
+    }
+
+    /// Responds to input that is not HTTP; nothing more is read.
+    fn reject_framing(&mut self, key: Key, rejected: RequestError) {
+        self.outbox.counters.input_errors.http += 1;
+        let is_large = rejected.status == Status::CONTENT_TOO_LARGE;
+        let kind = if is_large { ErrorKind::MessageTooLarge } else { ErrorKind::InvalidRequest };
+        let error = Error::new(kind, rejected.reason);
+        self.outbox.count_error(&error);
+        let response = Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
+        self.write_unsolicited_error(key, &response, &error);
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.state.violated_limit = true;
+        }
+    }
+}
+
+/// Returns how responses to the request are written, as far as its head decides.
+fn response_format(http: &HttpFrontend, head: &Head) -> ResponseFormat {
+    let strict = http.profile.strict;
+    ResponseFormat {
+        is_chunked: head.minor_version > 0,
+        closes: !head.keep_alive || head.minor_version == 0,
+        accepts_event_stream: strict.is_none() && head.accept.event_stream,
+        is_modern: true,
+        session_id: None,
+        protocol_version: strict.map(Revision::as_str),
+    }
+}
+
+/// Checks `Host` and `Origin`, then the head.
+fn check_head<'a>(
+    http: &mut HttpFrontend,
+    incoming: &IncomingRequest<'a>,
+) -> Result<RequestKind<'a>, Rejection> {
+    let IncomingRequest { head, bytes, .. } = *incoming;
+    let origin = incoming.origin();
+    if let Err(blocked) = http.origin_guard.check(head.field(bytes, Field::Host), origin) {
+        let step = match blocked {
+            RejectedHeader::Host => CheckId::Host,
+            RejectedHeader::Origin => CheckId::Origin,
+        };
+        return Err(step.reject(blocked.message()));
+    }
+    checks::check_head(head, bytes, &http.profile)
+}

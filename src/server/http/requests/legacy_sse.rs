@@ -1,0 +1,77 @@
+//! HTTP with SSE (2024-11-05): an endpoint whose stream begins a session, and an endpoint to which
+//! its messages are posted.
+//!
+//! Invariants: every message to such a client goes to its stream, and its session ends with the
+//! stream, which cannot be resumed.
+//!
+//! Source: 2024-11-05 `basic/transports`, "HTTP with SSE".
+
+use super::incoming::IncomingRequest;
+use super::path::HttpPath;
+use super::session::send_session_op;
+use crate::protocol::json::{PaddedBuffer, PaddedText};
+use crate::server::connection_state::{
+    HttpSession, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+};
+use crate::server::http::sessions::confirm_created;
+use crate::server::owner_id::SessionId;
+use crate::server::shard_message::{HttpOutput, SessionOp};
+use crate::transport::http::checks::SESSION_PARAMETER;
+use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::response::BodyKind;
+use crate::transport::http::status::Status;
+
+/// Opens the stream and session, and sends the `endpoint` event.
+pub(in crate::server::http) fn open_stream(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+) {
+    let incoming = &incoming.for_session();
+    // This path is always a stream, whatever `Accept` contains.
+    let format = ResponseFormat { accepts_event_stream: true, ..incoming.format };
+    let incoming = &IncomingRequest { format, ..*incoming };
+    let http_session = HttpSession { is_legacy_sse: true, ..HttpSession::new() };
+    let Ok(created) = path.http.sessions.create(http_session, path.now) else {
+        let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
+        let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
+        return path.respond(incoming, (Status::UNAVAILABLE, BodyKind::Empty, fields), &[]);
+    };
+    let HttpPath { http, dispatcher, outbox, now, .. } = path;
+    confirm_created(&mut http.sessions, created.key, (dispatcher, outbox), *now);
+    let owner = ResponseOwner::Session(created.id);
+    let from = path.exchanges().open((incoming.key, incoming.origin()), format, owner);
+    path.exchanges().mark_idle_stream(incoming.key);
+    if path.http.sessions.attach_listener(created.key, from).is_ok() {
+        let id = created.id.to_text();
+        let id = String::from_utf8_lossy(&id);
+        let uri = format!("/messages?{SESSION_PARAMETER}={id}");
+        path.http
+            .session_output(path.outbox, path.now)
+            .write(from, HttpOutput::Endpoint(uri.into()));
+    }
+}
+
+/// Dispatches a posted message: accepted at once, answered on the stream.
+pub(in crate::server::http) fn handle_post(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    session: &[u8],
+    text: PaddedText<'_>,
+) {
+    let incoming = &incoming.for_session();
+    let Some(id) = SessionId::parse(session) else {
+        return path.reject_unknown_session(incoming);
+    };
+    if !path.http.owns(id) {
+        let text = PaddedBuffer::copy_of(text.as_bytes());
+        let op = SessionOp::HandleMessage { text, is_legacy_sse: true };
+        return send_session_op(path, incoming, id, op);
+    }
+    let found = path.http.sessions.find(id);
+    let Some(key) = found.filter(|key| path.sessions().is_legacy_sse(*key)) else {
+        return path.reject_unknown_session(incoming);
+    };
+    path.sessions().dispatch_legacy_sse(key, text);
+    let fields = incoming.response_fields();
+    path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+}

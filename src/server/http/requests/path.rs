@@ -1,0 +1,180 @@
+//! The path of an HTTP request, and the responses that every kind of request uses.
+
+use super::incoming::IncomingRequest;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::Connections;
+use crate::protocol::error::Error;
+use crate::protocol::json::Parser;
+use crate::protocol::model;
+use crate::server::connection_state::{ConnectionState, RETRY_AFTER_SECONDS, ResponseFormat};
+use crate::server::dispatch::Dispatcher;
+use crate::server::http::exchanges::ExchangePath;
+use crate::server::http::frontend::HttpFrontend;
+use crate::server::http::session_error_message;
+use crate::server::http::sessions::SessionOwner;
+use crate::server::outbox::{Effect, Outbox};
+use crate::server::shard_message::HttpMessage;
+use crate::server::websocket::WebSocketFrontend;
+use crate::transport::http::checks::{CheckId, Rejection};
+use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::head::HttpMethod;
+use crate::transport::http::response::{self, BodyKind, Response};
+use crate::transport::http::status::Status;
+
+/// What an HTTP request passes through on its way to a handler, and its response on its way back.
+pub(in crate::server) struct HttpPath<'a> {
+    pub(in crate::server) http: &'a mut HttpFrontend,
+    pub(in crate::server) connections: &'a mut Connections<ConnectionState>,
+    pub(in crate::server) parser: &'a mut Parser,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
+    pub(in crate::server) websockets: &'a mut WebSocketFrontend,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
+}
+
+impl HttpPath<'_> {
+    pub(in crate::server) const fn exchanges(&mut self) -> ExchangePath<'_> {
+        let Self { http, connections, outbox, now, .. } = self;
+        http.exchange_path(connections, outbox, *now)
+    }
+
+    pub(in crate::server) const fn sessions(&mut self) -> SessionOwner<'_> {
+        let Self { http, parser, dispatcher, outbox, now, .. } = self;
+        SessionOwner { sessions: &mut http.sessions, parser, dispatcher, outbox, now: *now }
+    }
+
+    /// Handles a message of another shard, or of this one.
+    pub(in crate::server) fn handle_message(&mut self, message: HttpMessage) {
+        match message {
+            HttpMessage::SessionRequest { session, exchange: from, op } => {
+                self.sessions().handle_op(session, from, op);
+            }
+            HttpMessage::ExchangeClosed { session, exchange, is_sent } => {
+                self.sessions().detach_exchange(session, exchange, is_sent);
+            }
+            HttpMessage::Output { exchange: to, output } => {
+                self.exchanges().write_output(to, output);
+            }
+            HttpMessage::ResponseDelayed { session, exchange } => {
+                let output = &mut self.http.session_output(self.outbox, self.now);
+                output.begin_event_stream(session, exchange);
+            }
+        }
+    }
+
+    /// Processes due exchanges and sessions.
+    pub(in crate::server) fn expire(&mut self) {
+        self.exchanges().expire();
+        self.sessions().expire();
+    }
+
+    /// Responds to a request that is rejected before its message is dispatched.
+    pub(in crate::server::http) fn reject_request(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        rejection: &Rejection,
+    ) {
+        self.outbox.counters.input_errors.http += 1;
+        let Rejection { status, allow, error, check } = rejection;
+        // A page of a foreign origin must not learn that a server is here.
+        let is_foreign = matches!(check, CheckId::Origin | CheckId::Host);
+        let fields = ResponseFields {
+            allow: *allow,
+            accept_encoding_identity: *check == CheckId::ContentCoding,
+            allow_origin: incoming.origin().filter(|_| !is_foreign),
+            ..incoming.response_fields()
+        };
+        self.respond_error(incoming, (*status, fields), error);
+    }
+
+    pub(in crate::server::http) fn reject_unknown_session(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+    ) {
+        let rejection =
+            CheckId::SessionExists.reject(session_error_message(CheckId::SessionExists));
+        self.reject_request(incoming, &rejection);
+    }
+
+    /// Responds with a JSON-RPC error without id.
+    fn respond_error(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        (status, fields): (Status, ResponseFields<'_>),
+        error: &Error,
+    ) {
+        self.outbox.count_error(error);
+        let mut text = Vec::new();
+        model::write_error_response(&mut text, None, error, None);
+        self.respond(incoming, (status, BodyKind::Json, fields), &text);
+    }
+
+    /// Writes a complete response, without the body for HEAD.
+    pub(in crate::server::http) fn respond(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        (status, body, fields): (Status, BodyKind, ResponseFields<'_>),
+        text: &[u8],
+    ) {
+        let IncomingRequest { key, head, format, .. } = *incoming;
+        let date = self.http.date(self.now);
+        let ResponseFormat { closes, is_chunked, .. } = format;
+        let response = Response { status, body, close: closes, is_chunked, fields };
+        if let Some(out) = self.connections.outgoing(key) {
+            let mark = response::begin_response(out, &response, date);
+            out.extend_from_slice(text);
+            if head.method == HttpMethod::Head {
+                response::end_head_response(out, mark);
+            } else {
+                response::end_response(out, mark);
+            }
+        }
+        self.close_if_requested(incoming);
+    }
+
+    /// Writes an error to a connection whose requests have no exchange.
+    pub(in crate::server::http) fn write_unsolicited_error(
+        &mut self,
+        key: Key,
+        response: &Response<'_>,
+        error: &Error,
+    ) {
+        let date = self.http.date(self.now);
+        if let Some(out) = self.connections.outgoing(key) {
+            let mark = response::begin_response(out, response, date);
+            model::write_error_response(out, None, error, None);
+            response::end_response(out, mark);
+        }
+    }
+
+    /// Sends the error for which the connection closes (connection limit, memory limit), unless a
+    /// response is in progress.
+    pub(in crate::server) fn send_closing_error(&mut self, key: Key, error: &Error) {
+        let Some(connection) = self.connections.table.get(key) else { return };
+        if connection.state.exchange.is_some() {
+            return;
+        }
+        let fields = ResponseFields {
+            retry_after_seconds: Some(RETRY_AFTER_SECONDS),
+            ..ResponseFields::NONE
+        };
+        let response =
+            Response { close: true, fields, ..Response::new(Status::UNAVAILABLE, BodyKind::Json) };
+        self.write_unsolicited_error(key, &response, error);
+    }
+
+    /// Closes the connection once its response is sent, if the client requested it (`Connection:
+    /// close`, HTTP/1.0).
+    #[inline]
+    pub(in crate::server::http) fn close_if_requested(&mut self, incoming: &IncomingRequest<'_>) {
+        if !incoming.format.closes {
+            return;
+        }
+        self.connections.suspend_reading(incoming.key);
+        if let Some(connection) = self.connections.table.get_mut(incoming.key) {
+            connection.state.is_closing = true;
+        }
+        self.outbox.push(Effect::AdvanceExchange(incoming.key));
+    }
+}

@@ -1,0 +1,73 @@
+//! Requests that are not MCP: the HTML page, health checks, status, CORS preflight.
+
+use super::incoming::IncomingRequest;
+use super::path::HttpPath;
+use crate::server::http::gauges::GaugeTotals;
+use crate::server::http::page::{CONTENT_SECURITY_POLICY, PAGE};
+use crate::transport::http::checks::RequestKind;
+use crate::transport::http::fields::{Preflight, ResponseFields};
+use crate::transport::http::head::Field;
+use crate::transport::http::response::BodyKind;
+use crate::transport::http::status::Status;
+
+/// Responds to a request that carries no message.
+pub(in crate::server::http) fn handle(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    kind: RequestKind<'_>,
+) {
+    let fields = incoming.response_fields();
+    match kind {
+        RequestKind::Preflight { allow } => {
+            let headers = incoming.head.field(incoming.bytes, Field::AccessControlRequestHeaders);
+            let preflight = Preflight { methods: allow, headers, max_age_seconds: 86_400 };
+            let fields = ResponseFields { preflight: Some(preflight), ..fields };
+            path.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);
+        }
+        RequestKind::Options { allow } => {
+            let fields = ResponseFields { allow: Some(allow), ..fields };
+            path.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);
+        }
+        RequestKind::Ready if path.http.is_draining => {
+            let response = (Status::UNAVAILABLE, BodyKind::Text("text/plain"), fields);
+            path.respond(incoming, response, b"draining\n");
+        }
+        RequestKind::Health | RequestKind::Ready => {
+            let response = (Status::OK, BodyKind::Text("text/plain"), fields);
+            path.respond(incoming, response, b"ok\n");
+        }
+        RequestKind::Status => {
+            let text = status_json(path);
+            path.respond(incoming, (Status::OK, BodyKind::Json, fields), text.as_bytes());
+        }
+        RequestKind::Page => {
+            let policy = Some(CONTENT_SECURITY_POLICY);
+            let fields = ResponseFields { content_security_policy: policy, ..fields };
+            let response = (Status::OK, BodyKind::Text("text/html; charset=utf-8"), fields);
+            path.respond(incoming, response, PAGE);
+        }
+        _ => {
+            let response = (Status::NOT_FOUND, BodyKind::Text("text/plain"), fields);
+            path.respond(incoming, response, b"not found\n");
+        }
+    }
+}
+
+/// Returns the status JSON of the page: totals over all shards.
+fn status_json(path: &mut HttpPath<'_>) -> String {
+    let HttpPath { http, dispatcher, .. } = path;
+    http.report_gauges(dispatcher.subscriptions.len());
+    let GaugeTotals { connections, sessions, streams } = http.gauges();
+    let shards = dispatcher.shard_count;
+    let info = dispatcher.catalog.server_info();
+    let name = serde_json::to_string(&info.name).unwrap_or_default();
+    let version = serde_json::to_string(&info.version).unwrap_or_default();
+    let websocket = match &http.profile.websocket {
+        Some(path) => format!("\"websocket\":\"{path}\","),
+        None => String::new(),
+    };
+    format!(
+        "{{\"name\":{name},\"version\":{version},{websocket}\"connections\":{connections},\
+         \"sessions\":{sessions},\"streams\":{streams},\"shards\":{shards}}}"
+    )
+}

@@ -1,0 +1,315 @@
+//! POST: one message, answered at once, later, or by a legacy session.
+//!
+//! Invariants: an immediate response is written behind its head in place, without a copy.
+
+use super::incoming::IncomingRequest;
+use super::path::HttpPath;
+use super::session;
+use crate::base::time::Instant;
+use crate::connection::Connection;
+use crate::protocol::eras::{Method, RequestMetaObject};
+use crate::protocol::error::Error;
+use crate::protocol::json::{PaddedText, Value};
+use crate::protocol::jsonrpc::{Id, Message};
+use crate::protocol::model;
+use crate::protocol::params::RequestParams;
+use crate::protocol::revision::Revision;
+use crate::server::connection_state::{
+    ConnectionState, HttpSession, PeerState, ResponseFormat, ResponseOwner,
+};
+use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
+use crate::server::http::frontend::HttpFrontend;
+use crate::server::http::sessions::confirm_created;
+use crate::server::outbox::Outbox;
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::transport::http::checks::{self, CheckId, Era, Rejection};
+use crate::transport::http::date::Date;
+use crate::transport::http::header_consistency::{self, BodyValues};
+use crate::transport::http::response::{self, BodyKind, ResponseMark};
+use crate::transport::http::status::Status;
+
+/// The outcome of a posted message.
+enum PostOutcome {
+    /// The response is written.
+    Responded,
+    /// No response is due: 202.
+    Accepted,
+    /// The response comes later; with the output so far.
+    Pending(Option<Vec<u8>>),
+    /// The request is rejected.
+    Rejected(Rejection),
+}
+
+/// Handles a POST to the MCP endpoint.
+#[inline]
+pub(in crate::server::http) fn handle(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    (session, version): (Option<&[u8]>, Option<&[u8]>),
+    text: PaddedText<'_>,
+) {
+    if let Some(session) = session {
+        return match checks::era(version, false, &path.http.profile) {
+            Ok(_) => session::handle_post(path, incoming, session, text),
+            Err(rejection) => path.reject_request(incoming, &rejection),
+        };
+    }
+    match post_without_session(path, incoming, version, text) {
+        PostOutcome::Responded => path.close_if_requested(incoming),
+        PostOutcome::Accepted => {
+            let fields = incoming.response_fields();
+            path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+        }
+        PostOutcome::Pending(output) => {
+            let mut exchanges = path.exchanges();
+            exchanges.open(
+                (incoming.key, incoming.origin()),
+                incoming.format,
+                ResponseOwner::Connection,
+            );
+            if let Some(text) = output {
+                let outcome = (Outcome::Notification, None);
+                exchanges.write_message(incoming.key, outcome, |out| out.extend_from_slice(&text));
+            }
+        }
+        PostOutcome::Rejected(rejection) => path.reject_request(incoming, &rejection),
+    }
+}
+
+/// Handles a message without session.
+fn post_without_session(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    version: Option<&[u8]>,
+    text: PaddedText<'_>,
+) -> PostOutcome {
+    let HttpPath { parser, connections, dispatcher, http, outbox, now, .. } = path;
+    let Some(connection) = connections.table.get_mut(incoming.key) else {
+        return PostOutcome::Responded;
+    };
+    let document = match parser.parse(text) {
+        Ok(document) => document,
+        Err(error) => return PostOutcome::Rejected(CheckId::Parse.reject_with(error.into())),
+    };
+    let root = document.root();
+    if root.as_array().is_some() {
+        let message = "a JSON-RPC batch requires a session of revision 2025-03-26";
+        return PostOutcome::Rejected(CheckId::MessageShape.reject(message));
+    }
+    outbox.counters.traffic.messages_in += 1;
+    let now = *now;
+    match Message::read(root) {
+        Ok(Message::Request { id, method, params }) => {
+            let call_params = &RequestParams::read(params);
+            let meta = &call_params.meta();
+            let raw = RawRequest { id, method, params, call_params, meta };
+            let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
+            request.dispatch(version, &raw)
+        }
+        Ok(Message::Notification { .. }) => {
+            outbox.counters.requests.notifications += 1;
+            match checks::era(version, false, &http.profile) {
+                Ok(Era::Modern) => PostOutcome::Accepted,
+                Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
+                Err(rejection) => PostOutcome::Rejected(rejection),
+            }
+        }
+        Ok(Message::Response { .. }) => match checks::era(version, false, &http.profile) {
+            Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
+            Ok(Era::Modern) | Err(_) => {
+                let message = "unexpected response: the server sent no request";
+                PostOutcome::Rejected(CheckId::MessageShape.reject(message))
+            }
+        },
+        Err(invalid) => {
+            let error = (Status::BAD_REQUEST, &invalid.error);
+            let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
+            request.respond_error(invalid.id, error)
+        }
+    }
+}
+
+/// One request without session, with everything it needs.
+struct StatelessRequest<'a> {
+    incoming: &'a IncomingRequest<'a>,
+    connection: &'a mut Connection<ConnectionState>,
+    dispatcher: &'a mut Dispatcher,
+    outbox: &'a mut Outbox,
+    http: &'a mut HttpFrontend,
+    now: Instant,
+}
+
+impl StatelessRequest<'_> {
+    #[inline]
+    fn dispatch(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
+        let names_version = raw.meta.as_ref().is_ok_and(RequestMetaObject::is_modern);
+        match checks::era(version, names_version, &self.http.profile) {
+            Ok(Era::Modern) => self.dispatch_modern(raw),
+            Ok(Era::Legacy) if raw.method == Method::Initialize.as_str() => self.initialize(raw),
+            Ok(Era::Legacy) => self.reject(raw.id, &missing_session_error()),
+            Err(refusal) => self.reject(raw.id, &refusal),
+        }
+    }
+
+    /// Checks the headers of a modern request against its body, then dispatches it.
+    #[inline]
+    fn dispatch_modern(self, raw: &RawRequest<'_>) -> PostOutcome {
+        if let Err(error) = self.check_headers(raw) {
+            return self.respond_error(Some(raw.id), (Status::BAD_REQUEST, &error));
+        }
+        if raw.method == Method::SubscriptionsListen.as_str()
+            && !self.incoming.format.accepts_event_stream
+        {
+            let refusal = CheckId::AcceptStream
+                .reject("subscriptions/listen requires Accept: text/event-stream");
+            return self.reject(raw.id, &refusal);
+        }
+        let IncomingRequest { key, format, .. } = *self.incoming;
+        let now = self.now;
+        let (reply_to, date) =
+            (ReplyTo::standalone(PeerId::Connection(key)), *self.http.date(self.now));
+        let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: true };
+        let Connection { state, pending_work, outgoing, .. } = self.connection;
+        let origin = self.incoming.origin();
+        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
+        let outcome = self.dispatcher.dispatch_request(
+            ctx,
+            &mut PeerState { state, pending_work, outgoing, outbox: self.outbox },
+            raw,
+        );
+        self.outbox.count_outcome(outcome);
+        finish_response(outgoing, mark, outcome, (format, origin), &date)
+    }
+
+    /// Checks that headers and body agree. Missing members are left to the dispatcher.
+    #[inline]
+    fn check_headers(&self, raw: &RawRequest<'_>) -> Result<(), Error> {
+        let IncomingRequest { head, bytes, .. } = *self.incoming;
+        let Some(Ok(version)) = raw.meta.as_ref().ok().map(RequestMetaObject::protocol_version)
+        else {
+            return Ok(());
+        };
+        let method = Method::parse(raw.method);
+        let named = match method {
+            Some(Method::ToolsCall) => raw.call_params.tool_call().ok().and_then(|[name, _]| name),
+            Some(method) => header_consistency::name_key(method).and_then(|key| {
+                raw.params.and_then(Value::as_object).and_then(|params| params.find(key))
+            }),
+            None => None,
+        };
+        let name = named.and_then(Value::as_str);
+        header_consistency::check_headers(
+            head,
+            bytes,
+            &BodyValues { method: raw.method, name, version },
+        )?;
+        if method != Some(Method::ToolsCall) || Revision::parse(version).is_none() {
+            return Ok(());
+        }
+        let Some(tool) = name.and_then(|name| self.dispatcher.catalog.tool(name)) else {
+            return Ok(());
+        };
+        let declared = tool.parameter_headers();
+        if declared.is_empty() {
+            return Ok(());
+        }
+        let declared = declared.iter().map(|header| (&*header.name, &*header.path));
+        let arguments = raw.call_params.tool_call().ok().and_then(|[_, arguments]| arguments);
+        header_consistency::check_param_headers(head, bytes, declared, arguments)
+    }
+
+    /// `initialize`: begins a legacy session.
+    fn initialize(self, raw: &RawRequest<'_>) -> PostOutcome {
+        let (format, now) = (self.incoming.format, self.now);
+        let Ok(created) = self.http.sessions.create(HttpSession::new(), now) else {
+            let error = Error::connection_limit();
+            return self.respond_error(Some(raw.id), (Status::UNAVAILABLE, &error));
+        };
+        let date = *self.http.date(self.now);
+        let Some(http_session) = self.http.sessions.get_mut(created.key) else {
+            return PostOutcome::Responded;
+        };
+        let HttpSession { state, pending_work, .. } = http_session;
+        let outgoing = &mut self.connection.outgoing;
+        let format = ResponseFormat { is_modern: false, session_id: Some(created.id), ..format };
+        let origin = self.incoming.origin();
+        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
+        let reply_to = ReplyTo::standalone(PeerId::HttpSession(created.key));
+        let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
+        let outcome = self.dispatcher.dispatch_request(
+            ctx,
+            &mut PeerState { state, pending_work, outgoing, outbox: self.outbox },
+            raw,
+        );
+        self.outbox.count_outcome(outcome);
+        if outcome == Outcome::Response {
+            response::end_response(outgoing, mark);
+            self.http.sessions.touch(created.key, now);
+            // Only now, so that a failed handshake evicts no session.
+            let Self { http, dispatcher, outbox, .. } = self;
+            confirm_created(&mut http.sessions, created.key, (dispatcher, outbox), now);
+            return PostOutcome::Responded;
+        }
+        // The handshake failed: there is no session.
+        self.http.sessions.remove(created.key);
+        finish_response(
+            outgoing,
+            mark,
+            outcome,
+            (ResponseFormat { session_id: None, ..format }, origin),
+            &date,
+        )
+    }
+
+    fn reject(self, id: Id<'_>, refusal: &Rejection) -> PostOutcome {
+        self.respond_error(Some(id), (refusal.status, &refusal.error))
+    }
+
+    /// Responds with an error that carries the request id.
+    #[cold]
+    fn respond_error(self, id: Option<Id<'_>>, (status, error): (Status, &Error)) -> PostOutcome {
+        let format = self.incoming.format;
+        let out = &mut self.connection.outgoing;
+        self.outbox.count_error(error);
+        let date = *self.http.date(self.now);
+        let mark =
+            format.begin_response(out, (status, BodyKind::Json), self.incoming.origin(), &date);
+        model::write_error_response(out, id, error, Some(Revision::LATEST));
+        response::end_response(out, mark);
+        self.outbox.count_outcome(Outcome::Error(error.kind));
+        PostOutcome::Responded
+    }
+}
+
+/// Completes the response that begins at `mark`, or removes it if it comes later.
+#[inline]
+fn finish_response(
+    out: &mut Vec<u8>,
+    mark: ResponseMark,
+    outcome: Outcome,
+    (format, origin): (ResponseFormat, Option<&[u8]>),
+    date: &Date,
+) -> PostOutcome {
+    match outcome {
+        Outcome::Response => response::end_response(out, mark),
+        Outcome::Error(kind) => {
+            let mark = format.replace_head_with_error(out, (mark, kind), origin, date);
+            response::end_response(out, mark);
+        }
+        Outcome::None => {
+            out.truncate(mark.head());
+            return PostOutcome::Pending(None);
+        }
+        Outcome::Notification => {
+            let text = out.split_off(mark.body());
+            out.truncate(mark.head());
+            return PostOutcome::Pending(Some(text));
+        }
+    }
+    PostOutcome::Responded
+}
+
+#[cold]
+fn missing_session_error() -> Rejection {
+    CheckId::SessionIdPresent.reject("Mcp-Session-Id is missing: begin a session with initialize")
+}

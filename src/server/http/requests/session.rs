@@ -1,0 +1,151 @@
+//! Requests for a legacy session, on the shard of their connection.
+//!
+//! Invariants: a session is reached through any connection on any shard; a request for a session of
+//! another shard becomes a message, and its connection waits for the response. For a session of
+//! this shard an immediate response is written in place.
+//!
+//! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
+//! Messages from the Server", "Resumability and Redelivery".
+
+use super::incoming::IncomingRequest;
+use super::path::HttpPath;
+use crate::base::slab::Key;
+use crate::protocol::json::{PaddedBuffer, PaddedText};
+use crate::server::connection_state::{ResponseFormat, ResponseOwner};
+use crate::server::http::session_error_message;
+use crate::server::http::sessions::SessionOwner;
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::Outcome;
+use crate::server::shard_message::{HttpMessage, SessionOp, ShardMessage};
+use crate::transport::http::checks::CheckId;
+use crate::transport::http::fields::ResponseFields;
+use crate::transport::http::response::{self, BodyKind};
+use crate::transport::http::sse::EventId;
+use crate::transport::http::status::Status;
+
+/// Handles a message for a session.
+#[inline]
+pub(in crate::server::http) fn handle_post(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    session: &[u8],
+    text: PaddedText<'_>,
+) {
+    let incoming = &incoming.for_session();
+    let Some(id) = SessionId::parse(session) else {
+        return path.reject_unknown_session(incoming);
+    };
+    if !path.http.owns(id) {
+        let text = PaddedBuffer::copy_of(text.as_bytes());
+        let op = SessionOp::HandleMessage { text, is_legacy_sse: false };
+        return send_session_op(path, incoming, id, op);
+    }
+    let found = path.http.sessions.find(id);
+    let Some(key) = found.filter(|key| !path.sessions().is_legacy_sse(*key)) else {
+        return path.reject_unknown_session(incoming);
+    };
+    dispatch_local(path, incoming, (id, key), text);
+}
+
+/// Dispatches a message for a session of this shard.
+fn dispatch_local(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    (id, key): (SessionId, Key),
+    text: PaddedText<'_>,
+) {
+    let format = session_format(path, incoming.format, id);
+    let (origin, date) = (incoming.origin(), *path.http.date(path.now));
+    let HttpPath { http, connections, parser, dispatcher, outbox, now, .. } = path;
+    let Some(connection) = connections.table.get_mut(incoming.key) else { return };
+    let outgoing = &mut connection.outgoing;
+    let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), origin, &date);
+    let sessions = &mut http.sessions;
+    let mut owner = SessionOwner { sessions, parser, dispatcher, outbox, now: *now };
+    let Some(dispatched) = owner.dispatch_post(key, outgoing, text) else { return };
+    match (dispatched.outcome, dispatched.pending_responses) {
+        (Outcome::Response, 0) => response::end_response(outgoing, mark),
+        (Outcome::Error(kind), 0) => {
+            let mark = format.replace_head_with_error(outgoing, (mark, kind), origin, &date);
+            response::end_response(outgoing, mark);
+        }
+        (Outcome::None, 0) => {
+            outgoing.truncate(mark.head());
+            let id = format.session_id.map(SessionId::to_text);
+            let session = id.as_ref().map(|text| &text[..]);
+            let fields = ResponseFields { session_id: session, ..incoming.response_fields() };
+            return path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+        }
+        (outcome, awaited) => {
+            let text = outgoing.split_off(mark.body());
+            outgoing.truncate(mark.head());
+            let from = path.exchanges().open(
+                (incoming.key, incoming.origin()),
+                format,
+                ResponseOwner::Session(id),
+            );
+            path.sessions().begin_response_stream(key, from, awaited, (outcome, text));
+            return;
+        }
+    }
+    path.close_if_requested(incoming);
+}
+
+/// GET: opens or resumes a stream of a session.
+pub(in crate::server::http) fn handle_get(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    session: &[u8],
+    last_event: Option<&[u8]>,
+) {
+    let incoming = &incoming.for_session();
+    let Some(id) = SessionId::parse(session) else {
+        return path.reject_unknown_session(incoming);
+    };
+    let after = match last_event.map(EventId::parse) {
+        Some(None) => {
+            let message = session_error_message(CheckId::EventIdKnown);
+            return path.reject_request(incoming, &CheckId::EventIdKnown.reject(message));
+        }
+        Some(after) => after,
+        None => None,
+    };
+    send_session_op(path, incoming, id, SessionOp::OpenStream(after));
+    path.exchanges().mark_idle_stream(incoming.key);
+}
+
+/// DELETE: ends a session.
+pub(in crate::server::http) fn handle_delete(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    session: &[u8],
+) {
+    let incoming = &incoming.for_session();
+    match SessionId::parse(session) {
+        Some(id) => send_session_op(path, incoming, id, SessionOp::End),
+        None => path.reject_unknown_session(incoming),
+    }
+}
+
+/// Opens an exchange and sends the operation to the shard that owns the session.
+pub(in crate::server::http) fn send_session_op(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    id: SessionId,
+    op: SessionOp,
+) {
+    let format = session_format(path, incoming.format, id);
+    let exchange = path.exchanges().open(
+        (incoming.key, incoming.origin()),
+        format,
+        ResponseOwner::Session(id),
+    );
+    let message = HttpMessage::SessionRequest { session: id, exchange, op };
+    let owner = path.http.owner_of(id);
+    path.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
+}
+
+/// In the strict profile every response carries `Mcp-Session-Id`.
+fn session_format(path: &HttpPath<'_>, format: ResponseFormat, id: SessionId) -> ResponseFormat {
+    ResponseFormat { session_id: path.http.profile.strict.map(|_| id), ..format }
+}

@@ -1,0 +1,28 @@
+//! Legacy sessions of one shard (2025-03-26 to 2025-11-25), which outlive the connections of their
+//! requests.
+//!
+//! `event_log` stores the events of one stream, `streams` the streams of one session, `store` all
+//! sessions of a shard; these are state machines that run no handler and write to no connection.
+//! `owner` runs the operations that requests ask for, `output` sends the messages to clients.
+
+mod event_log;
+
+mod streams;
+
+mod store;
+
+mod output;
+
+mod owner;
+
+pub(super) use self::output::SessionOutput;
+pub(super) use self::owner::{SessionOwner, confirm_created};
+pub(in crate::server) use self::store::SessionStore;
+#[cfg(test)]
+use self::{
+    store::{CreatedSession, RemovedSession},
+    streams::{LISTENING_STREAM, PushedEvent, ResumedStream, SessionError},
+};
+
+#[cfg(test)]
+mod tests;

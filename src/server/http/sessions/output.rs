@@ -1,0 +1,142 @@
+//! Output of legacy sessions, on the shard that owns them.
+//!
+//! Invariants: a request that is answered before anything else is sent for it gets one JSON
+//! response; otherwise its output is events of its stream, numbered and kept for replay until the
+//! client has received them or the stream has expired.
+//!
+//! Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server", "Resumability and
+//! Redelivery".
+
+use bytes::Bytes;
+
+use super::store::SessionStore;
+use super::streams::LISTENING_STREAM;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::server::connection_state::HttpSession;
+use crate::server::outbox::Outbox;
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::Outcome;
+use crate::server::shard_message::{ExchangeAddress, HttpMessage, HttpOutput, ShardMessage};
+use crate::transport::http::sse::EventId;
+
+/// The sessions of this shard together with the outbox, through which their output leaves.
+pub(in crate::server) struct SessionOutput<'a> {
+    pub(in crate::server::http) sessions: &'a mut SessionStore<HttpSession>,
+    pub(in crate::server::http) outbox: &'a mut Outbox,
+    pub(in crate::server::http) now: Instant,
+}
+
+impl SessionOutput<'_> {
+    /// Sends a message on a stream of a session.
+    pub(in crate::server) fn send(&mut self, key: Key, stream: u32, outcome: Outcome, text: &[u8]) {
+        let Some(http_session) = self.sessions.get_mut(key) else { return };
+        if http_session.is_legacy_sse {
+            return self.send_legacy_sse(key, text);
+        }
+        let has_more =
+            stream == LISTENING_STREAM || http_session.track_batch_response(stream, outcome);
+        let outcome = if has_more { Outcome::Notification } else { outcome };
+        if outcome.is_response() && !self.sessions.has_events(key, stream) {
+            // No event was sent, so the stream cannot be resumed: no replay is needed.
+            if let Some(to) = self.finish_stream(key, stream) {
+                self.write(to, HttpOutput::Response { outcome, text: text.to_vec() });
+            }
+            return;
+        }
+        if stream != LISTENING_STREAM && !self.sessions.has_events(key, stream) {
+            self.push_event(key, stream, Outcome::Notification, Bytes::new());
+        }
+        self.push_event(key, stream, outcome, Bytes::copy_from_slice(text));
+        if outcome.is_response() {
+            self.sessions.finish_stream(key, stream, self.now);
+        }
+    }
+
+    /// Writes output to an exchange on any shard.
+    pub(in crate::server::http) fn write(&mut self, to: ExchangeAddress, output: HttpOutput) {
+        let message = HttpMessage::Output { exchange: to, output };
+        self.outbox.forward(to.shard, ShardMessage::Http(Box::new(message)));
+    }
+
+    /// Ends the stream of a cancelled request.
+    pub(in crate::server) fn end_stream(&mut self, key: Key, stream: u32) {
+        self.sessions.end_request(key, self.now);
+        let Some(http_session) = self.sessions.get_mut(key) else { return };
+        if stream == LISTENING_STREAM
+            || http_session.track_batch_response(stream, Outcome::Response)
+        {
+            return;
+        }
+        if let Some(to) = self.finish_stream(key, stream) {
+            self.write(to, HttpOutput::EndStream { retry_ms: None });
+        }
+    }
+
+    /// Finishes a stream. Returns its exchange, which is detached: its end is on the way.
+    fn finish_stream(&mut self, key: Key, stream: u32) -> Option<ExchangeAddress> {
+        let to = self.sessions.finish_stream(key, stream, self.now)?;
+        self.sessions.detach_stream(key, stream, to, true, self.now);
+        Some(to)
+    }
+
+    /// Begins the stream of a request that takes long. Any other exchange has its response on the
+    /// way already.
+    pub(in crate::server::http) fn begin_event_stream(
+        &mut self,
+        session: SessionId,
+        exchange: ExchangeAddress,
+    ) {
+        let Some(key) = self.sessions.find(session) else { return };
+        let stream = self.sessions.stream_of_exchange(key, exchange);
+        let stream = stream.filter(|stream| *stream != LISTENING_STREAM);
+        if let Some(stream) = stream.filter(|stream| !self.sessions.has_events(key, *stream)) {
+            self.push_event(key, stream, Outcome::Notification, Bytes::new());
+        }
+    }
+
+    /// Closes the exchange of a stream; the client reconnects to resume it.
+    ///
+    /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
+    pub(in crate::server::http) fn close_stream(&mut self, key: Key, stream: u32, retry_ms: u32) {
+        if stream == LISTENING_STREAM {
+            return;
+        }
+        if !self.sessions.has_events(key, stream) {
+            self.push_event(key, stream, Outcome::Notification, Bytes::new());
+        }
+        let Some(to) = self.sessions.exchange_of_stream(key, stream) else { return };
+        self.sessions.detach_stream(key, stream, to, true, self.now);
+        self.write(to, HttpOutput::EndStream { retry_ms: Some(retry_ms) });
+    }
+
+    /// Ends the GET streams of all sessions, because the server drains; requests in flight are
+    /// completed.
+    pub(in crate::server::http) fn drain(&mut self) {
+        let keys: Vec<Key> = self.sessions.iter_mut().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(to) = self.sessions.exchange_of_stream(key, LISTENING_STREAM) {
+                self.sessions.detach_stream(key, LISTENING_STREAM, to, true, self.now);
+                self.write(to, HttpOutput::EndStream { retry_ms: None });
+            }
+        }
+    }
+
+    /// Sends a message on the one stream of an HTTP with SSE session (2024-11-05). Without event id
+    /// and replay: the stream cannot be resumed.
+    fn send_legacy_sse(&mut self, key: Key, text: &[u8]) {
+        if let Some(to) = self.sessions.exchange_of_stream(key, LISTENING_STREAM) {
+            self.write(to, HttpOutput::UnnumberedEvent(Bytes::copy_from_slice(text)));
+        }
+    }
+
+    fn push_event(&mut self, key: Key, stream: u32, outcome: Outcome, text: Bytes) {
+        let Some(pushed) = self.sessions.push_event(key, stream, text.clone()) else { return };
+        let is_lost = pushed.exchange.is_none() && !pushed.is_stored;
+        self.outbox.counters.sessions.events_dropped += u64::from(is_lost);
+        if let Some(to) = pushed.exchange {
+            let id = EventId { stream, number: pushed.number };
+            self.write(to, HttpOutput::Event { id, outcome, text });
+        }
+    }
+}

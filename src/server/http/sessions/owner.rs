@@ -1,0 +1,306 @@
+//! Legacy HTTP sessions on the shard that owns them: operations from any shard, and their end.
+//!
+//! Invariants: a request for an unknown session gets an error; calls, streams and client requests
+//! end with their session.
+//!
+//! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
+//! Messages from the Server".
+
+use bytes::Bytes;
+
+use super::output::SessionOutput;
+use super::store::{RemovedSession, SessionStore};
+use super::streams::{LISTENING_STREAM, SessionError};
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::protocol::json::{PaddedBuffer, PaddedText, Parser};
+use crate::server::connection_state::{HttpSession, PeerState};
+use crate::server::dispatch::{Dispatcher, MessageContext, reject_text};
+use crate::server::outbox::{Effect, Outbox};
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::shard_message::{ExchangeAddress, HttpOutput, SessionOp};
+use crate::transport::http::checks::CheckId;
+use crate::transport::http::sse::EventId;
+use crate::transport::http::status::Status;
+
+/// The sessions of this shard together with what their messages are dispatched by.
+pub(in crate::server) struct SessionOwner<'a> {
+    pub(in crate::server::http) sessions: &'a mut SessionStore<HttpSession>,
+    pub(in crate::server::http) parser: &'a mut Parser,
+    pub(in crate::server::http) dispatcher: &'a mut Dispatcher,
+    pub(in crate::server::http) outbox: &'a mut Outbox,
+    pub(in crate::server::http) now: Instant,
+}
+
+/// The result of dispatching a text of a session.
+pub(in crate::server::http) struct Dispatched {
+    pub(in crate::server::http) outcome: Outcome,
+    /// Number of its requests that are answered later.
+    pub(in crate::server::http) pending_responses: u32,
+}
+
+impl SessionOwner<'_> {
+    const fn output(&mut self) -> SessionOutput<'_> {
+        let Self { sessions, outbox, now, .. } = self;
+        SessionOutput { sessions, outbox, now: *now }
+    }
+
+    fn write(&mut self, to: ExchangeAddress, output: HttpOutput) {
+        self.output().write(to, output);
+    }
+
+    /// Runs an operation on a session of this shard.
+    pub(in crate::server::http) fn handle_op(
+        &mut self,
+        id: SessionId,
+        from: ExchangeAddress,
+        op: SessionOp,
+    ) {
+        // Each session is bound to the endpoint that it began at.
+        let is_legacy_sse = matches!(op, SessionOp::HandleMessage { is_legacy_sse: true, .. });
+        let found = self.sessions.find(id);
+        let Some(key) = found.filter(|key| self.is_legacy_sse(*key) == is_legacy_sse) else {
+            return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
+        };
+        match op {
+            SessionOp::HandleMessage { mut text, is_legacy_sse: true } => {
+                self.dispatch_legacy_sse(key, text.text());
+                self.write(from, HttpOutput::Status(Status::ACCEPTED));
+            }
+            SessionOp::HandleMessage { text, .. } => self.dispatch_remote(key, from, text),
+            SessionOp::End => {
+                // First, so that this response is not among the exchanges that end.
+                if let Some(removed) = self.sessions.remove(key) {
+                    self.clean_up(removed);
+                }
+                self.write(from, HttpOutput::Status(Status::NO_CONTENT));
+            }
+            SessionOp::OpenStream(after) => self.open_stream(key, from, after),
+        }
+    }
+
+    /// Dispatches a message that came through another shard.
+    fn dispatch_remote(&mut self, key: Key, from: ExchangeAddress, mut text: PaddedBuffer) {
+        let mut out = Vec::new();
+        let Some(dispatched) = self.dispatch_post(key, &mut out, text.text()) else {
+            return;
+        };
+        match (dispatched.outcome, dispatched.pending_responses) {
+            (Outcome::None, 0) => self.write(from, HttpOutput::Status(Status::ACCEPTED)),
+            (outcome @ (Outcome::Response | Outcome::Error(_)), 0) => {
+                self.write(from, HttpOutput::Response { outcome, text: out });
+            }
+            (outcome, awaited) => self.begin_response_stream(key, from, awaited, (outcome, out)),
+        }
+    }
+
+    /// Dispatches a posted message. Its responses, if they come later, are sent on the next stream.
+    #[inline]
+    pub(in crate::server::http) fn dispatch_post(
+        &mut self,
+        key: Key,
+        outgoing: &mut Vec<u8>,
+        text: PaddedText<'_>,
+    ) -> Option<Dispatched> {
+        self.sessions.touch(key, self.now);
+        let stream = self.sessions.next_stream_number(key).unwrap_or(ReplyTo::NO_STREAM);
+        self.dispatch(key, stream, outgoing, text)
+    }
+
+    /// Dispatches one text of a session; `None` if the session has ended.
+    #[inline]
+    fn dispatch(
+        &mut self,
+        key: Key,
+        stream: u32,
+        outgoing: &mut Vec<u8>,
+        text: PaddedText<'_>,
+    ) -> Option<Dispatched> {
+        let Self { sessions, parser, dispatcher, outbox, now } = self;
+        let HttpSession { state, pending_work, .. } = sessions.get_mut(key)?;
+        let before = pending_work.pending_responses;
+        let cancelled = outbox.counters.requests.cancelled;
+        let mut peer = PeerState { state, pending_work, outgoing, outbox };
+        let outcome = match parser.parse(text) {
+            Ok(document) => {
+                let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
+                let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
+                dispatcher.dispatch(ctx, &mut peer, document.root())
+            }
+            Err(error) => reject_text(&mut peer, None, &error.into()),
+        };
+        // A cancellation removes requests that were outstanding before or are among these; their
+        // streams are ended by an effect.
+        let taken_back = outbox.counters.requests.cancelled - cancelled;
+        let outstanding = u64::from(pending_work.pending_responses) + taken_back;
+        let pending_responses = outstanding.saturating_sub(before.into());
+        let pending_responses = u32::try_from(pending_responses).unwrap_or(u32::MAX);
+        Some(Dispatched { outcome, pending_responses })
+    }
+
+    /// Opens a stream for the outstanding responses of a message, with the output so far.
+    pub(in crate::server::http) fn begin_response_stream(
+        &mut self,
+        key: Key,
+        from: ExchangeAddress,
+        awaited: u32,
+        (outcome, text): (Outcome, Vec<u8>),
+    ) {
+        let Ok(stream) = self.sessions.open_stream(key, from) else {
+            // The stream limit was checked before: the session has ended.
+            return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
+        };
+        for _ in 0..awaited {
+            self.sessions.begin_request(key);
+        }
+        if awaited != 1
+            && let Some(http_session) = self.sessions.get_mut(key)
+        {
+            http_session.batches.push((stream, awaited));
+        }
+        if outcome != Outcome::None {
+            self.output().send(key, stream, Outcome::Notification, &text);
+        }
+    }
+
+    /// Opens the GET stream of a session, or resumes a broken stream.
+    fn open_stream(&mut self, key: Key, from: ExchangeAddress, after: Option<EventId>) {
+        let sessions = &mut *self.sessions;
+        let attached = match after {
+            None => sessions
+                .attach_listener(key, from)
+                .map(|after| (LISTENING_STREAM, after, None, false)),
+            Some(EventId { stream, number }) => {
+                let resumed = sessions.resume_stream(key, stream, number, from);
+                resumed.map(|it| (stream, number, it.replaced_exchange, it.is_finished))
+            }
+        };
+        let counts = &mut self.outbox.counters.sessions;
+        counts.streams_resumed += u64::from(after.is_some() && attached.is_ok());
+        counts.resumes_failed += u64::from(after.is_some() && attached.is_err());
+        let (stream, after, replaced, is_finished) = match attached {
+            Ok(attached) => attached,
+            Err(error) => return self.write(from, HttpOutput::CheckFailed(failed_check(error))),
+        };
+        if let Some(replaced) = replaced {
+            self.write(replaced, HttpOutput::EndStream { retry_ms: None });
+        }
+        self.write(from, HttpOutput::BeginStream);
+        let events = self.sessions.replay(key, stream, after);
+        let events: Vec<(u32, Bytes)> = events.map(|(n, text)| (n, text.clone())).collect();
+        for (number, text) in events {
+            let id = EventId { stream, number };
+            self.write(from, HttpOutput::Event { id, outcome: Outcome::Notification, text });
+        }
+        if stream == LISTENING_STREAM {
+            self.outbox.push(Effect::SendMissedLists(key));
+        }
+        if is_finished {
+            self.write(from, HttpOutput::EndStream { retry_ms: None });
+        }
+    }
+
+    /// Detaches a closed exchange from its session.
+    pub(in crate::server::http) fn detach_exchange(
+        &mut self,
+        session: SessionId,
+        exchange: ExchangeAddress,
+        is_sent: bool,
+    ) {
+        let Some(key) = self.sessions.find(session) else { return };
+        self.sessions.detach_exchange(key, exchange, is_sent, self.now);
+        // With HTTP with SSE (2024-11-05) the session ends with its one stream.
+        if self.is_legacy_sse(key)
+            && !self.sessions.has_listener(key)
+            && let Some(removed) = self.sessions.remove(key)
+        {
+            self.clean_up(removed);
+        }
+    }
+
+    /// Ends idle sessions and drops ended streams that were not resumed.
+    pub(in crate::server::http) fn expire(&mut self) {
+        self.sessions.expire_lingering(self.now);
+        while let Some(removed) = self.sessions.expire_idle(self.now) {
+            self.clean_up(removed);
+        }
+    }
+
+    /// Ends all sessions. Returns whether there were any.
+    pub(in crate::server) fn end_all(&mut self) -> bool {
+        let keys: Vec<Key> = self.sessions.iter_mut().map(|(key, _)| key).collect();
+        for &key in &keys {
+            if let Some(removed) = self.sessions.remove(key) {
+                self.clean_up(removed);
+            }
+        }
+        !keys.is_empty()
+    }
+
+    fn clean_up(&mut self, removed: RemovedSession<HttpSession>) {
+        for exchange in &removed.exchanges {
+            self.write(*exchange, HttpOutput::EndStream { retry_ms: None });
+        }
+        clean_up(removed, (self.dispatcher, self.outbox), self.now);
+    }
+
+    /// Returns whether a session uses HTTP with SSE (2024-11-05).
+    pub(in crate::server::http) fn is_legacy_sse(&mut self, key: Key) -> bool {
+        self.sessions.get_mut(key).is_some_and(|http_session| http_session.is_legacy_sse)
+    }
+
+    /// Dispatches a message of an HTTP with SSE session; its output goes to the stream.
+    pub(in crate::server::http) fn dispatch_legacy_sse(&mut self, key: Key, text: PaddedText<'_>) {
+        let mut out = Vec::new();
+        let Some(dispatched) = self.dispatch(key, LISTENING_STREAM, &mut out, text) else { return };
+        for _ in 0..dispatched.pending_responses {
+            self.sessions.begin_request(key);
+        }
+        if dispatched.outcome != Outcome::None {
+            self.output().send(key, LISTENING_STREAM, Outcome::Notification, &out);
+        }
+    }
+}
+
+/// Completes the creation of a session: the longest idle one ends if there is one too many.
+pub(in crate::server::http) fn confirm_created(
+    sessions: &mut SessionStore<HttpSession>,
+    key: Key,
+    (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
+    now: Instant,
+) {
+    let evicted = sessions.evict_idle(key);
+    let counts = &mut outbox.counters.sessions;
+    counts.created += 1;
+    counts.evicted += u64::from(evicted.is_some());
+    // It was idle: there is no exchange to end.
+    if let Some(removed) = evicted {
+        clean_up(removed, (dispatcher, outbox), now);
+    }
+}
+
+/// Cleans up after an ended session: its calls, streams and client requests.
+fn clean_up(
+    removed: RemovedSession<HttpSession>,
+    (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
+    now: Instant,
+) {
+    let RemovedSession { key, mut session, .. } = removed;
+    let HttpSession { state, pending_work, .. } = &mut session;
+    dispatcher.remove_streams(&mut state.subscriptions, outbox);
+    dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
+    let peer = Some((PeerId::HttpSession(key), None));
+    dispatcher.deferred.fail_client_requests(peer, now, outbox);
+}
+
+const fn failed_check(error: SessionError) -> CheckId {
+    match error {
+        SessionError::Conflict => CheckId::StreamAvailable,
+        SessionError::UnknownEvent => CheckId::EventIdKnown,
+        SessionError::NoEntropy
+        | SessionError::SessionLimit
+        | SessionError::UnknownSession
+        | SessionError::StreamLimit(_) => CheckId::SessionExists,
+    }
+}

@@ -1,0 +1,381 @@
+//! Streams of one session: their events, the exchanges they are attached to, undelivered output.
+//!
+//! Stream 0 is the listening stream, which a client opens by GET for messages that belong to no
+//! request; the others carry responses to a POST, numbered from 1. A stream outlives its exchange:
+//! a client that reconnects with the id of the last event it received resumes it.
+//!
+//! ```text
+//!           open, listen                  finish
+//!   nothing ────────────→ attached ──────────────────→ finished, attached
+//!                         │      ↑                     │                ↑
+//!                  detach │      │ resume       detach │                │ resume
+//!                         ↓      │                     ↓                │
+//!                         detached ──────────────────→ retained, or lingering
+//!                                    finish
+//! ```
+//!
+//! Invariants:
+//!
+//! - A stream is attached to one exchange at most. While stream 0 is attached, another GET gets
+//!   status 409, as in the official TypeScript and Python SDKs. A client that resumes a stream has
+//!   lost its connection, even if this is not known yet: the new exchange takes the stream over.
+//! - A finished stream with undelivered events is retained until it is resumed and delivered, or
+//!   displaced by newer ones. A delivered stream lingers: a send completes when the kernel has the
+//!   bytes, and a connection that breaks then loses them, so its client may still reconnect. It is
+//!   removed after a while, and before any retained one. A stream whose request has no response yet
+//!   is never removed.
+//! - Stream 0 ends with its session. Events pushed while it was detached go to its next exchange;
+//!   events given to an exchange are replayed only on request.
+//!
+//! Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server", "Multiple
+//! Connections", "Resumability and Redelivery".
+
+use bytes::Bytes;
+
+use super::event_log::EventLog;
+use crate::base::time::Instant;
+use crate::server::shard_message::{EventLogLimits, ExchangeAddress, StreamLimits};
+
+/// Number of the stream that a client opens by GET.
+pub(in crate::server) const LISTENING_STREAM: u32 = 0;
+
+/// Why an operation on a session or its streams failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) enum SessionError {
+    /// No session id can be generated: 500.
+    NoEntropy,
+    /// The listening stream is attached already: 409.
+    Conflict,
+    /// The last event id is unknown to the session, or its stream was removed: 400. (Not 404, on
+    /// which a client gives up the session.)
+    UnknownEvent,
+    /// The limit of sessions is reached and none is idle: 503 with `Retry-After`.
+    SessionLimit,
+    /// The session is unknown: 404.
+    UnknownSession,
+    /// The session has this many streams already: the request gets a JSON response, or an error.
+    StreamLimit(usize),
+}
+
+/// An event that was pushed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct PushedEvent {
+    /// Number in the stream.
+    pub(in crate::server) number: u32,
+    /// Whether it was stored. If not, and without an exchange, it is lost.
+    pub(in crate::server) is_stored: bool,
+    /// Exchange to which it must be sent.
+    pub(in crate::server) exchange: Option<ExchangeAddress>,
+}
+
+/// A stream that was attached to another exchange.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct ResumedStream {
+    /// Exchange it was attached to before, which must end and need not be detached.
+    pub(in crate::server) replaced_exchange: Option<ExchangeAddress>,
+    /// Events that the client did not receive and that are not stored any more.
+    pub(in crate::server) missing_events: u32,
+    /// Whether no event will follow the replayed ones.
+    pub(in crate::server) is_finished: bool,
+}
+
+#[derive(Debug)]
+struct SessionStream {
+    number: u32,
+    /// Number of the last event given to an exchange.
+    last_delivered: u32,
+    log: EventLog,
+    exchange: Option<ExchangeAddress>,
+    is_finished: bool,
+    /// Whether an event was pushed since an exchange ended with everything sent.
+    has_undelivered: bool,
+    /// Since when it lingers, or did last.
+    lingering_since: Instant,
+}
+
+impl SessionStream {
+    const fn is_retained(&self) -> bool {
+        self.is_finished && self.exchange.is_none()
+    }
+
+    const fn is_lingering(&self) -> bool {
+        self.is_retained() && !self.has_undelivered
+    }
+}
+
+/// The streams of one session. Allocates nothing before the first one.
+#[derive(Debug, Default)]
+pub(in crate::server::http) struct SessionStreams {
+    /// In the order of their numbers.
+    streams: Vec<SessionStream>,
+    /// Number of the newest stream of a request.
+    last_opened: u32,
+    /// Number of streams with an exchange.
+    attached: u32,
+    /// Bytes of the stored events of all streams.
+    bytes: usize,
+}
+
+impl SessionStreams {
+    /// Opens the stream of a request, attached to `exchange`; returns its number.
+    pub(in crate::server::http) fn open(
+        &mut self,
+        exchange: ExchangeAddress,
+        bounds: StreamLimits,
+    ) -> Result<u32, SessionError> {
+        let number = self.next_number(bounds)?;
+        self.last_opened = number;
+        self.insert(self.streams.len(), number).exchange = Some(exchange);
+        self.attached += 1;
+        Ok(number)
+    }
+
+    /// Attaches stream 0 to `exchange`; returns the number after which it must be replayed: that of
+    /// the last event given to an earlier exchange.
+    pub(in crate::server::http) fn listen(
+        &mut self,
+        exchange: ExchangeAddress,
+    ) -> Result<u32, SessionError> {
+        let stream = self.listening_stream();
+        if stream.exchange.is_some() {
+            return Err(SessionError::Conflict);
+        }
+        stream.exchange = Some(exchange);
+        let after = std::mem::replace(&mut stream.last_delivered, stream.log.last_number());
+        self.attached += 1;
+        Ok(after)
+    }
+
+    /// Attaches a stream to `exchange`; its client received event `after` last (0: none), and later
+    /// events must be replayed.
+    pub(in crate::server::http) fn resume(
+        &mut self,
+        number: u32,
+        after: u32,
+        exchange: ExchangeAddress,
+    ) -> Result<ResumedStream, SessionError> {
+        let stream = self.get_mut(number).filter(|stream| after <= stream.last_delivered);
+        let stream = stream.ok_or(SessionError::UnknownEvent)?;
+        let replaced = stream.exchange.replace(exchange);
+        stream.last_delivered = stream.log.last_number();
+        // The replayed events count as undelivered on their new exchange.
+        stream.has_undelivered |= after < stream.last_delivered;
+        let missing = stream.log.missing_after(after);
+        let is_finished = stream.is_finished;
+        self.attached += u32::from(replaced.is_none());
+        Ok(ResumedStream { replaced_exchange: replaced, missing_events: missing, is_finished })
+    }
+
+    /// Pushes an event. `room` is the number of bytes that streams may use beyond those used now.
+    /// Returns `None` if the stream has ended, or has had 2³² − 1 events.
+    pub(in crate::server::http) fn push(
+        &mut self,
+        number: u32,
+        text: Bytes,
+        bounds: EventLogLimits,
+        room: usize,
+    ) -> Option<PushedEvent> {
+        if number == LISTENING_STREAM {
+            self.listening_stream();
+        }
+        let stream = self.get_mut(number).filter(|stream| !stream.is_finished)?;
+        let bytes = stream.log.bytes();
+        let entry = stream.log.push(text, bounds, room)?;
+        let exchange = stream.exchange;
+        if exchange.is_some() {
+            stream.last_delivered = entry.number;
+        }
+        stream.has_undelivered = true;
+        let bytes_left = stream.log.bytes();
+        self.bytes = self.bytes - bytes + bytes_left;
+        Some(PushedEvent { number: entry.number, is_stored: entry.is_stored, exchange })
+    }
+
+    /// Finishes the stream of a request; returns the exchange that must end after what was pushed.
+    /// Stream 0 is not changed.
+    pub(in crate::server::http) fn finish(
+        &mut self,
+        number: u32,
+        bounds: StreamLimits,
+        now: Instant,
+    ) -> Option<ExchangeAddress> {
+        let stream = self.get_mut(number).filter(|stream| stream.number != LISTENING_STREAM)?;
+        stream.is_finished = true;
+        let exchange = stream.exchange;
+        if stream.is_retained() {
+            self.retain_finished(number, bounds.retained_streams_max, now);
+        }
+        exchange
+    }
+
+    /// Detaches a stream from an exchange that has ended; returns `false` if it is attached to
+    /// another exchange or was removed. `is_sent` is whether everything pushed was sent.
+    pub(in crate::server::http) fn detach(
+        &mut self,
+        number: u32,
+        exchange: ExchangeAddress,
+        is_sent: bool,
+        bounds: StreamLimits,
+        now: Instant,
+    ) -> bool {
+        let stream = self.get_mut(number).filter(|stream| stream.exchange == Some(exchange));
+        let Some(stream) = stream else { return false };
+        stream.exchange = None;
+        stream.has_undelivered &= !is_sent;
+        let is_kept = stream.is_retained();
+        self.attached -= 1;
+        if is_kept {
+            self.retain_finished(number, bounds.retained_streams_max, now);
+        }
+        true
+    }
+
+    /// Returns since when a stream lingers, if it does.
+    pub(in crate::server::http) fn lingering_since(&self, number: u32) -> Option<Instant> {
+        let stream = &self.streams[self.index_of(number)?];
+        stream.is_lingering().then_some(stream.lingering_since)
+    }
+
+    /// Removes a stream that has lingered since `since`, unless it was resumed.
+    pub(in crate::server::http) fn expire_lingering(&mut self, number: u32, since: Instant) {
+        if self.lingering_since(number) == Some(since) {
+            self.remove(number);
+        }
+    }
+
+    /// Returns the stored events of a stream after number `after`.
+    pub(in crate::server::http) fn replay(
+        &self,
+        number: u32,
+        after: u32,
+    ) -> impl Iterator<Item = (u32, &Bytes)> {
+        let stream = self.index_of(number).map(|place| &self.streams[place]);
+        stream.into_iter().flat_map(move |stream| stream.log.replay(after))
+    }
+
+    /// Returns the number of the next stream of a request.
+    pub(in crate::server::http) fn next_number(
+        &self,
+        bounds: StreamLimits,
+    ) -> Result<u32, SessionError> {
+        let is_open =
+            |stream: &&SessionStream| stream.number != LISTENING_STREAM && !stream.is_retained();
+        let open = self.streams.iter().filter(is_open).count();
+        let number = self.last_opened.checked_add(1).filter(|_| open < bounds.streams_max);
+        number.ok_or(SessionError::StreamLimit(open))
+    }
+
+    /// Returns whether an event was ever pushed on a stream.
+    pub(in crate::server::http) fn has_events(&self, number: u32) -> bool {
+        self.index_of(number).is_some_and(|place| self.streams[place].log.last_number() > 0)
+    }
+
+    /// Returns the stream attached to `exchange`.
+    pub(in crate::server::http) fn stream_of_exchange(
+        &self,
+        exchange: ExchangeAddress,
+    ) -> Option<u32> {
+        let carried = |stream: &&SessionStream| stream.exchange == Some(exchange);
+        self.streams.iter().find(carried).map(|stream| stream.number)
+    }
+
+    /// Returns the exchange of a stream.
+    pub(in crate::server::http) fn exchange(&self, number: u32) -> Option<ExchangeAddress> {
+        self.streams[self.index_of(number)?].exchange
+    }
+
+    /// Returns all exchanges with a stream attached.
+    pub(in crate::server::http) fn exchanges(&self) -> impl Iterator<Item = ExchangeAddress> {
+        self.streams.iter().filter_map(|stream| stream.exchange)
+    }
+
+    /// Returns the number of streams, retained ones included.
+    pub(in crate::server::http) const fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Returns the number of attached streams.
+    pub(in crate::server::http) const fn attached(&self) -> u32 {
+        self.attached
+    }
+
+    /// Returns the bytes of the stored events of all streams.
+    pub(in crate::server::http) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Retains a finished, detached stream; removes it if it has nothing to replay. Beyond
+    /// `kept_max` streams, lingering ones are removed first, then the oldest.
+    fn retain_finished(&mut self, number: u32, kept_max: usize, now: Instant) {
+        let Some(stream) = self.get_mut(number) else { return };
+        stream.lingering_since = now;
+        if stream.is_lingering() && stream.log.bytes() == 0 {
+            self.remove(number);
+            return;
+        }
+        let kept = self.streams.iter().filter(|stream| stream.is_retained()).count();
+        for _ in kept_max..kept {
+            let lingering = self.streams.iter().find(|stream| stream.is_lingering());
+            let oldest =
+                lingering.or_else(|| self.streams.iter().find(|stream| stream.is_retained()));
+            if let Some(oldest) = oldest {
+                self.remove(oldest.number);
+            }
+        }
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Some(place) = self.index_of(number) else { return };
+        let stream = self.streams.remove(place);
+        self.bytes -= stream.log.bytes();
+        if self.streams.is_empty() {
+            self.streams = Vec::new();
+        }
+    }
+
+    fn listening_stream(&mut self) -> &mut SessionStream {
+        if self.streams.first().is_none_or(|stream| stream.number != LISTENING_STREAM) {
+            return self.insert(0, LISTENING_STREAM);
+        }
+        &mut self.streams[0]
+    }
+
+    fn insert(&mut self, place: usize, number: u32) -> &mut SessionStream {
+        let log = EventLog::default();
+        let (exchange, since) = (None, Instant::ORIGIN);
+        let (is_finished, is_owed) = (false, false);
+        let stream = SessionStream {
+            number,
+            last_delivered: 0,
+            log,
+            exchange,
+            is_finished,
+            has_undelivered: is_owed,
+            lingering_since: since,
+        };
+        // Most sessions have one or two streams: capacity for four would be wasted.
+        if self.streams.len() == self.streams.capacity() {
+            self.streams.reserve_exact(self.streams.len().max(1));
+        }
+        self.streams.insert(place, stream);
+        &mut self.streams[place]
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut SessionStream> {
+        let place = self.index_of(number)?;
+        Some(&mut self.streams[place])
+    }
+
+    fn index_of(&self, number: u32) -> Option<usize> {
+        self.streams.binary_search_by_key(&number, |stream| stream.number).ok()
+    }
+}
+
+/// Bytes of one stream besides its events: its slot, which may be in a vector that has just
+/// doubled.
+pub(in crate::server::http) const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
+
+const _: () = assert!(STREAM_BYTES <= 192, "a stream without events holds at most 192 bytes");
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Tests of the life cycle of streams: open, attach, detach, resume, retain and remove.
+
+use super::*;
+use crate::base::slab::Key;
+use crate::engine::mesh::ShardId;
+
+const LIMITS: StreamLimits = StreamLimits {
+    streams_max: 4,
+    retained_streams_max: 2,
+    log: EventLogLimits { events_max: 3, bytes_max: 10_000 },
+};
+
+const NOW: Instant = Instant::from_milliseconds(1);
+
+fn exchange(serial: u32) -> ExchangeAddress {
+    ExchangeAddress { shard: ShardId(1), connection: Key::from_bits(7), serial }
+}
+
+fn push(streams: &mut SessionStreams, number: u32) -> PushedEvent {
+    streams.push(number, Bytes::from_static(b"{}"), LIMITS.log, usize::MAX).unwrap()
+}
+
+fn replayed_numbers(streams: &SessionStreams, number: u32, after: u32) -> Vec<u32> {
+    streams.replay(number, after).map(|(number, _)| number).collect()
+}
+
+#[test]
+fn streams_receive_their_own_events_only() {
+    let mut streams = SessionStreams::default();
+    let (one, other) = (exchange(1), exchange(2));
+    assert_eq!(streams.open(one, LIMITS), Ok(1));
+    assert_eq!(streams.open(other, LIMITS), Ok(2));
+    assert_eq!(push(&mut streams, 2).exchange, Some(other));
+    assert_eq!(
+        (replayed_numbers(&streams, 1, 0), replayed_numbers(&streams, 2, 0)),
+        (vec![], vec![1])
+    );
+    assert_eq!(streams.finish(1, LIMITS, NOW), Some(one));
+    assert!(streams.detach(1, one, true, LIMITS, NOW));
+    assert_eq!((streams.len(), streams.attached()), (1, 1));
+    assert_eq!(streams.push(1, Bytes::new(), LIMITS.log, usize::MAX), None);
+}
+
+#[test]
+fn second_listener_conflicts_until_first_detaches() {
+    let mut streams = SessionStreams::default();
+    assert_eq!(streams.listen(exchange(1)), Ok(0));
+    assert_eq!(streams.listen(exchange(2)), Err(SessionError::Conflict));
+    assert!(streams.detach(LISTENING_STREAM, exchange(1), true, LIMITS, NOW));
+    assert_eq!(streams.listen(exchange(2)), Ok(0));
+    assert_eq!(streams.finish(LISTENING_STREAM, LIMITS, NOW), None);
+}
+
+#[test]
+fn events_without_listener_go_to_next_once() {
+    let mut streams = SessionStreams::default();
+    assert_eq!(push(&mut streams, LISTENING_STREAM).exchange, None);
+    assert_eq!(streams.listen(exchange(1)), Ok(0));
+    assert_eq!(replayed_numbers(&streams, LISTENING_STREAM, 0), [1]);
+    push(&mut streams, LISTENING_STREAM);
+    assert!(streams.detach(LISTENING_STREAM, exchange(1), false, LIMITS, NOW));
+    push(&mut streams, LISTENING_STREAM);
+    assert_eq!(streams.listen(exchange(2)), Ok(2));
+    assert_eq!(replayed_numbers(&streams, LISTENING_STREAM, 2), [3]);
+}
+
+#[test]
+fn resumed_stream_replays_later_events() {
+    let mut streams = SessionStreams::default();
+    streams.open(exchange(1), LIMITS).unwrap();
+    push(&mut streams, 1);
+    push(&mut streams, 1);
+    assert!(streams.detach(1, exchange(1), true, LIMITS, NOW));
+    assert_eq!(push(&mut streams, 1).exchange, None);
+    let resumed = streams.resume(1, 1, exchange(2)).unwrap();
+    assert_eq!(
+        resumed,
+        ResumedStream { replaced_exchange: None, missing_events: 0, is_finished: false }
+    );
+    assert_eq!(replayed_numbers(&streams, 1, 1), [2, 3]);
+    assert_eq!(push(&mut streams, 1).exchange, Some(exchange(2)));
+    // Three events are stored: the first was dropped.
+    assert_eq!(streams.resume(1, 0, exchange(3)).unwrap().missing_events, 1);
+}
+
+#[test]
+fn resume_replaces_attached_exchange() {
+    let mut streams = SessionStreams::default();
+    streams.open(exchange(1), LIMITS).unwrap();
+    let resumed = streams.resume(1, 0, exchange(2)).unwrap();
+    assert_eq!(resumed.replaced_exchange, Some(exchange(1)));
+    assert!(!streams.detach(1, exchange(1), false, LIMITS, NOW));
+    assert_eq!((streams.exchange(1), streams.attached()), (Some(exchange(2)), 1));
+}
+
+#[test]
+fn resume_after_unknown_event_is_rejected() {
+    let mut streams = SessionStreams::default();
+    streams.open(exchange(1), LIMITS).unwrap();
+    push(&mut streams, 1);
+    for (number, after) in [(1, 2), (1, u32::MAX), (2, 0), (LISTENING_STREAM, 0)] {
+        assert_eq!(streams.resume(number, after, exchange(2)), Err(SessionError::UnknownEvent));
+    }
+    assert_eq!(streams.exchange(1), Some(exchange(1)));
+}
+
+#[test]
+fn finished_stream_is_retained_until_sent_then_lingers() {
+    let mut streams = SessionStreams::default();
+    streams.open(exchange(1), LIMITS).unwrap();
+    push(&mut streams, 1);
+    assert_eq!(streams.finish(1, LIMITS, NOW), Some(exchange(1)));
+    assert!(streams.detach(1, exchange(1), false, LIMITS, NOW));
+    assert_eq!((streams.len(), streams.attached()), (1, 0));
+    assert!(streams.resume(1, 0, exchange(2)).unwrap().is_finished);
+    assert_eq!(replayed_numbers(&streams, 1, 0), [1]);
+    assert_eq!(streams.lingering_since(1), None);
+    assert!(streams.detach(1, exchange(2), true, LIMITS, NOW));
+    assert_eq!(streams.lingering_since(1), Some(NOW));
+    // The client disconnected before it received everything.
+    assert!(streams.resume(1, 0, exchange(3)).unwrap().is_finished);
+    assert_eq!((replayed_numbers(&streams, 1, 0), streams.lingering_since(1)), (vec![1], None));
+    let later = Instant::from_milliseconds(2);
+    assert!(streams.detach(1, exchange(3), true, LIMITS, later));
+    streams.expire_lingering(1, NOW);
+    assert_eq!((streams.len(), streams.lingering_since(1)), (1, Some(later)));
+    streams.expire_lingering(1, later);
+    assert_eq!((streams.len(), streams.bytes(), streams.streams.capacity()), (0, 0, 0));
+    assert_eq!(streams.resume(1, 0, exchange(4)), Err(SessionError::UnknownEvent));
+}
+
+#[test]
+fn sent_streams_are_removed_before_unsent() {
+    let mut streams = SessionStreams::default();
+    for number in 1..=4 {
+        streams.open(exchange(number), LIMITS).unwrap();
+        push(&mut streams, number);
+        streams.finish(number, LIMITS, NOW);
+        assert!(streams.detach(number, exchange(number), number > 1, LIMITS, NOW));
+    }
+    let resumed = [1, 2, 3, 4].map(|number| streams.resume(number, 0, exchange(5)).is_ok());
+    assert_eq!(resumed, [true, false, false, true]);
+}
+
+#[test]
+fn stream_without_events_does_not_linger() {
+    let mut streams = SessionStreams::default();
+    streams.open(exchange(1), LIMITS).unwrap();
+    streams.finish(1, LIMITS, NOW);
+    assert!(streams.detach(1, exchange(1), true, LIMITS, NOW));
+    assert_eq!(streams.len(), 0);
+}
+
+#[test]
+fn response_without_exchange_is_retained() {
+    let mut streams = SessionStreams::default();
+    for number in [1, 2] {
+        streams.open(exchange(number), LIMITS).unwrap();
+        assert!(streams.detach(number, exchange(number), true, LIMITS, NOW));
+    }
+    push(&mut streams, 1);
+    assert_eq!(streams.finish(1, LIMITS, NOW), None);
+    // The other request was cancelled: nothing to retain.
+    assert_eq!(streams.finish(2, LIMITS, NOW), None);
+    assert_eq!(streams.len(), 1);
+    assert!(streams.resume(1, 0, exchange(3)).is_ok());
+}
+
+#[test]
+fn replayed_events_count_as_undelivered() {
+    let mut streams = SessionStreams::default();
+    streams.open(exchange(1), LIMITS).unwrap();
+    push(&mut streams, 1);
+    assert!(streams.detach(1, exchange(1), true, LIMITS, NOW));
+    // Sent, but not received: the connection of the replay may break as well.
+    streams.resume(1, 0, exchange(2)).unwrap();
+    assert_eq!(streams.finish(1, LIMITS, NOW), Some(exchange(2)));
+    assert!(streams.detach(1, exchange(2), false, LIMITS, NOW));
+    assert_eq!(replayed_numbers(&streams, 1, 0), [1]);
+    assert!(streams.resume(1, 0, exchange(3)).is_ok());
+}
+
+#[test]
+fn retained_streams_are_bounded_oldest_removed_first() {
+    let mut streams = SessionStreams::default();
+    for number in 1..=10_000 {
+        assert_eq!(streams.open(exchange(number), LIMITS), Ok(number));
+        push(&mut streams, number);
+        streams.finish(number, LIMITS, NOW);
+        assert!(streams.detach(number, exchange(number), false, LIMITS, NOW));
+        assert!(streams.len() <= LIMITS.retained_streams_max);
+    }
+    assert_eq!(streams.resume(9_998, 0, exchange(0)), Err(SessionError::UnknownEvent));
+    assert!(streams.resume(9_999, 0, exchange(0)).is_ok());
+}
+
+#[test]
+fn streams_of_running_requests_are_never_removed() {
+    let mut streams = SessionStreams::default();
+    for number in 1..=4 {
+        streams.open(exchange(number), LIMITS).unwrap();
+        assert!(streams.detach(number, exchange(number), true, LIMITS, NOW));
+    }
+    assert_eq!(streams.open(exchange(5), LIMITS), Err(SessionError::StreamLimit(4)));
+    assert!(streams.listen(exchange(5)).is_ok());
+    assert!((1..=4).all(|number| streams.resume(number, 0, exchange(6)).is_ok()));
+}
+
+#[test]
+fn stream_numbers_exhausted_open_fails() {
+    let mut streams = SessionStreams { last_opened: u32::MAX - 1, ..SessionStreams::default() };
+    assert_eq!(streams.open(exchange(1), LIMITS), Ok(u32::MAX));
+    assert!(streams.open(exchange(2), LIMITS).is_err());
+}

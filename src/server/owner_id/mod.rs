@@ -1,0 +1,152 @@
+//! Ids of sessions and tasks: unguessable, and each names the shard that owns its object.
+//!
+//! Invariants: any shard computes the owner from the id alone, without a map; all bits but those
+//! that name the shard, and those that a format fixes, are random. An id is a bearer credential of
+//! its object: therefore it is never written to a log.
+//!
+//! Source: MCP 2025-11-25, basic/transports, "Session Management"; basic/utilities/tasks, "Task
+//! Isolation and Access Control"; Tasks extension 2026-07-28, "Security Considerations".
+
+mod shard_set;
+
+mod session_id;
+mod task_id;
+
+use std::fmt;
+
+pub(super) use self::session_id::{SessionId, SessionIdHasher};
+pub(super) use self::shard_set::ShardSet;
+pub(super) use self::task_id::TaskId;
+use crate::engine::mesh::ShardId;
+
+/// 128 bits that name their owner among the shards.
+///
+/// The first 48 bits, read as a fraction of one, fall into the range of the owner; the ranges of
+/// all shards have the same length.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+pub(super) struct OwnerId(u128);
+
+impl OwnerId {
+    pub(super) const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    pub(super) const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// Returns the owner among `shards` shards.
+    pub(super) fn owner(self, shards: u16) -> ShardId {
+        let place = (self.0 >> REST_BITS) * u128::from(shards);
+        // Below `shards`, because the fraction is below one.
+        ShardId(u16::try_from(place >> OWNER_BITS).unwrap_or(u16::MAX))
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    /// Hides the id, which gives access to its object.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("OwnerId(..)")
+    }
+}
+
+/// Source of 128 unpredictable bits; `None` if the system has none.
+pub(super) type RandomBits = Box<dyn FnMut() -> Option<u128>>;
+
+/// Generates the ids that one shard owns.
+pub(super) struct OwnerIds {
+    /// Begin of this shard's range.
+    range_start: u128,
+    /// Length of the range.
+    range_length: u128,
+    random_bits: RandomBits,
+}
+
+impl OwnerIds {
+    /// Creates the generator of `shard`, one of `shards`. No other shard may have the same source.
+    pub(super) fn new(shard: ShardId, shards: u16, random_bits: RandomBits) -> Self {
+        let start =
+            |shard: u16| (u128::from(shard) << OWNER_BITS).div_ceil(u128::from(shards.max(1)));
+        let range_start = start(shard.0);
+        let range_length = start(shard.0.saturating_add(1)) - range_start;
+        Self { range_start, range_length, random_bits }
+    }
+
+    /// Generates the id of a session; `None` if no random bits are available.
+    pub(super) fn session_id(&mut self) -> Option<SessionId> {
+        self.generate().map(SessionId::from_owner_id)
+    }
+
+    /// Generates the id of a task; `None` if no random bits are available.
+    pub(super) fn task_id(&mut self) -> Option<TaskId> {
+        self.generate().map(TaskId::from_owner_id)
+    }
+
+    fn generate(&mut self) -> Option<OwnerId> {
+        let bits = (self.random_bits)()?;
+        let (fraction, rest) = (bits >> REST_BITS, bits & ((1 << REST_BITS) - 1));
+        // The product of two fractions, the second one below the length.
+        let fraction = self.range_start + ((fraction * self.range_length) >> OWNER_BITS);
+        Some(OwnerId(fraction << REST_BITS | rest))
+    }
+}
+
+impl fmt::Debug for OwnerIds {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OwnerIds").finish_non_exhaustive()
+    }
+}
+
+/// Bits of an id that name its shard: those before the version of a UUID.
+const OWNER_BITS: u32 = 48;
+const REST_BITS: u32 = u128::BITS - OWNER_BITS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::random::Random;
+
+    fn owner_ids(shard: u16, shards: u16, mut draw: impl FnMut() -> u128 + 'static) -> OwnerIds {
+        OwnerIds::new(ShardId(shard), shards, Box::new(move || Some(draw())))
+    }
+
+    fn seeded(seed: u64) -> impl FnMut() -> u128 {
+        let mut random = Random::seeded(seed);
+        move || u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
+    }
+
+    #[test]
+    fn generated_ids_name_their_owner_shard() {
+        for shards in [1, 2, 3, 7, 64, 1000, u16::MAX] {
+            for shard in [0, 1, shards / 2, shards - 1] {
+                let shard = shard.min(shards - 1);
+                let mut ids = owner_ids(shard, shards, seeded(u64::from(shards)));
+                for _ in 0..100 {
+                    let id = ids.session_id().unwrap();
+                    assert_eq!(id.owner(shards), ShardId(shard), "{id} of {shards}");
+                    let id = ids.task_id().unwrap();
+                    assert_eq!(id.owner(shards), ShardId(shard), "{id} of {shards}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_random_bits_stay_in_range() {
+        for shards in [1, 2, 3, 5, 4096, u16::MAX] {
+            for shard in [0, shards - 1] {
+                for bits in [0, u128::MAX] {
+                    let mut ids = owner_ids(shard, shards, move || bits);
+                    assert_eq!(ids.session_id().unwrap().owner(shards), ShardId(shard));
+                    assert_eq!(ids.task_id().unwrap().owner(shards), ShardId(shard));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn exhausted_random_source_generates_no_id() {
+        let mut ids = OwnerIds::new(ShardId(0), 1, Box::new(|| None));
+        assert_eq!((ids.session_id(), ids.task_id()), (None, None));
+    }
+}

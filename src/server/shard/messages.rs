@@ -1,0 +1,126 @@
+//! Messages to the shard: from other shards, from other threads, and from its own handlers.
+
+use super::Shard;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::engine::ring::Ring;
+use crate::protocol::model::ChangeNotification;
+use crate::server::connections::{Broadcaster, Recipients};
+use crate::server::dispatch::notifies_list_changed;
+use crate::server::handlers::HandlerEvent;
+use crate::server::shard_message::{BroadcastMessage, ShardMessage, TaskMessage};
+use crate::server::subscriptions::CatalogList;
+
+impl Shard {
+    pub(super) fn handle_message<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        message: ShardMessage,
+        now: Instant,
+    ) {
+        let Self { dispatcher, outbox, .. } = self;
+        match message {
+            ShardMessage::Broadcast(message) => self.handle_broadcast(ring, message, now),
+            ShardMessage::CatalogUpdated { key, result } => {
+                dispatcher.handlers.pending_updates.complete(key, result);
+            }
+            ShardMessage::Http(message) => {
+                self.path(ring, now).requests().http().handle_message(*message);
+            }
+            ShardMessage::Task(message) => match *message {
+                TaskMessage::Changed { task, version, tail } => {
+                    self.broadcast(ring, now, |broadcaster, recipients| {
+                        broadcaster.publish_task((task, version), &tail, recipients);
+                    });
+                }
+                message => dispatcher.handle_task_message(message, now, outbox),
+            },
+            ShardMessage::Log(message) => {
+                dispatcher.handle_event(HandlerEvent::Log(*message), now, outbox);
+            }
+            ShardMessage::Progress(progress) => {
+                dispatcher.handle_event(HandlerEvent::Progress(progress), now, outbox);
+            }
+            ShardMessage::Finished { call_id, result } => {
+                let event = HandlerEvent::Finished { call_id, result };
+                dispatcher.handle_event(event, now, outbox);
+            }
+        }
+    }
+
+    fn handle_broadcast<R: Ring>(&mut self, ring: &mut R, message: BroadcastMessage, now: Instant) {
+        match message {
+            BroadcastMessage::Drain => self.drain(ring, now),
+            BroadcastMessage::Catalog { catalog, changes, installed } => {
+                let installed = (changes, &*installed);
+                self.dispatcher.install_catalog(catalog, installed, &mut self.outbox);
+            }
+            BroadcastMessage::ListsChanged(changes) => {
+                for list in CatalogList::ALL.into_iter().filter(|list| changes.contains(*list)) {
+                    let notifies = notifies_list_changed(&self.dispatcher.catalog, list);
+                    self.broadcast(ring, now, |broadcaster, recipients| {
+                        broadcaster.publish_list(list, notifies, recipients);
+                    });
+                }
+            }
+            BroadcastMessage::ResourceUpdated(uri) => {
+                self.broadcast(ring, now, |broadcaster, recipients| {
+                    let change = ChangeNotification::ResourceUpdated { uri: &uri };
+                    broadcaster.publish(&change, recipients);
+                });
+            }
+            BroadcastMessage::Limits(limits) => self.apply_limits(&limits),
+        }
+    }
+
+    /// Notifies subscribers, and accounts the memory of their connections.
+    fn broadcast<R: Ring, T>(
+        &mut self,
+        ring: &mut R,
+        now: Instant,
+        publish: impl FnOnce(&mut Broadcaster, &mut Recipients<'_>) -> T,
+    ) -> T {
+        let Self { broadcaster, transports, dispatcher, outbox, .. } = self;
+        let registry = &mut dispatcher.subscriptions;
+        let published = publish(broadcaster, &mut Recipients { registry, transports, outbox, now });
+        while let Some(key) = self.broadcaster.take_notified() {
+            self.path(ring, now).check_memory(key);
+        }
+        published
+    }
+
+    /// After a send: notifies the streams of a connection whose queue has drained to half of what
+    /// they missed. Does nothing before the first skipped notification.
+    #[inline]
+    pub(super) fn send_missed<R: Ring>(&mut self, ring: &mut R, key: Option<Key>, now: Instant) {
+        if self.outbox.counters.subscriptions.notifications_deferred > 0
+            && let Some(key) = key
+        {
+            let missed_tasks = self.broadcast(ring, now, |broadcaster, recipients| {
+                broadcaster.send_missed(key, recipients)
+            });
+            for task in missed_tasks {
+                self.dispatcher.deferred.tasks.watch(&task, &mut self.outbox);
+            }
+        }
+    }
+
+    /// Processes the events of local handlers.
+    pub(super) fn handle_events(&mut self, now: Instant) {
+        loop {
+            if self.inbox.queued() == 0 {
+                self.dispatcher.handlers.publish_resource_updates(&mut self.outbox);
+            }
+            let mut events = std::mem::take(&mut self.events);
+            self.dispatcher.handlers.queue.take_events(&mut events);
+            let is_idle = events.is_empty();
+            for event in events.drain(..) {
+                self.dispatcher.handle_event(event, now, &mut self.outbox);
+            }
+            self.events = events;
+            if is_idle {
+                return;
+            }
+        }
+    }
+}

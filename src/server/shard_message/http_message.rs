@@ -1,0 +1,120 @@
+//! Messages between the shard of a connection and the shard of its session, if they differ.
+//!
+//! ```text
+//!   connection ── SessionRequest ──▶ session
+//!              ◀── Output ─────────
+//!              ── ExchangeClosed ──▶
+//! ```
+//!
+//! Invariants: a message names its exchange, so that a late one is ignored.
+
+use bytes::Bytes;
+
+use crate::base::slab::Key;
+use crate::engine::mesh::ShardId;
+use crate::protocol::json::PaddedBuffer;
+use crate::server::owner_id::SessionId;
+use crate::server::reply_to::Outcome;
+use crate::transport::http::checks::CheckId;
+use crate::transport::http::sse::EventId;
+use crate::transport::http::status::Status;
+
+/// Address of an exchange: a request and its response on a connection of any shard.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::server) struct ExchangeAddress {
+    /// Shard of the connection.
+    pub(in crate::server) shard: ShardId,
+    /// Key of the connection.
+    pub(in crate::server) connection: Key,
+    /// Serial number of the exchange on its connection.
+    pub(in crate::server) serial: u32,
+}
+
+/// A message about an exchange.
+#[derive(Debug)]
+pub(in crate::server) enum HttpMessage {
+    /// A request for a session of the receiver.
+    SessionRequest {
+        /// Id of the session.
+        session: SessionId,
+        /// Exchange of the request, which gets the output.
+        exchange: ExchangeAddress,
+        /// The requested operation.
+        op: SessionOp,
+    },
+    /// The exchange was closed.
+    ExchangeClosed {
+        /// Session of the exchange.
+        session: SessionId,
+        /// The closed exchange.
+        exchange: ExchangeAddress,
+        /// Whether all output was sent.
+        is_sent: bool,
+    },
+    /// The response of the exchange is delayed: its stream begins if its request is running.
+    ResponseDelayed {
+        /// Session of the exchange.
+        session: SessionId,
+        /// The exchange.
+        exchange: ExchangeAddress,
+    },
+    /// Output for an exchange.
+    Output {
+        /// The exchange that gets the output.
+        exchange: ExchangeAddress,
+        /// The output.
+        output: HttpOutput,
+    },
+}
+
+/// An operation on a session.
+#[derive(Debug)]
+pub(in crate::server) enum SessionOp {
+    /// Handles a JSON-RPC message.
+    HandleMessage {
+        /// Text of the message.
+        text: PaddedBuffer,
+        /// Whether it was posted to the endpoint of 2024-11-05.
+        is_legacy_sse: bool,
+    },
+    /// Ends the session (DELETE).
+    End,
+    /// Opens the listening stream (GET), or resumes a stream after this event.
+    OpenStream(Option<EventId>),
+}
+
+/// Output of a session for one exchange.
+#[derive(Debug)]
+pub(in crate::server) enum HttpOutput {
+    /// The complete response as JSON.
+    Response {
+        /// What was written.
+        outcome: Outcome,
+        /// Text of the response.
+        text: Vec<u8>,
+    },
+    /// A response without a body.
+    Status(Status),
+    /// The stream ends without a response.
+    EndStream {
+        /// Reconnection time in milliseconds, if the client should reconnect.
+        retry_ms: Option<u32>,
+    },
+    /// One event of a stream; an empty one is a position to resume from.
+    Event {
+        /// Id of the event.
+        id: EventId,
+        /// What was written.
+        outcome: Outcome,
+        /// Data of the event.
+        text: Bytes,
+    },
+    /// URI to which a client of 2024-11-05 posts its messages.
+    Endpoint(Box<str>),
+    /// The stream begins.
+    BeginStream,
+    /// An error of the check that the request failed.
+    CheckFailed(CheckId),
+    /// An event without an id, which cannot be replayed: on the stream of 2024-11-05.
+    UnnumberedEvent(Bytes),
+}

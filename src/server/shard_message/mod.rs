@@ -1,0 +1,84 @@
+//! Messages between shards, and from other threads to a shard.
+
+mod handler_message;
+mod http_message;
+mod limits;
+mod task_message;
+
+mod broadcast;
+
+use std::sync::Arc;
+
+pub(super) use self::broadcast::Broadcast;
+pub use self::broadcast::Busy;
+pub(super) use self::handler_message::{LogMessage, Progress, Requester, UpdateResult};
+pub(super) use self::http_message::{ExchangeAddress, HttpMessage, HttpOutput, SessionOp};
+pub(super) use self::limits::{
+    EventLogLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits, TaskLimits,
+};
+pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
+use super::subscriptions::CatalogLists;
+use crate::base::slab::Key;
+use crate::engine::mesh::{Sender, ShardId, SharedCounter};
+use crate::service::{Catalog, HandlerError, HandlerOutput};
+
+/// One message to a shard.
+#[derive(Debug)]
+pub(super) enum ShardMessage {
+    /// A message to every shard.
+    Broadcast(BroadcastMessage),
+    /// A log message of a blocking handler.
+    Log(Box<LogMessage>),
+    /// The progress of a blocking handler.
+    Progress(Progress),
+    /// About an HTTP exchange or session.
+    Http(Box<HttpMessage>),
+    Task(Box<TaskMessage>),
+    Finished {
+        call_id: Key,
+        result: Result<HandlerOutput, HandlerError>,
+    },
+    /// A catalog update that a local handler awaits has ended.
+    CatalogUpdated {
+        key: Key,
+        result: UpdateResult,
+    },
+}
+
+/// A message to every shard; each receives a copy.
+#[derive(Clone, Debug)]
+pub(super) enum BroadcastMessage {
+    /// Complete what is in flight, accept nothing more, end.
+    Drain,
+    /// Offer this catalog; calls in flight complete with the one they started with. The last shard
+    /// to install it has all shards notify their clients, who then find it on every shard.
+    Catalog {
+        catalog: Arc<Catalog>,
+        /// The lists that differ from the version before.
+        changes: CatalogLists,
+        /// Number of shards that have installed it.
+        installed: Arc<SharedCounter>,
+    },
+    /// Every shard has installed a version in which these lists differ from the one before.
+    ListsChanged(CatalogLists),
+    /// Apply these limits. Boxed, because the largest variant sets the size of every inbox slot.
+    Limits(Arc<ShardLimits>),
+    /// The resource with this URI has changed.
+    ResourceUpdated(Arc<str>),
+}
+
+impl BroadcastMessage {
+    /// Returns the message for the next catalog version.
+    pub(super) fn new_catalog(catalog: &Arc<Catalog>, changes: CatalogLists) -> Self {
+        Self::Catalog { catalog: Arc::clone(catalog), changes, installed: Arc::default() }
+    }
+}
+
+/// Sends a message that must not be lost, from a thread that may wait: a shard empties its inbox
+/// once per turn, so a full one has space again within microseconds. Returns without sending if the
+/// shard has ended. The result of a handler is sent this way even if the call was cancelled: until
+/// then it occupies its slot.
+pub(super) fn send_blocking(sender: &Sender<ShardMessage>, shard: ShardId, message: ShardMessage) {
+    // A shard that has ended needs no message.
+    drop(sender.send_while(shard, message, || true));
+}

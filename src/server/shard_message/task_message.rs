@@ -1,0 +1,97 @@
+//! Messages about tasks between shards, and from blocking threads to shards.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::engine::mesh::ShardId;
+use crate::protocol::error::Error;
+use crate::protocol::revision::Revision;
+use crate::server::owner_id::TaskId;
+use crate::service::{HandlerError, HandlerOutput};
+
+/// An event of a handler that runs as a task.
+#[derive(Debug)]
+pub(in crate::server) enum TaskEvent {
+    /// An input request was made.
+    InputRequested,
+    /// Progress was made.
+    Progress {
+        /// Increases with each event.
+        progress: f64,
+        /// Final value, if known.
+        total: Option<f64>,
+        /// Text for users.
+        message: Option<String>,
+    },
+    /// The handler has completed.
+    Finished(Result<HandlerOutput, HandlerError>),
+}
+
+/// An operation on a task.
+#[derive(Debug)]
+pub(in crate::server) enum TaskOp {
+    /// Returns the state of the task (`tasks/get`).
+    Get,
+    /// Responds to its input requests (`tasks/update`).
+    Update(Map<String, Value>),
+    /// Cancels it (`tasks/cancel`).
+    Cancel,
+    /// Waits for its result (`tasks/result`).
+    Result,
+}
+
+/// A request for a task of another shard.
+#[derive(Debug)]
+pub(in crate::server) struct RemoteTaskRequest {
+    /// Id of the task.
+    pub(in crate::server) task: TaskId,
+    /// Shard that gets the response.
+    pub(in crate::server) shard: ShardId,
+    /// Call on that shard.
+    pub(in crate::server) call: Key,
+    /// Deadline of the call.
+    pub(in crate::server) deadline: Instant,
+    /// Revision of the response.
+    pub(in crate::server) revision: Revision,
+    /// The requested operation.
+    pub(in crate::server) op: TaskOp,
+}
+
+/// A message about a task.
+#[derive(Debug)]
+pub(in crate::server) enum TaskMessage {
+    /// To the owner of a task: a request.
+    Request(RemoteTaskRequest),
+    /// From the owner: the response.
+    Response {
+        /// The call.
+        call: Key,
+        /// Body of the result.
+        result: Result<Vec<u8>, Error>,
+    },
+    /// From a blocking thread to the owner: an event of the handler.
+    HandlerEvent {
+        /// Key of the task.
+        task: Key,
+        /// The event.
+        event: TaskEvent,
+    },
+    /// To the owner: a client of `shard` subscribed to the task.
+    Watch {
+        /// Id of the task.
+        task: TaskId,
+        /// Shard with a subscription.
+        shard: ShardId,
+    },
+    /// From the owner to a shard with a subscription: the task has changed.
+    Changed {
+        /// Id of the task.
+        task: TaskId,
+        /// Number of changes.
+        version: u32,
+        /// Part of the notification after the subscription id, the same for all streams.
+        tail: Bytes,
+    },
+}

@@ -1,0 +1,109 @@
+//! From options to the limits of one shard.
+
+use std::time::Duration;
+
+use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
+use crate::server::options::{HttpOptions, Options, WebSocketOptions};
+use crate::server::shard_message::{
+    EventLogLimits, HttpTimeouts, SessionLimits, ShardLimits, StreamLimits, TaskLimits,
+};
+use crate::server::subscriptions::SubscriptionLimits;
+use crate::server::websocket::MessageRules;
+
+/// Connections beyond the limit that may be open for their error response, on each shard.
+pub(in crate::server) const REJECTED_CONNECTIONS_MAX: u32 = 64;
+
+/// Ended streams of one session that its client can still resume.
+const ENDED_STREAMS_MAX: usize = 16;
+
+/// How long a stream that was sent to its end can be resumed: two keep-alive intervals, after which
+/// a client knows that its connection is dead.
+const STREAM_RETENTION: Duration = Duration::from_mins(1);
+
+/// Maximum number of such streams on a shard: below 1 MiB besides their events, which have a limit
+/// of their own.
+const LINGERING_STREAMS_MAX: usize = 4_096;
+
+/// Connections that may be open at once, those being rejected included.
+pub(in crate::server) fn connections_max(options: &Options) -> u32 {
+    let (served, _) = options.connections_max();
+    u32::try_from(served).unwrap_or(u32::MAX).saturating_add(REJECTED_CONNECTIONS_MAX)
+}
+
+/// The limits of one shard. The kernel distributes connections unevenly, so any shard may get all
+/// of them; their memory limit is divided evenly.
+pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
+    let connections = ConnectionOptions {
+        connections_max: connections_max(options) as usize,
+        idle_timeout: options.tcp.idle_timeout,
+        first_message_timeout: options.tcp.first_message_timeout,
+        message_bytes_max: options.limits.message_bytes_max,
+        outgoing_bytes_max: options.limits.outgoing_bytes_max,
+        held_bytes_max: options.limits.memory_bytes_max / shards.max(1),
+        websocket: websocket_frame_options(&options.websocket),
+        ..ConnectionOptions::default()
+    };
+    ShardLimits {
+        connections,
+        connections_max: options.tcp.connections_max as usize,
+        http_connections_max: options.http.connections_max as usize,
+        http_request: options.request_limits(),
+        http_timeouts: http_timeouts(&options.http),
+        websocket: MessageRules::from_options(options),
+        sessions: SessionLimits {
+            // At least one: a client may reach any shard.
+            sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
+            idle_timeout: options.http.session_idle_timeout,
+            streams: StreamLimits {
+                // One for each request in flight, and one for each connection that is still
+                // receiving the end of one.
+                streams_max: (options.limits.requests_in_flight_max as usize)
+                    .saturating_add(options.http.connections_max as usize),
+                retained_streams_max: ENDED_STREAMS_MAX,
+                log: EventLogLimits {
+                    events_max: options.http.replay_events_max as usize,
+                    bytes_max: options.limits.outgoing_bytes_max,
+                },
+            },
+            event_bytes_max: options.http.replay_bytes_max / shards.max(1),
+            linger_timeout: STREAM_RETENTION,
+            lingering_streams_max: LINGERING_STREAMS_MAX,
+        },
+        requests_in_flight_max: options.limits.requests_in_flight_max as usize,
+        request_timeout: options.limits.request_timeout,
+        client_request_timeout: options.limits.client_request_timeout,
+        request_state_ttl: options.limits.request_state_ttl,
+        drain_timeout: options.engine.drain_timeout,
+        tasks: TaskLimits {
+            tasks_max: options.limits.tasks_max as usize,
+            tasks_per_connection_max: options.limits.tasks_per_connection_max as usize,
+            ttl: options.limits.task_ttl,
+            ttl_max: options.limits.task_ttl_max,
+            result_bytes_max: options.limits.task_bytes_max,
+        },
+        subscriptions: SubscriptionLimits {
+            streams_max: options.limits.subscriptions_per_connection_max as usize,
+            names_max: options.limits.subscription_uris_max as usize,
+            name_bytes_max: options.limits.subscription_uri_bytes_max,
+            held_bytes_max: options.limits.subscription_bytes_max / shards.max(1),
+        },
+    }
+}
+
+const fn websocket_frame_options(options: &WebSocketOptions) -> WebSocketFrameOptions {
+    WebSocketFrameOptions {
+        outgoing_bytes_max: options.outgoing_bytes_max,
+        send_timeout: options.send_timeout,
+        fragment_timeout: options.fragment_timeout,
+        idle_timeout: options.idle_timeout,
+        ping_interval: options.ping_interval,
+    }
+}
+
+fn http_timeouts(options: &HttpOptions) -> HttpTimeouts {
+    HttpTimeouts {
+        sse_start_delay: options.sse_start_delay,
+        sse_keepalive_interval: options.sse_keepalive_interval,
+        sse_retry_ms: u32::try_from(options.sse_retry.as_millis()).unwrap_or(u32::MAX),
+    }
+}

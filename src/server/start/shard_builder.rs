@@ -1,0 +1,246 @@
+//! The builder of a shard: made where the server starts, built on the shard's thread.
+//!
+//! A builder holds the catalog and the options. The ring and the executor come from the code that
+//! runs the shard: the threads of the server, an existing glommio executor, or the simulator.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::limits::shard_limits;
+use crate::base::time::WallClock;
+use crate::connection::{Codec, Connections, SocketPair};
+use crate::engine::blocking::BlockingPool;
+use crate::engine::entropy::Entropy;
+use crate::engine::executor::Executor;
+use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
+use crate::engine::ring::{Listener, Ring, Socket};
+use crate::engine::shard_loop::ShardLoop;
+use crate::guard::origin::OriginGuard;
+use crate::guard::secure_rng::SecureRng;
+use crate::protocol::json::{self, Parser};
+use crate::server::calls::CallTable;
+use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
+use crate::server::client_requests::ClientRequests;
+use crate::server::client_requests::request_state::RequestStates;
+use crate::server::connection_state::ConnectionState;
+use crate::server::connections::{Acceptor, Broadcaster, ListenerEntry, Transports};
+use crate::server::deferred::DeferredWork;
+use crate::server::dispatch::{Dispatcher, Handlers};
+use crate::server::handlers::HandlerQueue;
+use crate::server::http::{Gauges, HttpFrontend, HttpParts, SessionStore};
+use crate::server::options::Options;
+use crate::server::outbox::Outbox;
+use crate::server::owner_id::{OwnerIds, ShardSet};
+use crate::server::shard::{Lifecycle, Shard};
+use crate::server::shard_message::{ShardLimits, ShardMessage};
+use crate::server::subscriptions::SubscriptionRegistry;
+use crate::server::tasks::{TaskTable, Tasks};
+use crate::server::websocket::WebSocketFrontend;
+use crate::service::Catalog;
+use crate::telemetry::label::Transport;
+use crate::transport::http::checks::CheckProfile;
+use crate::transport::websocket::handshake::HandshakeOptions;
+
+/// First random stream of task ids, one for each shard.
+const TASK_ID_STREAM: u32 = 1;
+
+/// First random stream of session ids: behind those of every shard's task ids.
+const SESSION_ID_STREAM: u32 = 1 << 16 | 1;
+
+/// Everything that a shard is built from.
+#[derive(Debug)]
+pub struct ShardBuilder {
+    pub(in crate::server) options: Arc<Options>,
+    pub(in crate::server) entropy: Entropy,
+    pub(in crate::server) replay_filter: Arc<ReplayFilter>,
+    pub(in crate::server) catalog: Arc<Catalog>,
+    pub(in crate::server) origin_guard: OriginGuard,
+    pub(in crate::server) endpoint: Endpoint<ShardMessage>,
+    pub(in crate::server) sender: Sender<ShardMessage>,
+    pub(in crate::server) tcp_connections: Arc<SharedCounter>,
+    pub(in crate::server) http_connections: Arc<SharedCounter>,
+    pub(in crate::server) gauges: Gauges,
+    pub(in crate::server) blocking_pool: Arc<BlockingPool>,
+    pub(in crate::server) update_executor: UpdateExecutor,
+    pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
+}
+
+/// A source of connections, registered with the ring of the shard.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ShardInput {
+    /// A listener that accepts connections.
+    Listener {
+        /// The listener's handle on the ring.
+        listener: Listener,
+        /// The transport of its connections.
+        transport: Transport,
+    },
+    /// Two pipes that are the only connection of the shard, which ends with it (stdio).
+    Pipes {
+        /// The ring's handle of the pipe that is read.
+        input: Socket,
+        /// The ring's handle of the pipe that is written.
+        output: Socket,
+    },
+}
+
+impl ShardBuilder {
+    /// The id of the shard.
+    #[cfg(feature = "internals")]
+    pub const fn shard_id(&self) -> ShardId {
+        self.endpoint.shard()
+    }
+
+    /// The options of the server.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Builds the shard on `ring`, with local handlers run by `executor` and connections from
+    /// `inputs`. Must be called on the thread that runs the shard.
+    ///
+    /// # Errors
+    ///
+    /// If there are more pipe connections than the shard may have.
+    pub fn build<R: Ring>(
+        self,
+        ring: R,
+        executor: Rc<dyn Executor>,
+        inputs: &[ShardInput],
+    ) -> io::Result<ShardLoop<R, Shard>> {
+        let unix_ms = self.entropy.unix_ms;
+        let driver = self.build_shard(&ring, executor);
+        let mut shard = ShardLoop::new(ring, driver);
+        let now = shard.now();
+        let (ring, driver) = shard.ring_and_driver_mut();
+        driver.set_wall_clock(WallClock::at(now, unix_ms));
+        for shard_input in inputs {
+            match *shard_input {
+                ShardInput::Listener { listener, transport } => {
+                    driver.transports.acceptor.listen(ring, ListenerEntry { listener, transport });
+                }
+                ShardInput::Pipes { input, output } => {
+                    let state = ConnectionState::new(Transport::Stdio, false);
+                    let stream = SocketPair {
+                        receive: input,
+                        send: output,
+                        peer: None,
+                        codec: Codec::Ndjson,
+                    };
+                    let opened =
+                        driver.transports.connections.open_connection(ring, stream, state, now);
+                    opened.map_err(|_| io::Error::other("the connection limit is reached"))?;
+                    driver.lifecycle.ends_with_input = true;
+                }
+            }
+        }
+        Ok(shard)
+    }
+
+    fn build_shard<R: Ring>(self, ring: &R, executor: Rc<dyn Executor>) -> Shard {
+        let limits = shard_limits(&self.options, self.sender.shards().count());
+        let sleeps_max = calls_max(&limits).saturating_add(limits.tasks.tasks_max);
+        let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
+        let (catalog_writer, blocking, sender) =
+            (self.catalog_writer, self.blocking_pool, self.sender);
+        let shard = self.endpoint.shard();
+        let pending_updates = PendingUpdates::new(
+            Arc::clone(&catalog_writer),
+            self.update_executor,
+            sender.clone(),
+            shard,
+        );
+        let session_ids = owner_ids(&self.entropy, SESSION_ID_STREAM, shard, shards);
+        let deferred =
+            deferred_work(&self.options, &self.entropy, self.replay_filter, (shard, shards));
+        let http = HttpParts {
+            profile: check_profile(&self.options),
+            origin: self.origin_guard,
+            limits: limits.http_request,
+            timeouts: limits.http_timeouts,
+            sessions: SessionStore::new(limits.sessions, session_ids),
+            gauges: self.gauges,
+        };
+        let dispatcher = Dispatcher {
+            catalog: self.catalog,
+            subscriptions: SubscriptionRegistry::new(limits.subscriptions),
+            deferred,
+            handlers: Handlers {
+                queue: Rc::new(HandlerQueue::new(ring.waker(), sleeps_max)),
+                pending_updates,
+                catalog_writer,
+                executor,
+                blocking_pool: blocking,
+                shard,
+                sender,
+            },
+            shard_count: shards,
+        };
+        let acceptor = Acceptor::new(shard, self.tcp_connections, self.http_connections, &limits);
+        let accepts = HandshakeOptions { deflate: self.options.websocket.deflate };
+        let nesting_max = self.options.limits.nesting_max;
+        let transports = Transports {
+            connections: Connections::new(limits.connections),
+            acceptor,
+            http: HttpFrontend::new(http, (shard, shards)),
+            websockets: WebSocketFrontend::new(limits.websocket, accepts),
+        };
+        Shard {
+            id: shard,
+            transports,
+            parser: Parser::new(json::ParseLimits { nesting_max, ..json::ParseLimits::default() }),
+            dispatcher,
+            broadcaster: Broadcaster::default(),
+            lifecycle: Lifecycle::new(limits.drain_timeout),
+            inbox: self.endpoint.open(ring.waker()),
+            outbox: Outbox::default(),
+            messages: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+}
+
+/// Creates the calls, tasks and client requests of `shard`, one of `shards`.
+fn deferred_work(
+    options: &Options,
+    entropy: &Entropy,
+    replay_filter: Arc<ReplayFilter>,
+    (shard, shards): (ShardId, u16),
+) -> DeferredWork {
+    let limits = shard_limits(options, usize::from(shards));
+    let task_ids = owner_ids(entropy, TASK_ID_STREAM, shard, shards);
+    let messages_max = options.engine.mesh.channel_messages_max as usize;
+    let shard_set = ShardSet::new(shard, shards, messages_max);
+    let ttl = limits.request_state_ttl;
+    DeferredWork {
+        calls: CallTable::new(calls_max(&limits)),
+        tasks: Tasks::new(TaskTable::new(limits.tasks, task_ids), shard_set),
+        client_requests: ClientRequests::new(shard.0, limits.client_request_timeout),
+        request_states: RequestStates::new(&entropy.secret, replay_filter, ttl),
+        request_timeout: limits.request_timeout,
+        requests_in_flight_max: limits.requests_in_flight_max,
+        wall_clock: WallClock::default(),
+    }
+}
+
+/// Maximum calls of a shard.
+const fn calls_max(limits: &ShardLimits) -> usize {
+    limits.connections.connections_max.saturating_mul(limits.requests_in_flight_max)
+}
+
+/// Creates a generator of ids of a shard from a random stream of its own: session ids reveal
+/// nothing about task ids.
+fn owner_ids(entropy: &Entropy, stream: u32, shard: ShardId, shards: u16) -> OwnerIds {
+    let mut rng = SecureRng::new(&entropy.secret, stream + u32::from(shard.0));
+    OwnerIds::new(shard, shards, Box::new(move || rng.next_u128()))
+}
+
+fn check_profile(options: &Options) -> CheckProfile {
+    CheckProfile {
+        strict: options.http.strict,
+        legacy: options.http.legacy,
+        legacy_sse: options.http.legacy_sse,
+        websocket: options.websocket.path.as_deref().map(Rc::from),
+    }
+}
