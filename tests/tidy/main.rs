@@ -84,13 +84,6 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("Connections", 12, 59, 8, "not yet divided into input, output and timers"),
     exception("Kernel", 16, 25, 1, "state of the simulated kernel; not yet divided"),
     exception("Network", 12, 55, 5, "the simulated network is not yet divided from its clients"),
-    exception(
-        "UringRing",
-        20,
-        43,
-        9,
-        "one file for each operation of the ring; not yet divided into components",
-    ),
     exception("Streams", 12, 25, 3, "one file for each operation of the poll ring"),
 ];
 
@@ -108,7 +101,6 @@ const fn exception(
 const CYCLIC_MODULES: &[cycles::Exception] = &[
     cycles::Exception { parent: "connection", reason: "`Connections` is not yet divided" },
     cycles::Exception { parent: "engine::ring::sim", reason: "`Network` is not yet divided" },
-    cycles::Exception { parent: "engine::ring::uring", reason: "`UringRing` is not yet divided" },
 ];
 
 #[test]

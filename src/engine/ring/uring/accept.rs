@@ -13,8 +13,9 @@ use std::time::Duration;
 use io_uring::opcode;
 use io_uring::types::{DestinationSlot, Fd};
 
-use super::UringRing;
+use super::queues::Queues;
 use super::sys::SocketAddressBuffer;
+use super::table::SocketTable;
 use super::user_data::{OperationKind, encode};
 use crate::base::time::Instant;
 use crate::engine::ring::{Completion, Listener};
@@ -32,10 +33,11 @@ struct ListenerState {
 }
 
 /// All listeners and accepts of a ring.
-#[derive(Default)]
 pub(super) struct Accepts {
     listeners: Vec<ListenerState>,
     accepts: Vec<PendingAccept>,
+    /// Number of accepts of each listener.
+    accepts_each: u16,
     /// Indices of paused accepts.
     paused: Vec<u32>,
     /// When all paused accepts are retried, unless all of them wait for slots.
@@ -43,44 +45,43 @@ pub(super) struct Accepts {
 }
 
 impl Accepts {
-    pub(super) fn add(&mut self, descriptor: OwnedFd, in_flight: u16) -> io::Result<Listener> {
+    /// Creates an empty table; each listener has `accepts_in_flight` accepts, at least one.
+    pub(super) fn new(accepts_in_flight: u16) -> Self {
+        Self {
+            listeners: Vec::new(),
+            accepts: Vec::new(),
+            accepts_each: accepts_in_flight.max(1),
+            paused: Vec::new(),
+            retry_at: None,
+        }
+    }
+
+    pub(super) fn add(&mut self, descriptor: OwnedFd) -> io::Result<Listener> {
         let listener = Listener(u16::try_from(self.listeners.len()).map_err(io::Error::other)?);
         self.listeners.push(ListenerState { descriptor: Some(descriptor), is_accepting: false });
-        for _ in 0..in_flight.max(1) {
+        for _ in 0..self.accepts_each {
             let peer = Box::new(SocketAddressBuffer::empty());
             self.accepts.push(PendingAccept { listener, peer, is_armed: false });
         }
         Ok(listener)
     }
 
-    /// Leaks the address buffers, because the kernel may still write to them.
-    pub(super) fn leak(&mut self) {
-        self.accepts.drain(..).for_each(|cell| std::mem::forget(cell.peer));
-    }
-
-    /// Returns when paused accepts are to be retried.
-    #[inline]
-    pub(super) const fn retry_at(&self) -> Option<Instant> {
-        self.retry_at
-    }
-}
-
-impl UringRing {
-    pub(super) fn submit_accepts(&mut self, listener: Listener) {
-        let Some(listener_state) = self.accepts.listeners.get_mut(usize::from(listener.0)) else {
+    /// Starts to accept connections.
+    pub(super) fn submit(&mut self, queues: &mut Queues, listener: Listener) {
+        let Some(listener_state) = self.listeners.get_mut(usize::from(listener.0)) else {
             return;
         };
         listener_state.is_accepting = true;
-        for index in (0_u32..).take(self.accepts.accepts.len()) {
-            if self.accepts.accepts[index as usize].listener == listener {
-                self.arm_accept(index);
+        for index in (0_u32..).take(self.accepts.len()) {
+            if self.accepts[index as usize].listener == listener {
+                self.arm(queues, index);
             }
         }
     }
 
-    fn arm_accept(&mut self, index: u32) {
-        let cell = &mut self.accepts.accepts[index as usize];
-        let listener_state = &self.accepts.listeners[usize::from(cell.listener.0)];
+    fn arm(&mut self, queues: &mut Queues, index: u32) {
+        let cell = &mut self.accepts[index as usize];
+        let listener_state = &self.listeners[usize::from(cell.listener.0)];
         let Some(descriptor) =
             listener_state.descriptor.as_ref().filter(|_| listener_state.is_accepting)
         else {
@@ -94,72 +95,90 @@ impl UringRing {
         let entry = opcode::Accept::new(Fd(descriptor.as_raw_fd()), address, length)
             .file_index(Some(DestinationSlot::auto_target()))
             .build();
-        self.push(entry.user_data(encode(OperationKind::Accept, index)));
+        queues.push(entry.user_data(encode(OperationKind::Accept, index)));
     }
 
-    pub(super) fn complete_accept(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
-        let cell = &mut self.accepts.accepts[index as usize];
+    /// Handles the completion of accept `index` at `now`.
+    pub(super) fn complete(
+        &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
+        (index, result): (u32, i32),
+        now: Instant,
+        into: &mut Vec<Completion>,
+    ) {
+        let cell = &mut self.accepts[index as usize];
         cell.is_armed = false;
         let listener = cell.listener;
         if let Ok(slot) = u32::try_from(result) {
             let peer = cell.peer.parse();
-            let socket = self.sockets.open_slot(slot);
+            let socket = sockets.open_slot(slot);
             into.push(Completion::Accepted { listener, socket, peer });
-            self.arm_accept(index);
+            self.arm(queues, index);
             return;
         }
         // The accepts of a closed listener fail.
-        if !self.accepts.listeners[usize::from(listener.0)].is_accepting {
+        if !self.listeners[usize::from(listener.0)].is_accepting {
             return;
         }
         match -result {
-            libc::ENFILE if self.sockets.is_full() => self.accepts.paused.push(index),
+            libc::ENFILE if sockets.is_full() => self.paused.push(index),
             libc::ENFILE | libc::EMFILE | libc::ENOMEM | libc::ENOBUFS => {
-                self.accepts.paused.push(index);
-                self.accepts.retry_at.get_or_insert_with(|| self.now.after(RETRY_DELAY));
+                self.paused.push(index);
+                self.retry_at.get_or_insert_with(|| now.after(RETRY_DELAY));
             }
-            _ => self.arm_accept(index),
+            _ => self.arm(queues, index),
         }
         let error = io::Error::from_raw_os_error(-result);
         into.push(Completion::AcceptFailed { listener, error });
     }
 
     /// Resumes one paused accept after a slot was closed.
-    pub(super) fn resume_accept(&mut self) {
-        if let Some(index) = self.accepts.paused.pop() {
-            self.arm_accept(index);
+    pub(super) fn resume_one(&mut self, queues: &mut Queues) {
+        if let Some(index) = self.paused.pop() {
+            self.arm(queues, index);
         }
     }
 
     /// Resumes all paused accepts if it is time.
-    pub(super) fn resume_accepts(&mut self) {
-        if self.accepts.retry_at.is_some_and(|end| end <= self.now) {
-            self.accepts.retry_at = None;
-            for index in std::mem::take(&mut self.accepts.paused) {
-                self.arm_accept(index);
+    #[inline]
+    pub(super) fn resume_due(&mut self, queues: &mut Queues, now: Instant) {
+        if self.retry_at.is_some_and(|end| end <= now) {
+            self.retry_at = None;
+            for index in std::mem::take(&mut self.paused) {
+                self.arm(queues, index);
             }
         }
     }
 
-    pub(super) fn close_listener(&mut self, listener: Listener) {
-        let Some(listener_state) = self.accepts.listeners.get_mut(usize::from(listener.0)) else {
+    /// Returns when paused accepts are to be retried.
+    #[inline]
+    pub(super) const fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// Closes a listener and cancels its accepts.
+    pub(super) fn close(&mut self, queues: &mut Queues, listener: Listener) {
+        let Some(listener_state) = self.listeners.get_mut(usize::from(listener.0)) else {
             return;
         };
         listener_state.is_accepting = false;
         // Closing the descriptor does not end accepts in flight: they hold a reference to the file.
         let descriptor = listener_state.descriptor.take();
-        let armed: Vec<u32> = (0_u32..)
-            .zip(&self.accepts.accepts)
-            .filter(|(_, cell)| cell.listener == listener && cell.is_armed)
-            .map(|(index, _)| index)
-            .collect();
-        for index in armed {
-            self.cancel(encode(OperationKind::Accept, index));
+        for (index, cell) in (0_u32..).zip(&self.accepts) {
+            if cell.listener == listener && cell.is_armed {
+                queues.cancel(OperationKind::Accept, index);
+            }
         }
         if let Some(descriptor) = descriptor {
             // Failure is harmless: the accepts above are cancelled in any case.
             rustix::net::shutdown(&descriptor, rustix::net::Shutdown::Both).unwrap_or(());
         }
+    }
+
+    /// Leaks the address buffers, because the kernel may still write to them.
+    pub(super) fn leak(&mut self) {
+        self.accepts.drain(..).for_each(|cell| std::mem::forget(cell.peer));
     }
 }
 

@@ -17,9 +17,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use io_uring::opcode;
 use io_uring::types::{DestinationSlot, Fixed};
 
-use super::UringRing;
 use super::operation_slab::OperationSlab;
+use super::queues::Queues;
 use super::sys::{SocketAddressBuffer, set_option};
+use super::table::SocketTable;
 use super::user_data::{OperationKind, encode};
 use crate::engine::ring::{Completion, Socket, bound_socket};
 
@@ -41,19 +42,12 @@ struct BoundSocket {
 }
 
 /// All attempts in flight.
-#[derive(Default)]
 pub(super) struct ConnectAttempts {
     in_flight: OperationSlab<ConnectAttempt>,
     /// Slots of failed attempts that are being closed; their names were never reported.
     failed: Vec<Socket>,
-}
-
-impl ConnectAttempts {
-    /// Removes `socket` from the failed attempts and returns whether it was one.
-    pub(super) fn take_failed(&mut self, socket: Socket) -> bool {
-        let index = self.failed.iter().position(|refused| *refused == socket);
-        index.map(|index| self.failed.swap_remove(index)).is_some()
-    }
+    /// The kernel can bind direct descriptors.
+    has_bind: bool,
 }
 
 /// An option value of 1. Static, because the kernel may read it at any time.
@@ -62,30 +56,37 @@ static ON: libc::c_int = 1;
 /// Lets the kernel choose a free slot (`IORING_FILE_INDEX_ALLOC`, Linux 5.19).
 const ANY_SLOT: i32 = -1;
 
-impl UringRing {
-    pub(super) fn submit_open(
+impl ConnectAttempts {
+    pub(super) fn new(has_bind: bool) -> Self {
+        Self { in_flight: OperationSlab::default(), failed: Vec::new(), has_bind }
+    }
+
+    /// Starts to connect.
+    pub(super) fn submit(
         &mut self,
+        queues: &mut Queues,
         remote: SocketAddr,
         local: Option<SocketAddr>,
         connect_token: u64,
     ) {
-        if local.is_some() && !self.features.bind {
-            return self.open_bound_socket(remote, local, connect_token);
+        if local.is_some() && !self.has_bind {
+            return self.open_bound_socket(queues, remote, local, connect_token);
         }
         let remote = Box::new(SocketAddressBuffer::from_address(remote));
         let family = remote.family();
         let local = local.map(|local| Box::new(SocketAddressBuffer::from_address(local)));
         let attempt = ConnectAttempt { token: connect_token, remote, local, bound: None, slot: 0 };
-        let index = self.connects.in_flight.insert(attempt);
+        let index = self.in_flight.insert(attempt);
         let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
             .file_index(Some(DestinationSlot::auto_target()))
             .build();
-        self.push(entry.user_data(encode(OperationKind::OpenSocket, index)));
+        queues.push(entry.user_data(encode(OperationKind::OpenSocket, index)));
     }
 
     /// Opens and binds a socket by system calls, and submits its move into a slot.
     fn open_bound_socket(
         &mut self,
+        queues: &mut Queues,
         remote: SocketAddr,
         local: Option<SocketAddr>,
         connect_token: u64,
@@ -93,7 +94,7 @@ impl UringRing {
         let descriptor = match bound_socket::open(remote, local) {
             Ok(socket) => OwnedFd::from(socket),
             Err(error) => {
-                self.ready.push(Completion::Connected { token: connect_token, result: Err(error) });
+                queues.complete(Completion::Connected { token: connect_token, result: Err(error) });
                 return;
             }
         };
@@ -103,12 +104,19 @@ impl UringRing {
         let outside = Some(BoundSocket { descriptor, word });
         let attempt =
             ConnectAttempt { token: connect_token, remote, local: None, bound: outside, slot: 0 };
-        let index = self.connects.in_flight.insert(attempt);
-        self.push(entry.user_data(encode(OperationKind::InstallSlot, index)));
+        let index = self.in_flight.insert(attempt);
+        queues.push(entry.user_data(encode(OperationKind::InstallSlot, index)));
     }
 
-    pub(super) fn complete_open(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(attempt) = self.connects.in_flight.get_mut(index) else {
+    /// Handles the result of opening a socket.
+    pub(super) fn complete_open(
+        &mut self,
+        queues: &mut Queues,
+        index: u32,
+        result: i32,
+        into: &mut Vec<Completion>,
+    ) {
+        let Some(attempt) = self.in_flight.get_mut(index) else {
             return;
         };
         let Ok(slot) = u32::try_from(result) else {
@@ -116,27 +124,41 @@ impl UringRing {
         };
         attempt.slot = slot;
         let Some(local) = &attempt.local else {
-            return self.submit_connect(index);
+            return self.submit_connect(queues, index);
         };
         let (address, length) = local.as_pointer();
         // Defers the choice of the port to connect, so that ports are shared between destinations.
         let option = set_option(slot, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &ON);
-        self.push(option.user_data(encode(OperationKind::SetOption, index)));
+        queues.push(option.user_data(encode(OperationKind::SetOption, index)));
         let bind = opcode::Bind::new(Fixed(slot), address, length).build();
-        self.push(bind.user_data(encode(OperationKind::Bind, index)));
+        queues.push(bind.user_data(encode(OperationKind::Bind, index)));
     }
 
-    pub(super) fn complete_bind(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
+    /// Handles the result of a bind.
+    pub(super) fn complete_bind(
+        &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
+        (index, result): (u32, i32),
+        into: &mut Vec<Completion>,
+    ) {
         if result < 0 {
-            self.complete_connect(index, result, into);
-        } else if let Some(attempt) = self.connects.in_flight.get_mut(index) {
+            self.complete_connect(queues, sockets, (index, result), into);
+        } else if let Some(attempt) = self.in_flight.get_mut(index) {
             attempt.local = None;
-            self.submit_connect(index);
+            self.submit_connect(queues, index);
         }
     }
 
-    pub(super) fn complete_install(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(attempt) = self.connects.in_flight.get_mut(index) else {
+    /// Handles the result of moving a bound socket into a slot.
+    pub(super) fn complete_install(
+        &mut self,
+        queues: &mut Queues,
+        index: u32,
+        result: i32,
+        into: &mut Vec<Completion>,
+    ) {
+        let Some(attempt) = self.in_flight.get_mut(index) else {
             return;
         };
         let Some(BoundSocket { descriptor, word }) = attempt.bound.take() else {
@@ -147,47 +169,66 @@ impl UringRing {
         match u32::try_from(*word) {
             Ok(slot) if result == 1 => {
                 attempt.slot = slot;
-                self.submit_connect(index);
+                self.submit_connect(queues, index);
             }
             _ if result < 0 => self.fail_without_slot(index, result, into),
             _ => self.fail_without_slot(index, -libc::EIO, into),
         }
     }
 
-    fn submit_connect(&mut self, index: u32) {
-        let Some(attempt) = self.connects.in_flight.get_mut(index) else {
+    fn submit_connect(&mut self, queues: &mut Queues, index: u32) {
+        let Some(attempt) = self.in_flight.get_mut(index) else {
             return;
         };
         let slot = attempt.slot;
         let (address, length) = attempt.remote.as_pointer();
         let nodelay = set_option(slot, libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON);
         // Kernels before 6.7 refuse; Nagle's algorithm then stays enabled.
-        self.push(nodelay.user_data(encode(OperationKind::SetOption, index)));
+        queues.push(nodelay.user_data(encode(OperationKind::SetOption, index)));
         let connect = opcode::Connect::new(Fixed(slot), address, length).build();
-        self.push(connect.user_data(encode(OperationKind::Connect, index)));
+        queues.push(connect.user_data(encode(OperationKind::Connect, index)));
     }
 
     /// Fails an attempt that has no slot.
     fn fail_without_slot(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
-        if let Some(attempt) = self.connects.in_flight.remove(index) {
+        if let Some(attempt) = self.in_flight.remove(index) {
             let result = Err(io::Error::from_raw_os_error(-result));
             into.push(Completion::Connected { token: attempt.token, result });
         }
     }
 
-    pub(super) fn complete_connect(&mut self, index: u32, result: i32, into: &mut Vec<Completion>) {
-        let Some(attempt) = self.connects.in_flight.remove(index) else {
+    /// Handles the result of a connect.
+    pub(super) fn complete_connect(
+        &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
+        (index, result): (u32, i32),
+        into: &mut Vec<Completion>,
+    ) {
+        let Some(attempt) = self.in_flight.remove(index) else {
             return;
         };
-        let socket = self.sockets.open_slot(attempt.slot);
+        let socket = sockets.open_slot(attempt.slot);
         let result = if result < 0 {
-            self.connects.failed.push(socket);
-            self.submit_close(socket);
+            self.failed.push(socket);
+            sockets.begin_close(queues, socket);
+            sockets.close_if_idle(queues, socket);
             Err(io::Error::from_raw_os_error(-result))
         } else {
             Ok(socket)
         };
         into.push(Completion::Connected { token: attempt.token, result });
+    }
+
+    /// Removes `socket` from the failed attempts and returns whether it was one.
+    pub(super) fn take_failed(&mut self, socket: Socket) -> bool {
+        let index = self.failed.iter().position(|refused| *refused == socket);
+        index.map(|index| self.failed.swap_remove(index)).is_some()
+    }
+
+    /// Leaks the addresses and descriptors, because the kernel may still use them.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.in_flight));
     }
 }
 
@@ -198,6 +239,7 @@ mod tests {
 
     use super::*;
     use crate::engine::clock::Clock;
+    use crate::engine::ring::uring::UringRing;
     use crate::engine::ring::{Operation, ParkTimeout, Ring, RingOptions};
 
     /// Connects a ring without `IORING_OP_BIND` and returns the result.
@@ -222,7 +264,7 @@ mod tests {
             eprintln!("skipped: io_uring is not available");
             return;
         };
-        ring.features.bind = false;
+        ring.connects.has_bind = false;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         for last in 2..4 {

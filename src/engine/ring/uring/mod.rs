@@ -6,7 +6,7 @@
 //!
 //! Invariants: memory that the kernel may still read or write (send buffers, socket addresses, the
 //! eventfd's read buffer) does not move until the completion that ends its use has been reaped.
-//! Dropping a ring cancels what is in flight and reaps it first (`close`).
+//! Dropping a ring cancels what is in flight and reaps it first.
 //!
 //! A ring must be created on the thread that uses it (`IORING_SETUP_SINGLE_ISSUER`).
 
@@ -14,8 +14,12 @@ mod sys;
 
 mod operation_slab;
 mod setup;
-mod table;
 mod user_data;
+
+mod queues;
+mod table;
+
+mod close;
 
 mod accept;
 mod connect;
@@ -23,20 +27,15 @@ mod receive;
 mod send;
 mod wake;
 
-mod close;
-
-use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-
-use io_uring::{IoUring, squeue};
+use std::time::Duration;
 
 use self::accept::Accepts;
 use self::connect::ConnectAttempts;
-use self::operation_slab::OperationSlab;
-use self::send::PendingSend;
+use self::queues::{CompletionEntry, Queues};
+use self::receive::Receives;
+use self::send::Sends;
 use self::setup::RingFeatures;
-use self::sys::RingFd;
 use self::table::SocketTable;
 use self::user_data::OperationKind;
 use self::wake::WakeState;
@@ -45,44 +44,30 @@ use super::{
     Socket, Source, Waker,
 };
 use crate::base::time::Instant;
-use crate::engine::buffer::ReceiveBuffers;
-use crate::engine::buffer::provided::ProvidedBuffers;
+use crate::engine::buffer::provided::GROUP;
 use crate::engine::clock::Clock;
 
 /// A shard's `io_uring`.
 pub struct UringRing {
     // Dropped first, so that the kernel no longer uses the memory below.
-    ring: IoUring,
-    ring_fd: RingFd,
-    provided: ProvidedBuffers,
+    queues: Queues,
+    receives: Receives,
     accepts: Accepts,
     connects: ConnectAttempts,
-    sends: OperationSlab<PendingSend>,
+    sends: Sends,
     wake_state: WakeState,
     sockets: SocketTable,
-    /// Sockets that want to receive but have no receive in flight, mostly because buffers ran out.
-    /// Armed at the next park when a buffer is free.
-    pending_receives: VecDeque<Socket>,
-    /// Number of buffers held by the shard.
-    buffers_held: u16,
-    /// Number of reaps; a socket's burst is counted separately for each.
-    turn: u16,
-    /// Completions that did not come from the kernel.
-    ready: Vec<Completion>,
-    /// Submissions that found the queue full while the kernel was busy.
-    backlog: VecDeque<squeue::Entry>,
-    /// Submissions whose last completion has not been reaped, including the backlog. Excludes
-    /// `MSG_RING`, which completes only on failure.
-    in_flight: usize,
     /// Completions copied out of the shared queue, so that handlers may submit.
-    reaped: Vec<(u64, i32, u32)>,
-    exhaustion: Exhaustion,
+    reaped: Vec<CompletionEntry>,
     clock: Clock,
     /// The last clock reading.
     now: Instant,
     features: RingFeatures,
-    options: RingOptions,
 }
+
+/// How long dropping a ring waits for the kernel to release its memory. Only zero-copy sends that
+/// the peer has not acknowledged cannot be cancelled.
+const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl UringRing {
     /// Creates a ring on the calling thread, which alone may use it.
@@ -92,112 +77,75 @@ impl UringRing {
     /// If the kernel refuses; the text names the cause and what to do.
     pub fn new(options: &RingOptions, clock: Clock) -> io::Result<Self> {
         let (ring, entrance, granted) = setup::build(options)?;
-        let buffers = ReceiveBuffers::new(options.receive_buffers, options.receive_buffer_bytes);
-        let provided = ProvidedBuffers::register(buffers, &ring.submitter())?;
-        // SAFETY: the ring's descriptor is open as long as the ring, which outlives this borrow.
-        let file = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
-        let wakes = WakeState::new(file, granted.msg_ring)?;
+        let queues = Queues::new(ring, entrance);
+        let receives = Receives::new(options, &queues.submitter())?;
+        let wake_state = WakeState::new(queues.descriptor(), granted.msg_ring)?;
         let mut built = Self {
-            ring,
-            ring_fd: entrance,
-            provided,
-            accepts: Accepts::default(),
-            connects: ConnectAttempts::default(),
-            sends: OperationSlab::default(),
-            wake_state: wakes,
+            queues,
+            receives,
+            accepts: Accepts::new(options.accepts_in_flight),
+            connects: ConnectAttempts::new(granted.bind),
+            sends: Sends::new(options.zero_copy_bytes_min),
+            wake_state,
             sockets: SocketTable::new(granted.slots),
-            pending_receives: VecDeque::new(),
-            buffers_held: 0,
-            turn: 0,
-            ready: Vec::new(),
-            backlog: VecDeque::new(),
-            in_flight: 0,
             reaped: Vec::with_capacity(1024),
-            exhaustion: Exhaustion::default(),
             clock,
             now: clock.now(),
             features: granted,
-            options: *options,
         };
-        built.arm_wake();
+        built.wake_state.arm(&mut built.queues);
         Ok(built)
     }
 
-    /// Queues one submission. A full queue is flushed; if that fails, the entry waits in the
-    /// backlog until the next park.
-    fn push(&mut self, entry: squeue::Entry) {
-        self.in_flight += 1;
-        if !self.backlog.is_empty() || self.try_push(&entry).is_err() {
-            self.backlog.push_back(entry);
-        }
-    }
-
-    fn try_push(&mut self, entry: &squeue::Entry) -> Result<(), ()> {
-        // SAFETY: every entry comes from this module's builders, whose memory stays valid until the
-        // completion (see the module's invariants).
-        if unsafe { self.ring.submission().push(entry) }.is_ok() {
-            return Ok(());
-        }
-        if self.enter(ParkTimeout::Zero).is_err() {
-            return Err(());
-        }
-        // SAFETY: as above.
-        unsafe { self.ring.submission().push(entry) }.map_err(|_| ())
-    }
-
-    fn flush_backlog(&mut self) {
-        while let Some(entry) = self.backlog.pop_front() {
-            if self.try_push(&entry).is_err() {
-                self.backlog.push_front(entry);
-                return;
-            }
-        }
-    }
-
     /// Dispatches one completion by its kind.
-    fn complete(&mut self, word: u64, result: i32, flags: u32, into: &mut Vec<Completion>) {
-        self.in_flight -= usize::from(user_data::is_last(word, flags));
-        let Some((purpose, index)) = user_data::decode(word) else { return };
+    fn complete(&mut self, entry: CompletionEntry, into: &mut Vec<Completion>) {
+        let Self { queues, sockets, receives, sends, accepts, connects, .. } = self;
+        queues.count_completion(entry);
+        let Some((purpose, index)) = user_data::decode(entry.user_data) else { return };
+        let (socket, result) = (Socket(index), entry.result);
         match purpose {
-            OperationKind::Receive => self.complete_receive(Socket(index), result, flags, into),
-            OperationKind::Send => self.complete_send(index, result, flags, into),
-            OperationKind::Accept => self.complete_accept(index, result, into),
-            OperationKind::OpenSocket => self.complete_open(index, result, into),
-            OperationKind::Bind => self.complete_bind(index, result, into),
-            OperationKind::InstallSlot => self.complete_install(index, result, into),
-            OperationKind::Connect => self.complete_connect(index, result, into),
-            OperationKind::Close => self.complete_close(Socket(index), result, into),
-            OperationKind::ReadEvent => self.arm_wake(),
-            OperationKind::SendMessage => self.complete_message(index, result),
-            OperationKind::ShutdownWrite => self.complete_shutdown(Socket(index)),
+            OperationKind::Receive => receives.complete(queues, sockets, socket, entry, into),
+            OperationKind::Send => sends.complete(queues, sockets, index, entry, into),
+            OperationKind::Accept => {
+                accepts.complete(queues, sockets, (index, result), self.now, into);
+            }
+            OperationKind::OpenSocket => connects.complete_open(queues, index, result, into),
+            OperationKind::Bind => connects.complete_bind(queues, sockets, (index, result), into),
+            OperationKind::InstallSlot => connects.complete_install(queues, index, result, into),
+            OperationKind::Connect => {
+                connects.complete_connect(queues, sockets, (index, result), into);
+            }
+            OperationKind::Close => self.complete_close(socket, result, into),
+            OperationKind::ReadEvent => self.wake_state.arm(queues),
+            OperationKind::SendMessage => self.wake_state.complete_message(index, result),
+            OperationKind::ShutdownWrite => sockets.complete_shutdown(queues, socket),
             OperationKind::Cancel | OperationKind::SetOption | OperationKind::ReceiveMessage => {}
         }
     }
 
-    /// Enters the kernel with the queued submissions. Transient errors are ignored.
-    #[inline]
-    fn enter(&mut self, timeout: ParkTimeout) -> io::Result<()> {
-        let queued = self.ring.submission().len();
-        match self.ring_fd.enter(queued, timeout) {
-            Err(error) if is_transient(&error) => Ok(()),
-            entered => entered,
+    fn close(&mut self, socket: Socket) {
+        let Self { queues, sockets, sends, .. } = self;
+        if sockets.begin_close(queues, socket) {
+            sends.cancel(queues, sockets, socket);
+            sockets.close_if_idle(queues, socket);
         }
     }
-}
 
-/// Whether the error is transient: a timeout, a signal, completions to be reaped first, or a lack
-/// of memory.
-fn is_transient(error: &io::Error) -> bool {
-    let codes = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::ENOMEM];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+    fn complete_close(&mut self, socket: Socket, result: i32, into: &mut Vec<Completion>) {
+        if !self.sockets.complete_close(&mut self.queues, socket, result) {
+            return;
+        }
+        if !self.connects.take_failed(socket) {
+            into.push(Completion::Closed { socket });
+        }
+        self.accepts.resume_one(&mut self.queues);
+    }
 }
 
 impl Ring for UringRing {
     fn register(&mut self, source: Source) -> io::Result<Registered> {
         Ok(match source {
-            Source::Listener(descriptor) => {
-                Registered::Listener(self.accepts.add(descriptor, self.options.accepts_in_flight)?)
-            }
+            Source::Listener(descriptor) => Registered::Listener(self.accepts.add(descriptor)?),
             Source::Stream(descriptor) => {
                 Registered::Socket(self.sockets.register(descriptor, false))
             }
@@ -206,54 +154,47 @@ impl Ring for UringRing {
     }
 
     fn submit(&mut self, operation: Operation) {
+        let Self { queues, sockets, receives, sends, accepts, connects, .. } = self;
         match operation {
-            Operation::Accept(listener) => self.submit_accepts(listener),
-            Operation::CloseListener(listener) => self.close_listener(listener),
+            Operation::Accept(listener) => accepts.submit(queues, listener),
+            Operation::CloseListener(listener) => accepts.close(queues, listener),
             Operation::Connect { address, local_address: from, token } => {
-                self.submit_open(address, from, token);
+                connects.submit(queues, address, from, token);
             }
-            Operation::Receive(socket) => self.submit_receive(socket),
-            Operation::StopReceive(socket) => self.submit_stop_receive(socket),
+            Operation::Receive(socket) => receives.submit(queues, sockets, socket),
+            Operation::StopReceive(socket) => receive::stop(queues, sockets, socket),
             Operation::Send { socket, buffer, offset: from } => {
-                self.submit_send(socket, buffer, from);
+                sends.submit(queues, sockets, socket, buffer, from);
             }
-            Operation::ShutdownWrite(socket) => self.submit_shutdown(socket),
-            Operation::Close(socket) => self.submit_close(socket),
+            Operation::ShutdownWrite(socket) => sockets.shutdown_write(queues, socket),
+            Operation::Close(socket) => self.close(socket),
         }
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {
-        self.turn = self.turn.wrapping_add(1);
-        completions.append(&mut self.ready);
-        self.exhaustion.completions += u64::from(self.ring.submission().cq_overflow());
+        self.receives.begin_turn();
+        self.queues.take_ready(completions);
         let mut reaped = std::mem::take(&mut self.reaped);
-        reaped.extend(
-            self.ring.completion().map(|entry| (entry.user_data(), entry.result(), entry.flags())),
-        );
-        for (word, result, flags) in reaped.drain(..) {
-            self.complete(word, result, flags, completions);
+        self.queues.take_entries(&mut reaped);
+        for entry in reaped.drain(..) {
+            self.complete(entry, completions);
         }
         self.reaped = reaped;
         // Includes completions that these have caused.
-        completions.append(&mut self.ready);
+        self.queues.take_ready(completions);
     }
 
     fn park(&mut self, timeout: ParkTimeout) -> Instant {
-        self.resume_accepts();
-        self.provided.publish();
-        // Checked even if no buffer was released in this turn: a socket may have found none while
-        // all were being released.
-        if self.buffers_held < self.options.receive_buffers {
-            self.arm_pending_receives();
-        }
-        self.flush_backlog();
-        let idle = self.ready.is_empty() && self.backlog.is_empty();
-        let timeout = match self.accepts.retry_at() {
-            _ if !idle => ParkTimeout::Zero,
+        let Self { queues, sockets, receives, accepts, .. } = self;
+        accepts.resume_due(queues, self.now);
+        receives.resume(queues, sockets);
+        queues.flush_backlog();
+        let timeout = match accepts.retry_at() {
+            _ if !queues.may_wait() => ParkTimeout::Zero,
             Some(end) => timeout.at_most(end.since(self.now)),
             None => timeout,
         };
-        if let Err(error) = self.enter(timeout) {
+        if let Err(error) = queues.enter(timeout) {
             // Includes dropped completions for lack of memory: the state of a socket is then
             // unknown.
             panic!("io_uring_enter failed: {error}");
@@ -267,30 +208,52 @@ impl Ring for UringRing {
     }
 
     fn wake(&mut self, other: &Waker) {
-        self.submit_message(other);
+        self.wake_state.wake(&mut self.queues, other);
     }
 
     fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
-        self.provided.bytes(buffer.index)
+        self.receives.bytes(buffer)
     }
 
     fn release(&mut self, buffer: ReceiveBuffer) {
-        self.buffers_held -= 1;
-        self.provided.provide(buffer.index);
+        self.receives.release(buffer);
     }
 
     #[cfg(any(feature = "glommio", feature = "internals"))]
-    fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
-        self.ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
+    fn register_eventfd(&mut self, eventfd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
+        self.queues.register_eventfd(eventfd)?;
         self.wake_state.add_event(eventfd.try_clone_to_owned()?)
     }
 
     fn exhaustion(&self) -> Exhaustion {
-        self.exhaustion
+        Exhaustion {
+            receive_buffers: self.receives.exhaustions(),
+            completions: self.queues.overflows(),
+        }
     }
 
     fn describe(&self) -> String {
         self.features.describe()
+    }
+}
+
+impl Drop for UringRing {
+    /// Closing the ring's descriptor also ends all requests, but asynchronously, while the memory
+    /// below is freed at once. So everything is cancelled first, and memory that is still in use is
+    /// leaked.
+    fn drop(&mut self) {
+        let receiving: Vec<Socket> = self.sockets.receiving().collect();
+        let deadline = self.clock.now().after(DROP_TIMEOUT);
+        if !self.queues.cancel_all(&receiving, self.clock, deadline) {
+            self.sends.leak();
+            self.connects.leak();
+            self.accepts.leak();
+            self.wake_state.leak();
+            self.receives.leak();
+        }
+        // Wakers may hold the ring's descriptor for longer: connections and memory must not outlive
+        // the ring with it.
+        self.queues.unregister(GROUP);
     }
 }
 

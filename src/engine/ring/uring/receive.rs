@@ -1,19 +1,61 @@
 //! Receiving: one multishot receive a socket; the kernel chooses buffers as bytes arrive.
 
+use std::collections::VecDeque;
 use std::io;
 
 use io_uring::types::{Fd, Fixed};
-use io_uring::{cqueue, opcode};
+use io_uring::{Submitter, cqueue, opcode, squeue};
 
-use super::UringRing;
-use super::table::SocketFd;
+use super::queues::{CompletionEntry, Queues};
+use super::table::{SocketFd, SocketTable};
 use super::user_data::{OperationKind, encode};
-use crate::engine::buffer::provided::GROUP;
-use crate::engine::ring::{Completion, ReceiveBuffer, Socket};
+use crate::engine::buffer::ReceiveBuffers;
+use crate::engine::buffer::provided::{GROUP, ProvidedBuffers};
+use crate::engine::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
 
-impl UringRing {
-    pub(super) fn submit_receive(&mut self, socket: Socket) {
-        let Some(state) = self.sockets.state(socket) else {
+/// The receive buffers of a ring, and the sockets that wait for one.
+pub(super) struct Receives {
+    provided: ProvidedBuffers,
+    /// Number of buffers.
+    buffers: u16,
+    /// Number of buffers held by the shard.
+    buffers_held: u16,
+    buffer_bytes: u32,
+    /// Sockets that want to receive but have no receive in flight, mostly because buffers ran out.
+    /// Armed at the next park when a buffer is free.
+    pending: VecDeque<Socket>,
+    /// Number of reaps; a socket's burst is counted separately for each.
+    turn: u16,
+    /// Buffers that one socket may fill in one turn.
+    burst_buffers_max: u16,
+    /// Times that a socket had bytes and no buffer was free.
+    exhaustions: u64,
+}
+
+impl Receives {
+    /// Allocates the buffers and registers them with the kernel.
+    pub(super) fn new(options: &RingOptions, submitter: &Submitter<'_>) -> io::Result<Self> {
+        let buffers = ReceiveBuffers::new(options.receive_buffers, options.receive_buffer_bytes);
+        Ok(Self {
+            provided: ProvidedBuffers::register(buffers, submitter)?,
+            buffers: options.receive_buffers,
+            buffers_held: 0,
+            buffer_bytes: options.receive_buffer_bytes,
+            pending: VecDeque::new(),
+            turn: 0,
+            burst_buffers_max: options.burst_buffers_max,
+            exhaustions: 0,
+        })
+    }
+
+    /// Starts to receive.
+    pub(super) fn submit(
+        &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
+        socket: Socket,
+    ) {
+        let Some(state) = sockets.state(socket) else {
             return;
         };
         if state.is_closing || state.is_at_end || state.wants_receive {
@@ -21,79 +63,74 @@ impl UringRing {
         }
         state.wants_receive = true;
         if !state.is_armed {
-            self.arm_receive(socket);
+            self.arm(queues, sockets, socket);
         }
     }
 
     /// Submits a receive.
-    fn arm_receive(&mut self, socket: Socket) {
-        let Some(state) = self.sockets.state(socket) else {
+    fn arm(&self, queues: &mut Queues, sockets: &mut SocketTable, socket: Socket) {
+        let Some(state) = sockets.state(socket) else {
             return;
         };
         state.is_armed = true;
         state.burst_buffers = 0;
         state.outstanding += 1;
-        let entry = match self.sockets.fd(socket) {
+        let entry = match sockets.fd(socket) {
             SocketFd::Direct(slot) => opcode::RecvMulti::new(Fixed(slot), GROUP).build(),
             SocketFd::Stream(raw) => opcode::RecvMulti::new(Fd(raw), GROUP).build(),
             // Files cannot be read multishot, and pipes only from Linux 6.7 on, so they are read
             // once at a time: one more submission for each buffer, and no more system calls.
             SocketFd::Pipe(raw) => {
-                let bytes = self.options.receive_buffer_bytes;
-                opcode::Read::new(Fd(raw), std::ptr::null_mut(), bytes)
+                opcode::Read::new(Fd(raw), std::ptr::null_mut(), self.buffer_bytes)
                     .offset(u64::MAX)
                     .buf_group(GROUP)
                     .build()
-                    .flags(io_uring::squeue::Flags::BUFFER_SELECT)
+                    .flags(squeue::Flags::BUFFER_SELECT)
             }
         };
-        self.push(entry.user_data(encode(OperationKind::Receive, socket.0)));
+        queues.push(entry.user_data(encode(OperationKind::Receive, socket.0)));
     }
 
-    pub(super) fn submit_stop_receive(&mut self, socket: Socket) {
-        let Some(state) = self.sockets.state(socket) else {
-            return;
-        };
-        if !state.wants_receive {
-            return;
-        }
-        state.wants_receive = false;
-        if state.is_armed {
-            self.cancel(encode(OperationKind::Receive, socket.0));
-        }
+    /// Begins a reap, in which each socket has a new burst.
+    #[inline]
+    pub(super) const fn begin_turn(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
     }
 
-    pub(super) fn complete_receive(
+    /// Handles a completion of a receive.
+    #[inline]
+    pub(super) fn complete(
         &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
         socket: Socket,
-        result: i32,
-        flags: u32,
+        entry: CompletionEntry,
         into: &mut Vec<Completion>,
     ) {
-        let buffer = cqueue::buffer_select(flags);
-        let Some(state) = self.sockets.state(socket) else {
+        let buffer = cqueue::buffer_select(entry.flags);
+        let Some(state) = sockets.state(socket) else {
             debug_assert!(false, "a receive completed after its socket was closed");
             return;
         };
-        let more = cqueue::more(flags);
+        let more = cqueue::more(entry.flags);
         if !more {
             state.is_armed = false;
             state.outstanding -= 1;
         }
         let (closing, wanted) = (state.is_closing, state.wants_receive);
-        match (u32::try_from(result), buffer) {
+        match (u32::try_from(entry.result), buffer) {
             (Ok(length), Some(buffer)) if length > 0 && !closing => {
                 self.buffers_held += 1;
-                let is_burst = state.count_buffer(self.turn, self.options.burst_buffers_max);
+                let is_burst = state.count_buffer(self.turn, self.burst_buffers_max);
                 into.push(Completion::Received {
                     socket,
                     buffer: ReceiveBuffer { index: buffer, len: length },
                 });
                 if !more && wanted {
-                    self.pending_receives.push_back(socket);
+                    self.pending.push_back(socket);
                 } else if more && is_burst {
                     // Ends the multishot; it is armed again behind all others.
-                    self.cancel(encode(OperationKind::Receive, socket.0));
+                    queues.cancel(OperationKind::Receive, socket.0);
                 }
                 return;
             }
@@ -104,32 +141,31 @@ impl UringRing {
             return;
         }
         if closing {
-            self.close_if_idle(socket);
+            sockets.close_if_idle(queues, socket);
         } else {
-            self.complete_empty_receive(socket, result, wanted, into);
+            self.complete_empty(sockets, socket, entry.result, into);
         }
     }
 
     /// Handles the end of a receive without bytes: end of stream, stop, no buffers, or an error.
-    fn complete_empty_receive(
+    fn complete_empty(
         &mut self,
+        sockets: &mut SocketTable,
         socket: Socket,
         result: i32,
-        wanted: bool,
         into: &mut Vec<Completion>,
     ) {
-        self.exhaustion.receive_buffers += u64::from(-result == libc::ENOBUFS);
+        self.exhaustions += u64::from(-result == libc::ENOBUFS);
+        let Some(state) = sockets.state(socket) else { return };
         match -result {
             libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => {
-                if wanted {
-                    self.pending_receives.push_back(socket);
+                if state.wants_receive {
+                    self.pending.push_back(socket);
                 }
             }
             error => {
-                if let Some(state) = self.sockets.state(socket) {
-                    state.is_at_end = true;
-                    state.wants_receive = false;
-                }
+                state.is_at_end = true;
+                state.wants_receive = false;
                 let result = match error {
                     0 => Ok(()),
                     error => Err(io::Error::from_raw_os_error(error)),
@@ -139,27 +175,76 @@ impl UringRing {
         }
     }
 
-    /// Arms the receives of sockets that want to receive. Sockets that have received nothing since
-    /// they were armed come first: the kernel serves them in the order of arming, and a fast sender
-    /// would otherwise take every buffer again.
-    pub(super) fn arm_pending_receives(&mut self) {
-        for _ in 0..self.pending_receives.len() {
-            let Some(socket) = self.pending_receives.pop_front() else { return };
-            if self.sockets.state(socket).is_some_and(|state| state.has_received()) {
-                self.pending_receives.push_back(socket);
-            } else {
-                self.arm_if_wanted(socket);
-            }
-        }
-        while let Some(socket) = self.pending_receives.pop_front() {
-            self.arm_if_wanted(socket);
+    /// Returns released buffers to the kernel and, if one is free, arms the receives of sockets
+    /// that want to receive.
+    pub(super) fn resume(&mut self, queues: &mut Queues, sockets: &mut SocketTable) {
+        self.provided.publish();
+        // Checked even if no buffer was released in this turn: a socket may have found none while
+        // all were being released.
+        if self.buffers_held < self.buffers {
+            self.arm_pending(queues, sockets);
         }
     }
 
-    fn arm_if_wanted(&mut self, socket: Socket) {
-        let Some(state) = self.sockets.state(socket) else { return };
-        if state.wants_receive && !state.is_armed && !state.is_closing {
-            self.arm_receive(socket);
+    /// Arms the receives of sockets that want to receive. Sockets that have received nothing since
+    /// they were armed come first: the kernel serves them in the order of arming, and a fast sender
+    /// would otherwise take every buffer again.
+    fn arm_pending(&mut self, queues: &mut Queues, sockets: &mut SocketTable) {
+        for _ in 0..self.pending.len() {
+            let Some(socket) = self.pending.pop_front() else { return };
+            if sockets.state(socket).is_some_and(|state| state.has_received()) {
+                self.pending.push_back(socket);
+            } else {
+                self.arm_if_wanted(queues, sockets, socket);
+            }
         }
+        while let Some(socket) = self.pending.pop_front() {
+            self.arm_if_wanted(queues, sockets, socket);
+        }
+    }
+
+    fn arm_if_wanted(&self, queues: &mut Queues, sockets: &mut SocketTable, socket: Socket) {
+        let Some(state) = sockets.state(socket) else { return };
+        if state.wants_receive && !state.is_armed && !state.is_closing {
+            self.arm(queues, sockets, socket);
+        }
+    }
+
+    /// Returns the bytes of a held buffer and its padding.
+    #[inline]
+    pub(super) fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
+        self.provided.bytes(buffer.index)
+    }
+
+    /// Releases a held buffer, effective at the next [`Receives::resume`].
+    #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "releasing consumes the buffer")]
+    pub(super) fn release(&mut self, buffer: ReceiveBuffer) {
+        self.buffers_held -= 1;
+        self.provided.provide(buffer.index);
+    }
+
+    /// Returns how often a socket had bytes and no buffer was free.
+    pub(super) const fn exhaustions(&self) -> u64 {
+        self.exhaustions
+    }
+
+    /// Leaks the buffers, because the kernel may still write to them.
+    pub(super) fn leak(&mut self) {
+        self.provided.leak();
+    }
+}
+
+/// Stops receiving.
+pub(super) fn stop(queues: &mut Queues, sockets: &mut SocketTable, socket: Socket) {
+    let Some(state) = sockets.state(socket) else {
+        return;
+    };
+    if !state.wants_receive {
+        return;
+    }
+    state.wants_receive = false;
+    if state.is_armed {
+        queues.cancel(OperationKind::Receive, socket.0);
     }
 }

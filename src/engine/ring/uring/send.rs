@@ -3,16 +3,17 @@
 use std::io;
 
 use io_uring::types::{Fd, Fixed};
-use io_uring::{cqueue, opcode};
+use io_uring::{cqueue, opcode, squeue};
 
-use super::UringRing;
-use super::table::SocketFd;
+use super::operation_slab::OperationSlab;
+use super::queues::{CompletionEntry, Queues};
+use super::table::{SocketFd, SocketTable};
 use super::user_data::{OperationKind, encode};
 use crate::engine::ring::{Completion, Socket};
 
 /// A send in flight.
 #[derive(Debug)]
-pub(super) struct PendingSend {
+struct PendingSend {
     socket: Socket,
     buffer: Vec<u8>,
     /// The result of the first of two completions (zero-copy sends have two).
@@ -21,34 +22,54 @@ pub(super) struct PendingSend {
     is_reported: bool,
 }
 
-impl UringRing {
-    pub(super) fn submit_send(&mut self, socket: Socket, buffer: Vec<u8>, from: usize) {
-        let usable = self.sockets.state(socket).is_some_and(|state| !state.is_closing);
+/// All sends in flight.
+pub(super) struct Sends {
+    in_flight: OperationSlab<PendingSend>,
+    /// Sends of at least this many bytes use zero-copy.
+    zero_copy_bytes_min: u32,
+}
+
+impl Sends {
+    pub(super) fn new(zero_copy_bytes_min: u32) -> Self {
+        Self { in_flight: OperationSlab::default(), zero_copy_bytes_min }
+    }
+
+    /// Sends `buffer[from..]`. Fails at once if the socket is not open or is being closed.
+    #[inline]
+    pub(super) fn submit(
+        &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
+        socket: Socket,
+        buffer: Vec<u8>,
+        from: usize,
+    ) {
+        let usable = sockets.state(socket).is_some_and(|state| !state.is_closing);
         if !usable {
             let result = Err(io::Error::from_raw_os_error(libc::EPIPE));
-            self.ready.push(Completion::Sent { socket, buffer, result });
+            queues.complete(Completion::Sent { socket, buffer, result });
             return;
         }
         let from = from.min(buffer.len());
         // The heap allocation does not move when the vector does.
         let start = buffer[from..].as_ptr();
         let length = u32::try_from(buffer.len() - from).unwrap_or(u32::MAX);
-        let index =
-            self.sends.insert(PendingSend { socket, buffer, result: None, is_reported: false });
-        if let Some(state) = self.sockets.state(socket) {
+        let send = PendingSend { socket, buffer, result: None, is_reported: false };
+        let index = self.in_flight.insert(send);
+        if let Some(state) = sockets.state(socket) {
             debug_assert_eq!(state.send, 0, "a send is already in flight on this socket");
             state.send = index + 1;
             state.outstanding += 1;
         }
-        let entry = self.send_entry(socket, start, length);
-        self.push(entry.user_data(encode(OperationKind::Send, index)));
+        let entry = self.entry(sockets.fd(socket), start, length);
+        queues.push(entry.user_data(encode(OperationKind::Send, index)));
     }
 
-    fn send_entry(&self, socket: Socket, start: *const u8, length: u32) -> io_uring::squeue::Entry {
+    fn entry(&self, descriptor: SocketFd, start: *const u8, length: u32) -> squeue::Entry {
         // With MSG_WAITALL the kernel retries short sends and completes once.
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-        let zero_copy = length >= self.options.zero_copy_bytes_min;
-        match self.sockets.fd(socket) {
+        let zero_copy = length >= self.zero_copy_bytes_min;
+        match descriptor {
             SocketFd::Direct(slot) if zero_copy => {
                 opcode::SendZc::new(Fixed(slot), start, length).flags(flags).build()
             }
@@ -62,22 +83,24 @@ impl UringRing {
         }
     }
 
-    pub(super) fn complete_send(
+    /// Handles a completion of send `index`.
+    pub(super) fn complete(
         &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
         index: u32,
-        result: i32,
-        flags: u32,
+        entry: CompletionEntry,
         into: &mut Vec<Completion>,
     ) {
-        if cqueue::more(flags) {
+        if cqueue::more(entry.flags) {
             // The kernel still reads the buffer; a second completion follows.
-            if let Some(send) = self.sends.get_mut(index) {
-                send.result = Some(result);
+            if let Some(send) = self.in_flight.get_mut(index) {
+                send.result = Some(entry.result);
             }
-            self.report_send_early(index);
+            self.report_early(queues, sockets, index);
             return;
         }
-        let Some(send) = self.sends.remove(index) else {
+        let Some(send) = self.in_flight.remove(index) else {
             debug_assert!(false, "a send completed twice");
             return;
         };
@@ -86,29 +109,43 @@ impl UringRing {
             return;
         }
         let mut finishing = false;
-        if let Some(state) = self.sockets.state(socket) {
+        if let Some(state) = sockets.state(socket) {
             state.send = 0;
             state.outstanding -= 1;
             finishing = state.shutdown_pending;
         }
         if finishing {
-            self.submit_shutdown(socket);
+            sockets.shutdown_write(queues, socket);
         }
-        let result = send_result(first.unwrap_or(result));
+        let result = send_result(first.unwrap_or(entry.result));
         into.push(Completion::Sent { socket, buffer, result });
         // `Sent` must precede `Closed`.
-        self.close_if_idle(socket);
-        into.append(&mut self.ready);
+        sockets.close_if_idle(queues, socket);
+        queues.take_ready(into);
+    }
+
+    /// Cancels the send in flight of a socket that is being closed.
+    pub(super) fn cancel(
+        &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
+        socket: Socket,
+    ) {
+        let send = sockets.state(socket).and_then(|state| state.send.checked_sub(1));
+        if let Some(index) = send {
+            queues.cancel(OperationKind::Send, index);
+            self.report_early(queues, sockets, index);
+        }
     }
 
     /// Reports a zero-copy send before the kernel has released its buffer, if its socket is being
     /// closed: the kernel holds the buffer until the peer acknowledges it, which may never happen.
     /// The buffer stays here until then.
-    pub(super) fn report_send_early(&mut self, index: u32) {
-        let Some(send) = self.sends.get_mut(index) else { return };
+    fn report_early(&mut self, queues: &mut Queues, sockets: &mut SocketTable, index: u32) {
+        let Some(send) = self.in_flight.get_mut(index) else { return };
         let Some(result) = send.result.filter(|_| !send.is_reported) else { return };
         let socket = send.socket;
-        let Some(state) = self.sockets.state(socket).filter(|state| state.is_closing) else {
+        let Some(state) = sockets.state(socket).filter(|state| state.is_closing) else {
             return;
         };
         send.is_reported = true;
@@ -116,8 +153,13 @@ impl UringRing {
         state.outstanding -= 1;
         state.closes_with_reset = true;
         let result = send_result(result);
-        self.ready.push(Completion::Sent { socket, buffer: Vec::new(), result });
-        self.close_if_idle(socket);
+        queues.complete(Completion::Sent { socket, buffer: Vec::new(), result });
+        sockets.close_if_idle(queues, socket);
+    }
+
+    /// Leaks the buffers, because the kernel may still read them.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.in_flight));
     }
 }
 

@@ -16,7 +16,7 @@ use io_uring::squeue::Flags;
 use io_uring::types::Fd;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::UringRing;
+use super::queues::Queues;
 use super::user_data::{OperationKind, encode};
 use crate::engine::ring::Waker;
 
@@ -71,6 +71,44 @@ impl WakeState {
         Waker { ring_fd: self.ring_fd.clone(), ..waker }
     }
 
+    /// Reads the eventfd, which completes once a waker has written to it.
+    pub(super) fn arm(&mut self, queues: &mut Queues) {
+        let buffer = (&raw mut *self.read_buffer).cast::<u8>();
+        let event = Fd(self.events.own.as_fd().as_raw_fd());
+        let entry = opcode::Read::new(event, buffer, 8).build();
+        queues.push(entry.user_data(encode(OperationKind::ReadEvent, 0)));
+    }
+
+    /// Wakes `other` by `MSG_RING` if both rings support it and the queue has room, otherwise at
+    /// once.
+    pub(super) fn wake(&mut self, queues: &mut Queues, other: &Waker) {
+        let Some(file) = other.ring_fd.as_ref().filter(|_| self.ring_fd.is_some()) else {
+            other.wake();
+            return;
+        };
+        let index = self.index_of(file, other);
+        let entry = opcode::MsgRingData::new(
+            Fd(file.as_raw_fd()),
+            0,
+            encode(OperationKind::ReceiveMessage, 0),
+            None,
+        )
+        .build()
+        .flags(Flags::SKIP_SUCCESS)
+        .user_data(encode(OperationKind::SendMessage, index));
+        if queues.push_uncounted(&entry).is_err() {
+            other.wake();
+        }
+    }
+
+    /// Handles a failed `MSG_RING`: the other ring's thread has ended, or its queue is full.
+    pub(super) fn complete_message(&self, index: u32, result: i32) {
+        let other = self.known_rings.get(index as usize);
+        if let Some(other) = other.filter(|_| result < 0) {
+            other.wake();
+        }
+    }
+
     /// Returns the index of the ring with descriptor `file`, adding it if it is new.
     fn index_of(&mut self, file: &Arc<OwnedFd>, other: &Waker) -> u32 {
         let is_same =
@@ -85,45 +123,5 @@ impl WakeState {
     /// Leaks the read buffer, because the kernel may still write to it.
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.read_buffer));
-    }
-}
-
-impl UringRing {
-    pub(super) fn arm_wake(&mut self) {
-        let buffer = (&raw mut *self.wake_state.read_buffer).cast::<u8>();
-        let event = Fd(self.wake_state.events.own.as_fd().as_raw_fd());
-        let entry = opcode::Read::new(event, buffer, 8).build();
-        self.push(entry.user_data(encode(OperationKind::ReadEvent, 0)));
-    }
-
-    /// Wakes `other` by `MSG_RING` if both rings support it and the queue has room, otherwise at
-    /// once.
-    pub(super) fn submit_message(&mut self, other: &Waker) {
-        let Some(file) = other.ring_fd.as_ref().filter(|_| self.wake_state.ring_fd.is_some())
-        else {
-            other.wake();
-            return;
-        };
-        let index = self.wake_state.index_of(file, other);
-        let entry = opcode::MsgRingData::new(
-            Fd(file.as_raw_fd()),
-            0,
-            encode(OperationKind::ReceiveMessage, 0),
-            None,
-        )
-        .build()
-        .flags(Flags::SKIP_SUCCESS)
-        .user_data(encode(OperationKind::SendMessage, index));
-        if !self.backlog.is_empty() || self.try_push(&entry).is_err() {
-            other.wake();
-        }
-    }
-
-    /// Handles a failed `MSG_RING`: the other ring's thread has ended, or its queue is full.
-    pub(super) fn complete_message(&mut self, index: u32, result: i32) {
-        let other = self.wake_state.known_rings.get(index as usize);
-        if let Some(other) = other.filter(|_| result < 0) {
-            other.wake();
-        }
     }
 }
