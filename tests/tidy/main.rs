@@ -82,8 +82,6 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("SessionStore", 12, 41, 3, "not yet divided into sessions and their streams"),
     exception("Connection", 19, 25, 1, "record of one connection; not yet divided"),
     exception("Connections", 12, 59, 8, "not yet divided into input, output and timers"),
-    exception("Kernel", 16, 25, 1, "state of the simulated kernel; not yet divided"),
-    exception("Network", 12, 55, 5, "the simulated network is not yet divided from its clients"),
     exception("Streams", 12, 25, 3, "one file for each operation of the poll ring"),
 ];
 
@@ -100,7 +98,6 @@ const fn exception(
 /// Modules whose children have cycles.
 const CYCLIC_MODULES: &[cycles::Exception] = &[
     cycles::Exception { parent: "connection", reason: "`Connections` is not yet divided" },
-    cycles::Exception { parent: "engine::ring::sim", reason: "`Network` is not yet divided" },
 ];
 
 #[test]

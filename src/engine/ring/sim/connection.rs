@@ -160,6 +160,21 @@ impl ConnectionEnd {
         self.in_flight.back().map_or(time, |&(last, _)| last.max(time))
     }
 
+    /// Receives a segment that has arrived.
+    pub(super) fn receive(&mut self, segment: Segment) {
+        match segment {
+            Segment::Bytes(bytes) => self.received.extend(bytes),
+            Segment::Fin => self.read_side = ReadSide::AtEnd,
+            Segment::Reset => self.reset(),
+        }
+    }
+
+    /// Resets the end: bytes that arrived before can still be read.
+    pub(super) fn reset(&mut self) {
+        self.read_side = ReadSide::Reset;
+        self.in_flight.clear();
+    }
+
     /// Discards unread and unsent bytes of a closed end.
     pub(super) fn clear(&mut self) {
         self.received = VecDeque::new();

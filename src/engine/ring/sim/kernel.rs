@@ -1,13 +1,11 @@
-//! The kernel state of one simulated ring: sockets, listeners, receive buffers and pending
-//! completions.
+//! The kernel state of one simulated ring: sockets, receive buffers and pending completions.
 //!
 //! Invariants, upheld by panics: one send in flight per socket, no operation on a closed socket, no
 //! buffer released twice, no name reused before its [`Completion::Closed`]. Bytes are moved by
-//! [`Network`](super::network::Network).
+//! [`Kernels`](super::kernels::Kernels).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,28 +20,38 @@ use crate::engine::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
 pub(super) struct Kernel {
     pub(super) options: RingOptions,
     pub(super) usage: ResourceUsage,
-    pub(super) listeners: Vec<ListenerState>,
+    pub(super) buffers: BufferSet,
+    pub(super) parking: Parking,
     /// Sockets that found no buffer, in order.
-    pub(super) starved: VecDeque<Socket>,
-    /// No buffers are available, because of a fault.
-    pub(super) is_out_of_buffers: bool,
+    starved: VecDeque<Socket>,
     /// Failures to report that belong to no socket.
     failures: Vec<(Instant, u64, Completion)>,
     sockets: Vec<Option<SocketState>>,
     vacant: Vec<u32>,
-    free_buffers: Vec<u16>,
-    is_held: Vec<bool>,
     /// Sockets with a completion that is due.
     due: BTreeSet<Socket>,
-    /// When the ring was last parked, and until when.
-    pub(super) parked_at: Instant,
-    pub(super) sleeps_until: Option<Instant>,
+}
+
+/// Which receive buffers of a ring are free.
+#[derive(Debug)]
+pub(super) struct BufferSet {
+    free: Vec<u16>,
+    is_held: Vec<bool>,
+    /// No buffers are available, because of a fault.
+    is_out_of_buffers: bool,
+}
+
+/// When a ring was last parked, and what wakes it.
+#[derive(Debug)]
+pub(super) struct Parking {
+    parked_at: Instant,
+    sleeps_until: Option<Instant>,
     /// The last park returned with work.
-    pub(super) is_busy: bool,
+    is_busy: bool,
     /// Set by wakers, on any thread.
-    pub(super) is_woken: Arc<AtomicBool>,
+    is_woken: Arc<AtomicBool>,
     /// The ring has been dropped.
-    pub(super) is_dropped: bool,
+    is_dropped: bool,
 }
 
 /// The state of one socket.
@@ -83,16 +91,6 @@ pub(super) struct PendingSend {
     pub(super) is_delayed: bool,
 }
 
-#[derive(Debug)]
-pub(super) struct ListenerState {
-    pub(super) address: SocketAddr,
-    pub(super) is_accepting: bool,
-    pub(super) is_closed: bool,
-    /// It failed, and retries later or when a socket is closed.
-    pub(super) is_paused: bool,
-    pub(super) backlog: VecDeque<usize>,
-}
-
 /// A pending completion.
 #[derive(Debug)]
 pub(super) enum PendingCompletion {
@@ -108,24 +106,16 @@ pub(super) enum PendingCompletion {
 impl Kernel {
     /// Creates the state of a new ring.
     pub(super) fn new(options: RingOptions) -> Self {
-        let buffers = options.receive_buffers.max(1);
         Self {
             options,
             usage: ResourceUsage::default(),
-            listeners: Vec::new(),
+            buffers: BufferSet::new(options.receive_buffers),
+            parking: Parking::new(),
             starved: VecDeque::new(),
-            is_out_of_buffers: false,
             failures: Vec::new(),
             sockets: Vec::new(),
             vacant: Vec::new(),
-            free_buffers: (0..buffers).rev().collect(),
-            is_held: vec![false; usize::from(buffers)],
             due: BTreeSet::new(),
-            parked_at: Instant::ORIGIN,
-            sleeps_until: None,
-            is_busy: true,
-            is_woken: Arc::default(),
-            is_dropped: false,
         }
     }
 
@@ -177,23 +167,46 @@ impl Kernel {
 
     /// Takes a free buffer for received bytes.
     pub(super) fn take_buffer(&mut self, length: usize) -> Option<ReceiveBuffer> {
-        let buffer = self.free_buffers.pop()?;
-        self.is_held[usize::from(buffer)] = true;
+        let index = self.buffers.take()?;
         self.usage.receive_buffers_held += 1;
-        Some(ReceiveBuffer { index: buffer, len: u32::try_from(length).ok()? })
-    }
-
-    /// Returns whether a buffer is free.
-    pub(super) fn has_buffer(&self) -> bool {
-        !self.is_out_of_buffers && !self.free_buffers.is_empty()
+        Some(ReceiveBuffer { index, len: u32::try_from(length).ok()? })
     }
 
     /// Returns a buffer to the set.
     pub(super) fn release(&mut self, buffer: u16) {
-        let was_leased = std::mem::replace(&mut self.is_held[usize::from(buffer)], false);
-        assert!(was_leased, "buffer {buffer} is released twice");
-        self.free_buffers.push(buffer);
+        self.buffers.release(buffer);
         self.usage.receive_buffers_held -= 1;
+    }
+
+    /// Queues a socket that found no buffer.
+    pub(super) fn queue_starved(&mut self, socket: Socket) {
+        self.usage.buffer_exhaustions += 1;
+        self.starved.push_back(socket);
+        if let Some(state) = self.find(socket) {
+            state.receive_state = ReceiveState::Starved;
+        }
+    }
+
+    /// Returns the number of sockets that found no buffer.
+    pub(super) fn starved_count(&self) -> usize {
+        self.starved.len()
+    }
+
+    /// Takes the first socket that found no buffer, which receives again, if a buffer is free.
+    pub(super) fn take_starved(&mut self) -> Option<Socket> {
+        if !self.buffers.has_free() {
+            return None;
+        }
+        let socket = self.starved.pop_front()?;
+        if let Some(state) = self.find(socket) {
+            state.receive_state = ReceiveState::Receiving;
+        }
+        Some(socket)
+    }
+
+    /// Removes a socket from those that found no buffer.
+    pub(super) fn remove_starved(&mut self, socket: Socket) {
+        self.starved.retain(|&other| other != socket);
     }
 
     /// Queues a completion of a socket, not before `at` and not before earlier ones. Returns when
@@ -230,11 +243,7 @@ impl Kernel {
 
     /// Returns whether the ring would stay parked: nothing is due, and its timeout has not passed.
     pub(super) fn is_asleep(&self, now: Instant) -> bool {
-        self.is_dropped
-            || (!self.is_busy
-                && !self.is_due()
-                && !self.is_woken.load(Ordering::Acquire)
-                && self.sleeps_until.is_none_or(|until| now < until))
+        self.parking.is_dropped || (!self.is_due() && self.parking.is_asleep(now))
     }
 
     /// Discards the pending completions of a socket that is being closed, except for its send.
@@ -252,7 +261,7 @@ impl Kernel {
         if let Some(state) = self.find(socket) {
             state.completions = kept;
         }
-        self.starved.retain(|&other| other != socket);
+        self.remove_starved(socket);
     }
 
     /// Takes all due completions, ordered by time, or with `shuffle` in a random order that
@@ -313,6 +322,101 @@ impl Kernel {
             .filter(|(_, state)| state.is_some())
             .map(|(name, _)| name)
             .collect()
+    }
+}
+
+impl BufferSet {
+    fn new(count: u16) -> Self {
+        let count = count.max(1);
+        Self {
+            free: (0..count).rev().collect(),
+            is_held: vec![false; usize::from(count)],
+            is_out_of_buffers: false,
+        }
+    }
+
+    /// Returns whether a buffer is free.
+    pub(super) fn has_free(&self) -> bool {
+        !self.is_out_of_buffers && !self.free.is_empty()
+    }
+
+    /// Returns whether no buffers are available because of a fault.
+    pub(super) const fn is_out_of_buffers(&self) -> bool {
+        self.is_out_of_buffers
+    }
+
+    /// Makes all buffers unavailable, or available again.
+    pub(super) const fn set_out_of_buffers(&mut self, is_out_of_buffers: bool) {
+        self.is_out_of_buffers = is_out_of_buffers;
+    }
+
+    fn take(&mut self) -> Option<u16> {
+        let buffer = self.free.pop()?;
+        self.is_held[usize::from(buffer)] = true;
+        Some(buffer)
+    }
+
+    fn release(&mut self, buffer: u16) {
+        let was_leased = std::mem::replace(&mut self.is_held[usize::from(buffer)], false);
+        assert!(was_leased, "buffer {buffer} is released twice");
+        self.free.push(buffer);
+    }
+}
+
+impl Parking {
+    fn new() -> Self {
+        Self {
+            parked_at: Instant::ORIGIN,
+            sleeps_until: None,
+            is_busy: true,
+            is_woken: Arc::default(),
+            is_dropped: false,
+        }
+    }
+
+    /// Returns the flag that wakers set.
+    pub(super) fn wake_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_woken)
+    }
+
+    /// Returns whether a waker was called since the last park.
+    pub(super) fn is_woken(&self) -> bool {
+        self.is_woken.load(Ordering::Acquire)
+    }
+
+    /// Returns when the ring was last parked.
+    pub(super) const fn parked_at(&self) -> Instant {
+        self.parked_at
+    }
+
+    /// Returns when the last park times out, if it does.
+    pub(super) const fn sleeps_until(&self) -> Option<Instant> {
+        self.sleeps_until
+    }
+
+    /// Returns whether the ring has been dropped.
+    pub(super) const fn is_dropped(&self) -> bool {
+        self.is_dropped
+    }
+
+    fn is_asleep(&self, now: Instant) -> bool {
+        !self.is_busy && !self.is_woken() && self.sleeps_until.is_none_or(|until| now < until)
+    }
+
+    /// Ends a park at `now` whose timeout is `until`, and resets the wake flag. The ring stays
+    /// awake if it `has_work` or was woken.
+    pub(super) fn park(&mut self, now: Instant, until: Option<Instant>, has_work: bool) {
+        let was_woken = self.is_woken.swap(false, Ordering::AcqRel);
+        self.parked_at = now;
+        self.sleeps_until = until;
+        self.is_busy = was_woken || has_work;
+    }
+
+    /// Records that the ring has been dropped.
+    pub(super) const fn drop_ring(&mut self) {
+        self.sleeps_until = None;
+        self.is_busy = false;
+        self.is_dropped = true;
     }
 }
 

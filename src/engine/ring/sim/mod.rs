@@ -11,13 +11,18 @@ mod connection;
 mod fault;
 mod resource_usage;
 
-mod kernel;
+mod scheduler;
 
 mod network;
 
+mod kernel;
+mod kernels;
+
+mod listeners;
+
+mod world_state;
+
 mod client;
-mod connect;
-mod traffic;
 mod world;
 
 use std::cell::RefCell;
@@ -25,7 +30,6 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub use self::client::{Client, TestListener};
@@ -33,8 +37,8 @@ pub use self::fault::{Fault, Faults};
 pub use self::resource_usage::ResourceUsage;
 pub use self::world::World;
 
-use self::kernel::{Kernel, PendingCompletion};
-use self::network::Network;
+use self::kernel::PendingCompletion;
+use self::world_state::WorldState;
 use crate::base::time::Instant;
 use crate::engine::ring::{
     Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring,
@@ -44,7 +48,7 @@ use crate::engine::ring::{
 /// A ring of a [`World`].
 #[derive(Debug)]
 pub struct SimRing {
-    network: Rc<RefCell<Network>>,
+    state: Rc<RefCell<WorldState>>,
     /// The index of the ring in its world.
     ring: usize,
     operations: Vec<Operation>,
@@ -55,16 +59,12 @@ pub struct SimRing {
 }
 
 impl SimRing {
-    fn new(network: Rc<RefCell<Network>>, options: RingOptions) -> Self {
+    fn new(state: Rc<RefCell<WorldState>>, options: RingOptions) -> Self {
         let buffer_bytes = (options.receive_buffer_bytes as usize).max(1);
         let buffers = usize::from(options.receive_buffers.max(1));
-        let ring = {
-            let mut network = network.borrow_mut();
-            network.kernels.push(Kernel::new(options));
-            network.kernels.len() - 1
-        };
+        let ring = state.borrow_mut().kernels.add(options);
         Self {
-            network,
+            state,
             ring,
             operations: Vec::new(),
             completed: Vec::new(),
@@ -75,47 +75,34 @@ impl SimRing {
 
     /// Listens at an address. Several rings may listen at the same one.
     pub fn listen(&mut self, address: SocketAddr) -> io::Result<Listener> {
-        self.network.borrow_mut().listen(self.ring, address)
+        self.state.borrow_mut().listeners.listen(self.ring, address)
     }
 
     /// Opens a connected stream, like a pipe, and returns the client at its other end.
     pub fn attach(&mut self) -> io::Result<(Socket, Client)> {
-        let (socket, end_id) = self.network.borrow_mut().attach(self.ring)?;
-        Ok((socket, Client::new(Rc::clone(&self.network), end_id)))
+        let (socket, end_id) = self.state.borrow_mut().attach(self.ring)?;
+        Ok((socket, Client::new(Rc::clone(&self.state), end_id)))
     }
 
     /// Returns the resources in use.
     pub fn resource_usage(&self) -> ResourceUsage {
-        self.network.borrow().kernels[self.ring].usage
+        self.state.borrow().kernels.get(self.ring).usage
     }
 
     /// Returns whether the ring would stay parked. A test that runs only shards that are awake
     /// detects missing wake-ups.
     pub fn is_asleep(&self) -> bool {
-        let network = self.network.borrow();
-        network.kernels[self.ring].is_asleep(network.now)
+        let state = self.state.borrow();
+        state.kernels.get(self.ring).is_asleep(state.scheduler.now())
     }
 
     /// Executes the submitted operations in order.
     fn execute_operations(&mut self) {
-        let (network, ring) = (&mut *self.network.borrow_mut(), self.ring);
+        let mut state = self.state.borrow_mut();
         for operation in self.operations.drain(..) {
-            match operation {
-                Operation::Accept(listener) => network.accept(ring, listener),
-                Operation::CloseListener(listener) => network.close_listener(ring, listener),
-                Operation::Connect { address, local_address: from, token } => {
-                    network.connect_ring(ring, (address, from), token);
-                }
-                Operation::Receive(socket) => network.start_receive(ring, socket),
-                Operation::StopReceive(socket) => network.stop_receive(ring, socket),
-                Operation::Send { socket, buffer, offset: from } => {
-                    network.start_send(ring, socket, buffer, from);
-                }
-                Operation::ShutdownWrite(socket) => network.shutdown_write(ring, socket),
-                Operation::Close(socket) => network.close(ring, socket),
-            }
+            state.execute(self.ring, operation);
         }
-        network.receive_starved(ring);
+        state.receive_starved(self.ring);
     }
 
     /// Appends due completions; copies received bytes into their buffers.
@@ -136,54 +123,6 @@ impl SimRing {
         let stride = self.buffer_bytes + PADDING;
         let start = usize::from(buffer) * stride;
         &mut self.memory[start..start + stride]
-    }
-}
-
-impl Network {
-    /// Parks one ring: advances time as far as possible and returns the completions due then.
-    fn park(&mut self, ring: usize, timeout: ParkTimeout) -> Vec<PendingCompletion> {
-        self.client_has_data = false;
-        self.advance(self.now);
-        let is_spurious = self.occurs(Fault::SpuriousWake, 1, 8);
-        let until = match timeout {
-            ParkTimeout::Zero => Some(self.now),
-            ParkTimeout::After(duration) => Some(self.now.after(duration)),
-            ParkTimeout::Infinite => None,
-        };
-        let has_passed = self.kernels[ring].parked_at < self.now;
-        let is_alone = self.kernels.iter().filter(|kernel| !kernel.is_dropped).count() == 1;
-        if is_alone && !is_spurious {
-            self.sleep(ring, until);
-        }
-        let Self { kernels, random, faults, .. } = self;
-        let kernel = &mut kernels[ring];
-        let due = kernel.take_due(self.now, faults.has(Fault::Reorder).then_some(random));
-        let was_woken = kernel.is_woken.swap(false, Ordering::AcqRel);
-        kernel.parked_at = self.now;
-        kernel.sleeps_until = until;
-        kernel.is_busy = has_passed || was_woken || is_spurious || !due.is_empty();
-        if due.iter().any(|due| matches!(due, PendingCompletion::Other(Completion::Closed { .. })))
-        {
-            self.retry_paused_listeners(ring);
-        }
-        due
-    }
-
-    /// Advances time until the only ring has a completion, a client has data, a waker is called,
-    /// the timeout passes, or no event is left.
-    fn sleep(&mut self, ring: usize, until: Option<Instant>) {
-        loop {
-            let kernel = &self.kernels[ring];
-            let is_over = until.is_some_and(|until| until <= self.now);
-            let is_awake = kernel.is_due() || kernel.is_woken.load(Ordering::Acquire);
-            if is_over || is_awake || self.client_has_data {
-                return;
-            }
-            match until.into_iter().chain(self.next_event_at()).min() {
-                Some(next) => self.advance(next),
-                None => return,
-            }
-        }
     }
 }
 
@@ -217,15 +156,15 @@ impl Ring for SimRing {
         self.execute_operations();
         let timeout = if self.completed.is_empty() { timeout } else { ParkTimeout::Zero };
         let (due, now) = {
-            let mut network = self.network.borrow_mut();
-            (network.park(self.ring, timeout), network.now)
+            let mut state = self.state.borrow_mut();
+            (state.park(self.ring, timeout), state.scheduler.now())
         };
         self.deliver_completions(due);
         now
     }
 
     fn waker(&self) -> Waker {
-        let is_woken = Arc::clone(&self.network.borrow().kernels[self.ring].is_woken);
+        let is_woken = self.state.borrow().kernels.get(self.ring).parking.wake_flag();
         Waker::new(move || is_woken.store(true, Ordering::Release))
     }
 
@@ -235,18 +174,18 @@ impl Ring for SimRing {
     }
 
     fn release(&mut self, buffer: ReceiveBuffer) {
-        self.network.borrow_mut().kernels[self.ring].release(buffer.index);
+        self.state.borrow_mut().kernels.get_mut(self.ring).release(buffer.index);
         self.memory(buffer.index).fill(STALE);
     }
 
     fn describe(&self) -> String {
-        format!("sim ({:?})", self.network.borrow().faults)
+        format!("sim ({:?})", self.state.borrow().scheduler.faults())
     }
 }
 
 impl Drop for SimRing {
     fn drop(&mut self) {
-        self.network.borrow_mut().close_ring(self.ring);
+        self.state.borrow_mut().close_ring(self.ring);
     }
 }
 

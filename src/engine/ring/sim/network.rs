@@ -1,156 +1,41 @@
-//! Time, randomness, connections and pending events of a simulated world.
+//! The connections of a simulated world: segments in flight, and the clients at their ends.
 //!
-//! Invariants: a run is a function of its seed and of the calls of the test and the drivers. Events
-//! of the same time run in the order in which they were scheduled; nothing depends on memory
-//! addresses, hashing or the real clock.
+//! Invariants: segments arrive in order, after a latency; the bytes that a client has written leave
+//! it once, in order, as far as its peer's window allows.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::connection::{Connection, ConnectionEnd, EndId, Owner, ReadSide, Segment, WriteSide};
-use super::fault::{Fault, Faults};
-use super::kernel::{Kernel, PendingCompletion};
-use crate::base::random::Random;
-use crate::base::time::Instant;
-use crate::engine::ring::Socket;
+use super::connection::{
+    Connection, ConnectionEnd, EndId, Owner, ReadMode, Segment, SimPeer, WriteSide, move_bytes,
+};
+use super::fault::Fault;
+use super::scheduler::{Scheduler, SimEvent};
 
-/// The state of a world.
+/// All connections of a world.
 #[derive(Debug)]
 pub(super) struct Network {
-    pub(super) now: Instant,
-    pub(super) random: Random,
-    pub(super) faults: Faults,
-    pub(super) connections: Vec<Connection>,
-    pub(super) kernels: Vec<Kernel>,
-    /// Listeners by address: those of rings and of the test.
-    pub(super) addresses: BTreeMap<SocketAddr, Vec<AddressOwner>>,
-    /// Connections to the test's listeners that it has not accepted.
-    pub(super) pending_accepts: BTreeMap<SocketAddr, VecDeque<EndId>>,
+    connections: Vec<Connection>,
     /// Whether a client received something new.
-    pub(super) client_has_data: bool,
-    events: BinaryHeap<Reverse<(Instant, u64, SimEvent)>>,
-    last_sequence: u64,
-}
-
-/// What listens at an address.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum AddressOwner {
-    /// A listener of a ring.
-    RingListener { ring: usize, listener_index: usize },
-    /// A listener of the test.
-    TestListener,
-}
-
-/// A scheduled event.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum SimEvent {
-    /// A paused listener retries.
-    RetryAccept { ring: usize, listener_index: usize },
-    /// The first segment in flight to this end arrives.
-    DeliverSegment(EndId),
-    /// A connect attempt completes.
-    CompleteConnect { ring: usize, socket: Socket, is_refused: bool },
-    /// A slow client reads.
-    ReadSlowClient(EndId),
-    /// Buffers are available again.
-    RestoreBuffers { ring: usize },
-    /// The connection breaks.
-    BreakConnection { connection: usize },
-    /// Connections are waiting at a listener.
-    AcceptWaiting { ring: usize, listener_index: usize },
-    /// Retry receiving and sending on a socket.
-    ServeSocket { ring: usize, socket: Socket },
-    /// A completion of this socket is due.
-    CompletionDue { ring: usize, socket: Socket },
+    client_has_data: bool,
 }
 
 impl Network {
-    /// Creates a world without rings.
-    pub(super) const fn new(random: Random, faults: Faults) -> Self {
-        Self {
-            now: Instant::ORIGIN,
-            random,
-            faults,
-            connections: Vec::new(),
-            kernels: Vec::new(),
-            addresses: BTreeMap::new(),
-            pending_accepts: BTreeMap::new(),
-            client_has_data: false,
-            events: BinaryHeap::new(),
-            last_sequence: 0,
-        }
+    /// Creates a network without connections.
+    pub(super) const fn new() -> Self {
+        Self { connections: Vec::new(), client_has_data: false }
     }
 
-    /// Returns the next sequence number, which orders events of the same time.
-    pub(super) const fn next_sequence(&mut self) -> u64 {
-        self.last_sequence += 1;
-        self.last_sequence
-    }
-
-    /// Schedules an event.
-    pub(super) fn schedule(&mut self, at: Instant, event: SimEvent) {
-        let order = self.next_sequence();
-        self.events.push(Reverse((at, order, event)));
-    }
-
-    /// Schedules an event after a random delay of at most `microseconds_max`.
-    pub(super) fn schedule_within(&mut self, microseconds_max: usize, event: SimEvent) {
-        let at = self.now.after(self.random_duration(microseconds_max));
-        self.schedule(at, event);
-    }
-
-    /// Returns the time of the next event.
-    pub(super) fn next_event_at(&self) -> Option<Instant> {
-        self.events.peek().map(|Reverse((at, ..))| *at)
-    }
-
-    /// Advances time, never backwards, and runs every event that is due.
-    pub(super) fn advance(&mut self, to: Instant) {
-        self.now = self.now.max(to);
-        while self.next_event_at().is_some_and(|at| at <= self.now) {
-            let Some(Reverse((_, _, event))) = self.events.pop() else { return };
-            self.run_event(event);
-        }
-    }
-
-    /// Returns whether a fault occurs now: randomly, if it is enabled.
-    pub(super) fn occurs(&mut self, fault: Fault, numerator: usize, denominator: usize) -> bool {
-        self.faults.has(fault) && self.random.chance(numerator, denominator)
-    }
-
-    /// Returns a random duration from 1 to `microseconds_max` µs.
-    pub(super) fn random_duration(&mut self, microseconds_max: usize) -> Duration {
-        Duration::from_micros(1 + self.random.below(microseconds_max) as u64)
-    }
-
-    /// Returns how many of `length` bytes are transferred at once: all, or fewer with the fault.
-    pub(super) fn partial_len(&mut self, fault: Fault, length: usize) -> usize {
-        if length <= 1 || !self.occurs(fault, 1, 2) {
-            return length;
-        }
-        let bound = match self.random.below(3) {
-            0 => 1,
-            1 => 16,
-            _ => 4096,
-        };
-        1 + self.random.below(bound.min(length))
-    }
-
-    /// Queues a completion of a socket, possibly delayed.
-    pub(super) fn complete(&mut self, ring: usize, socket: Socket, completion: PendingCompletion) {
-        let mut at = self.now;
-        if self.occurs(Fault::Delay, 1, 4) {
-            at = at.after(self.random_duration(2_000));
-        }
-        let order = self.next_sequence();
-        let due = self.kernels[ring].queue_completion(socket, at, order, completion);
-        if due <= self.now {
-            self.kernels[ring].mark_due(socket);
-        } else {
-            self.schedule(due, SimEvent::CompletionDue { ring, socket });
-        }
+    /// Adds a connection to an address, from a unique one.
+    pub(super) fn add_connection(&mut self, address: SocketAddr, owner: Owner) -> usize {
+        let connection = self.connections.len();
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
+        let near = Ipv4Addr::from(0x0A00_0000 | ((connection as u32 >> 14) & 0x00FF_FFFF));
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
+        let port = 0xC000 | (connection & 0x3FFF) as u16;
+        let near = SocketAddr::new(IpAddr::V4(near), port);
+        self.connections.push(Connection::new([near, address], owner, WINDOW_BYTES));
+        connection
     }
 
     /// Returns one end of a connection.
@@ -158,99 +43,58 @@ impl Network {
         &mut self.connections[end_id.connection].ends[end_id.end]
     }
 
+    /// Records that a client has something new to look at.
+    pub(super) const fn mark_client_data(&mut self) {
+        self.client_has_data = true;
+    }
+
+    /// Forgets what clients received before.
+    pub(super) const fn clear_client_data(&mut self) {
+        self.client_has_data = false;
+    }
+
+    /// Returns whether a client received something since [`Network::clear_client_data`].
+    pub(super) const fn client_has_data(&self) -> bool {
+        self.client_has_data
+    }
+
     /// Sends a segment to an end. It arrives after a delay, behind earlier ones.
-    pub(super) fn transmit(&mut self, to: EndId, segment: Segment) {
-        if matches!(segment, Segment::Bytes(_)) && self.occurs(Fault::Reset, 1, 400) {
-            self.schedule_within(200, SimEvent::BreakConnection { connection: to.connection });
+    pub(super) fn transmit(&mut self, scheduler: &mut Scheduler, to: EndId, segment: Segment) {
+        if matches!(segment, Segment::Bytes(_)) && scheduler.occurs(Fault::Reset, 1, 400) {
+            scheduler.schedule_within(200, SimEvent::BreakConnection { connection: to.connection });
         }
-        let at =
-            self.now.after(LATENCY_MIN).after(self.random_duration(LATENCY_SPREAD_MICROSECONDS));
+        let latency = scheduler.random_duration(LATENCY_SPREAD_MICROSECONDS);
+        let at = scheduler.now().after(LATENCY_MIN).after(latency);
         let end = self.end(to);
         let at = end.earliest_arrival(at);
         end.in_flight.push_back((at, segment));
-        self.schedule(at, SimEvent::DeliverSegment(to));
+        scheduler.schedule(at, SimEvent::DeliverSegment(to));
     }
 
-    fn run_event(&mut self, event: SimEvent) {
-        match event {
-            SimEvent::RetryAccept { ring, listener_index } => {
-                self.retry_accept(ring, listener_index);
-            }
-            SimEvent::DeliverSegment(end_id) => self.deliver_segment(end_id),
-            SimEvent::BreakConnection { connection } => {
-                for end in 0..2 {
-                    let end_id = EndId { connection, end };
-                    if !self.end(end_id).is_closed() {
-                        self.reset(end_id);
-                    }
-                }
-            }
-            SimEvent::CompleteConnect { ring, socket, is_refused } => {
-                self.complete_connect(ring, socket, is_refused);
-            }
-            SimEvent::ReadSlowClient(end_id) => self.read_slow_client(end_id),
-            SimEvent::RestoreBuffers { ring } => {
-                self.kernels[ring].is_out_of_buffers = false;
-                self.receive_starved(ring);
-            }
-            SimEvent::AcceptWaiting { ring, listener_index } => {
-                self.accept_waiting(ring, listener_index);
-            }
-            SimEvent::ServeSocket { ring, socket } => self.serve_socket(ring, socket),
-            SimEvent::CompletionDue { ring, socket } => self.kernels[ring].mark_due(socket),
-        }
-    }
-
-    /// Delivers the first segment in flight to an end.
-    fn deliver_segment(&mut self, end_id: EndId) {
-        let Some((_, segment)) = self.end(end_id).in_flight.pop_front() else { return };
+    /// Delivers the first segment in flight to an end. Returns whether its owner is to be notified.
+    pub(super) fn deliver_segment(&mut self, scheduler: &mut Scheduler, end_id: EndId) -> bool {
+        let Some((_, segment)) = self.end(end_id).in_flight.pop_front() else { return false };
         let end = self.end(end_id);
         if end.is_closed() {
             // Bytes for a closed end are answered with a reset.
             if matches!(segment, Segment::Bytes(_)) && !self.end(end_id.opposite()).is_reset() {
-                self.transmit(end_id.opposite(), Segment::Reset);
+                self.transmit(scheduler, end_id.opposite(), Segment::Reset);
             }
-            return;
+            return false;
         }
-        match segment {
-            Segment::Bytes(bytes) => end.received.extend(bytes),
-            Segment::Fin => end.read_side = ReadSide::AtEnd,
-            Segment::Reset => return self.reset(end_id),
-        }
-        self.notify_owner(end_id);
+        end.receive(segment);
+        true
     }
 
-    /// Resets an end: bytes that arrived before can still be read.
-    fn reset(&mut self, end_id: EndId) {
-        let end = self.end(end_id);
-        end.read_side = ReadSide::Reset;
-        end.in_flight.clear();
-        self.notify_owner(end_id);
-    }
-
-    /// Notifies the owner of an end of a change.
-    fn notify_owner(&mut self, end_id: EndId) {
-        match self.end(end_id).owner {
-            Owner::Ring { ring, socket } => self.serve_socket(ring, socket),
-            Owner::Client(_) => {
-                self.client_has_data = true;
-                self.read_client_data(end_id);
-            }
-            Owner::None => {}
-        }
-    }
-
-    /// Lets the sender to an end continue, now that its window has space.
-    pub(super) fn notify_sender(&mut self, end_id: EndId) {
-        match self.end(end_id.opposite()).owner {
-            Owner::Ring { ring, socket } => self.continue_send(ring, socket),
-            Owner::Client(_) => self.send_client_data(end_id.opposite()),
-            Owner::None => {}
-        }
+    /// Resets a connection that is not accepted.
+    pub(super) fn refuse(&mut self, scheduler: &mut Scheduler, connection: usize) {
+        let end_id = EndId { connection, end: 1 };
+        self.end(end_id).write_side = WriteSide::Closed;
+        self.transmit(scheduler, end_id.opposite(), Segment::Reset);
     }
 
     /// Closes one end.
-    pub(super) fn close_end(&mut self, end_id: EndId) {
+    pub(super) fn close_end(&mut self, scheduler: &mut Scheduler, end_id: EndId) {
         let end = self.end(end_id);
         if end.is_closed() {
             return;
@@ -264,13 +108,94 @@ impl Network {
         }
         if is_unread {
             // As in TCP, unread data is answered with a reset.
-            self.transmit(end_id.opposite(), Segment::Reset);
+            self.transmit(scheduler, end_id.opposite(), Segment::Reset);
         } else if was_sending {
-            self.transmit(end_id.opposite(), Segment::Fin);
+            self.transmit(scheduler, end_id.opposite(), Segment::Fin);
+        }
+    }
+
+    /// Gives a client a small window and slow reads.
+    pub(super) fn make_slow_reader(&mut self, scheduler: &mut Scheduler, end_id: EndId) {
+        let window = 64 << scheduler.random_below(8);
+        let bytes = window / 8 + scheduler.random_below(window);
+        let every = scheduler.random_duration(3_000);
+        let end = self.end(end_id);
+        end.window = window;
+        if let Owner::Client(peer) = &mut end.owner {
+            peer.read_mode = ReadMode::Slow { bytes, every };
+        }
+    }
+
+    /// Reads a client's received bytes at once, or schedules a slow read. Returns whether the
+    /// window has space again for the sender.
+    pub(super) fn read_client_data(&mut self, scheduler: &mut Scheduler, end_id: EndId) -> bool {
+        let end = self.end(end_id);
+        let Owner::Client(peer) = &mut end.owner else { return false };
+        if end.received.is_empty() {
+            return false;
+        }
+        match peer.read_mode {
+            ReadMode::Eager => {
+                move_bytes(&mut end.received, usize::MAX, &mut peer.received);
+                return true;
+            }
+            ReadMode::Slow { every, .. } if !peer.is_read_scheduled => {
+                peer.is_read_scheduled = true;
+                scheduler.schedule(scheduler.now().after(every), SimEvent::ReadSlowClient(end_id));
+            }
+            ReadMode::Slow { .. } | ReadMode::Stopped => {}
+        }
+        false
+    }
+
+    /// Reads a slow client's share. Returns whether the window has space again for the sender.
+    pub(super) fn read_slow_client(&mut self, end_id: EndId) -> bool {
+        let end = self.end(end_id);
+        let Owner::Client(peer) = &mut end.owner else { return false };
+        peer.is_read_scheduled = false;
+        let ReadMode::Slow { bytes, .. } = peer.read_mode else { return false };
+        let count = bytes.min(end.received.len());
+        move_bytes(&mut end.received, count, &mut peer.received);
+        self.client_has_data = true;
+        true
+    }
+
+    /// Sends a client's bytes as far as the peer's window allows, and then its shutdown.
+    pub(super) fn send_client_data(&mut self, scheduler: &mut Scheduler, end_id: EndId) {
+        let to = end_id.opposite();
+        loop {
+            let window = self.end(to).window_left();
+            let end = self.end(end_id);
+            if !end.can_send() {
+                return;
+            }
+            let Owner::Client(SimPeer { unsent, shutdown_pending: is_finishing, .. }) = &end.owner
+            else {
+                return;
+            };
+            if unsent.is_empty() {
+                if *is_finishing {
+                    end.write_side = WriteSide::ShutDown;
+                    self.transmit(scheduler, to, Segment::Fin);
+                }
+                return;
+            }
+            let length = unsent.len().min(window);
+            let length = scheduler.partial_len(Fault::ShortRead, length);
+            if length == 0 {
+                return;
+            }
+            if let Owner::Client(peer) = &mut self.end(end_id).owner {
+                let mut bytes = Vec::new();
+                move_bytes(&mut peer.unsent, length, &mut bytes);
+                self.transmit(scheduler, to, Segment::Bytes(bytes));
+            }
         }
     }
 }
 
+/// The window of an end: the initial one of a Linux socket.
+const WINDOW_BYTES: usize = 64 * 1024;
 /// The minimum latency of a segment.
 const LATENCY_MIN: Duration = Duration::from_micros(20);
 /// The greatest random addition to the latency.

@@ -18,8 +18,8 @@ use std::time::Duration;
 use super::SimRing;
 use super::client::{Client, TestListener};
 use super::fault::Faults;
-use super::network::Network;
 use super::resource_usage::ResourceUsage;
+use super::world_state::WorldState;
 use crate::base::random::Random;
 use crate::base::time::Instant;
 use crate::engine::ring::RingOptions;
@@ -27,7 +27,7 @@ use crate::engine::ring::RingOptions;
 /// A handle to a world; clones share it.
 #[derive(Clone, Debug)]
 pub struct World {
-    network: Rc<RefCell<Network>>,
+    state: Rc<RefCell<WorldState>>,
     seed: u64,
 }
 
@@ -40,8 +40,8 @@ impl World {
 
     /// Creates a world with these faults, which occur as determined by its seed.
     pub fn with_faults(seed: u64, faults: Faults) -> Self {
-        let network = Network::new(Random::seeded(seed), faults);
-        Self { network: Rc::new(RefCell::new(network)), seed }
+        let state = WorldState::new(Random::seeded(seed), faults);
+        Self { state: Rc::new(RefCell::new(state)), seed }
     }
 
     /// Returns the seed, which reproduces the run.
@@ -51,68 +51,70 @@ impl World {
 
     /// Returns the enabled faults.
     pub fn faults(&self) -> Faults {
-        self.network.borrow().faults
+        self.state.borrow().scheduler.faults()
     }
 
     /// Replaces the enabled faults, such as by none before a drain.
     pub fn set_faults(&self, faults: Faults) {
-        self.network.borrow_mut().faults = faults;
+        self.state.borrow_mut().scheduler.set_faults(faults);
     }
 
     /// Returns the current time.
     pub fn now(&self) -> Instant {
-        self.network.borrow().now
+        self.state.borrow().scheduler.now()
     }
 
     /// Creates a ring. Its queues are unbounded; the other options apply.
     pub fn ring(&self, options: RingOptions) -> SimRing {
-        SimRing::new(Rc::clone(&self.network), options)
+        SimRing::new(Rc::clone(&self.state), options)
     }
 
     /// Connects a client to an address. If several rings listen there, one is chosen at random; if
     /// none does, the client is reset.
     pub fn connect(&self, address: SocketAddr) -> Client {
-        let end_id = self.network.borrow_mut().connect_client(address);
-        Client::new(Rc::clone(&self.network), end_id)
+        let end_id = self.state.borrow_mut().connect_client(address);
+        Client::new(Rc::clone(&self.state), end_id)
     }
 
     /// Listens at an address, for connections that rings open to the test.
     pub fn listen(&self, address: SocketAddr) -> TestListener {
-        TestListener::open(Rc::clone(&self.network), address)
+        TestListener::open(Rc::clone(&self.state), address)
     }
 
     /// Returns the resources of all rings, including dropped ones.
     pub fn resource_usage(&self) -> ResourceUsage {
-        let network = self.network.borrow();
-        network.kernels.iter().fold(ResourceUsage::default(), |sum, kernel| sum.plus(kernel.usage))
+        let state = self.state.borrow();
+        state.kernels.iter().fold(ResourceUsage::default(), |sum, kernel| sum.plus(kernel.usage))
     }
 
     /// Returns whether every ring is asleep.
     pub fn is_idle(&self) -> bool {
-        let network = self.network.borrow();
-        network.kernels.iter().all(|kernel| kernel.is_asleep(network.now))
+        let state = self.state.borrow();
+        let now = state.scheduler.now();
+        state.kernels.iter().all(|kernel| kernel.is_asleep(now))
     }
 
     /// Advances time to the next event of the network or the next timeout of a ring; returns
     /// `false` if there is neither. A ring that does not park meanwhile is late, like a thread that
     /// was not scheduled.
     pub fn advance(&self) -> bool {
-        let mut network = self.network.borrow_mut();
+        let mut state = self.state.borrow_mut();
+        let now = state.scheduler.now();
         // A timeout that has passed belongs to a late ring; time does not wait for it.
-        let timeouts = network.kernels.iter().filter_map(|kernel| kernel.sleeps_until);
-        let timeout = timeouts.filter(|&until| until > network.now).min();
-        let next = network.next_event_at();
+        let timeouts = state.kernels.iter().filter_map(|kernel| kernel.parking.sleeps_until());
+        let timeout = timeouts.filter(|&until| until > now).min();
+        let next = state.scheduler.next_event_at();
         let Some(to) = timeout.into_iter().chain(next).min() else { return false };
-        network.advance(to);
+        state.advance(to);
         true
     }
 
     /// Advances time at once, as after a suspend of the machine: events that were due meanwhile run
     /// in order at the end.
     pub fn jump_clock(&self, duration: Duration) {
-        let mut network = self.network.borrow_mut();
-        let to = network.now.after(duration);
-        network.advance(to);
+        let mut state = self.state.borrow_mut();
+        let to = state.scheduler.now().after(duration);
+        state.advance(to);
     }
 }
 
