@@ -82,7 +82,6 @@ const LARGE_TYPES: &[types::Exception] = &[
     exception("SessionStore", 12, 41, 3, "not yet divided into sessions and their streams"),
     exception("Connection", 19, 25, 1, "record of one connection; not yet divided"),
     exception("Connections", 12, 59, 8, "not yet divided into input, output and timers"),
-    exception("Streams", 12, 25, 3, "one file for each operation of the poll ring"),
 ];
 
 const fn exception(

@@ -54,11 +54,16 @@ impl Listeners {
     }
 
     /// Starts accepting.
-    pub(super) fn accept(&mut self, poller: &Poller, streams: &mut Streams, listener: Listener) {
+    pub(super) fn accept(
+        &mut self,
+        poller: &Poller,
+        listener: Listener,
+        completed: &mut Vec<Completion>,
+    ) {
         let Some(state) = self.find(listener) else { return };
         state.is_accepting = true;
         if let Err(error) = state.register(poller, listener) {
-            streams.completed.push(Completion::AcceptFailed { listener, error });
+            completed.push(Completion::AcceptFailed { listener, error });
         }
     }
 
@@ -82,18 +87,18 @@ impl Listeners {
         &mut self,
         poller: &Poller,
         streams: &mut Streams,
-        listener: Listener,
-        now: Instant,
+        (listener, now): (Listener, Instant),
+        completed: &mut Vec<Completion>,
     ) {
         let batch = self.batch;
         let Some(state) = self.find(listener).filter(|state| state.is_registered) else { return };
         for _ in 0..batch {
-            let error = match state.accept_one(streams, listener) {
+            let error = match state.accept_one(streams, listener, completed) {
                 Ok(AcceptOutcome::Accepted) => continue,
                 Ok(AcceptOutcome::WouldBlock) => return,
                 Err(error) => error,
             };
-            streams.completed.push(Completion::AcceptFailed { listener, error });
+            completed.push(Completion::AcceptFailed { listener, error });
             state.retry_at = Some(now.after(RETRY_DELAY));
             state.unregister(poller);
             self.has_paused = true;
@@ -107,11 +112,12 @@ impl Listeners {
         poller: &Poller,
         streams: &mut Streams,
         now: Instant,
+        completed: &mut Vec<Completion>,
     ) {
         #[expect(clippy::cast_possible_truncation, reason = "`add` limits the number to u16")]
         let end = self.entries.len() as u16;
         for name in 0..end {
-            self.accept_ready(poller, streams, Listener(name), now);
+            self.accept_ready(poller, streams, (Listener(name), now), completed);
         }
     }
 
@@ -128,9 +134,10 @@ impl Listeners {
     pub(super) fn retry_paused(
         &mut self,
         poller: &Poller,
-        streams: &mut Streams,
+        streams: &Streams,
         now: Instant,
         has_closed: bool,
+        completed: &mut Vec<Completion>,
     ) {
         if !self.has_paused || streams.is_full() {
             return;
@@ -149,7 +156,7 @@ impl Listeners {
             #[expect(clippy::cast_possible_truncation, reason = "`add` limits the number to u16")]
             let listener = Listener(name as u16);
             if let Err(error) = state.register(poller, listener) {
-                streams.completed.push(Completion::AcceptFailed { listener, error });
+                completed.push(Completion::AcceptFailed { listener, error });
                 state.retry_at = Some(now.after(RETRY_DELAY));
                 self.has_paused = true;
             }
@@ -163,7 +170,12 @@ impl Listeners {
 
 impl ListenerState {
     /// Accepts one connection.
-    fn accept_one(&self, streams: &mut Streams, listener: Listener) -> io::Result<AcceptOutcome> {
+    fn accept_one(
+        &self,
+        streams: &mut Streams,
+        listener: Listener,
+        completed: &mut Vec<Completion>,
+    ) -> io::Result<AcceptOutcome> {
         if streams.is_full() {
             return Err(Errno::NFILE.into());
         }
@@ -183,7 +195,7 @@ impl ListenerState {
         let descriptor = Descriptor::socket(accepted.into())?;
         let socket = streams.add(Stream::new(descriptor))?;
         let peer: Option<SocketAddr> = address.as_socket();
-        streams.completed.push(Completion::Accepted { listener, socket, peer });
+        completed.push(Completion::Accepted { listener, socket, peer });
         Ok(AcceptOutcome::Accepted)
     }
 

@@ -19,7 +19,9 @@ mod streams;
 
 mod connect;
 mod listeners;
-mod transfer;
+mod send;
+
+mod receive;
 
 use std::io;
 use std::mem;
@@ -28,11 +30,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polling::{Event, Events, Poller};
+use rustix::io::Errno;
 
 use self::buffers::ReceiveBufferPool;
 use self::descriptor::Descriptor;
 use self::listeners::Listeners;
-use self::streams::{Stream, Streams};
+use self::receive::Receives;
+use self::streams::{PendingSend, ReceiveState, Stream, Streams};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
 use crate::engine::ring::{
@@ -50,7 +54,10 @@ pub struct PollRing {
     now: Instant,
     operations: Vec<Operation>,
     streams: Streams,
+    receives: Receives,
     listeners: Listeners,
+    /// Completions that have not been reaped.
+    completed: Vec<Completion>,
     /// The last park did not poll, because completions were pending.
     has_skipped_wait: bool,
 }
@@ -76,39 +83,42 @@ impl PollRing {
             clock,
             now: clock.now(),
             operations: Vec::with_capacity(64),
-            streams: Streams::new(options.sockets_max, options.burst_buffers_max, buffers),
+            streams: Streams::new(options.sockets_max),
+            receives: Receives::new(options.burst_buffers_max, buffers),
             listeners: Listeners::new(options.accepts_in_flight),
+            completed: Vec::new(),
             has_skipped_wait: false,
         })
     }
 
     /// Executes the submitted operations in order.
     fn execute_operations(&mut self) {
-        let (poller, streams) = (&*self.poller, &mut self.streams);
+        let Self { streams, receives, listeners, completed, .. } = self;
+        let poller = &*self.poller;
         let mut has_closed = false;
         for operation in self.operations.drain(..) {
             match operation {
-                Operation::Accept(listener) => self.listeners.accept(poller, streams, listener),
-                Operation::CloseListener(listener) => self.listeners.close(poller, listener),
+                Operation::Accept(listener) => listeners.accept(poller, listener, completed),
+                Operation::CloseListener(listener) => listeners.close(poller, listener),
                 Operation::Connect { address, local_address: from, token } => {
-                    streams.connect(poller, (address, from), token);
+                    connect::start(poller, streams, (address, from), token, completed);
                 }
-                Operation::Receive(socket) => streams.start_receive(poller, socket),
-                Operation::StopReceive(socket) => streams.stop_receive(socket),
+                Operation::Receive(socket) => receive::start(poller, streams, socket, completed),
+                Operation::StopReceive(socket) => receives.stop(streams, socket),
                 Operation::Send { socket, buffer, offset: from } => {
-                    streams.send(poller, socket, buffer, from);
+                    streams.send(poller, socket, (buffer, from), completed);
                 }
                 Operation::ShutdownWrite(socket) => streams.shutdown_write(socket),
                 Operation::Close(socket) => {
-                    streams.close(poller, socket);
+                    close(poller, streams, receives, socket, completed);
                     has_closed = true;
                 }
             }
         }
-        self.listeners.retry_paused(poller, streams, self.now, has_closed);
-        streams.read_starved(poller);
-        if !streams.files.is_empty() {
-            streams.serve_files(poller);
+        listeners.retry_paused(poller, streams, self.now, has_closed, completed);
+        receives.read_starved(poller, streams, completed);
+        if !streams.files().is_empty() {
+            receives.serve_files(poller, streams, completed);
         }
     }
 
@@ -128,20 +138,39 @@ impl PollRing {
             panic!("waiting for events failed: {error}");
         }
         self.now = self.clock.now();
-        let (poller, streams, listeners) = (&*self.poller, &mut self.streams, &mut self.listeners);
+        let Self { streams, receives, listeners, completed, .. } = self;
+        let poller = &*self.poller;
         // If more may be ready than one wait reports, listeners could be starved.
         let is_crowded = self.events.len() >= BUSY_EVENTS_MIN;
         for event in self.events.iter() {
             match listeners::from_key(event.key) {
                 Some(listener) if !is_crowded => {
-                    listeners.accept_ready(poller, streams, listener, self.now);
+                    listeners.accept_ready(poller, streams, (listener, self.now), completed);
                 }
                 Some(_) => {}
-                None => streams.handle_event(poller, event),
+                None => handle_event(poller, streams, receives, event, completed),
             }
         }
         if is_crowded {
-            listeners.accept_all_ready(poller, streams, self.now);
+            listeners.accept_all_ready(poller, streams, self.now, completed);
+        }
+    }
+
+    /// Discards unreaped completions of a stream that is being closed, except for its send. Shards
+    /// reap before they submit, so there are usually none.
+    fn discard_completions(&mut self, socket: Socket) {
+        if self.completed.is_empty() {
+            return;
+        }
+        let completed = mem::take(&mut self.completed);
+        for completion in completed {
+            match completion {
+                Completion::Received { socket: of, buffer } if of == socket => {
+                    self.receives.release(buffer);
+                }
+                Completion::EndOfStream { socket: of, .. } if of == socket => {}
+                other => self.completed.push(other),
+            }
         }
     }
 }
@@ -155,30 +184,57 @@ const EVENTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(127);
 /// poller does not report its own events.
 const BUSY_EVENTS_MIN: usize = EVENTS_MAX.get() / 2;
 
-impl Streams {
-    /// Handles a readiness event of a stream.
-    #[inline]
-    fn handle_event(&mut self, poller: &Poller, event: Event) {
-        #[expect(clippy::cast_possible_truncation, reason = "stream keys are socket names")]
-        let socket = Socket(event.key as u32);
-        let Some(stream) = self.find(socket) else { return };
-        if stream.connecting.is_some() {
-            return self.complete_connect(poller, socket);
-        }
-        let wanted = stream.wanted();
-        let (is_read, is_written) =
-            (event.readable && wanted.readable, event.writable && wanted.writable);
-        if is_written {
-            self.continue_send(poller, socket);
-        }
-        if is_read {
-            self.read_ready(socket);
-        }
-        if !is_read && !is_written {
-            // No longer of interest: a paused stream, or one at its end.
-            self.reduce_interest(poller, socket);
-        }
+/// Handles a readiness event of a stream.
+#[inline]
+fn handle_event(
+    poller: &Poller,
+    streams: &mut Streams,
+    receives: &mut Receives,
+    event: Event,
+    completed: &mut Vec<Completion>,
+) {
+    #[expect(clippy::cast_possible_truncation, reason = "stream keys are socket names")]
+    let socket = Socket(event.key as u32);
+    let Some(stream) = streams.find(socket) else { return };
+    if stream.connecting.is_some() {
+        return connect::complete(poller, streams, socket, completed);
     }
+    let wanted = stream.wanted();
+    let (is_read, is_written) =
+        (event.readable && wanted.readable, event.writable && wanted.writable);
+    if is_written {
+        streams.continue_send(poller, socket, completed);
+    }
+    if is_read {
+        receives.read_ready(streams, socket, completed);
+    }
+    if !is_read && !is_written {
+        // No longer of interest: a paused stream, or one at its end.
+        streams.reduce_interest(poller, socket);
+    }
+}
+
+/// Closes a stream and cancels its send in progress.
+fn close(
+    poller: &Poller,
+    streams: &mut Streams,
+    receives: &mut Receives,
+    socket: Socket,
+    completed: &mut Vec<Completion>,
+) {
+    let Some(mut stream) = streams.remove(poller, socket) else {
+        debug_assert!(false, "{socket:?} is closed twice");
+        return;
+    };
+    if stream.receive_state == ReceiveState::Starved {
+        receives.remove_starved(socket);
+    }
+    if let Some(PendingSend { buffer, .. }) = stream.pending_send.take() {
+        let result = Err(Errno::CANCELED.into());
+        completed.push(Completion::Sent { socket, buffer, result });
+    }
+    drop(stream);
+    completed.push(Completion::Closed { socket });
 }
 
 impl Ring for PollRing {
@@ -194,19 +250,19 @@ impl Ring for PollRing {
     #[inline]
     fn submit(&mut self, operation: Operation) {
         if let Operation::Close(socket) = operation {
-            self.streams.discard_completions(socket);
+            self.discard_completions(socket);
         }
         self.operations.push(operation);
     }
 
     #[inline]
     fn reap(&mut self, completions: &mut Vec<Completion>) {
-        completions.append(&mut self.streams.completed);
+        completions.append(&mut self.completed);
     }
 
     fn park(&mut self, timeout: ParkTimeout) -> Instant {
         self.execute_operations();
-        if self.streams.completed.is_empty() {
+        if self.completed.is_empty() {
             self.has_skipped_wait = false;
             self.wait(timeout);
         } else if mem::replace(&mut self.has_skipped_wait, true) {
@@ -227,16 +283,16 @@ impl Ring for PollRing {
 
     #[inline]
     fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
-        self.streams.buffers.bytes(buffer)
+        self.receives.bytes(buffer)
     }
 
     #[inline]
     fn release(&mut self, buffer: ReceiveBuffer) {
-        self.streams.buffers.release(buffer);
+        self.receives.release(buffer);
     }
 
     fn exhaustion(&self) -> Exhaustion {
-        Exhaustion { receive_buffers: self.streams.exhaustions, completions: 0 }
+        Exhaustion { receive_buffers: self.receives.exhaustions(), completions: 0 }
     }
 
     fn describe(&self) -> String {

@@ -8,34 +8,23 @@
 //! Polling is level-triggered: a stream that was not emptied is reported again, so that a short
 //! read can be taken as the last one.
 
-use std::collections::VecDeque;
 use std::io;
 use std::mem;
 
 use polling::{Event, PollMode, Poller};
 use rustix::io::Errno;
 
-use super::buffers::ReceiveBufferPool;
 use super::descriptor::{Descriptor, DescriptorKind};
-use crate::engine::ring::{Completion, Socket};
+use crate::engine::ring::Socket;
 
-/// All open streams of a ring and their shared state.
+/// All open streams of a ring.
 #[derive(Debug)]
 pub(super) struct Streams {
-    pub(super) entries: Vec<Option<Stream>>,
+    entries: Vec<Option<Stream>>,
     vacant: Vec<u32>,
     sockets_max: usize,
-    pub(super) buffers: ReceiveBufferPool,
-    /// Buffers that one stream may fill for one event.
-    pub(super) burst_max: usize,
-    /// Streams that found no buffer, read first and in this order once buffers are released.
-    pub(super) starved: VecDeque<Socket>,
-    /// Times that a stream found no buffer.
-    pub(super) exhaustions: u64,
     /// Files with something to read or write; they are always ready.
-    pub(super) files: Vec<Socket>,
-    /// Completions that have not been reaped.
-    pub(super) completed: Vec<Completion>,
+    files: Vec<Socket>,
 }
 
 /// One open stream.
@@ -72,7 +61,7 @@ pub(super) enum ReceiveState {
     Stopped,
     /// Read whenever it is ready.
     Receiving,
-    /// Ready when no buffer was free; queued in [`Streams::starved`].
+    /// Ready when no buffer was free; queued until one is.
     Starved,
 }
 
@@ -94,23 +83,13 @@ pub(super) struct Interest {
 }
 
 impl Streams {
-    /// Creates an empty table for at most `sockets_max` streams. One event of a stream fills at
-    /// most `burst_buffers_max` buffers, and at most a quarter of them all.
-    pub(super) fn new(
-        sockets_max: u32,
-        burst_buffers_max: u16,
-        buffers: ReceiveBufferPool,
-    ) -> Self {
+    /// Creates an empty table for at most `sockets_max` streams.
+    pub(super) fn new(sockets_max: u32) -> Self {
         Self {
             entries: Vec::new(),
             vacant: Vec::new(),
             sockets_max: sockets_max.min(SOCKETS_MAX) as usize,
-            burst_max: usize::from(burst_buffers_max).min(buffers.count() / 4).max(1),
-            buffers,
-            starved: VecDeque::new(),
-            exhaustions: 0,
             files: Vec::new(),
-            completed: Vec::new(),
         }
     }
 
@@ -140,14 +119,11 @@ impl Streams {
         self.entries.get_mut(socket.index())?.as_mut()
     }
 
-    /// Removes a stream from the table and all queues. The name can be reused at once: the ring
+    /// Removes a stream from the table and the poller. The name can be reused at once: the ring
     /// reports its close before any completion of the next stream.
     pub(super) fn remove(&mut self, poller: &Poller, socket: Socket) -> Option<Stream> {
         let mut stream = self.entries.get_mut(socket.index())?.take()?;
         self.vacant.push(socket.0);
-        if stream.receive_state == ReceiveState::Starved {
-            self.starved.retain(|&other| other != socket);
-        }
         if stream.descriptor.kind() == DescriptorKind::File {
             self.files.retain(|&other| other != socket);
         }
@@ -212,22 +188,15 @@ impl Streams {
         }
     }
 
-    /// Discards unreaped completions of a stream that is being closed, except for its send. Shards
-    /// reap before they submit, so there are usually none.
-    pub(super) fn discard_completions(&mut self, socket: Socket) {
-        if self.completed.is_empty() {
-            return;
-        }
-        let completed = mem::take(&mut self.completed);
-        for completion in completed {
-            match completion {
-                Completion::Received { socket: of, buffer } if of == socket => {
-                    self.buffers.release(buffer);
-                }
-                Completion::EndOfStream { socket: of, .. } if of == socket => {}
-                other => self.completed.push(other),
-            }
-        }
+    /// Returns the files with something to read or write.
+    #[inline]
+    pub(super) fn files(&self) -> &[Socket] {
+        &self.files
+    }
+
+    /// Removes the file at `index` of [`Streams::files`], whose place the last one takes.
+    pub(super) fn remove_file(&mut self, index: usize) {
+        self.files.swap_remove(index);
     }
 }
 
