@@ -1,4 +1,4 @@
-//! The closing handshake of WebSocket (RFC 6455, section 7.1).
+//! Closing of connections, with the closing handshake of WebSocket (RFC 6455, section 7.1).
 //!
 //! A close frame is queued behind all earlier output and is the last frame sent. Then the sending
 //! side is shut down, and further input is discarded until the peer closes.
@@ -6,11 +6,11 @@
 //! Invariants: one close frame per connection, nothing after it. The peer has `linger_timeout` to
 //! receive the close frame and the same time again to close; otherwise the connection is cut.
 
-use super::Connections;
+use super::entry::Entry;
+use super::output;
 use super::state::{CloseReason, Phase};
-use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::engine::ring::Ring;
+use crate::engine::ring::{Operation, Ring};
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::ProtocolError;
 use crate::transport::websocket::writer;
@@ -19,9 +19,9 @@ use crate::transport::websocket::writer;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CloseFrame {
     /// `None` sends an empty close frame, in reply to one without a code.
-    pub(super) code: Option<CloseCode>,
+    code: Option<CloseCode>,
     /// Human-readable; may be empty.
-    pub(super) reason: &'static str,
+    reason: &'static str,
 }
 
 impl CloseFrame {
@@ -35,8 +35,13 @@ impl CloseFrame {
         Self { code: Some(code), reason }
     }
 
+    /// Returns the close frame that answers one with `code`.
+    pub(super) const fn answer(code: Option<CloseCode>) -> Self {
+        Self { code, reason: "" }
+    }
+
     /// Returns the close frame of a connection that is closed for `reason`.
-    pub(super) const fn from_reason(reason: CloseReason) -> Self {
+    const fn from_reason(reason: CloseReason) -> Self {
         match reason {
             CloseReason::Drain => Self::new(CloseCode::GOING_AWAY, "the server is shutting down"),
             CloseReason::IdleTimeout => Self::IDLE_TIMEOUT,
@@ -49,74 +54,113 @@ impl CloseFrame {
     }
 }
 
-impl<S> Connections<S> {
-    /// Fails a WebSocket connection (RFC 6455, section 7.1.7) because of a protocol violation or a
-    /// server error: sends the output written so far, drops pending responses and closes.
-    pub fn fail_websocket(&mut self, key: Key, fault: ProtocolError, now: Instant) {
-        let ProtocolError { code, reason } = fault;
-        self.start_closing(key, CloseFrame::new(code, reason), CloseReason::ProtocolViolation, now);
+impl From<ProtocolError> for CloseFrame {
+    fn from(error: ProtocolError) -> Self {
+        Self::new(error.code, error.reason)
     }
+}
 
-    /// Starts the closing handshake: queues the close frame and discards all input except the
-    /// peer's close frame.
-    pub(super) fn start_closing(
-        &mut self,
-        key: Key,
-        close: CloseFrame,
-        reason: CloseReason,
-        now: Instant,
-    ) {
-        if self.queue_close_frame(key, close, reason, now) {
-            self.schedule_flush(key);
-        }
+/// Stops reading and closes the connection once all pending responses are sent.
+pub(super) fn close_gracefully<S, R: Ring>(
+    entry: &mut Entry<'_, S>,
+    ring: &mut R,
+    reason: CloseReason,
+    now: Instant,
+) {
+    entry.connection.lifecycle.set_close_reason(reason);
+    let mut has_close = false;
+    if entry.connection.lifecycle.is_open() {
+        entry.connection.lifecycle.enter(Phase::Draining);
+        has_close = entry.discard_input();
     }
+    if has_close {
+        // The peer has closed already and reads no more responses.
+        start_handshake(entry, CloseFrame::from_reason(reason), reason, now);
+    } else {
+        advance(entry, ring, now);
+    }
+}
 
-    /// Sends the close frame of a draining connection without pending responses.
-    #[cold]
-    pub(super) fn send_close_frame<R: Ring>(&mut self, ring: &mut R, key: Key, now: Instant) {
-        let reason = self.table.get(key).and_then(|connection| connection.close_reason);
-        let reason = reason.unwrap_or(CloseReason::PeerClosed);
-        if self.queue_close_frame(key, CloseFrame::from_reason(reason), reason, now) {
-            self.send_outgoing(ring, key, now);
+/// Advances a closing connection to its next phase if nothing is pending.
+pub(super) fn advance<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
+    let connection = &mut *entry.connection;
+    match connection.lifecycle.phase() {
+        Phase::Draining if connection.has_pending_work() => return,
+        Phase::Draining if connection.is_websocket() => return send_close_frame(entry, ring, now),
+        Phase::CloseFrameQueued if connection.queued_bytes() > 0 => return,
+        Phase::Lingering if connection.input.is_close_answered() => {
+            return connection.close(ring, CloseReason::PeerClosed);
         }
+        Phase::Open | Phase::Lingering | Phase::Closing => return,
+        Phase::Draining | Phase::CloseFrameQueued => {}
     }
+    let is_over = connection.reading.has_ended() || connection.input.is_close_answered();
+    if is_over || !connection.sockets.is_single() {
+        return connection.close(ring, CloseReason::PeerClosed);
+    }
+    // Closing now, with unread input, would send a reset and could destroy the last response:
+    // shut down the sending side and wait for the peer to close.
+    connection.lifecycle.enter(Phase::Lingering);
+    connection.last_activity = now;
+    ring.submit(Operation::ShutdownWrite(connection.sockets.send));
+    ring.submit(Operation::Receive(connection.sockets.receive));
+    entry.arm_timer(now.after(entry.options.linger_timeout));
+}
 
-    /// Closes a connection whose peer does not read; output behind the send in flight is dropped.
-    pub(super) fn close_unread(&mut self, key: Key, now: Instant) {
-        let Some(connection) = self.table.get_mut(key) else { return };
-        if connection.sending_bytes > 0 {
-            connection.outgoing.clear();
-        }
-        // Overrides an earlier reason: this is why pending responses are lost.
-        connection.close_reason = Some(CloseReason::ProtocolViolation);
-        self.statistics.websocket.send_timeouts += 1;
-        self.start_closing(key, CloseFrame::SEND_TIMEOUT, CloseReason::ProtocolViolation, now);
+/// Starts the closing handshake: queues the close frame and discards all input except the peer's
+/// close frame.
+pub(super) fn start_handshake<S>(
+    entry: &mut Entry<'_, S>,
+    frame: CloseFrame,
+    reason: CloseReason,
+    now: Instant,
+) {
+    if queue_close_frame(entry, frame, reason, now) {
+        entry.schedule_flush();
     }
+}
 
-    /// Queues the close frame. Returns `false` if the connection is past that phase.
-    #[cold]
-    fn queue_close_frame(
-        &mut self,
-        key: Key,
-        close: CloseFrame,
-        reason: CloseReason,
-        now: Instant,
-    ) -> bool {
-        let Some(connection) = self.table.get_mut(key) else { return false };
-        if !matches!(connection.phase, Phase::Open | Phase::Draining) {
-            return false;
-        }
-        let Some(frames) = connection.websocket() else { return false };
-        frames.close_queued_at = now;
-        connection.set_close_reason(reason);
-        connection.phase = Phase::CloseFrameQueued;
-        if connection.outgoing.capacity() == 0 {
-            connection.outgoing = self.pool.take();
-        }
-        writer::write_close(&mut connection.outgoing, close.code, close.reason);
-        self.statistics.websocket.closes_out += 1;
-        self.discard_input(key);
-        self.arm_timer(key, now.after(self.options.linger_timeout));
-        true
+/// Closes a WebSocket whose peer does not read; output behind the send in flight is dropped.
+pub(super) fn close_unread<S>(entry: &mut Entry<'_, S>, now: Instant) {
+    let connection = &mut *entry.connection;
+    if connection.sending_bytes > 0 {
+        connection.outgoing.clear();
     }
+    // Overrides an earlier reason: this is why pending responses are lost.
+    connection.lifecycle.override_close_reason(CloseReason::ProtocolViolation);
+    entry.statistics.websocket.send_timeouts += 1;
+    start_handshake(entry, CloseFrame::SEND_TIMEOUT, CloseReason::ProtocolViolation, now);
+}
+
+/// Sends the close frame of a draining connection without pending responses.
+#[cold]
+fn send_close_frame<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
+    let reason = entry.connection.lifecycle.close_reason().unwrap_or(CloseReason::PeerClosed);
+    if queue_close_frame(entry, CloseFrame::from_reason(reason), reason, now) {
+        output::submit(entry, ring, now);
+    }
+}
+
+/// Queues the close frame. Returns `false` if the connection is past that phase or no WebSocket.
+#[cold]
+fn queue_close_frame<S>(
+    entry: &mut Entry<'_, S>,
+    frame: CloseFrame,
+    reason: CloseReason,
+    now: Instant,
+) -> bool {
+    let connection = &mut *entry.connection;
+    if !connection.lifecycle.accepts_output() {
+        return false;
+    }
+    let Some(websocket) = connection.input.websocket() else { return false };
+    websocket.record_close(now);
+    connection.lifecycle.set_close_reason(reason);
+    connection.lifecycle.enter(Phase::CloseFrameQueued);
+    connection.reserve_output(entry.pool);
+    writer::write_close(&mut connection.outgoing, frame.code, frame.reason);
+    entry.statistics.websocket.closes_out += 1;
+    entry.discard_input();
+    entry.arm_timer(now.after(entry.options.linger_timeout));
+    true
 }

@@ -17,101 +17,65 @@
 
 #![forbid(unsafe_code)]
 
-pub mod options;
-
-mod websocket_state;
-
 pub mod listener;
+pub mod options;
+mod statistics;
+
 pub mod state;
 
-mod closing;
-mod http_input;
-mod input;
+mod memory;
+mod table;
+
+mod entry;
+
+mod backpressure;
+
 mod output;
+
+mod closing;
+
+mod input;
+mod sends;
 mod timers;
 
-mod websocket_input;
+use std::io;
 
-use std::net::SocketAddr;
-
+pub use self::input::messages::MessageEvent;
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
-pub use self::state::{CloseReason, Codec, Connection, PendingWork};
-pub use self::websocket_input::MessageEvent;
+pub use self::state::{CloseReason, Codec, Connection, PendingWork, SocketPair};
+pub use self::statistics::{ConnectionStatistics, WebSocketStatistics};
+pub use self::table::ConnectionTable;
 use crate::base::pool::BufferPool;
-use crate::base::slab::{Key, Slab};
+use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::engine::timer::TimerWheel;
+use crate::transport::http::limits::RequestLimits;
+use crate::transport::http::reader::RequestEvent;
+use crate::transport::ndjson::LineEvent;
+use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
+use crate::transport::websocket::reader::FrameReader;
 
-use self::closing::CloseFrame;
-use self::state::Phase;
+use self::entry::Entry;
+use self::memory::MemoryAccount;
+
+/// Timers handled per turn, so that many expiring at once do not stall the shard.
+const TIMERS_PER_TURN_MAX: usize = 1024;
 
 /// The connections of one shard, each with a state of type `S` that belongs to their owner.
 #[derive(Debug)]
 pub struct Connections<S> {
     /// The table of connections.
-    pub table: Slab<Connection<S>>,
+    pub table: ConnectionTable<S>,
     /// Pool of input and output buffers.
     pub pool: BufferPool,
     /// Limits and timeouts.
     pub options: ConnectionOptions,
     /// Counters since the start.
     pub statistics: ConnectionStatistics,
-    keys_by_socket: Vec<Option<Key>>,
     flush_queue: Vec<Key>,
     timers: TimerWheel<Key>,
-    held_bytes: usize,
-}
-
-/// Counters of all connections of a shard.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ConnectionStatistics {
-    /// Times reading stopped because a peer did not read.
-    pub read_pauses: u64,
-    /// Sends submitted to the ring.
-    pub sends: u64,
-    /// Bytes received.
-    pub bytes_in: u64,
-    /// Bytes sent.
-    pub bytes_out: u64,
-    /// Counters of WebSocket connections.
-    pub websocket: WebSocketStatistics,
-}
-
-/// Counters of WebSocket connections.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct WebSocketStatistics {
-    /// Connections upgraded to WebSocket.
-    pub upgraded: u64,
-    /// Messages received.
-    pub messages_in: u64,
-    /// Pings sent.
-    pub pings_out: u64,
-    /// Pings received, each answered by a pong.
-    pub pings_in: u64,
-    /// Pongs received, solicited or not.
-    pub pongs_in: u64,
-    /// Close frames received.
-    pub closes_in: u64,
-    /// Close frames queued.
-    pub closes_out: u64,
-    /// Connections closed because their peer did not read in time.
-    pub send_timeouts: u64,
-    /// Connections closed because a message was not completed in time.
-    pub message_timeouts: u64,
-}
-
-/// The sockets of a new connection.
-#[derive(Clone, Copy, Debug)]
-pub struct SocketPair {
-    /// Socket to receive from.
-    pub receive: Socket,
-    /// Socket to send to: the same socket, or the other pipe.
-    pub send: Socket,
-    /// Address of the peer, if known.
-    pub peer: Option<SocketAddr>,
-    /// The codec of the connection.
-    pub codec: Codec,
+    memory: MemoryAccount,
 }
 
 /// What the owner of a connection has to do after a completion or a resumed read.
@@ -119,7 +83,7 @@ pub struct SocketPair {
 pub enum ConnectionEvent {
     /// Nothing.
     None,
-    /// Reading may resume: parse the pending input, see [`Connections::take_pending_input`].
+    /// Reading may resume: parse the pending input, see [`ConnectionTable::take_pending_input`].
     Resume(Key),
     /// The peer closed its sending side: the last line may lack its terminator, and requests in
     /// flight may have lost their reader.
@@ -128,18 +92,18 @@ pub enum ConnectionEvent {
     Failed(Key),
 }
 
+/// The table, its timers and memory.
 impl<S> Connections<S> {
     /// Creates an empty table. Memory is allocated as connections open.
     pub fn new(options: ConnectionOptions) -> Self {
         Self {
-            table: Slab::new(options.connections_max),
+            table: ConnectionTable::new(options.connections_max),
             pool: BufferPool::new(options.pool_bytes_max, options.pool_buffer_bytes_max),
             options,
             statistics: ConnectionStatistics::default(),
-            keys_by_socket: Vec::new(),
             flush_queue: Vec::new(),
             timers: TimerWheel::new(),
-            held_bytes: 0,
+            memory: MemoryAccount::default(),
         }
     }
 
@@ -152,31 +116,16 @@ impl<S> Connections<S> {
         session: S,
         now: Instant,
     ) -> Result<Key, S> {
-        let connection = Connection::new(stream, session, now);
-        let key = match self.table.insert(connection) {
-            Ok(key) => key,
-            Err(rejected) => return Err(rejected.state),
-        };
-        for socket in [stream.receive, stream.send] {
-            let index = socket.index();
-            if index >= self.keys_by_socket.len() {
-                self.keys_by_socket.resize(index + 1, None);
-            }
-            self.keys_by_socket[index] = Some(key);
-        }
+        let key = self.table.insert(Connection::new(stream, session, now))?;
         if stream.receive == stream.send {
             let first = self.options.first_message_timeout.min(self.options.idle_timeout);
             self.timers.purge_stale(self.table.len(), |key| self.table.get(*key).is_some());
-            self.arm_timer(key, now.after(first));
+            if let Some(mut entry) = Entry::find(self, key) {
+                entry.arm_timer(now.after(first));
+            }
         }
         ring.submit(Operation::Receive(stream.receive));
         Ok(key)
-    }
-
-    /// Returns the connection that owns `socket`.
-    #[inline]
-    pub fn key_of(&self, socket: Socket) -> Option<Key> {
-        self.keys_by_socket.get(socket.index()).copied().flatten()
     }
 
     /// Updates the accounted memory of one connection. Returns the bytes held by all connections,
@@ -184,11 +133,199 @@ impl<S> Connections<S> {
     #[inline]
     pub fn account_memory(&mut self, key: Key) -> usize {
         if let Some(connection) = self.table.get_mut(key) {
-            let weight = connection.held_bytes();
-            self.held_bytes = self.held_bytes - connection.accounted_bytes + weight;
-            connection.accounted_bytes = weight;
+            self.memory.update(connection);
         }
-        self.held_bytes
+        self.memory.held_bytes()
+    }
+
+    /// Returns the next timer deadline.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    /// Handles the timers that have expired at `now`.
+    pub fn expire_timers<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        for _ in 0..TIMERS_PER_TURN_MAX {
+            let Some(key) = self.timers.pop_expired(now) else { return };
+            if let Some(mut entry) = Entry::find(self, key) {
+                timers::expire(&mut entry, ring, now);
+            }
+        }
+    }
+}
+
+/// Input.
+impl<S> Connections<S> {
+    /// Parses the next line in `arrival[*from..]` and advances `from`; see
+    /// [`crate::transport::ndjson::LineReader::next`]. Also returns [`LineEvent::NeedMore`] while
+    /// reading is stopped; `from` marks the unconsumed rest.
+    #[inline]
+    pub fn next_line(
+        &mut self,
+        key: Key,
+        arrival: &[u8],
+        from: &mut usize,
+        now: Instant,
+    ) -> LineEvent {
+        let Some(mut entry) = Entry::find(self, key) else {
+            *from = arrival.len();
+            return LineEvent::NeedMore;
+        };
+        input::lines::next(&mut entry, arrival, from, now)
+    }
+
+    /// Parses the next request in `arrival[*from..]` and advances `from`; see
+    /// [`crate::transport::http::reader::RequestReader::next`]. Also returns `NeedMore` while
+    /// reading is stopped; `from` marks the unconsumed rest.
+    #[inline]
+    pub fn next_request(
+        &mut self,
+        key: Key,
+        arrival: &[u8],
+        from: &mut usize,
+        limits: &RequestLimits,
+        now: Instant,
+    ) -> RequestEvent {
+        let Some(mut entry) = Entry::find(self, key) else {
+            *from = arrival.len();
+            return RequestEvent::NeedMore;
+        };
+        input::requests::next(&mut entry, arrival, from, limits, now)
+    }
+
+    /// Parses the next message in `arrival[*from..]`, unmasks it in place and advances `from`; see
+    /// [`FrameReader::next`]. Pings are answered.
+    ///
+    /// Call until it returns [`MessageEvent::NeedMore`], then pass the unconsumed rest to
+    /// [`Connections::append_pending_input`].
+    #[inline]
+    pub fn next_message(
+        &mut self,
+        key: Key,
+        arrival: &mut [u8],
+        from: &mut usize,
+        limits: &FrameLimits,
+        now: Instant,
+    ) -> MessageEvent {
+        let Some(mut entry) = Entry::find(self, key) else {
+            *from = arrival.len();
+            return MessageEvent::NeedMore;
+        };
+        input::messages::next(&mut entry, arrival, from, limits, now)
+    }
+
+    /// Upgrades an HTTP connection to WebSocket, starting with the first unparsed byte. The
+    /// handshake response must be written already. Returns `false` if the connection is not HTTP or
+    /// is closing.
+    ///
+    /// Ends the loop over [`Connections::next_request`]; the remaining input is for
+    /// [`Connections::next_message`].
+    pub fn upgrade_to_websocket(&mut self, key: Key, reader: FrameReader, now: Instant) -> bool {
+        let entry = Entry::find(self, key);
+        entry.is_some_and(|mut entry| input::messages::upgrade(&mut entry, reader, now))
+    }
+
+    /// Discards the incomplete line including its remaining bytes. Returns `false` if there is
+    /// none.
+    pub fn skip_line(&mut self, key: Key) -> bool {
+        Entry::find(self, key).is_some_and(|mut entry| input::lines::skip(&mut entry))
+    }
+
+    /// Stores bytes that arrived while reading is stopped.
+    pub fn append_pending_input(&mut self, key: Key, rest: &[u8]) {
+        if rest.is_empty() {
+            return;
+        }
+        if let Some(connection) = self.table.get_mut(key) {
+            input::append_pending(connection, rest, &mut self.pool);
+        }
+    }
+
+    /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place
+    /// and is not copied for each line.
+    pub fn restore_pending_input(&mut self, key: Key, bytes: Vec<u8>, from: usize) {
+        input::restore_pending(self.table.get_mut(key), bytes, from, &mut self.pool);
+    }
+
+    /// Stops the receive of a suspended connection that has stored more than one message.
+    pub fn limit_pending_input<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        if let Some(mut entry) = Entry::find(self, key) {
+            backpressure::limit_pending_input(&mut entry, ring);
+        }
+    }
+
+    /// Stops reading a connection whose output exceeds its limit. Call after each line: `next_line`
+    /// then returns `NeedMore`, the rest of the input goes to `append_pending_input`, and
+    /// [`ConnectionTable::pause`] submits the stop to the ring. WebSocket
+    /// input needs no call: `next_message` applies the limit itself.
+    #[inline]
+    pub fn apply_backpressure(&mut self, key: Key) {
+        if let Some(mut entry) = Entry::find(self, key) {
+            backpressure::apply(&mut entry);
+        }
+    }
+
+    /// Resumes reading a paused or suspended connection if its output allows. On `Resume` the
+    /// caller parses the pending input and then calls [`ConnectionTable::resume_receive`].
+    pub fn try_resume(&mut self, key: Key) -> ConnectionEvent {
+        let entry = Entry::find(self, key);
+        entry.map_or(ConnectionEvent::None, |mut entry| backpressure::try_resume(&mut entry))
+    }
+
+    /// Ends a suspension. The caller handles the returned event.
+    pub fn resume_reading(&mut self, key: Key) -> ConnectionEvent {
+        let Some(mut entry) = Entry::find(self, key) else { return ConnectionEvent::None };
+        entry.connection.reading.set_suspended(false);
+        backpressure::try_resume(&mut entry)
+    }
+
+    /// Handles the end of stream or the failure of a receive.
+    pub fn handle_end_of_stream<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        result: &io::Result<()>,
+    ) -> ConnectionEvent {
+        let Some(key) = self.table.key_of(socket) else { return ConnectionEvent::None };
+        let Some(connection) = self.table.get_mut(key) else { return ConnectionEvent::None };
+        input::handle_end_of_stream((key, connection), ring, result)
+    }
+}
+
+/// Output and closing.
+impl<S> Connections<S> {
+    /// Returns the output buffer, for complete texts with their terminators. It is sent at the end
+    /// of the turn. Returns `None` if the connection no longer accepts output.
+    pub fn outgoing(&mut self, key: Key) -> Option<&mut Vec<u8>> {
+        Entry::find(self, key)?.into_outgoing()
+    }
+
+    /// Sends the output buffered in this turn, one send per connection.
+    pub fn flush<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        let mut scheduled = std::mem::take(&mut self.flush_queue);
+        for key in scheduled.drain(..) {
+            if let Some(mut entry) = Entry::find(self, key) {
+                sends::flush(&mut entry, ring, now);
+            }
+        }
+        self.flush_queue = scheduled;
+    }
+
+    /// Handles a completed send: returns its buffer to the pool and schedules the next send.
+    pub fn handle_sent<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+        now: Instant,
+    ) -> ConnectionEvent {
+        let key = self.table.key_of(socket);
+        let Some(mut entry) = key.and_then(|key| Entry::find(self, key)) else {
+            self.pool.put(buffer);
+            return ConnectionEvent::None;
+        };
+        sends::handle(&mut entry, ring, socket, buffer, result, now)
     }
 
     /// Stops reading and closes the connection once all pending responses are sent.
@@ -196,95 +333,47 @@ impl<S> Connections<S> {
         &mut self,
         ring: &mut R,
         key: Key,
-        ending: CloseReason,
+        reason: CloseReason,
         now: Instant,
     ) {
-        let Some(connection) = self.table.get_mut(key) else { return };
-        connection.set_close_reason(ending);
-        let mut has_close = false;
-        if connection.phase == Phase::Open {
-            connection.phase = Phase::Draining;
-            has_close = self.discard_input(key);
-        }
-        if has_close {
-            // The peer has closed already and reads no more responses.
-            self.start_closing(key, CloseFrame::from_reason(ending), ending, now);
-        } else {
-            self.advance_closing(ring, key, now);
-        }
-    }
-
-    /// Discards pending input and releases its memory. Returns whether it contained a close frame.
-    fn discard_input(&mut self, key: Key) -> bool {
-        let Some(connection) = self.table.get_mut(key) else { return false };
-        let (has_close, buffers) = connection.discard_input();
-        for buffer in buffers {
-            self.pool.put(buffer);
-        }
-        self.statistics.websocket.closes_in += u64::from(has_close);
-        self.account_memory(key);
-        has_close
-    }
-
-    /// Closes a connection immediately; unsent output is lost.
-    pub fn close<R: Ring>(&mut self, ring: &mut R, key: Key, ending: CloseReason) {
-        let Some(connection) = self.table.get_mut(key) else { return };
-        connection.set_close_reason(ending);
-        if connection.phase == Phase::Closing {
-            return;
-        }
-        connection.phase = Phase::Closing;
-        ring.submit(Operation::Close(connection.receive));
-        if connection.send != connection.receive {
-            ring.submit(Operation::Close(connection.send));
+        if let Some(mut entry) = Entry::find(self, key) {
+            closing::close_gracefully(&mut entry, ring, reason, now);
         }
     }
 
     /// Advances a closing connection to its next phase if nothing is pending.
     pub(crate) fn advance_closing<R: Ring>(&mut self, ring: &mut R, key: Key, now: Instant) {
-        let linger_max = self.options.linger_timeout;
-        let Some(connection) = self.table.get_mut(key) else { return };
-        match connection.phase {
-            Phase::Draining if connection.has_pending_work() => return,
-            Phase::Draining if connection.is_websocket() => {
-                return self.send_close_frame(ring, key, now);
-            }
-            Phase::CloseFrameQueued if connection.queued_bytes() > 0 => return,
-            Phase::Lingering if connection.is_close_answered() => {
-                return self.close(ring, key, CloseReason::PeerClosed);
-            }
-            Phase::Open | Phase::Lingering | Phase::Closing => return,
-            Phase::Draining | Phase::CloseFrameQueued => {}
+        if let Some(mut entry) = Entry::find(self, key) {
+            closing::advance(&mut entry, ring, now);
         }
-        let is_over = connection.input_ended || connection.is_close_answered();
-        if is_over || connection.send != connection.receive {
-            self.close(ring, key, CloseReason::PeerClosed);
-            return;
+    }
+
+    /// Fails a WebSocket connection (RFC 6455, section 7.1.7) because of a protocol violation or a
+    /// server error: sends the output written so far, drops pending responses and closes.
+    pub fn fail_websocket(&mut self, key: Key, error: ProtocolError, now: Instant) {
+        if let Some(mut entry) = Entry::find(self, key) {
+            let reason = CloseReason::ProtocolViolation;
+            closing::start_handshake(&mut entry, error.into(), reason, now);
         }
-        // Closing now, with unread input, would send a reset and could destroy the last response:
-        // shut down the sending side and wait for the peer to close.
-        connection.phase = Phase::Lingering;
-        connection.last_activity = now;
-        ring.submit(Operation::ShutdownWrite(connection.send));
-        ring.submit(Operation::Receive(connection.receive));
-        self.arm_timer(key, now.after(linger_max));
+    }
+
+    /// Closes a connection immediately; unsent output is lost.
+    pub fn close<R: Ring>(&mut self, ring: &mut R, key: Key, reason: CloseReason) {
+        if let Some(connection) = self.table.get_mut(key) {
+            connection.close(ring, reason);
+        }
     }
 
     /// Handles the completed close of a socket. Once both sockets are closed, removes the
     /// connection and returns its state and close reason.
     pub fn handle_closed(&mut self, socket: Socket) -> Option<(S, CloseReason)> {
-        let key = self.keys_by_socket.get_mut(socket.index())?.take()?;
-        let connection = self.table.get_mut(key)?;
-        let (receive, send) = (connection.receive, connection.send);
-        if self.key_of(receive).is_some() || self.key_of(send).is_some() {
-            return None;
-        }
-        let mut connection = self.table.remove(key)?;
-        self.pool.put(std::mem::take(&mut connection.outgoing));
-        for buffer in connection.discard_input().1 {
+        let mut connection = self.table.remove_socket(socket)?;
+        self.memory.remove(&connection);
+        let reason = connection.lifecycle.close_reason();
+        let [pending, partial] = connection.input.discard().buffers;
+        for buffer in [connection.outgoing, pending, partial] {
             self.pool.put(buffer);
         }
-        self.held_bytes -= connection.accounted_bytes;
-        Some((connection.state, connection.close_reason.unwrap_or(CloseReason::SocketError)))
+        Some((connection.state, reason.unwrap_or(CloseReason::SocketError)))
     }
 }

@@ -125,24 +125,27 @@ impl EchoDriver {
         buffer: ReceiveBuffer,
         now: Instant,
     ) {
-        let Some(key) = self.connections.key_of(socket) else { return ring.release(buffer) };
+        let Some(key) = self.connections.table.key_of(socket) else { return ring.release(buffer) };
         let arrival = &mut ring.bytes(&buffer)[..buffer.len as usize];
-        let read =
-            if self.connections.has_pending_input(key) { 0 } else { self.read(key, arrival, now) };
+        let read = if self.connections.table.has_pending_input(key) {
+            0
+        } else {
+            self.read(key, arrival, now)
+        };
         let has_rest = read < arrival.len();
         if has_rest {
             self.connections.append_pending_input(key, &arrival[read..]);
         }
         ring.release(buffer);
         if has_rest {
-            self.connections.pause(ring, key);
+            self.connections.table.pause(ring, key);
         }
     }
 
     /// Processes received bytes until more are needed; returns how many were consumed.
     fn read(&mut self, key: Key, arrival: &mut [u8], now: Instant) -> usize {
         let mut from = 0;
-        if self.connections.codec(key) == Codec::Http {
+        if self.connections.table.codec(key) == Codec::Http {
             match self.connections.next_request(
                 key,
                 arrival,
@@ -155,7 +158,7 @@ impl EchoDriver {
                 }
                 reader::RequestEvent::Assembled => {
                     let request =
-                        self.connections.take_request(key).expect("the request is complete");
+                        self.connections.table.take_request(key).expect("the request is complete");
                     self.upgrade(key, &request.head, &request.bytes, now);
                     self.connections.pool.put(request.bytes);
                 }
@@ -170,7 +173,7 @@ impl EchoDriver {
                     self.echo(key, &arrival[start..end], is_compressed, now);
                 }
                 MessageEvent::Assembled { is_compressed } => {
-                    let (message, length) = self.connections.take_message(key);
+                    let (message, length) = self.connections.table.take_message(key);
                     self.echo(key, &message[..length], is_compressed, now);
                     self.connections.pool.put(message);
                 }
@@ -209,7 +212,7 @@ impl EchoDriver {
         } else {
             message
         };
-        let is_binary = self.connections.is_binary(key);
+        let is_binary = self.connections.table.is_binary(key);
         if !is_binary && !utf8::is_utf8(message) {
             return self.connections.fail_websocket(key, ProtocolError::INVALID_UTF8, now);
         }
@@ -231,10 +234,10 @@ impl EchoDriver {
     fn handle_event<R: Ring>(&mut self, ring: &mut R, next: ConnectionEvent, now: Instant) {
         match next {
             ConnectionEvent::Resume(key) => {
-                let (mut bytes, from) = self.connections.take_pending_input(key);
+                let (mut bytes, from) = self.connections.table.take_pending_input(key);
                 let read = self.read(key, &mut bytes[from..], now);
                 self.connections.restore_pending_input(key, bytes, from + read);
-                self.connections.resume_receive(ring, key);
+                self.connections.table.resume_receive(ring, key);
             }
             ConnectionEvent::EndOfStream(key) => {
                 self.connections.close_gracefully(ring, key, CloseReason::PeerClosed, now);

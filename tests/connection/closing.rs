@@ -110,7 +110,7 @@ fn completions_of_unknown_sockets_are_ignored() {
     assert_eq!(connections.pool.retained_bytes(), retained_bytes + 64, "the buffer is reused");
     connections.handle_end_of_stream(ring, A, &Ok(()));
     assert_eq!(connections.handle_closed(A), None);
-    assert!(connections.key_of(A).is_none());
+    assert!(connections.table.key_of(A).is_none());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn full_connection_table_rejects_connection() {
         harness.connections.open_connection(&mut harness.ring, stream, "too many", harness.now);
     assert_eq!(refused.unwrap_err(), "too many");
     assert!(!harness.ring.receiving.contains(&Socket(4)));
-    assert!(harness.connections.key_of(Socket(4)).is_none());
+    assert!(harness.connections.table.key_of(Socket(4)).is_none());
 }
 
 #[test]

@@ -117,24 +117,24 @@ impl Harness {
 
     /// Feeds received bytes to the connection of `socket`.
     pub(crate) fn receive(&mut self, socket: Socket, bytes: &[u8]) {
-        let Some(key) = self.connections.key_of(socket) else { return };
-        let stashed = self.connections.has_pending_input(key);
+        let Some(key) = self.connections.table.key_of(socket) else { return };
+        let stashed = self.connections.table.has_pending_input(key);
         let read = if stashed { 0 } else { self.read(key, &mut bytes.to_vec()) };
         if read < bytes.len() {
             self.connections.append_pending_input(key, &bytes[read..]);
-            self.connections.pause(&mut self.ring, key);
+            self.connections.table.pause(&mut self.ring, key);
         }
         self.connections.account_memory(key);
     }
 
     fn read(&mut self, key: Key, bytes: &mut [u8]) -> usize {
         let mut from = 0;
-        match self.connections.codec(key) {
+        match self.connections.table.codec(key) {
             Codec::Ndjson => return self.read_lines(key, bytes),
             Codec::Http => self.read_http(key, bytes, &mut from),
             Codec::WebSocket => {}
         }
-        if self.connections.codec(key) == Codec::WebSocket {
+        if self.connections.table.codec(key) == Codec::WebSocket {
             self.read_websocket(key, bytes, &mut from);
         }
         from
@@ -150,7 +150,7 @@ impl Harness {
                 self.now,
             ) {
                 reader::RequestEvent::InPlace { .. } => {}
-                reader::RequestEvent::Assembled => drop(self.connections.take_request(key)),
+                reader::RequestEvent::Assembled => drop(self.connections.table.take_request(key)),
                 reader::RequestEvent::NeedMore => return,
                 other => panic!("{other:?}"),
             }
@@ -167,7 +167,7 @@ impl Harness {
                     self.handle_message(key, &bytes[start..end]);
                 }
                 MessageEvent::Assembled { .. } => {
-                    let (message, length) = self.connections.take_message(key);
+                    let (message, length) = self.connections.table.take_message(key);
                     assert!(message.len() >= length + PADDING);
                     self.handle_message(key, &message[..length]);
                     self.connections.pool.put(message);
@@ -189,7 +189,7 @@ impl Harness {
             match self.connections.next_line(key, bytes, &mut from, self.now) {
                 LineEvent::InPlace { start, end } => self.handle_message(key, &bytes[start..end]),
                 LineEvent::Assembled => {
-                    let (line, length) = self.connections.take_line(key);
+                    let (line, length) = self.connections.table.take_line(key);
                     assert!(line.len() >= length + PADDING);
                     self.handle_message(key, &line[..length]);
                     self.connections.pool.put(line);
@@ -215,7 +215,7 @@ impl Harness {
 
     /// Sends a text to a peer whose connection accepts output.
     pub(crate) fn send_text(&mut self, key: Key, text: &str) {
-        let framing = self.connections.codec(key);
+        let framing = self.connections.table.codec(key);
         let Some(out) = self.connections.outgoing(key) else { return };
         if framing == Codec::WebSocket {
             let mark = writer::begin_message(out);
@@ -312,10 +312,10 @@ impl Harness {
         match next {
             ConnectionEvent::None => {}
             ConnectionEvent::Resume(key) => {
-                let (mut bytes, from) = self.connections.take_pending_input(key);
+                let (mut bytes, from) = self.connections.table.take_pending_input(key);
                 let read = self.read(key, &mut bytes[from..]);
                 self.connections.restore_pending_input(key, bytes, from + read);
-                self.connections.resume_receive(&mut self.ring, key);
+                self.connections.table.resume_receive(&mut self.ring, key);
                 self.handle_end_of_stream(key);
             }
             ConnectionEvent::EndOfStream(key) => self.handle_end_of_stream(key),
@@ -324,10 +324,10 @@ impl Harness {
     }
 
     fn handle_end_of_stream(&mut self, key: Key) {
-        if !self.connections.is_input_over(key) {
+        if !self.connections.table.is_input_over(key) {
             return;
         }
-        if let Some((line, length)) = self.connections.last_line(key) {
+        if let Some((line, length)) = self.connections.table.last_line(key) {
             self.handle_message(key, &line[..length]);
             self.connections.pool.put(line);
         }

@@ -23,8 +23,8 @@ fn bytes_behind_upgrade_request_are_frames() {
     let mut harness = Harness::new(Reaction::Echo);
     let key = harness.open_http(A);
     harness.receive(A, &[UPGRADE_REQUEST, &text("one"), &ping("p"), &text("two")].concat());
-    assert_eq!(harness.connections.key_of(A), Some(key), "the connection keeps its key");
-    assert_eq!(harness.connections.codec(key), Codec::WebSocket);
+    assert_eq!(harness.connections.table.key_of(A), Some(key), "the connection keeps its key");
+    assert_eq!(harness.connections.table.codec(key), Codec::WebSocket);
     assert_eq!(harness.received, ["one", "two"]);
     assert_eq!(frames_behind_upgrade(&harness.drain_bytes(A)), ["one", "pong p", "two"]);
     assert_eq!(harness.connections.statistics.websocket.upgraded, 1);
@@ -47,10 +47,10 @@ fn upgrade_is_independent_of_split_position() {
 fn input_held_before_upgrade_is_read_as_frames() {
     let mut harness = Harness::new(Reaction::Echo);
     let key = harness.open_http(A);
-    harness.connections.suspend_reading(key);
+    harness.connections.table.suspend_reading(key);
     harness.receive(A, &[UPGRADE_REQUEST, &text("one")[..3]].concat());
     harness.receive(A, &[&text("one")[3..], &text("two")].concat());
-    assert_eq!(harness.connections.codec(key), Codec::Http);
+    assert_eq!(harness.connections.table.codec(key), Codec::Http);
     let next = harness.connections.resume_reading(key);
     harness.handle_event(next);
     assert_eq!(harness.received, ["one", "two"]);

@@ -302,7 +302,7 @@ impl NotificationWriter<'_> {
     ) {
         let Some(connection) = self.transports.connections.table.get(key) else { return };
         let compression = connection.state.compression;
-        let framing = self.transports.connections.codec(key);
+        let framing = self.transports.connections.table.codec(key);
         if framing == Codec::Http {
             return self.write_event(change, key, id);
         }

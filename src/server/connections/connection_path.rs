@@ -111,8 +111,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let connections = &mut self.transports.connections;
         let length = buffer.len as usize;
         connections.statistics.bytes_in += length as u64;
-        if let Some(key) = connections.key_of(socket) {
-            let has_pending_input = connections.has_pending_input(key);
+        if let Some(key) = connections.table.key_of(socket) {
+            let has_pending_input = connections.table.has_pending_input(key);
             let Self { ring, transports, parser, dispatcher, outbox, now } = self;
             let bytes = ring.bytes(&buffer);
             let mut requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
@@ -120,8 +120,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
             let read = if has_pending_input { 0 } else { requests.read(key, bytes, length) };
             let connections = &mut transports.connections;
             connections.append_pending_input(key, &bytes[read..length]);
-            if connections.has_pending_input(key) {
-                connections.pause(*ring, key);
+            if connections.table.has_pending_input(key) {
+                connections.table.pause(*ring, key);
                 connections.limit_pending_input(*ring, key);
             }
             self.check_memory(key);
@@ -138,9 +138,9 @@ impl<R: Ring> ConnectionPath<'_, R> {
         result: &io::Result<usize>,
     ) -> Option<Key> {
         let Transports { connections, http, .. } = &mut *self.transports;
-        let key = connections.key_of(socket);
+        let key = connections.table.key_of(socket);
         let next = connections.handle_sent(self.ring, socket, buffer, result, self.now);
-        if let Some(key) = key.filter(|key| connections.codec(*key) == Codec::Http) {
+        if let Some(key) = key.filter(|key| connections.table.codec(*key) == Codec::Http) {
             http.exchange_path(connections, self.outbox, self.now).close_sent(key);
         }
         self.handle_event(next);
@@ -180,7 +180,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
     #[cold]
     fn enforce_memory_limit(&mut self, key: Key) {
         let connections = &mut self.transports.connections;
-        let codec = connections.codec(key);
+        let codec = connections.table.codec(key);
         let Some(connection) = connections.table.get_mut(key) else { return };
         if connection.is_discarding() || connection.state.violated_limit {
             return;
@@ -229,29 +229,29 @@ impl<R: Ring> ConnectionPath<'_, R> {
 
     /// Dispatches the pending input of a paused connection, then reads on.
     fn resume_reading(&mut self, key: Key) {
-        let (mut bytes, from) = self.transports.connections.take_pending_input(key);
+        let (mut bytes, from) = self.transports.connections.table.take_pending_input(key);
         let length = bytes.len();
         bytes.resize(length + ndjson::PADDING, 0);
         let read = self.requests().read(key, &mut bytes[from..], length - from);
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
         self.check_memory(key);
-        self.transports.connections.resume_receive(self.ring, key);
+        self.transports.connections.table.resume_receive(self.ring, key);
         self.finish_input(key);
     }
 
     /// Handles the end of input: an unterminated last line counts, then the connection closes as
     /// soon as no response is outstanding.
     fn finish_input(&mut self, key: Key) {
-        if !self.transports.connections.is_input_over(key) {
+        if !self.transports.connections.table.is_input_over(key) {
             return;
         }
-        let codec = self.transports.connections.codec(key);
+        let codec = self.transports.connections.table.codec(key);
         if codec == Codec::Http {
             self.abort_exchange(key);
         }
         let connections = &mut self.transports.connections;
-        if let Some((mut line, length)) = connections.last_line(key) {
+        if let Some((mut line, length)) = connections.table.last_line(key) {
             // Reserves the output buffer, as a terminated line would.
             if connections.outgoing(key).is_some() {
                 self.requests().dispatch_line(key, PaddedText::new(&mut line, length));
@@ -319,7 +319,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
     /// Cleans up after a closed socket.
     pub(in crate::server) fn finish_close(&mut self, socket: Socket) {
         let Transports { connections, websockets, acceptor, .. } = &mut *self.transports;
-        let Some(key) = connections.key_of(socket) else { return };
+        let Some(key) = connections.table.key_of(socket) else { return };
         let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
         // Rejected connections were never counted.
         if state.is_counted {

@@ -52,7 +52,7 @@ impl Peers<'_> {
                 return http.session_output(outbox, *now).send(key, to.stream, outcome, text);
             }
         };
-        let codec = connections.codec(key);
+        let codec = connections.table.codec(key);
         if codec == Codec::Http {
             let mut exchanges = http.exchange_path(connections, outbox, *now);
             let write = |out: &mut Vec<u8>| out.extend_from_slice(text);

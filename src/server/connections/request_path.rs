@@ -34,13 +34,14 @@ impl RequestPath<'_> {
     /// bytes consumed before the connection must not be read any more.
     #[inline]
     pub(in crate::server) fn read(&mut self, key: Key, bytes: &mut [u8], length: usize) -> usize {
-        match self.transports.connections.codec(key) {
+        match self.transports.connections.table.codec(key) {
             Codec::Ndjson => self.read_lines(key, bytes, length),
             Codec::WebSocket => self.read_frames(key, bytes, length),
             Codec::Http => {
                 let mut from = self.http().read_requests(key, bytes, length);
                 // One of them may be an upgrade: frames follow it.
-                if from < length && self.transports.connections.codec(key) == Codec::WebSocket {
+                if from < length && self.transports.connections.table.codec(key) == Codec::WebSocket
+                {
                     from += self.read_frames(key, &mut bytes[from..], length - from);
                 }
                 from
@@ -66,7 +67,7 @@ impl RequestPath<'_> {
                     self.dispatch_line(key, PaddedText::new(&mut bytes[start..], end - start));
                 }
                 LineEvent::Assembled => {
-                    let (mut line, length) = connections.take_line(key);
+                    let (mut line, length) = connections.table.take_line(key);
                     self.dispatch_line(key, PaddedText::new(&mut line, length));
                     self.transports.connections.pool.put(line);
                 }

@@ -46,7 +46,7 @@ impl RequestPath<'_> {
                     self.dispatch_compressed(key, &bytes[start..end])
                 }
                 MessageEvent::Assembled { is_compressed } => {
-                    let (mut text, length) = connections.take_message(key);
+                    let (mut text, length) = connections.table.take_message(key);
                     let deferred = if is_compressed {
                         self.dispatch_compressed(key, &text[..length])
                     } else {

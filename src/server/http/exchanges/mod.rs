@@ -98,7 +98,7 @@ impl ExchangePath<'_> {
     ) -> ExchangeAddress {
         let Self { exchanges, connections, now, .. } = self;
         let shard = exchanges.shard;
-        connections.suspend_reading(key);
+        connections.table.suspend_reading(key);
         let Some(connection) = connections.table.get_mut(key) else {
             return ExchangeAddress { shard, connection: key, serial: 0 };
         };

@@ -36,7 +36,9 @@ impl HttpPath<'_> {
                     self.handle_request(key, &head, before, text);
                 }
                 RequestEvent::Assembled => {
-                    let Some(request) = self.connections.take_request(key) else { return length };
+                    let Some(request) = self.connections.table.take_request(key) else {
+                        return length;
+                    };
                     let Assembled { mut bytes, head, body } = request;
                     let (before, text) = bytes.split_at_mut(body.start);
                     let text = PaddedText::new(text, body.len());
@@ -87,7 +89,7 @@ impl HttpPath<'_> {
     /// Processes a head whose body is still to come: rejects the request by its head, or sends
     /// `100 Continue` if the client expects it.
     fn handle_head(&mut self, key: Key) {
-        let Some((head, bytes)) = self.connections.pending_head(key) else { return };
+        let Some((head, bytes)) = self.connections.table.pending_head(key) else { return };
         let format = ResponseFormat { closes: true, ..response_format(self.http, head) };
         match check_head(self.http, &IncomingRequest { key, head, bytes, format }) {
             Ok(_) if !head.expects_continue => {}

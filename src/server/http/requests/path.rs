@@ -171,7 +171,7 @@ impl HttpPath<'_> {
         if !incoming.format.closes {
             return;
         }
-        self.connections.suspend_reading(incoming.key);
+        self.connections.table.suspend_reading(incoming.key);
         if let Some(connection) = self.connections.table.get_mut(incoming.key) {
             connection.state.is_closing = true;
         }

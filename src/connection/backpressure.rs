@@ -1,0 +1,74 @@
+//! Backpressure: a peer that does not read its responses is not read.
+//!
+//! Reading stops while the output exceeds its limit and resumes once half of that is sent. A
+//! WebSocket that is not read has a send timeout.
+
+use super::ConnectionEvent;
+use super::entry::Entry;
+use crate::base::time::Instant;
+use crate::engine::ring::{Operation, Ring};
+
+/// Stops reading a connection of lines or requests whose output exceeds its limit.
+#[inline]
+pub(super) fn apply<S>(entry: &mut Entry<'_, S>) {
+    let connection = &mut *entry.connection;
+    let is_over_limit = connection.queued_bytes() > entry.options.outgoing_bytes_max;
+    if is_over_limit && connection.is_read() && !connection.is_websocket() {
+        connection.reading.set_paused(true);
+        entry.statistics.read_pauses += 1;
+    }
+}
+
+/// Stops the receive of a suspended connection that has stored more than one message.
+pub(super) fn limit_pending_input<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R) {
+    let connection = &mut *entry.connection;
+    let is_over_limit = connection.input.pending_bytes() > entry.options.message_bytes_max;
+    if is_over_limit && connection.reading.is_suspended() && !connection.reading.is_paused() {
+        connection.reading.set_paused(true);
+        entry.statistics.read_pauses += 1;
+        ring.submit(Operation::StopReceive(connection.sockets.receive));
+    }
+}
+
+/// Applies backpressure to the peer of a WebSocket that sends nothing but reads responses too
+/// slowly. Counts only output queued behind the send in flight, which may have any size.
+pub(super) fn limit_queued_output<S, R: Ring>(
+    entry: &mut Entry<'_, S>,
+    ring: &mut R,
+    now: Instant,
+) {
+    let bytes_max = entry.options.websocket.outgoing_bytes_max;
+    if entry.connection.is_read() && entry.connection.outgoing.len() > bytes_max {
+        start(entry, now);
+        entry.connection.stop_paused_receive(ring);
+    }
+}
+
+/// Stops reading a WebSocket until half of the output is sent, and starts the send timeout.
+#[cold]
+pub(super) fn start<S>(entry: &mut Entry<'_, S>, now: Instant) {
+    let options = &entry.options.websocket;
+    let multiples = entry.connection.queued_bytes() / options.outgoing_bytes_max.max(1);
+    let multiples = u32::try_from(multiples).unwrap_or(u32::MAX).max(1);
+    let span = options.send_timeout.saturating_mul(multiples);
+    let until = now.after(span.min(options.idle_timeout.max(options.send_timeout)));
+    entry.connection.reading.set_paused(true);
+    if let Some(frames) = entry.connection.input.websocket() {
+        frames.start_backpressure(now, until);
+    }
+    entry.statistics.read_pauses += 1;
+    entry.arm_timer(until);
+}
+
+/// Resumes reading a paused or suspended connection if its output allows.
+pub(super) fn try_resume<S>(entry: &mut Entry<'_, S>) -> ConnectionEvent {
+    let connection = &mut *entry.connection;
+    let is_drained = connection.is_drained(entry.options);
+    let has_work = connection.reading.is_paused() || connection.input.has_pending();
+    let is_stopped = connection.reading.is_suspended() || connection.is_discarding();
+    if !has_work || !is_drained || is_stopped {
+        return ConnectionEvent::None;
+    }
+    connection.reading.set_paused(false);
+    ConnectionEvent::Resume(entry.key)
+}

@@ -1,0 +1,100 @@
+//! One connection with what it shares with the others, borrowed for one operation.
+
+use super::memory::MemoryAccount;
+use super::state::{Connection, DiscardedInput};
+use super::{ConnectionOptions, ConnectionStatistics, Connections};
+use crate::base::pool::BufferPool;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::engine::timer::TimerWheel;
+
+/// A connection of the table with the buffers, limits, counters and queues of all connections. An
+/// operation looks its connection up once and passes this on.
+pub(super) struct Entry<'a, S> {
+    pub(super) key: Key,
+    pub(super) connection: &'a mut Connection<S>,
+    pub(super) pool: &'a mut BufferPool,
+    pub(super) options: &'a ConnectionOptions,
+    pub(super) statistics: &'a mut ConnectionStatistics,
+    flush_queue: &'a mut Vec<Key>,
+    timers: &'a mut TimerWheel<Key>,
+    memory: &'a mut MemoryAccount,
+}
+
+impl<'a, S> Entry<'a, S> {
+    /// Returns the connection of `key`, or `None` if it has been removed.
+    #[inline]
+    pub(super) fn find(connections: &'a mut Connections<S>, key: Key) -> Option<Self> {
+        Some(Self {
+            key,
+            connection: connections.table.get_mut(key)?,
+            pool: &mut connections.pool,
+            options: &connections.options,
+            statistics: &mut connections.statistics,
+            flush_queue: &mut connections.flush_queue,
+            timers: &mut connections.timers,
+            memory: &mut connections.memory,
+        })
+    }
+
+    /// Records a complete message, takes an output buffer for its response and schedules the
+    /// flush.
+    #[inline]
+    pub(super) fn record_message(&mut self, now: Instant) {
+        self.connection.record_message(now, self.pool);
+        self.schedule_flush();
+    }
+
+    /// Schedules the connection for the flush at the end of the turn.
+    #[inline]
+    pub(super) fn schedule_flush(&mut self) {
+        if self.connection.schedule_flush() {
+            self.flush_queue.push(self.key);
+        }
+    }
+
+    /// Sets a timer for `due`, unless an earlier one is set.
+    pub(super) fn arm_timer(&mut self, due: Instant) {
+        let is_armed =
+            self.connection.input.websocket().is_some_and(|frames| !frames.schedule_timer(due));
+        if !is_armed {
+            self.timers.insert(due, self.key);
+        }
+    }
+
+    /// Updates the accounted memory of the connection.
+    #[inline]
+    pub(super) const fn account_memory(&mut self) {
+        self.memory.update(self.connection);
+    }
+
+    /// Discards unread input and releases its memory. Returns whether it contained a close frame.
+    pub(super) fn discard_input(&mut self) -> bool {
+        let DiscardedInput { has_close, buffers } = self.connection.input.discard();
+        for buffer in buffers {
+            self.pool.put(buffer);
+        }
+        self.statistics.websocket.closes_in += u64::from(has_close);
+        self.account_memory();
+        has_close
+    }
+
+    /// Returns the output buffer and schedules the flush, or `None` if the connection no longer
+    /// accepts output.
+    #[inline]
+    pub(super) fn into_outgoing(mut self) -> Option<&'a mut Vec<u8>> {
+        self.reserve_output().then_some(&mut self.connection.outgoing)
+    }
+
+    /// Takes an output buffer and schedules the flush. Returns `false` if the connection no longer
+    /// accepts output.
+    #[inline]
+    pub(super) fn reserve_output(&mut self) -> bool {
+        let is_accepted = self.connection.lifecycle.accepts_output();
+        if is_accepted {
+            self.connection.reserve_output(self.pool);
+            self.schedule_flush();
+        }
+        is_accepted
+    }
+}

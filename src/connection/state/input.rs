@@ -1,0 +1,177 @@
+//! Input of a connection: pending bytes, and the parser with its incomplete message.
+
+use std::mem::take;
+
+use super::codec::{Codec, CodecState};
+use super::websocket_state::WebSocketState;
+use crate::base::pool::BufferPool;
+use crate::base::time::Instant;
+use crate::transport::http::head::Head;
+use crate::transport::http::reader::{Assembled, RequestReader};
+use crate::transport::ndjson::LineReader;
+use crate::transport::websocket::reader::FrameReader;
+
+/// Received bytes that are not parsed yet, and the parser with its incomplete message.
+///
+/// The pending bytes come first: each receive reads them.
+#[derive(Debug)]
+#[repr(C)]
+pub(in crate::connection) struct Input {
+    /// Received bytes not yet parsed, from `pending_start` on.
+    pending: Vec<u8>,
+    reader: CodecState,
+    pending_start: usize,
+}
+
+/// Unread input that was discarded.
+pub(in crate::connection) struct DiscardedInput {
+    /// The input contained a close frame.
+    pub(in crate::connection) has_close: bool,
+    /// The buffers of the input, for the pool.
+    pub(in crate::connection) buffers: [Vec<u8>; 2],
+}
+
+impl Input {
+    pub(super) fn new(codec: Codec, now: Instant) -> Self {
+        Self { pending: Vec::new(), reader: CodecState::new(codec, now), pending_start: 0 }
+    }
+
+    /// Returns the bytes held: incomplete message and pending bytes.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.reader.held_bytes() + self.pending.len()
+    }
+
+    /// Returns whether new input must be queued behind pending input.
+    #[inline]
+    pub(in crate::connection) const fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Returns the length of the pending input, with parsed bytes at its start.
+    pub(in crate::connection) const fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Appends to the pending input.
+    pub(in crate::connection) fn append_pending(&mut self, rest: &[u8], pool: &mut BufferPool) {
+        if self.pending.capacity() == 0 {
+            self.pending = pool.take();
+        }
+        if self.pending_start > self.pending.len() / 2 {
+            self.pending.drain(..take(&mut self.pending_start));
+        }
+        self.pending.extend_from_slice(rest);
+    }
+
+    /// Takes the pending input and the offset of its first unparsed byte.
+    pub(in crate::connection) fn take_pending(&mut self) -> (Vec<u8>, usize) {
+        (take(&mut self.pending), take(&mut self.pending_start))
+    }
+
+    /// Restores pending input of which the bytes before `from` are parsed.
+    pub(in crate::connection) fn restore_pending(&mut self, bytes: Vec<u8>, from: usize) {
+        (self.pending, self.pending_start) = (bytes, from);
+    }
+
+    /// Discards the pending input and the incomplete message.
+    pub(in crate::connection) fn discard(&mut self) -> DiscardedInput {
+        let partial = self.reader.discard_partial();
+        let (mut pending, from) = self.take_pending();
+        // Discarded input still advances the frame parser, which must find the close frame.
+        let has_close =
+            self.websocket().is_some_and(|frames| frames.discard_pending(&mut pending[from..]));
+        DiscardedInput { has_close, buffers: [pending, partial] }
+    }
+
+    #[inline]
+    pub(in crate::connection) const fn codec(&self) -> Codec {
+        self.reader.codec()
+    }
+
+    /// Returns the parser of lines, if that is the codec.
+    #[inline]
+    pub(in crate::connection) const fn lines(&mut self) -> Option<&mut LineReader> {
+        match &mut self.reader {
+            CodecState::Ndjson(reader) => Some(reader),
+            CodecState::Http(_) | CodecState::WebSocket(_) => None,
+        }
+    }
+
+    /// Returns the parser of HTTP requests, if that is the codec.
+    #[inline]
+    pub(in crate::connection) const fn requests(&mut self) -> Option<&mut RequestReader> {
+        match &mut self.reader {
+            CodecState::Http(reader) => Some(reader),
+            CodecState::Ndjson(_) | CodecState::WebSocket(_) => None,
+        }
+    }
+
+    /// Returns the state of a WebSocket, if that is the codec.
+    #[inline]
+    pub(in crate::connection) fn websocket(&mut self) -> Option<&mut WebSocketState> {
+        match &mut self.reader {
+            CodecState::WebSocket(frames) => Some(frames),
+            CodecState::Ndjson(_) | CodecState::Http(_) => None,
+        }
+    }
+
+    /// Replaces the parser of HTTP requests by one of frames. Returns the buffer of the incomplete
+    /// request, or `None` if the codec is not HTTP.
+    pub(in crate::connection) fn upgrade(
+        &mut self,
+        reader: FrameReader,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        let partial = self.requests()?.discard_request();
+        self.reader = CodecState::upgraded(reader, now);
+        Some(partial)
+    }
+
+    /// Returns the head of the incomplete request, and the bytes it refers to.
+    pub(in crate::connection) fn pending_head(&self) -> Option<(&Head, &[u8])> {
+        match &self.reader {
+            CodecState::Http(reader) => Some(reader.pending_head()),
+            CodecState::Ndjson(_) | CodecState::WebSocket(_) => None,
+        }
+    }
+
+    /// Takes the complete request.
+    pub(in crate::connection) fn take_request(&mut self) -> Option<Assembled> {
+        self.requests().map(RequestReader::take)
+    }
+
+    /// Takes the complete line, padded, and its length.
+    pub(in crate::connection) fn take_line(&mut self) -> (Vec<u8>, usize) {
+        self.lines().map(LineReader::take).unwrap_or_default()
+    }
+
+    /// Takes the complete WebSocket message, padded, and its length.
+    pub(in crate::connection) fn take_message(&mut self) -> (Vec<u8>, usize) {
+        self.websocket().map(WebSocketState::take_message).unwrap_or_default()
+    }
+
+    /// Takes the last line of a stream that ended without a terminator.
+    pub(in crate::connection) fn take_last_line(&mut self) -> Option<(Vec<u8>, usize)> {
+        // An incomplete HTTP request or frame is dropped.
+        self.lines()?.finish()
+    }
+
+    /// Returns whether an HTTP request is incomplete, so that its timeout applies.
+    pub(in crate::connection) const fn is_inside_request(&self) -> bool {
+        match &self.reader {
+            CodecState::Ndjson(_) | CodecState::WebSocket(_) => false,
+            CodecState::Http(reader) => reader.is_inside_request(),
+        }
+    }
+
+    /// Returns whether the peer has answered the close frame of a WebSocket with its own.
+    pub(in crate::connection) const fn is_close_answered(&self) -> bool {
+        matches!(&self.reader, CodecState::WebSocket(frames) if frames.is_close_answered())
+    }
+
+    /// Returns whether the last WebSocket message is binary.
+    #[cfg(feature = "internals")]
+    pub(in crate::connection) fn is_binary(&mut self) -> bool {
+        self.websocket().is_some_and(|frames| frames.is_binary())
+    }
+}

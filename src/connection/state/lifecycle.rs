@@ -1,0 +1,99 @@
+//! The phases of a connection's life, and why it closes.
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CloseReason {
+    /// The server is draining.
+    Drain,
+    /// The socket failed: reset or unreachable.
+    SocketError,
+    /// The peer violated the protocol, exceeded a limit or did not read.
+    ProtocolViolation,
+    /// The idle timeout expired.
+    IdleTimeout,
+    /// No complete message arrived in time.
+    MessageTimeout,
+    /// The peer closed the connection.
+    PeerClosed,
+    /// The connection limit was reached; the connection was never served.
+    Refused,
+}
+
+/// Phase of a connection's life, in order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
+pub(in crate::connection) enum Phase {
+    /// Reading and writing.
+    Open,
+    /// Not reading; closes when all pending responses are sent.
+    Draining,
+    /// A close frame is queued: not reading, no further output.
+    CloseFrameQueued,
+    /// The sending side is shut down; further input is discarded.
+    Lingering,
+    /// Close was submitted to the ring.
+    Closing,
+}
+
+/// The phase of a connection, its close reason, and whether it is established.
+///
+/// Invariant: a connection only enters later phases.
+#[derive(Debug)]
+pub(in crate::connection) struct Lifecycle {
+    phase: Phase,
+    close_reason: Option<CloseReason>,
+    has_received_message: bool,
+}
+
+impl Lifecycle {
+    /// Creates the lifecycle of an open connection.
+    pub(in crate::connection) const fn new() -> Self {
+        Self { phase: Phase::Open, close_reason: None, has_received_message: false }
+    }
+
+    #[inline]
+    pub(in crate::connection) const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    #[inline]
+    pub(in crate::connection) const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Returns whether output is accepted: no close frame is queued and the sending side is open.
+    pub(in crate::connection) const fn accepts_output(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Draining)
+    }
+
+    /// Enters a later phase.
+    pub(in crate::connection) fn enter(&mut self, phase: Phase) {
+        debug_assert!(self.phase < phase, "{phase:?} after {:?}", self.phase);
+        self.phase = phase;
+    }
+
+    /// Returns whether at least one complete message has arrived.
+    pub(in crate::connection) const fn has_received_message(&self) -> bool {
+        self.has_received_message
+    }
+
+    /// Records a complete message.
+    #[inline]
+    pub(in crate::connection) const fn record_message(&mut self) {
+        self.has_received_message = true;
+    }
+
+    /// Returns why the connection closes, once known.
+    pub(in crate::connection) const fn close_reason(&self) -> Option<CloseReason> {
+        self.close_reason
+    }
+
+    /// Sets the close reason unless one is set already.
+    pub(in crate::connection) fn set_close_reason(&mut self, reason: CloseReason) {
+        self.close_reason.get_or_insert(reason);
+    }
+
+    /// Sets the close reason in place of an earlier one.
+    pub(in crate::connection) const fn override_close_reason(&mut self, reason: CloseReason) {
+        self.close_reason = Some(reason);
+    }
+}

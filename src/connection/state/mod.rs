@@ -1,0 +1,244 @@
+//! State of one connection.
+
+mod lifecycle;
+mod read_state;
+mod websocket_state;
+
+mod codec;
+
+mod input;
+
+use std::mem::replace;
+use std::net::SocketAddr;
+
+pub use self::codec::Codec;
+pub(super) use self::input::{DiscardedInput, Input};
+pub use self::lifecycle::CloseReason;
+pub(super) use self::lifecycle::{Lifecycle, Phase};
+pub(super) use self::read_state::ReadState;
+pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
+use super::options::ConnectionOptions;
+use crate::base::pool::BufferPool;
+use crate::base::time::Instant;
+use crate::engine::ring::{Operation, Ring, Socket};
+
+/// The sockets of a new connection.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketPair {
+    /// Socket to receive from.
+    pub receive: Socket,
+    /// Socket to send to: the same socket, or the other pipe.
+    pub send: Socket,
+    /// Address of the peer, if known.
+    pub peer: Option<SocketAddr>,
+    /// The codec of the connection.
+    pub codec: Codec,
+}
+
+/// One connection: two sockets, the input being parsed, the output being sent, and the state `S`
+/// of its owner.
+///
+/// ```text
+///    close_gracefully, end of stream    all responses sent        peer closed, timeout
+///  Open ─────────────────────▶ Draining ─────────────▶ Lingering ─────────────────▶ Closing
+///    └────────────────────── error, timeout, close ──────────────────────────────────▲
+/// ```
+///
+/// A WebSocket passes through `CloseFrameQueued` between Draining and Lingering. A close frame of
+/// the peer, a protocol violation or a timeout leads there directly.
+///
+/// The fields used by each receive, flush and send completion come first, so that they share cache
+/// lines.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Connection<S> {
+    pub(super) lifecycle: Lifecycle,
+    is_flush_scheduled: bool,
+    pub(super) reading: ReadState,
+    pub(super) sockets: Sockets,
+    /// Bytes submitted to the ring and not yet sent.
+    pub(super) sending_bytes: usize,
+    /// Output buffered in this turn: complete texts with their terminators.
+    pub outgoing: Vec<u8>,
+    /// Bytes last accounted for this connection, see
+    /// [`crate::connection::Connections::account_memory`].
+    pub(super) accounted_bytes: usize,
+    /// Time of the last complete message, response or send progress; initially the time of opening.
+    pub(super) last_activity: Instant,
+    pub(super) input: Input,
+    /// Responses the peer is waiting for.
+    pub pending_work: PendingWork,
+    /// State of the connection's owner.
+    pub state: S,
+    /// Address of the peer, if known.
+    pub peer: Option<SocketAddr>,
+}
+
+/// The sockets of a connection: one for both directions, or two pipes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sockets {
+    pub(super) receive: Socket,
+    pub(super) send: Socket,
+}
+
+impl Sockets {
+    /// Returns whether one socket is used for both directions.
+    pub(super) fn is_single(self) -> bool {
+        self.receive == self.send
+    }
+}
+
+/// Responses a peer is waiting for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PendingWork {
+    /// Requests not yet answered in the output buffer.
+    pub pending_responses: u32,
+    /// The peer has an open notification stream. The idle timeout does not apply, and closing does
+    /// not wait for it.
+    pub has_open_stream: bool,
+}
+
+impl PendingWork {
+    /// Counts one request as answered.
+    pub const fn complete_request(&mut self) {
+        self.pending_responses = self.pending_responses.saturating_sub(1);
+    }
+}
+
+impl<S> Connection<S> {
+    pub(super) fn new(stream: SocketPair, state: S, now: Instant) -> Self {
+        let SocketPair { receive, send, peer, codec } = stream;
+        Self {
+            lifecycle: Lifecycle::new(),
+            is_flush_scheduled: false,
+            reading: ReadState::default(),
+            sockets: Sockets { receive, send },
+            sending_bytes: 0,
+            outgoing: Vec::new(),
+            accounted_bytes: 0,
+            last_activity: now,
+            input: Input::new(codec, now),
+            pending_work: PendingWork { pending_responses: 0, has_open_stream: false },
+            state,
+            peer,
+        }
+    }
+
+    /// Counts one request as answered and restarts the idle timeout.
+    pub const fn complete_request(&mut self, now: Instant) {
+        self.pending_work.complete_request();
+        self.last_activity = now;
+    }
+
+    /// Returns the bytes waiting to be sent: buffered plus submitted.
+    pub const fn queued_bytes(&self) -> usize {
+        self.outgoing.len() + self.sending_bytes
+    }
+
+    /// Returns the output limit in bytes; above it reading stops and optional messages are dropped.
+    #[inline]
+    pub const fn queue_bytes_max(&self, options: &ConnectionOptions) -> usize {
+        match self.input.codec() {
+            Codec::Ndjson | Codec::Http => options.outgoing_bytes_max,
+            Codec::WebSocket => options.websocket.outgoing_bytes_max,
+        }
+    }
+
+    /// Returns whether the output is low enough to resume reading.
+    pub(super) const fn is_drained(&self, options: &ConnectionOptions) -> bool {
+        self.queued_bytes() <= self.queue_bytes_max(options) / 2
+    }
+
+    /// Returns the bytes held for this connection: incomplete message, pending input and output.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.input.held_bytes() + self.queued_bytes()
+    }
+
+    /// Records a complete message and takes an output buffer for its response.
+    #[inline]
+    pub(super) fn record_message(&mut self, now: Instant, pool: &mut BufferPool) {
+        self.last_activity = now;
+        self.lifecycle.record_message();
+        self.reserve_output(pool);
+    }
+
+    /// Takes an output buffer from the pool unless the connection has one.
+    #[inline]
+    pub(super) fn reserve_output(&mut self, pool: &mut BufferPool) {
+        if self.outgoing.capacity() == 0 {
+            self.outgoing = pool.take();
+        }
+    }
+
+    /// Marks the connection for the flush at the end of the turn. Returns `false` if it is marked
+    /// already.
+    #[inline]
+    pub(super) const fn schedule_flush(&mut self) -> bool {
+        !replace(&mut self.is_flush_scheduled, true)
+    }
+
+    /// Removes the mark of the flush.
+    #[inline]
+    pub(super) const fn start_flush(&mut self) {
+        self.is_flush_scheduled = false;
+    }
+
+    /// Returns whether input is parsed at present.
+    #[inline]
+    pub const fn is_read(&self) -> bool {
+        self.lifecycle.is_open() && self.reading.is_running()
+    }
+
+    /// Returns whether input is discarded.
+    #[inline]
+    pub const fn is_discarding(&self) -> bool {
+        !self.lifecycle.is_open()
+    }
+
+    /// Returns whether responses are pending or output is unsent.
+    pub(super) const fn has_pending_work(&self) -> bool {
+        self.pending_work.pending_responses > 0 || self.queued_bytes() > 0
+    }
+
+    /// Returns whether the peer has closed its sending side and all input is parsed, or reading is
+    /// suspended for a request whose response the peer no longer waits for.
+    pub(super) const fn is_input_over(&self) -> bool {
+        let is_parsed = !self.input.has_pending() && !self.reading.is_paused();
+        self.reading.has_ended() && (is_parsed || self.reading.is_suspended())
+    }
+
+    /// Returns whether the codec is WebSocket.
+    pub(super) const fn is_websocket(&self) -> bool {
+        matches!(self.input.codec(), Codec::WebSocket)
+    }
+
+    /// Submits a stop of the multishot receive if reading is paused.
+    pub(super) fn stop_paused_receive<R: Ring>(&self, ring: &mut R) {
+        if self.reading.is_paused() && self.lifecycle.is_open() {
+            ring.submit(Operation::StopReceive(self.sockets.receive));
+        }
+    }
+
+    /// Closes the sockets immediately; unsent output is lost.
+    pub(super) fn close<R: Ring>(&mut self, ring: &mut R, reason: CloseReason) {
+        self.lifecycle.set_close_reason(reason);
+        if self.lifecycle.phase() == Phase::Closing {
+            return;
+        }
+        self.lifecycle.enter(Phase::Closing);
+        ring.submit(Operation::Close(self.sockets.receive));
+        if !self.sockets.is_single() {
+            ring.submit(Operation::Close(self.sockets.send));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_without_state_is_at_most_168_bytes() {
+        assert!(size_of::<Connection<()>>() <= 168);
+    }
+}

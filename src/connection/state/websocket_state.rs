@@ -1,0 +1,266 @@
+//! State that only WebSocket connections have. Boxed, and without buffers between messages.
+
+use crate::base::time::Instant;
+use crate::connection::options::WebSocketFrameOptions;
+use crate::transport::websocket::code::CloseCode;
+use crate::transport::websocket::limits::FrameLimits;
+use crate::transport::websocket::reader::{FrameEvent, FrameReader};
+
+/// Additional state of a WebSocket connection.
+#[derive(Debug)]
+pub(in crate::connection) struct WebSocketState {
+    reader: FrameReader,
+    /// Time of the last frame of the peer, or the end of the last backpressure.
+    last_received: Instant,
+    /// Time of the last ping sent.
+    last_ping: Instant,
+    /// Time at which the incomplete message began.
+    message_start: Option<Instant>,
+    /// Set while reading is stopped because the peer does not read.
+    backpressure: Option<Backpressure>,
+    /// Deadline of the earliest timer that is valid.
+    next_timer: Instant,
+    /// Time at which the close frame was queued.
+    close_queued_at: Instant,
+    /// The peer has answered the close frame with its own.
+    is_close_answered: bool,
+}
+
+/// A close frame of the peer, with its code if any.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::connection) struct PeerClose(pub(in crate::connection) Option<CloseCode>);
+
+/// A period in which a peer is not read because it does not read: since when, and its deadline.
+#[derive(Clone, Copy, Debug)]
+struct Backpressure {
+    since: Instant,
+    until: Instant,
+}
+
+/// Whether an open WebSocket is read, for its timeouts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::connection) struct ReadStatus {
+    pub(in crate::connection) is_paused: bool,
+    /// The output exceeds half of its limit.
+    pub(in crate::connection) is_over_limit: bool,
+    pub(in crate::connection) may_ping: bool,
+}
+
+/// The result of a check of the timeouts of an open WebSocket.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::connection) enum TimeoutCheck {
+    /// No timeout has expired; the next check is due then.
+    Wait(Instant),
+    /// A ping is due, and the next check then.
+    Ping(Instant),
+    /// The peer has not read in time.
+    SendTimeout,
+    /// The peer has not completed a message in time.
+    MessageTimeout,
+    /// The peer has sent no frame in time.
+    IdleTimeout,
+}
+
+impl WebSocketState {
+    /// No timer is valid.
+    const NEVER: Instant = Instant::from_nanoseconds(u64::MAX);
+
+    pub(super) const fn new(reader: FrameReader, now: Instant) -> Self {
+        Self {
+            reader,
+            last_received: now,
+            last_ping: now,
+            message_start: None,
+            backpressure: None,
+            next_timer: Self::NEVER,
+            close_queued_at: now,
+            is_close_answered: false,
+        }
+    }
+
+    /// Parses the next frame in `arrival[*from..]`; see [`FrameReader::next`]. Ends backpressure.
+    #[inline]
+    pub(in crate::connection) fn next_frame(
+        &mut self,
+        arrival: &mut [u8],
+        from: &mut usize,
+        limits: &FrameLimits,
+        take_buffer: impl FnMut() -> Vec<u8>,
+        now: Instant,
+    ) -> FrameEvent {
+        if let Some(backpressure) = self.backpressure {
+            self.end_backpressure(backpressure, now);
+        }
+        let next = self.reader.next(arrival, from, limits, take_buffer);
+        self.last_received = now;
+        if matches!(next, FrameEvent::Assembled { .. }) {
+            self.message_start = None;
+        }
+        next
+    }
+
+    /// Records the end of the input. Returns whether an incomplete message began with it, so that
+    /// its timeout starts.
+    #[inline]
+    pub(in crate::connection) const fn end_input(&mut self, now: Instant) -> bool {
+        if !self.reader.is_inside_message() {
+            self.message_start = None;
+            return false;
+        }
+        let begins = self.message_start.is_none();
+        if begins {
+            self.message_start = Some(now);
+        }
+        begins
+    }
+
+    /// Takes the complete message, padded, and its length.
+    pub(super) fn take_message(&mut self) -> (Vec<u8>, usize) {
+        self.reader.take()
+    }
+
+    /// Returns whether the last message is binary.
+    #[cfg(feature = "internals")]
+    pub(super) const fn is_binary(&self) -> bool {
+        self.reader.is_binary()
+    }
+
+    /// Returns the payload of the last ping or pong.
+    pub(in crate::connection) fn control_payload(&self) -> &[u8] {
+        self.reader.control_payload()
+    }
+
+    /// Returns the bytes of the incomplete message.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.reader.held_bytes()
+    }
+
+    /// Starts backpressure, which the peer has to end before `until`.
+    pub(in crate::connection) const fn start_backpressure(&mut self, now: Instant, until: Instant) {
+        self.backpressure = Some(Backpressure { since: now, until });
+    }
+
+    /// Ends backpressure. The idle and message timeouts are extended by its duration.
+    #[cold]
+    fn end_backpressure(&mut self, backpressure: Backpressure, now: Instant) {
+        self.backpressure = None;
+        self.last_received = now;
+        let span = now.since(backpressure.since);
+        self.message_start = self.message_start.map(|began| began.after(span));
+    }
+
+    /// Returns whether a timer has to be set for `due`: no earlier one is valid.
+    pub(in crate::connection) fn schedule_timer(&mut self, due: Instant) -> bool {
+        let is_earliest = due < self.next_timer;
+        if is_earliest {
+            self.next_timer = due;
+        }
+        is_earliest
+    }
+
+    /// Returns whether the timer that has expired is the valid one, which then is no more.
+    pub(in crate::connection) fn expire_timer(&mut self, now: Instant) -> bool {
+        let is_valid = self.next_timer <= now;
+        if is_valid {
+            self.next_timer = Self::NEVER;
+        }
+        is_valid
+    }
+
+    /// Checks the timeouts of an open WebSocket.
+    pub(in crate::connection) fn check_timeouts(
+        &self,
+        status: ReadStatus,
+        options: &WebSocketFrameOptions,
+        now: Instant,
+    ) -> TimeoutCheck {
+        let ReadStatus { is_paused, is_over_limit, may_ping } = status;
+        // While reading is stopped, neither messages nor pongs can arrive.
+        let message_start = self.message_start.filter(|_| !is_paused);
+        let message_due = message_start.map(|start| start.after(options.fragment_timeout));
+        let idle_due = self.last_received.after(options.idle_timeout);
+        let ping_due = self.last_received.max(self.last_ping).after(options.ping_interval);
+        match self.backpressure.filter(|_| is_over_limit) {
+            // Not read: only the send timeout applies.
+            Some(backpressure) if backpressure.until > now => {
+                TimeoutCheck::Wait(backpressure.until)
+            }
+            Some(_) => TimeoutCheck::SendTimeout,
+            None if message_due.is_some_and(|due| due <= now) => TimeoutCheck::MessageTimeout,
+            None if idle_due <= now => TimeoutCheck::IdleTimeout,
+            None => {
+                let due = message_due.map_or(idle_due, |due| due.min(idle_due));
+                if may_ping && ping_due <= now {
+                    TimeoutCheck::Ping(due.min(now.after(options.ping_interval)))
+                } else if may_ping {
+                    TimeoutCheck::Wait(due.min(ping_due))
+                } else {
+                    TimeoutCheck::Wait(due)
+                }
+            }
+        }
+    }
+
+    /// Records a ping sent.
+    pub(in crate::connection) const fn record_ping(&mut self, now: Instant) {
+        self.last_ping = now;
+    }
+
+    /// Records that the close frame is queued.
+    pub(in crate::connection) const fn record_close(&mut self, now: Instant) {
+        self.close_queued_at = now;
+    }
+
+    /// Returns the time at which the close frame was queued.
+    pub(in crate::connection) const fn close_queued_at(&self) -> Instant {
+        self.close_queued_at
+    }
+
+    /// Records that the peer has answered the close frame with its own.
+    pub(in crate::connection) const fn record_close_answer(&mut self) {
+        self.is_close_answered = true;
+    }
+
+    pub(super) const fn is_close_answered(&self) -> bool {
+        self.is_close_answered
+    }
+
+    /// Discards the incomplete message and returns its buffer. Later messages are discarded too.
+    pub(super) fn discard_messages(&mut self) -> Vec<u8> {
+        self.reader.discard_messages()
+    }
+
+    /// Discards pending input. Returns whether it contained a close frame.
+    pub(super) fn discard_pending(&mut self, bytes: &mut [u8]) -> bool {
+        self.message_start = None;
+        self.discard_until_close(bytes).is_some()
+    }
+
+    /// Discards input up to a close frame. The reader is in discarding mode already.
+    pub(in crate::connection) fn discard_until_close(
+        &mut self,
+        bytes: &mut [u8],
+    ) -> Option<PeerClose> {
+        // Discarded messages are not limited.
+        let limits = FrameLimits { message_bytes_max: usize::MAX, is_binary_allowed: true };
+        let mut from = 0;
+        loop {
+            match self.reader.next(bytes, &mut from, &limits, Vec::new) {
+                FrameEvent::Close(code) => return Some(PeerClose(code)),
+                FrameEvent::Invalid(_) | FrameEvent::NeedMore => return None,
+                FrameEvent::Assembled { .. } => drop(self.reader.take()),
+                FrameEvent::InPlace { .. } | FrameEvent::Ping | FrameEvent::Pong => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn websocket_state_is_at_most_192_bytes() {
+        assert!(size_of::<WebSocketState>() <= 192);
+    }
+}

@@ -1,0 +1,164 @@
+//! The table of connections, by key and by socket.
+
+use super::state::{Codec, Connection};
+use crate::base::slab::{Key, Slab};
+use crate::engine::ring::{Operation, Ring, Socket};
+use crate::transport::http::head::Head;
+use crate::transport::http::reader::Assembled;
+
+/// The connections of a shard, each with a state of type `S` that belongs to their owner.
+///
+/// Has the operations that concern one connection alone; those that need buffers, limits or timers
+/// are methods of [`super::Connections`].
+///
+/// Invariant: a connection stays in the table until the ring has closed its sockets.
+#[derive(Debug)]
+pub struct ConnectionTable<S> {
+    connections: Slab<Connection<S>>,
+    keys_by_socket: Vec<Option<Key>>,
+}
+
+impl<S> ConnectionTable<S> {
+    pub(super) fn new(connections_max: usize) -> Self {
+        Self { connections: Slab::new(connections_max), keys_by_socket: Vec::new() }
+    }
+
+    /// Inserts a connection, or returns its state if the table is full.
+    pub(super) fn insert(&mut self, connection: Connection<S>) -> Result<Key, S> {
+        let sockets = connection.sockets;
+        let key = self.connections.insert(connection).map_err(|rejected| rejected.state)?;
+        for socket in [sockets.receive, sockets.send] {
+            let index = socket.index();
+            if index >= self.keys_by_socket.len() {
+                self.keys_by_socket.resize(index + 1, None);
+            }
+            self.keys_by_socket[index] = Some(key);
+        }
+        Ok(key)
+    }
+
+    /// Removes a closed socket. Once both sockets are removed, removes their connection and returns
+    /// it.
+    pub(super) fn remove_socket(&mut self, socket: Socket) -> Option<Connection<S>> {
+        let key = self.keys_by_socket.get_mut(socket.index())?.take()?;
+        let sockets = self.connections.get(key)?.sockets;
+        if self.key_of(sockets.receive).is_some() || self.key_of(sockets.send).is_some() {
+            return None;
+        }
+        self.connections.remove(key)
+    }
+
+    /// Returns the connection of `key`, or `None` if it has been removed.
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&Connection<S>> {
+        self.connections.get(key)
+    }
+
+    /// Returns the connection of `key` mutably, or `None` if it has been removed.
+    #[inline]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut Connection<S>> {
+        self.connections.get_mut(key)
+    }
+
+    /// Returns the connection that owns `socket`.
+    #[inline]
+    pub fn key_of(&self, socket: Socket) -> Option<Key> {
+        self.keys_by_socket.get(socket.index()).copied().flatten()
+    }
+
+    /// Iterates over all connections.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Connection<S>)> {
+        self.connections.iter()
+    }
+
+    /// Returns the number of connections.
+    pub const fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Returns whether the table has no connection.
+    pub const fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Returns the codec of a connection.
+    #[inline]
+    pub fn codec(&self, key: Key) -> Codec {
+        self.get(key).map_or(Codec::Ndjson, |connection| connection.input.codec())
+    }
+
+    /// Returns whether new input must be queued behind pending input.
+    #[inline]
+    pub fn has_pending_input(&self, key: Key) -> bool {
+        self.get(key).is_some_and(|connection| connection.input.has_pending())
+    }
+
+    /// Takes the pending input and the offset of its first unparsed byte. Return the buffer with
+    /// [`super::Connections::restore_pending_input`].
+    pub fn take_pending_input(&mut self, key: Key) -> (Vec<u8>, usize) {
+        self.get_mut(key).map(|connection| connection.input.take_pending()).unwrap_or_default()
+    }
+
+    /// Returns the line announced by `Assembled`, padded, and its length. Return the buffer to the
+    /// pool.
+    pub fn take_line(&mut self, key: Key) -> (Vec<u8>, usize) {
+        self.get_mut(key).map(|connection| connection.input.take_line()).unwrap_or_default()
+    }
+
+    /// Returns the last line of a stream that ended without a terminator.
+    pub fn last_line(&mut self, key: Key) -> Option<(Vec<u8>, usize)> {
+        let connection = self.get_mut(key).filter(|connection| !connection.is_discarding())?;
+        connection.input.take_last_line()
+    }
+
+    /// Returns the head announced by `HeadComplete`, and the bytes it refers to.
+    pub fn pending_head(&self, key: Key) -> Option<(&Head, &[u8])> {
+        self.get(key)?.input.pending_head()
+    }
+
+    /// Returns the request announced by `Assembled`. Return its buffer to the pool.
+    pub fn take_request(&mut self, key: Key) -> Option<Assembled> {
+        self.get_mut(key)?.input.take_request()
+    }
+
+    /// Returns the message announced by [`super::MessageEvent::Assembled`], padded, and its length.
+    /// Return the buffer to the pool.
+    pub fn take_message(&mut self, key: Key) -> (Vec<u8>, usize) {
+        self.get_mut(key).map(|connection| connection.input.take_message()).unwrap_or_default()
+    }
+
+    /// Returns whether the last WebSocket message is binary.
+    #[cfg(feature = "internals")]
+    pub fn is_binary(&mut self, key: Key) -> bool {
+        self.get_mut(key).is_some_and(|connection| connection.input.is_binary())
+    }
+
+    /// Suspends reading until [`super::Connections::resume_reading`] is called.
+    pub fn suspend_reading(&mut self, key: Key) {
+        if let Some(connection) = self.get_mut(key) {
+            connection.reading.set_suspended(true);
+        }
+    }
+
+    /// Submits a stop of the multishot receive for a paused connection.
+    pub fn pause<R: Ring>(&self, ring: &mut R, key: Key) {
+        if let Some(connection) = self.get(key) {
+            connection.stop_paused_receive(ring);
+        }
+    }
+
+    /// Submits a receive after a pause, unless the pending input filled the output again. Receives
+    /// on suspended connections too, so that their end of stream is noticed.
+    pub fn resume_receive<R: Ring>(&self, ring: &mut R, key: Key) {
+        let Some(Connection { lifecycle, reading, sockets, .. }) = self.get(key) else { return };
+        if lifecycle.is_open() && !reading.has_ended() && !reading.is_paused() {
+            ring.submit(Operation::Receive(sockets.receive));
+        }
+    }
+
+    /// Returns whether the peer has closed its sending side and all input is parsed, or reading is
+    /// suspended for a request whose response the peer no longer waits for.
+    pub fn is_input_over(&self, key: Key) -> bool {
+        self.get(key).is_some_and(Connection::is_input_over)
+    }
+}
