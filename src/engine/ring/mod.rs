@@ -56,10 +56,7 @@ pub enum Source {
     /// A listening socket; returns [`Registered::Listener`].
     Listener(OwnedFd),
     /// A connected stream socket.
-    #[cfg_attr(
-        not(feature = "internals"),
-        expect(dead_code, reason = "corelane-load connects, the server only accepts")
-    )]
+    #[cfg(feature = "internals")]
     Stream(OwnedFd),
     /// A pipe, terminal or file: uses read(2) and write(2) instead of recv(2) and send(2).
     Pipe(OwnedFd),
@@ -70,7 +67,7 @@ pub enum Source {
 pub enum Registered {
     /// For [`Source::Listener`].
     Listener(Listener),
-    /// For [`Source::Stream`] and [`Source::Pipe`].
+    /// For streams and [`Source::Pipe`].
     Socket(Socket),
 }
 
@@ -220,6 +217,7 @@ impl std::fmt::Debug for Waker {
 
 /// How often fixed resources of a ring were exhausted. Each time costs a turn and loses nothing;
 /// frequent exhaustion suggests larger sizes.
+#[cfg(feature = "internals")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Exhaustion {
     /// Times that a socket had bytes and no receive buffer was free.
@@ -292,10 +290,7 @@ pub trait Ring {
     }
 
     /// Returns the exhaustion counters since start; zero if the backend does not count.
-    #[cfg_attr(
-        not(feature = "internals"),
-        expect(dead_code, reason = "read by corelane-load and tests")
-    )]
+    #[cfg(feature = "internals")]
     fn exhaustion(&self) -> Exhaustion {
         Exhaustion::default()
     }

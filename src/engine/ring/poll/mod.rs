@@ -40,8 +40,8 @@ use self::streams::{PendingSend, ReceiveState, Stream, Streams};
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
 use crate::engine::ring::{
-    Completion, Exhaustion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions,
-    Socket, Source, Waker,
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
+    Source, Waker,
 };
 
 /// A ring over readiness events.
@@ -241,6 +241,7 @@ impl Ring for PollRing {
     fn register(&mut self, source: Source) -> io::Result<Registered> {
         let descriptor = match source {
             Source::Listener(fd) => return self.listeners.add(fd).map(Registered::Listener),
+            #[cfg(feature = "internals")]
             Source::Stream(fd) => Descriptor::socket(fd)?,
             Source::Pipe(fd) => Descriptor::pipe(fd)?,
         };
@@ -291,8 +292,9 @@ impl Ring for PollRing {
         self.receives.release(buffer);
     }
 
-    fn exhaustion(&self) -> Exhaustion {
-        Exhaustion { receive_buffers: self.receives.exhaustions(), completions: 0 }
+    #[cfg(feature = "internals")]
+    fn exhaustion(&self) -> super::Exhaustion {
+        super::Exhaustion { receive_buffers: self.receives.exhaustions(), completions: 0 }
     }
 
     fn describe(&self) -> String {

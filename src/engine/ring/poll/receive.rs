@@ -138,6 +138,7 @@ impl Receives {
     }
 
     /// Returns how often a stream found no buffer.
+    #[cfg(feature = "internals")]
     pub(super) const fn exhaustions(&self) -> u64 {
         self.exhaustions
     }

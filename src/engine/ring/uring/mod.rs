@@ -40,8 +40,8 @@ use self::table::SocketTable;
 use self::user_data::OperationKind;
 use self::wake::WakeState;
 use super::{
-    Completion, Exhaustion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions,
-    Socket, Source, Waker,
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
+    Source, Waker,
 };
 use crate::base::time::Instant;
 use crate::engine::buffer::provided::GROUP;
@@ -146,6 +146,7 @@ impl Ring for UringRing {
     fn register(&mut self, source: Source) -> io::Result<Registered> {
         Ok(match source {
             Source::Listener(descriptor) => Registered::Listener(self.accepts.add(descriptor)?),
+            #[cfg(feature = "internals")]
             Source::Stream(descriptor) => {
                 Registered::Socket(self.sockets.register(descriptor, false))
             }
@@ -225,8 +226,9 @@ impl Ring for UringRing {
         self.wake_state.add_event(eventfd.try_clone_to_owned()?)
     }
 
-    fn exhaustion(&self) -> Exhaustion {
-        Exhaustion {
+    #[cfg(feature = "internals")]
+    fn exhaustion(&self) -> super::Exhaustion {
+        super::Exhaustion {
             receive_buffers: self.receives.exhaustions(),
             completions: self.queues.overflows(),
         }

@@ -160,6 +160,7 @@ impl Queues {
     }
 
     /// Returns how often the completion queue was full at the end of a turn.
+    #[cfg(feature = "internals")]
     pub(super) const fn overflows(&self) -> u64 {
         self.overflows
     }

@@ -225,6 +225,7 @@ impl Receives {
     }
 
     /// Returns how often a socket had bytes and no buffer was free.
+    #[cfg(feature = "internals")]
     pub(super) const fn exhaustions(&self) -> u64 {
         self.exhaustions
     }
