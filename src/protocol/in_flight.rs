@@ -1,38 +1,39 @@
 //! The unanswered requests of one connection.
 //!
 //! Invariants: an id identifies one request at a time, so that a cancellation and a response refer
-//! to the same one; the number of requests is bounded; an idle connection has no memory allocated
-//! here. Deadlines belong to the call that a [`CallId`] identifies.
+//! to the same one; an idle connection has no memory allocated here. Limits and deadlines belong to
+//! the call or stream that a [`RequestKey`] identifies.
 //!
 //! JSON-RPC 2.0, section 4; MCP `basic/index` of each revision (an id "MUST NOT have been
 //! previously used" within a session; 2026-07-28: unique among the sender's requests in flight,
 //! which is what is enforced here).
 
+use crate::base::slab::Key;
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 
-/// Identifies the call behind a request. Assigned by the caller.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct CallId(pub u64);
+/// What answers a request in flight.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RequestKey {
+    /// A call, by its key in the call table.
+    Call(Key),
+    /// A subscription stream, by its key in the registry.
+    Stream(Key),
+}
 
 /// The requests in flight of one connection.
 ///
-/// Cost: three words while empty, 32 bytes a request otherwise. Lookup is a linear scan, which is
-/// fastest for the few requests of a usual connection and bounded by the limit otherwise (1,024
+/// Cost: three words while empty, 40 bytes a request otherwise. Lookup is a linear scan, which is
+/// fastest for the few requests of a usual connection and bounded by their limits otherwise (1,024
 /// take less than a microsecond).
 #[derive(Debug, Default)]
 pub struct RequestsInFlight {
-    requests: Vec<(IdBuf, CallId)>,
+    requests: Vec<(IdBuf, RequestKey)>,
 }
 
-/// Why a request was rejected.
+/// A request with this id is in flight.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum InsertError {
-    /// A request with this id is in flight.
-    Duplicate,
-    /// The connection has reached its limit of requests in flight: this number.
-    Full(usize),
-}
+pub struct DuplicateId;
 
 impl RequestsInFlight {
     /// Creates an empty table.
@@ -40,73 +41,59 @@ impl RequestsInFlight {
         Self { requests: Vec::new() }
     }
 
-    /// Inserts a request unless `requests_max` are in flight.
+    /// Inserts a request.
     ///
     /// # Errors
     ///
-    /// See [`InsertError`]; the table is unchanged.
-    pub fn insert(
-        &mut self,
-        id: Id<'_>,
-        ticket: CallId,
-        requests_max: usize,
-    ) -> Result<(), InsertError> {
-        if self.find(id).is_some() {
-            return Err(InsertError::Duplicate);
+    /// [`DuplicateId`]; the table is unchanged.
+    pub fn insert(&mut self, id: Id<'_>, key: RequestKey) -> Result<(), DuplicateId> {
+        if self.contains(id) {
+            return Err(DuplicateId);
         }
-        if self.requests.len() >= requests_max {
-            return Err(InsertError::Full(requests_max));
-        }
-        self.requests.push((IdBuf::from(id), ticket));
+        self.requests.push((IdBuf::from(id), key));
         Ok(())
     }
 
-    /// Removes the request with this `id` and returns its call.
-    pub fn remove(&mut self, id: Id<'_>) -> Option<CallId> {
+    /// Removes the request with this `id` and returns its key.
+    pub fn remove(&mut self, id: Id<'_>) -> Option<RequestKey> {
         let index = self.requests.iter().position(|(known, _)| known.as_id() == id)?;
-        Some(self.remove_at(index).1)
-    }
-
-    /// Removes every request, because the connection has ended.
-    pub fn drain(&mut self) -> impl Iterator<Item = (IdBuf, CallId)> + use<> {
-        std::mem::take(&mut self.requests).into_iter()
-    }
-
-    /// Returns the call of the request with this `id`.
-    #[inline]
-    pub fn find(&self, id: Id<'_>) -> Option<CallId> {
-        self.requests.iter().find(|(known, _)| known.as_id() == id).map(|(_, ticket)| *ticket)
-    }
-
-    /// Iterates over the calls of all requests.
-    pub fn call_ids(&self) -> impl Iterator<Item = CallId> {
-        self.requests.iter().map(|(_, ticket)| *ticket)
-    }
-
-    /// Returns whether no request is in flight.
-    #[inline]
-    pub const fn is_empty(&self) -> bool {
-        self.requests.is_empty()
-    }
-
-    fn remove_at(&mut self, index: usize) -> (IdBuf, CallId) {
-        let request = self.requests.swap_remove(index);
+        let (_, key) = self.requests.swap_remove(index);
         if self.requests.is_empty() {
             self.requests = Vec::new();
         }
-        request
+        Some(key)
+    }
+
+    /// Removes every request, because the connection has ended, and returns the keys of its calls.
+    pub fn drain_calls(&mut self) -> impl Iterator<Item = Key> + use<> {
+        std::mem::take(&mut self.requests).into_iter().filter_map(|(_, key)| key.call())
+    }
+
+    /// Returns whether a request with this `id` is in flight.
+    #[inline]
+    pub fn contains(&self, id: Id<'_>) -> bool {
+        self.requests.iter().any(|(known, _)| known.as_id() == id)
+    }
+
+    /// Iterates over the keys of all calls.
+    pub fn calls(&self) -> impl Iterator<Item = Key> {
+        self.requests.iter().filter_map(|(_, key)| key.call())
     }
 }
 
-impl From<InsertError> for Error {
-    #[cold]
-    fn from(error: InsertError) -> Self {
-        match error {
-            InsertError::Duplicate => Self::invalid_request(
-                "duplicate request id: a request with this id is still in flight",
-            ),
-            InsertError::Full(requests_max) => Self::too_many_requests(requests_max),
+impl RequestKey {
+    const fn call(self) -> Option<Key> {
+        match self {
+            Self::Call(key) => Some(key),
+            Self::Stream(_) => None,
         }
+    }
+}
+
+impl From<DuplicateId> for Error {
+    #[cold]
+    fn from(_: DuplicateId) -> Self {
+        Self::invalid_request("duplicate request id: a request with this id is still in flight")
     }
 }
 
@@ -114,21 +101,22 @@ impl From<InsertError> for Error {
 mod tests {
     use super::*;
 
-    const MAX: usize = 1024;
+    fn call(bits: u64) -> RequestKey {
+        RequestKey::Call(Key::from_bits(bits))
+    }
 
     #[test]
     fn request_id_is_unique_until_answered() {
         let mut in_flight = RequestsInFlight::new();
-        in_flight.insert(Id::Signed(1), CallId(10), MAX).unwrap();
-        assert_eq!(in_flight.insert(Id::Signed(1), CallId(11), MAX), Err(InsertError::Duplicate));
-        in_flight.insert(Id::Text("1"), CallId(12), MAX).unwrap();
-        assert_eq!(in_flight.find(Id::Signed(1)), Some(CallId(10)));
-        assert_eq!(in_flight.find(Id::Text("1")), Some(CallId(12)));
-        assert_eq!(in_flight.remove(Id::Signed(1)), Some(CallId(10)));
+        in_flight.insert(Id::Signed(1), call(10)).unwrap();
+        assert_eq!(in_flight.insert(Id::Signed(1), call(11)), Err(DuplicateId));
+        in_flight.insert(Id::Text("1"), call(12)).unwrap();
+        assert!(in_flight.contains(Id::Signed(1)) && in_flight.contains(Id::Text("1")));
+        assert_eq!(in_flight.remove(Id::Signed(1)), Some(call(10)));
         assert_eq!(in_flight.remove(Id::Signed(1)), None);
-        in_flight.insert(Id::Signed(1), CallId(13), MAX).unwrap();
-        let calls: Vec<CallId> = in_flight.call_ids().collect();
-        assert_eq!(calls, [CallId(12), CallId(13)]);
+        in_flight.insert(Id::Signed(1), call(13)).unwrap();
+        let calls: Vec<Key> = in_flight.calls().collect();
+        assert_eq!(calls, [Key::from_bits(12), Key::from_bits(13)]);
     }
 
     #[test]
@@ -136,7 +124,7 @@ mod tests {
         let mut in_flight = RequestsInFlight::new();
         for round in 0..3_i64 {
             for id in 0..100 {
-                in_flight.insert(Id::Signed(id), CallId(id.cast_unsigned()), MAX).unwrap();
+                in_flight.insert(Id::Signed(id), call(id.cast_unsigned())).unwrap();
             }
             for id in 0..100 {
                 assert!(in_flight.remove(Id::Signed((id + round) % 100)).is_some());
@@ -144,24 +132,16 @@ mod tests {
             assert_eq!(in_flight.requests.capacity(), 0);
         }
         assert!(size_of::<RequestsInFlight>() <= 24);
-        assert!(size_of::<(IdBuf, CallId)>() <= 32);
+        assert!(size_of::<(IdBuf, RequestKey)>() <= 40);
     }
 
     #[test]
-    fn request_above_in_flight_limit_is_rejected() {
+    fn drain_returns_the_calls_in_flight() {
         let mut in_flight = RequestsInFlight::new();
-        in_flight.insert(Id::Signed(1), CallId(1), 1).unwrap();
-        let rejected = in_flight.insert(Id::Signed(2), CallId(2), 1).unwrap_err();
-        let error = Error::from(rejected);
-        assert_eq!(error.code, -32603);
-    }
-
-    #[test]
-    fn drain_returns_every_request_in_flight() {
-        let mut in_flight = RequestsInFlight::new();
-        in_flight.insert(Id::Text("a"), CallId(1), MAX).unwrap();
-        in_flight.insert(Id::Signed(2), CallId(2), MAX).unwrap();
-        assert_eq!(in_flight.drain().map(|(_, ticket)| ticket.0).sum::<u64>(), 3);
-        assert!(in_flight.is_empty());
+        in_flight.insert(Id::Text("a"), call(1)).unwrap();
+        in_flight.insert(Id::Text("b"), RequestKey::Stream(Key::from_bits(1))).unwrap();
+        in_flight.insert(Id::Signed(2), call(2)).unwrap();
+        assert_eq!(in_flight.drain_calls().map(Key::to_bits).sum::<u64>(), 3);
+        assert!(in_flight.requests.is_empty());
     }
 }

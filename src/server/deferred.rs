@@ -19,7 +19,7 @@ use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::PendingWork;
 use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::in_flight::{CallId, RequestsInFlight};
+use crate::protocol::in_flight::{RequestKey, RequestsInFlight};
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
@@ -70,7 +70,7 @@ impl DeferredWork {
             Error::new(ErrorKind::TooManyRequests, "the call table is full; try again later")
         })?;
         // Checked for duplicates at validation, and limited above.
-        peer.state.in_flight.insert(id.as_id(), CallId(call_id.to_bits()), usize::MAX)?;
+        peer.state.in_flight.insert(id.as_id(), RequestKey::Call(call_id))?;
         peer.pending_work.pending_responses += 1;
         Ok(call_id)
     }
@@ -247,8 +247,7 @@ impl DeferredWork {
         pending_work: &mut PendingWork,
         outbox: &mut Outbox,
     ) {
-        for (_, call_id) in in_flight.drain() {
-            let call_id = Key::from_bits(call_id.0);
+        for call_id in in_flight.drain_calls() {
             if self.calls.cancel_call(call_id, &mut self.client_requests, outbox) {
                 outbox.counters.requests.cancelled += 1;
                 pending_work.complete_request();
@@ -258,8 +257,7 @@ impl DeferredWork {
 
     /// Cancels every call of a connection that has closed.
     pub(super) fn abandon_calls(&mut self, in_flight: &mut RequestsInFlight, outbox: &mut Outbox) {
-        for (_, call_id) in in_flight.drain() {
-            let call_id = Key::from_bits(call_id.0);
+        for call_id in in_flight.drain_calls() {
             self.calls.cancel_call(call_id, &mut self.client_requests, outbox);
         }
     }
@@ -300,8 +298,8 @@ impl DeferredWork {
             None => client_requests.numbers(),
             Some((peer_id, in_flight)) => {
                 let mut numbers = tasks.table.client_requests_to(peer_id);
-                for call_id in in_flight.into_iter().flat_map(RequestsInFlight::call_ids) {
-                    numbers.extend(calls.open_requests(Key::from_bits(call_id.0)));
+                for call_id in in_flight.into_iter().flat_map(RequestsInFlight::calls) {
+                    numbers.extend(calls.open_requests(call_id));
                 }
                 numbers
             }

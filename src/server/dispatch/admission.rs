@@ -5,7 +5,7 @@ use crate::protocol::eras::{
     ClientCapabilities, Lifecycle, LoggingLevel, Method, RequestMetaObject,
 };
 use crate::protocol::error::Error;
-use crate::protocol::in_flight::{InsertError, RequestsInFlight};
+use crate::protocol::in_flight::{DuplicateId, RequestsInFlight};
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::params::RequestParams;
@@ -53,8 +53,8 @@ pub(super) fn validate<'a>(
     in_flight: &RequestsInFlight,
 ) -> Result<Request<'a>, Error> {
     let RawRequest { id, method: name, params, call_params, meta } = *raw;
-    if !in_flight.is_empty() && in_flight.find(id).is_some() {
-        return Err(InsertError::Duplicate.into());
+    if in_flight.contains(id) {
+        return Err(DuplicateId.into());
     }
     let meta = meta.as_ref().map_err(Error::clone)?;
     let method = Method::parse(name);

@@ -45,6 +45,7 @@ use crate::base::time::Instant;
 use crate::engine::mesh::SharedCounter;
 use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Method};
 use crate::protocol::error::Error;
+use crate::protocol::in_flight::RequestKey;
 use crate::protocol::json::{Array, Value};
 use crate::protocol::jsonrpc::{Id, Message};
 use crate::protocol::model;
@@ -355,10 +356,10 @@ impl Dispatcher {
     /// the response may have crossed the notification.
     fn handle_cancelled(&mut self, peer: &mut PeerState<'_>, params: Option<Value<'_>>) {
         let Some(cancelled) = CancelledNotificationParams::read(params) else { return };
-        let Some(call_id) = peer.state.in_flight.remove(cancelled.request_id) else { return };
-        match SubscriptionRegistry::stream_of_call_id(call_id) {
-            Some(stream) => self.subscriptions().end_stream(peer, stream),
-            None => self.deferred.cancel_call(Key::from_bits(call_id.0), peer),
+        match peer.state.in_flight.remove(cancelled.request_id) {
+            Some(RequestKey::Stream(stream)) => self.subscriptions().end_stream(peer, stream),
+            Some(RequestKey::Call(call_id)) => self.deferred.cancel_call(call_id, peer),
+            None => {}
         }
     }
 

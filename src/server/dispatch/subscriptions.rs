@@ -7,6 +7,7 @@ use super::{MessageContext, notifies_list_changed, write_request_error, write_re
 use crate::base::slab::Key;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
+use crate::protocol::in_flight::RequestKey;
 use crate::protocol::model;
 use crate::protocol::params::{
     SubscribeRequestParams, SubscriptionFilter, SubscriptionsListenRequestParams,
@@ -72,7 +73,7 @@ impl SubscriptionRequests<'_> {
         );
         peer.outbox.counters.subscriptions.refused += u64::from(opened.is_err());
         // Checked for duplicates at validation.
-        in_flight.insert(id, SubscriptionRegistry::call_id(opened?), usize::MAX)?;
+        in_flight.insert(id, RequestKey::Stream(opened?))?;
         peer.outbox.counters.subscriptions.opened += 1;
         peer.pending_work.has_open_stream = true;
         model::write_subscriptions_acknowledged(peer.outgoing, id, &granted);

@@ -34,7 +34,6 @@ use self::stream::TOPIC_REF_BYTES;
 use super::reply_to::PeerId;
 use crate::base::slab::{Key, Slab};
 use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::in_flight::CallId;
 use crate::protocol::jsonrpc::Id;
 
 /// Limits of subscriptions.
@@ -142,18 +141,6 @@ impl SubscriptionRegistry {
     pub(super) fn new(limits: SubscriptionLimits) -> Self {
         let streams = Slab::new(STREAMS_MAX);
         Self { limits, streams, index: TopicIndex::new(), held_bytes: 0 }
-    }
-
-    /// Returns the id of a stream among the requests in flight of its connection; it belongs to no
-    /// call.
-    pub(super) const fn call_id(key: Key) -> CallId {
-        CallId(key.to_bits() | STREAM_CALL_ID)
-    }
-
-    /// Returns the stream of an id, if it belongs to a stream.
-    pub(super) fn stream_of_call_id(ticket: CallId) -> Option<Key> {
-        let is_stream = ticket.0 & STREAM_CALL_ID != 0;
-        is_stream.then(|| Key::from_bits(ticket.0 & !STREAM_CALL_ID))
     }
 
     /// Returns the number of streams.
@@ -453,9 +440,6 @@ impl From<SubscriptionError> for Error {
         }
     }
 }
-
-/// Bit that marks the ids of streams. Calls and streams are numbered far below it.
-const STREAM_CALL_ID: u64 = 1 << 31;
 
 /// Limit of streams of one shard; memory bounds them far below it.
 const STREAMS_MAX: usize = (1 << 31) - 1;
