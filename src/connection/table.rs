@@ -3,6 +3,7 @@
 use super::state::{Codec, Connection};
 use crate::base::slab::{Key, Slab};
 use crate::engine::ring::{Operation, Ring, Socket};
+use crate::protocol::json::PaddedBuffer;
 use crate::transport::http::head::Head;
 use crate::transport::http::reader::Assembled;
 
@@ -99,14 +100,13 @@ impl<S> ConnectionTable<S> {
         self.get_mut(key).map(|connection| connection.input.take_pending()).unwrap_or_default()
     }
 
-    /// Returns the line announced by `Assembled`, padded, and its length. Return the buffer to the
-    /// pool.
-    pub fn take_line(&mut self, key: Key) -> (Vec<u8>, usize) {
+    /// Returns the line announced by `Assembled`. Return its buffer to the pool.
+    pub fn take_line(&mut self, key: Key) -> PaddedBuffer {
         self.get_mut(key).map(|connection| connection.input.take_line()).unwrap_or_default()
     }
 
     /// Returns the last line of a stream that ended without a terminator.
-    pub fn last_line(&mut self, key: Key) -> Option<(Vec<u8>, usize)> {
+    pub fn last_line(&mut self, key: Key) -> Option<PaddedBuffer> {
         let connection = self.get_mut(key).filter(|connection| !connection.is_discarding())?;
         connection.input.take_last_line()
     }
@@ -123,7 +123,7 @@ impl<S> ConnectionTable<S> {
 
     /// Returns the message announced by [`super::MessageEvent::Assembled`], padded, and its length.
     /// Return the buffer to the pool.
-    pub fn take_message(&mut self, key: Key) -> (Vec<u8>, usize) {
+    pub fn take_message(&mut self, key: Key) -> PaddedBuffer {
         self.get_mut(key).map(|connection| connection.input.take_message()).unwrap_or_default()
     }
 

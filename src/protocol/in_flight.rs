@@ -12,11 +12,14 @@ use crate::base::slab::Key;
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 
+/// Identifies a call in the call table of its shard.
+pub type CallId = Key;
+
 /// What answers a request in flight.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RequestKey {
-    /// A call, by its key in the call table.
-    Call(Key),
+    /// A call.
+    Call(CallId),
     /// A subscription stream, by its key in the registry.
     Stream(Key),
 }
@@ -64,8 +67,8 @@ impl RequestsInFlight {
         Some(key)
     }
 
-    /// Removes every request, because the connection has ended, and returns the keys of its calls.
-    pub fn drain_calls(&mut self) -> impl Iterator<Item = Key> + use<> {
+    /// Removes every request, because the connection has ended, and returns the ids of its calls.
+    pub fn drain_calls(&mut self) -> impl Iterator<Item = CallId> + use<> {
         std::mem::take(&mut self.requests).into_iter().filter_map(|(_, key)| key.call())
     }
 
@@ -75,14 +78,14 @@ impl RequestsInFlight {
         self.requests.iter().any(|(known, _)| known.as_id() == id)
     }
 
-    /// Iterates over the keys of all calls.
-    pub fn calls(&self) -> impl Iterator<Item = Key> {
+    /// Iterates over the ids of all calls.
+    pub fn calls(&self) -> impl Iterator<Item = CallId> {
         self.requests.iter().filter_map(|(_, key)| key.call())
     }
 }
 
 impl RequestKey {
-    const fn call(self) -> Option<Key> {
+    const fn call(self) -> Option<CallId> {
         match self {
             Self::Call(key) => Some(key),
             Self::Stream(_) => None,

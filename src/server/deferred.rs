@@ -19,7 +19,7 @@ use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::connection::PendingWork;
 use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::in_flight::{RequestKey, RequestsInFlight};
+use crate::protocol::in_flight::{CallId, RequestKey, RequestsInFlight};
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
@@ -76,7 +76,7 @@ impl DeferredWork {
     }
 
     /// Removes call `id`, which could not be started.
-    pub(super) fn remove_call(&mut self, call_id: Key, id: Id<'_>, peer: &mut PeerState<'_>) {
+    pub(super) fn remove_call(&mut self, call_id: CallId, id: Id<'_>, peer: &mut PeerState<'_>) {
         self.calls.remove(call_id);
         peer.pending_work.pending_responses -= 1;
         peer.state.in_flight.remove(id);
@@ -229,7 +229,7 @@ impl DeferredWork {
     }
 
     /// Cancels the call of a peer, on request. No response is sent.
-    pub(super) fn cancel_call(&mut self, call_id: Key, peer: &mut PeerState<'_>) {
+    pub(super) fn cancel_call(&mut self, call_id: CallId, peer: &mut PeerState<'_>) {
         let reply_to = self.calls.find_awaited(call_id).map(|call| call.reply_to);
         if self.calls.cancel_call(call_id, &mut self.client_requests, peer.outbox) {
             if let Some(reply_to) = reply_to {

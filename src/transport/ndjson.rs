@@ -5,10 +5,8 @@
 //! within one read is not copied; an idle reader holds no memory. A line over the limit is reported
 //! as soon as it exceeds it, and then skipped to its end.
 
+use crate::protocol::json::PaddedBuffer;
 use memchr::memchr2;
-
-/// Zero bytes behind an assembled line, so that a SIMD parser may read past its end.
-pub const PADDING: usize = 64;
 
 /// The result of reading the next line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -106,17 +104,13 @@ impl LineReader {
         LineEvent::NeedMore
     }
 
-    /// Returns the line announced by [`LineEvent::Assembled`], followed by [`PADDING`] zero bytes:
-    /// the buffer and the length of the line.
-    pub fn take(&mut self) -> (Vec<u8>, usize) {
-        let mut line = std::mem::take(&mut self.partial);
-        let length = line.len();
-        line.resize(length + PADDING, 0);
-        (line, length)
+    /// Returns the line announced by [`LineEvent::Assembled`].
+    pub fn take(&mut self) -> PaddedBuffer {
+        PaddedBuffer::new(std::mem::take(&mut self.partial))
     }
 
     /// Returns the last line of a stream that ended without a terminator, if any.
-    pub fn finish(&mut self) -> Option<(Vec<u8>, usize)> {
+    pub fn finish(&mut self) -> Option<PaddedBuffer> {
         (!self.partial.is_empty()).then(|| self.take())
     }
 
@@ -158,9 +152,8 @@ mod tests {
                         lines.push(String::from_utf8_lossy(&arrival[start..end]).into_owned());
                     }
                     LineEvent::Assembled => {
-                        let (line, length) = reader.take();
-                        assert!(line[length..].len() >= PADDING);
-                        lines.push(String::from_utf8_lossy(&line[..length]).into_owned());
+                        let line = reader.take();
+                        lines.push(String::from_utf8_lossy(line.as_bytes()).into_owned());
                     }
                     LineEvent::TooLarge => lines.push("!".into()),
                     LineEvent::NeedMore => break,
@@ -168,9 +161,7 @@ mod tests {
             }
         }
         lines.extend(
-            reader
-                .finish()
-                .map(|(line, length)| format!("{}$", String::from_utf8_lossy(&line[..length]))),
+            reader.finish().map(|line| format!("{}$", String::from_utf8_lossy(line.as_bytes()))),
         );
         lines
     }

@@ -173,9 +173,9 @@ impl EchoDriver {
                     self.echo(key, &arrival[start..end], is_compressed, now);
                 }
                 MessageEvent::Assembled { is_compressed } => {
-                    let (message, length) = self.connections.table.take_message(key);
-                    self.echo(key, &message[..length], is_compressed, now);
-                    self.connections.pool.put(message);
+                    let message = self.connections.table.take_message(key);
+                    self.echo(key, message.as_bytes(), is_compressed, now);
+                    self.connections.pool.put(message.into_buffer());
                 }
                 MessageEvent::Invalid(fault) => self.connections.fail_websocket(key, fault, now),
                 MessageEvent::Closed(_) => {}

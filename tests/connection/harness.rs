@@ -13,7 +13,7 @@ use corelane::connection::{
 use corelane::engine::ring::Socket;
 use corelane::transport::http::limits::RequestLimits;
 use corelane::transport::http::reader;
-use corelane::transport::ndjson::{LineEvent, PADDING};
+use corelane::transport::ndjson::LineEvent;
 use corelane::transport::websocket::code::CloseCode;
 use corelane::transport::websocket::limits::FrameLimits;
 use corelane::transport::websocket::reader::FrameReader;
@@ -167,10 +167,9 @@ impl Harness {
                     self.handle_message(key, &bytes[start..end]);
                 }
                 MessageEvent::Assembled { .. } => {
-                    let (message, length) = self.connections.table.take_message(key);
-                    assert!(message.len() >= length + PADDING);
-                    self.handle_message(key, &message[..length]);
-                    self.connections.pool.put(message);
+                    let mut message = self.connections.table.take_message(key);
+                    self.handle_message(key, message.text().as_bytes());
+                    self.connections.pool.put(message.into_buffer());
                 }
                 MessageEvent::Closed(code) => {
                     self.peer_closes.push((key, code.map(CloseCode::as_u16)));
@@ -189,10 +188,9 @@ impl Harness {
             match self.connections.next_line(key, bytes, &mut from, self.now) {
                 LineEvent::InPlace { start, end } => self.handle_message(key, &bytes[start..end]),
                 LineEvent::Assembled => {
-                    let (line, length) = self.connections.table.take_line(key);
-                    assert!(line.len() >= length + PADDING);
-                    self.handle_message(key, &line[..length]);
-                    self.connections.pool.put(line);
+                    let mut line = self.connections.table.take_line(key);
+                    self.handle_message(key, line.text().as_bytes());
+                    self.connections.pool.put(line.into_buffer());
                 }
                 LineEvent::TooLarge => self.handle_message(key, b"too large"),
                 LineEvent::NeedMore => return from,
@@ -327,9 +325,9 @@ impl Harness {
         if !self.connections.table.is_input_over(key) {
             return;
         }
-        if let Some((line, length)) = self.connections.table.last_line(key) {
-            self.handle_message(key, &line[..length]);
-            self.connections.pool.put(line);
+        if let Some(line) = self.connections.table.last_line(key) {
+            self.handle_message(key, line.as_bytes());
+            self.connections.pool.put(line.into_buffer());
         }
         self.connections.close_gracefully(&mut self.ring, key, CloseReason::PeerClosed, self.now);
     }

@@ -25,7 +25,7 @@ mod sse;
 mod websocket;
 
 use corelane::base::random::Random;
-use corelane::transport::ndjson::{LineEvent, LineReader, PADDING};
+use corelane::transport::ndjson::{LineEvent, LineReader};
 use proptest::prelude::*;
 
 /// A result of reading a stream of lines.
@@ -52,9 +52,8 @@ fn read(stream: &[u8], lengths: &[usize], line_bytes_max: usize) -> Vec<LineOutc
                     outcomes.push(LineOutcome::Line(arrival[start..end].to_vec()));
                 }
                 LineEvent::Assembled => {
-                    let (line, length) = reader.take();
-                    assert!(line.len() >= length + PADDING);
-                    outcomes.push(LineOutcome::Line(line[..length].to_vec()));
+                    let mut line = reader.take();
+                    outcomes.push(LineOutcome::Line(line.text().as_bytes().to_vec()));
                 }
                 LineEvent::TooLarge => outcomes.push(LineOutcome::TooLarge),
                 LineEvent::NeedMore => break,
@@ -63,8 +62,7 @@ fn read(stream: &[u8], lengths: &[usize], line_bytes_max: usize) -> Vec<LineOutc
         assert_eq!(from, length, "input was not consumed");
         assert!(reader.held_bytes() <= line_bytes_max, "more is held than the limit");
     }
-    outcomes
-        .extend(reader.finish().map(|(line, length)| LineOutcome::Line(line[..length].to_vec())));
+    outcomes.extend(reader.finish().map(|line| LineOutcome::Line(line.as_bytes().to_vec())));
     outcomes
 }
 

@@ -1,10 +1,11 @@
 //! Valid requests: parsed heads, body ranges, buffering.
 
 use crate::alloc_counter::count_allocations;
+use corelane::protocol::json::PADDING_BYTES;
 use corelane::transport::http::fuzz::{self, RequestOutcome};
 use corelane::transport::http::head::{BodyLength, ContentType, Field, Head, HttpMethod};
 use corelane::transport::http::limits::RequestLimits;
-use corelane::transport::http::reader::{PADDING, RequestEvent, RequestReader};
+use corelane::transport::http::reader::{RequestEvent, RequestReader};
 
 const CALL: &str = concat!(
     "POST /mcp?a=b HTTP/1.1\r\n",
@@ -179,7 +180,7 @@ fn pending_body_is_announced_once_with_head() {
     assert_eq!(read_next(&mut reader, "}"), RequestEvent::Assembled);
     let assembled = reader.take();
     assert_eq!(&assembled.bytes[assembled.body.clone()], b"{}");
-    assert_eq!(assembled.bytes[assembled.body.end..], [0; PADDING]);
+    assert_eq!(assembled.bytes[assembled.body.end..], [0; PADDING_BYTES]);
     assert_eq!((reader.held_bytes(), reader.is_inside_request()), (0, false));
 }
 

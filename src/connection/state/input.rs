@@ -6,6 +6,7 @@ use super::codec::{Codec, CodecState};
 use super::websocket_state::WebSocketState;
 use crate::base::pool::BufferPool;
 use crate::base::time::Instant;
+use crate::protocol::json::PaddedBuffer;
 use crate::transport::http::head::Head;
 use crate::transport::http::reader::{Assembled, RequestReader};
 use crate::transport::ndjson::LineReader;
@@ -140,18 +141,18 @@ impl Input {
         self.requests().map(RequestReader::take)
     }
 
-    /// Takes the complete line, padded, and its length.
-    pub(in crate::connection) fn take_line(&mut self) -> (Vec<u8>, usize) {
+    /// Takes the complete line.
+    pub(in crate::connection) fn take_line(&mut self) -> PaddedBuffer {
         self.lines().map(LineReader::take).unwrap_or_default()
     }
 
-    /// Takes the complete WebSocket message, padded, and its length.
-    pub(in crate::connection) fn take_message(&mut self) -> (Vec<u8>, usize) {
+    /// Takes the complete WebSocket message.
+    pub(in crate::connection) fn take_message(&mut self) -> PaddedBuffer {
         self.websocket().map(WebSocketState::take_message).unwrap_or_default()
     }
 
     /// Takes the last line of a stream that ended without a terminator.
-    pub(in crate::connection) fn take_last_line(&mut self) -> Option<(Vec<u8>, usize)> {
+    pub(in crate::connection) fn take_last_line(&mut self) -> Option<PaddedBuffer> {
         // An incomplete HTTP request or frame is dropped.
         self.lines()?.finish()
     }

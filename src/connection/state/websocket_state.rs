@@ -2,6 +2,7 @@
 
 use crate::base::time::Instant;
 use crate::connection::options::WebSocketFrameOptions;
+use crate::protocol::json::PaddedBuffer;
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::FrameLimits;
 use crate::transport::websocket::reader::{FrameEvent, FrameReader};
@@ -114,8 +115,8 @@ impl WebSocketState {
         begins
     }
 
-    /// Takes the complete message, padded, and its length.
-    pub(super) fn take_message(&mut self) -> (Vec<u8>, usize) {
+    /// Takes the complete message.
+    pub(super) fn take_message(&mut self) -> PaddedBuffer {
         self.reader.take()
     }
 

@@ -31,9 +31,7 @@ mod parser;
 
 pub use limits::ParseLimits;
 pub use object::ObjectWriter;
-#[cfg(any(test, feature = "internals"))]
-pub use padded_text::PADDING_BYTES;
-pub use padded_text::{PaddedBuffer, PaddedText};
+pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
 #[cfg(feature = "internals")]
 pub use parser::Document;
 pub use parser::{ParseError, Parser};

@@ -45,6 +45,29 @@ impl<'a> PaddedText<'a> {
         PaddedText { bytes: &mut self.bytes[start..], length: end - start }
     }
 
+    /// Returns the text without its padding, for changes in place.
+    #[inline]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.length]
+    }
+
+    /// Returns the bytes from `start` to `middle`, and the part from there to `end`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if these are not within the text, in this order.
+    #[inline]
+    pub fn split(
+        &mut self,
+        start: usize,
+        middle: usize,
+        end: usize,
+    ) -> (&mut [u8], PaddedText<'_>) {
+        assert!(middle <= end && end <= self.length, "the part is not within the text");
+        let (before, bytes) = self.bytes[start..].split_at_mut(middle - start);
+        (before, PaddedText { bytes, length: end - middle })
+    }
+
     /// Returns the buffer with the padding, and the length of the text.
     #[inline]
     pub(super) const fn into_parts(self) -> (&'a mut [u8], usize) {
@@ -53,7 +76,7 @@ impl<'a> PaddedText<'a> {
 }
 
 /// An owned text followed by its padding.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PaddedBuffer {
     bytes: Vec<u8>,
     length: usize,
@@ -74,6 +97,11 @@ impl PaddedBuffer {
         Self::new(bytes)
     }
 
+    /// Returns the text without its padding.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
     /// Returns the text to be parsed.
     pub fn text(&mut self) -> PaddedText<'_> {
         PaddedText::new(&mut self.bytes, self.length)
@@ -82,6 +110,12 @@ impl PaddedBuffer {
     /// Returns the buffer, for reuse.
     pub fn into_buffer(self) -> Vec<u8> {
         self.bytes
+    }
+}
+
+impl Default for PaddedBuffer {
+    fn default() -> Self {
+        Self::new(Vec::new())
     }
 }
 

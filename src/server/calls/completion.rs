@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use super::{Call, CallTable};
-use crate::base::slab::Key;
 use crate::protocol::error::Error;
+use crate::protocol::in_flight::CallId;
 use crate::protocol::model;
 use crate::server::client_requests::{ClientRequests, PendingInput};
 use crate::server::outbox::{NotificationKind, Outbox};
@@ -31,7 +31,7 @@ impl CallTable {
     /// Completes a call; sends the response if it is awaited.
     pub(in crate::server) fn complete_call(
         &mut self,
-        call_id: Key,
+        call_id: CallId,
         result: CallResult,
         client_requests: &mut ClientRequests,
         outbox: &mut Outbox,
@@ -74,7 +74,7 @@ impl CallTable {
     }
 
     /// Cancels a call at its deadline and responds with an error.
-    fn time_out(&mut self, call_id: Key, after: Duration, outbox: &mut Outbox) {
+    fn time_out(&mut self, call_id: CallId, after: Duration, outbox: &mut Outbox) {
         let Some(call) = self.find_awaited(call_id) else { return };
         let target = (call.reply_to, call.id.clone(), call.revision);
         self.cancel(call_id);
@@ -87,7 +87,7 @@ impl CallTable {
     /// Cancels a call and its open client requests. Returns `false` if it was cancelled before.
     pub(in crate::server) fn cancel_call(
         &mut self,
-        call_id: Key,
+        call_id: CallId,
         client_requests: &mut ClientRequests,
         outbox: &mut Outbox,
     ) -> bool {

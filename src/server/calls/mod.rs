@@ -16,6 +16,7 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::executor::Task;
 use crate::engine::timer::TimerWheel;
+use crate::protocol::in_flight::CallId;
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::revision::Revision;
 use crate::service::Catalog;
@@ -97,7 +98,7 @@ impl CallTable {
         caller: NewCall,
         work: HandlerWork,
         deadline: Instant,
-    ) -> Option<Key> {
+    ) -> Option<CallId> {
         let NewCall { reply_to, id, revision, catalog, progress_token } = caller;
         let progress = f64::NEG_INFINITY;
         let call = Call {
@@ -121,7 +122,7 @@ impl CallTable {
     }
 
     /// Stores the task of a local handler.
-    pub(super) fn attach_task(&mut self, call_id: Key, running: Task) {
+    pub(super) fn attach_task(&mut self, call_id: CallId, running: Task) {
         if let Some(Call { work: HandlerWork::Local { task, .. }, .. }) =
             self.calls.get_mut(call_id)
         {
@@ -130,18 +131,18 @@ impl CallTable {
     }
 
     /// Returns the call while its response is awaited.
-    pub(super) fn find_awaited(&mut self, call_id: Key) -> Option<&mut Call> {
+    pub(super) fn find_awaited(&mut self, call_id: CallId) -> Option<&mut Call> {
         self.calls.get_mut(call_id).filter(|call| call.is_awaited)
     }
 
     /// Removes the call of an ended handler. Returns `None` if no response is awaited.
-    pub(super) fn remove(&mut self, call_id: Key) -> Option<Call> {
+    pub(super) fn remove(&mut self, call_id: CallId) -> Option<Call> {
         self.calls.remove(call_id).filter(|call| call.is_awaited)
     }
 
     /// Cancels a call. Its slot stays taken until the handler ends. Returns `false` if it was
     /// cancelled before.
-    pub(super) fn cancel(&mut self, call_id: Key) -> bool {
+    pub(super) fn cancel(&mut self, call_id: CallId) -> bool {
         let Some(call) = self.calls.get_mut(call_id).filter(|call| call.is_awaited) else {
             return false;
         };
@@ -158,7 +159,7 @@ impl CallTable {
     /// Returns `false` if the call is not awaited or has `open_max` open requests.
     pub(super) fn add_client_request(
         &mut self,
-        call_id: Key,
+        call_id: CallId,
         number: u64,
         open_max: usize,
         now: Instant,
@@ -168,7 +169,7 @@ impl CallTable {
     }
 
     /// Closes client request `number`; after the last one the deadline runs again.
-    pub(super) fn finish_client_request(&mut self, call_id: Key, number: u64, now: Instant) {
+    pub(super) fn finish_client_request(&mut self, call_id: CallId, number: u64, now: Instant) {
         let Some(call) = self.calls.get_mut(call_id) else { return };
         let Some(open_requests) = &mut call.open_requests else { return };
         if let Some(suspended) = open_requests.remove(number, now) {
@@ -181,25 +182,29 @@ impl CallTable {
     }
 
     /// Records an accepted URL elicitation.
-    pub(super) fn record_accepted_url(&mut self, call_id: Key, elicitation_id: Option<Box<str>>) {
+    pub(super) fn record_accepted_url(
+        &mut self,
+        call_id: CallId,
+        elicitation_id: Option<Box<str>>,
+    ) {
         if let Some(call) = self.find_awaited(call_id) {
             call.open_requests.get_or_insert_default().record_accepted_url(elicitation_id);
         }
     }
 
-    pub(super) fn open_requests(&self, call_id: Key) -> &[u64] {
+    pub(super) fn open_requests(&self, call_id: CallId) -> &[u64] {
         let open_requests = self.calls.get(call_id).and_then(|call| call.open_requests.as_ref());
         open_requests.map_or(&[], |open_requests| open_requests.numbers())
     }
 
-    pub(super) fn take_open_requests(&mut self, call_id: Key) -> Vec<u64> {
+    pub(super) fn take_open_requests(&mut self, call_id: CallId) -> Vec<u64> {
         let open_requests =
             self.calls.get_mut(call_id).and_then(|call| call.open_requests.as_mut());
         open_requests.map(|open_requests| open_requests.take()).unwrap_or_default()
     }
 
     /// Takes one call whose deadline has passed and whose response is awaited.
-    pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<Key> {
+    pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<CallId> {
         loop {
             let call_id = self.timers.pop_expired(now)?;
             let Some(call) = self.find_awaited(call_id) else { continue };

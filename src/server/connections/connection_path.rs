@@ -15,7 +15,7 @@ use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
 use crate::engine::ring::{Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, Parser};
+use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
 use crate::protocol::model;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::dispatch::Dispatcher;
@@ -23,7 +23,6 @@ use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
-use crate::transport::ndjson;
 
 /// The connections of a shard with the ring that drives them.
 pub(in crate::server) struct ConnectionPath<'a, R> {
@@ -117,7 +116,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
             let bytes = ring.bytes(&buffer);
             let mut requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
             // Pending input comes first.
-            let read = if has_pending_input { 0 } else { requests.read(key, bytes, length) };
+            let input = PaddedText::new(bytes, length);
+            let read = if has_pending_input { 0 } else { requests.read(key, input) };
             let connections = &mut transports.connections;
             connections.append_pending_input(key, &bytes[read..length]);
             if connections.table.has_pending_input(key) {
@@ -231,8 +231,9 @@ impl<R: Ring> ConnectionPath<'_, R> {
     fn resume_reading(&mut self, key: Key) {
         let (mut bytes, from) = self.transports.connections.table.take_pending_input(key);
         let length = bytes.len();
-        bytes.resize(length + ndjson::PADDING, 0);
-        let read = self.requests().read(key, &mut bytes[from..], length - from);
+        bytes.resize(length + PADDING_BYTES, 0);
+        let input = PaddedText::new(&mut bytes[from..], length - from);
+        let read = self.requests().read(key, input);
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
         self.check_memory(key);
@@ -251,12 +252,12 @@ impl<R: Ring> ConnectionPath<'_, R> {
             self.abort_exchange(key);
         }
         let connections = &mut self.transports.connections;
-        if let Some((mut line, length)) = connections.table.last_line(key) {
+        if let Some(mut line) = connections.table.last_line(key) {
             // Reserves the output buffer, as a terminated line would.
             if connections.outgoing(key).is_some() {
-                self.requests().dispatch_line(key, PaddedText::new(&mut line, length));
+                self.requests().dispatch_line(key, line.text());
             }
-            self.transports.connections.pool.put(line);
+            self.transports.connections.pool.put(line.into_buffer());
         }
         let mut peers = self.peers();
         if codec == Codec::WebSocket {

@@ -30,19 +30,20 @@ pub(in crate::server) struct RequestPath<'a> {
 }
 
 impl RequestPath<'_> {
-    /// Dispatches the messages in `bytes[..length]` (the rest is padding). Returns the number of
-    /// bytes consumed before the connection must not be read any more.
+    /// Dispatches the messages in `input`. Returns the number of bytes consumed before the
+    /// connection must not be read any more.
     #[inline]
-    pub(in crate::server) fn read(&mut self, key: Key, bytes: &mut [u8], length: usize) -> usize {
+    pub(in crate::server) fn read(&mut self, key: Key, mut input: PaddedText<'_>) -> usize {
         match self.transports.connections.table.codec(key) {
-            Codec::Ndjson => self.read_lines(key, bytes, length),
-            Codec::WebSocket => self.read_frames(key, bytes, length),
+            Codec::Ndjson => self.read_lines(key, input),
+            Codec::WebSocket => self.read_frames(key, input),
             Codec::Http => {
-                let mut from = self.http().read_requests(key, bytes, length);
+                let mut from = self.http().read_requests(key, input.reborrow());
                 // One of them may be an upgrade: frames follow it.
+                let length = input.as_bytes().len();
                 if from < length && self.transports.connections.table.codec(key) == Codec::WebSocket
                 {
-                    from += self.read_frames(key, &mut bytes[from..], length - from);
+                    from += self.read_frames(key, input.part(from, length));
                 }
                 from
             }
@@ -56,22 +57,24 @@ impl RequestPath<'_> {
         HttpPath { http, connections, parser, dispatcher, websockets, outbox, now: *now }
     }
 
-    /// Dispatches the lines in `bytes[..length]`, as [`RequestPath::read`] does.
+    /// Dispatches the lines in `input`, as [`RequestPath::read`] does.
     #[inline]
-    fn read_lines(&mut self, key: Key, bytes: &mut [u8], length: usize) -> usize {
+    fn read_lines(&mut self, key: Key, mut input: PaddedText<'_>) -> usize {
         let mut from = 0;
         loop {
             let (connections, now) = (&mut self.transports.connections, self.now);
-            match connections.next_line(key, &bytes[..length], &mut from, now) {
+            match connections.next_line(key, input.as_bytes(), &mut from, now) {
                 LineEvent::InPlace { start, end } => {
-                    self.dispatch_line(key, PaddedText::new(&mut bytes[start..], end - start));
+                    self.dispatch_line(key, input.part(start, end));
                 }
                 LineEvent::Assembled => {
-                    let (mut line, length) = connections.table.take_line(key);
-                    self.dispatch_line(key, PaddedText::new(&mut line, length));
-                    self.transports.connections.pool.put(line);
+                    let mut line = connections.table.take_line(key);
+                    self.dispatch_line(key, line.text());
+                    self.transports.connections.pool.put(line.into_buffer());
                 }
-                LineEvent::TooLarge if self.reject_oversized(key) => return length,
+                LineEvent::TooLarge if self.reject_oversized(key) => {
+                    return input.as_bytes().len();
+                }
                 LineEvent::TooLarge => {}
                 LineEvent::NeedMore => return from,
             }

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use super::task_context::TaskBlockingHandle;
-use crate::base::slab::Key;
 use crate::engine::blocking::BlockingPool;
 use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::in_flight::CallId;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
@@ -64,7 +64,7 @@ impl Handlers {
         let (sender, shard) = (self.sender.clone(), self.shard);
         let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
         let job = Box::new(move || {
-            let handle = |call_id: Key| {
+            let handle = |call_id: CallId| {
                 let sender = sender.clone();
                 BlockingHandle { sender, shard, call_id, alive, client, log_filter, catalog }
             };

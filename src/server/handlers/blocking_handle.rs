@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::local_context::LogFilter;
-use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId};
 use crate::protocol::eras::LoggingLevel;
+use crate::protocol::in_flight::CallId;
 use crate::server::shard_message::{LogMessage, Progress, Requester, ShardMessage};
 use crate::service::{BlockingHost, CatalogError, CatalogUpdate, ClientInfo};
 
@@ -24,7 +24,7 @@ pub(in crate::server) trait CatalogAccess: fmt::Debug + Send + Sync {
 pub(in crate::server) struct BlockingHandle {
     pub(in crate::server) sender: Sender<ShardMessage>,
     pub(in crate::server) shard: ShardId,
-    pub(in crate::server) call_id: Key,
+    pub(in crate::server) call_id: CallId,
     /// Alive until the call is cancelled.
     pub(in crate::server) alive: Weak<()>,
     pub(in crate::server) client: ClientInfo,

@@ -29,6 +29,7 @@ use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
 use crate::engine::ring::Waker;
 use crate::engine::timer::TimerWheel;
+use crate::protocol::in_flight::CallId;
 use crate::protocol::model::InputRequest;
 use crate::server::shard_message::TaskEvent;
 use crate::service::{HandlerError, HandlerOutput};
@@ -46,7 +47,7 @@ pub(super) enum HandlerEvent {
     },
     /// The round trip ends: the handler needs input that is not there (2026-07-28).
     InputRequired {
-        call_id: Key,
+        call_id: CallId,
         inputs: Rc<PendingInputs>,
         /// The inputs that it requests.
         open: Vec<PendingInput>,
@@ -58,9 +59,9 @@ pub(super) enum HandlerEvent {
     /// Updates the catalog.
     UpdateCatalog(Rc<PendingUpdate>),
     /// Closes the SSE stream of the call; the client resumes it later (SEP-1699).
-    CloseStream { call_id: Key },
+    CloseStream { call_id: CallId },
     /// The handler has ended.
-    Finished { call_id: Key, result: Result<HandlerOutput, HandlerError> },
+    Finished { call_id: CallId, result: Result<HandlerOutput, HandlerError> },
     /// `notifications/message`
     Log(LogMessage),
     /// `notifications/progress`

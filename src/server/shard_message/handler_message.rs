@@ -2,6 +2,7 @@
 
 use crate::base::slab::Key;
 use crate::protocol::eras::LoggingLevel;
+use crate::protocol::in_flight::CallId;
 use crate::service::CatalogError;
 
 /// A handler, by what it runs as.
@@ -26,7 +27,7 @@ pub(in crate::server) struct LogMessage {
 /// The progress of a call (`notifications/progress`).
 #[derive(Debug)]
 pub(in crate::server) struct Progress {
-    pub(in crate::server) call_id: Key,
+    pub(in crate::server) call_id: CallId,
     pub(in crate::server) progress: f64,
     pub(in crate::server) total: Option<f64>,
     pub(in crate::server) message: Option<String>,

@@ -20,6 +20,7 @@ pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, T
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};
+use crate::protocol::in_flight::CallId;
 use crate::service::{Catalog, HandlerError, HandlerOutput};
 
 /// One message to a shard.
@@ -35,7 +36,7 @@ pub(super) enum ShardMessage {
     Http(Box<HttpMessage>),
     Task(Box<TaskMessage>),
     Finished {
-        call_id: Key,
+        call_id: CallId,
         result: Result<HandlerOutput, HandlerError>,
     },
     /// A catalog update that a local handler awaits has ended.

@@ -7,6 +7,7 @@ use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
 use crate::protocol::error::Error;
+use crate::protocol::in_flight::CallId;
 use crate::protocol::revision::Revision;
 use crate::server::owner_id::TaskId;
 use crate::service::{HandlerError, HandlerOutput};
@@ -50,7 +51,7 @@ pub(in crate::server) struct RemoteTaskRequest {
     /// Shard that gets the response.
     pub(in crate::server) shard: ShardId,
     /// Call on that shard.
-    pub(in crate::server) call: Key,
+    pub(in crate::server) call: CallId,
     /// Deadline of the call.
     pub(in crate::server) deadline: Instant,
     /// Revision of the response.
@@ -67,7 +68,7 @@ pub(in crate::server) enum TaskMessage {
     /// From the owner: the response.
     Response {
         /// The call.
-        call: Key,
+        call: CallId,
         /// Body of the result.
         result: Result<Vec<u8>, Error>,
     },

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
 use crate::engine::mesh::ShardId;
 use crate::protocol::error::Error;
+use crate::protocol::in_flight::CallId;
 use crate::protocol::jsonrpc::IdBuf;
 use crate::protocol::model::{TaskDetail, TaskStatus, TaskView};
 use crate::protocol::revision::Revision;
@@ -67,7 +67,7 @@ pub(in crate::server) struct TaskWaiter {
     /// Shard of the call.
     pub(in crate::server) shard: ShardId,
     /// The call.
-    pub(in crate::server) call: Key,
+    pub(in crate::server) call: CallId,
     /// Deadline of the call.
     pub(in crate::server) deadline: Instant,
 }

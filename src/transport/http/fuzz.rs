@@ -5,7 +5,8 @@
 
 use super::head::{BodyLength, Field, Head};
 use super::limits::{RequestError, RequestLimits};
-use super::reader::{PADDING, RequestEvent, RequestReader};
+use super::reader::{RequestEvent, RequestReader};
+use crate::protocol::json::PADDING_BYTES;
 
 /// One result of reading a stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -69,7 +70,10 @@ fn read_arrival(
             RequestEvent::Assembled => {
                 let assembled = reader.take();
                 let (head, bytes) = (assembled.head, assembled.bytes);
-                assert!(bytes[assembled.body.end..].iter().eq(&[0; PADDING]), "padding is missing");
+                assert!(
+                    bytes[assembled.body.end..].iter().eq(&[0; PADDING_BYTES]),
+                    "padding is missing"
+                );
                 assert!(!reader.is_inside_request(), "a taken request is still pending");
                 outcomes.push(request(head, &bytes, &bytes[assembled.body], limits));
             }

@@ -14,9 +14,7 @@ use std::ops::Range;
 use self::partial::PartialRequest;
 use super::head::{BodyLength, Head};
 use super::limits::{RequestError, RequestLimits};
-
-/// Zero bytes behind an assembled request, so that a SIMD parser may read past its body.
-pub const PADDING: usize = 64;
+use crate::protocol::json::PADDING_BYTES;
 
 /// Empty lines allowed before a request. Old clients send one after a body (RFC 9112, section 2.2).
 const EMPTY_LINES_MAX: u8 = 8;
@@ -48,7 +46,7 @@ pub enum RequestEvent {
 /// A request from several reads or chunks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Assembled {
-    /// Head and decoded body, followed by at least [`PADDING`] zero bytes.
+    /// Head and decoded body, followed by at least [`PADDING_BYTES`] zero bytes.
     pub bytes: Vec<u8>,
     /// The head; positions count from the first of `bytes`.
     pub head: Head,
@@ -116,13 +114,13 @@ impl RequestReader {
     pub fn take(&mut self) -> Assembled {
         let complete = self.partial.as_mut().filter(|partial| partial.is_complete());
         let Some(partial) = complete.filter(|_| self.state == ReaderState::InRequest) else {
-            return Assembled { bytes: vec![0; PADDING], head: Head::EMPTY, body: 0..0 };
+            return Assembled { bytes: vec![0; PADDING_BYTES], head: Head::EMPTY, body: 0..0 };
         };
         self.state = ReaderState::Idle;
         let mut bytes = partial.take_buffer();
         let head = replace(&mut partial.head, Head::EMPTY);
         let body = head.bytes as usize..bytes.len();
-        bytes.resize(body.end + PADDING, 0);
+        bytes.resize(body.end + PADDING_BYTES, 0);
         Assembled { bytes, head, body }
     }
 

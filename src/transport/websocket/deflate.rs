@@ -6,7 +6,7 @@
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use super::limits::ProtocolError;
-use super::reader::PADDING;
+use crate::protocol::json::PADDING_BYTES;
 
 /// Window bits of a peer that did not negotiate them (RFC 7692, section 7.1.2.1).
 pub const WINDOW_BITS: u8 = 15;
@@ -92,7 +92,7 @@ impl Inflater {
         Self { decompress: Decompress::new(false) }
     }
 
-    /// Inflates the message `deflated` into `out`, replacing its content, followed by [`PADDING`]
+    /// Inflates the message `deflated` into `out`, replacing its content, followed by [`PADDING_BYTES`]
     /// zero bytes. Returns the length of the message.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Inflater {
             }
         }
         let length = out.len();
-        out.resize(length + PADDING, 0);
+        out.resize(length + PADDING_BYTES, 0);
         Ok(length)
     }
 
@@ -138,7 +138,7 @@ impl Inflater {
         let mut rest = input;
         loop {
             if out.len() == out.capacity() {
-                let available = bytes_max.saturating_sub(out.len()) + 1 + PADDING;
+                let available = bytes_max.saturating_sub(out.len()) + 1 + PADDING_BYTES;
                 let wanted = out.len().max(rest.len().saturating_mul(4)).max(1024);
                 out.reserve_exact(available.min(wanted));
             }

@@ -5,7 +5,7 @@
 
 use super::code::CloseCode;
 use super::limits::{FrameLimits, ProtocolError};
-use super::reader::{FrameEvent, FrameReader, PADDING};
+use super::reader::{FrameEvent, FrameReader};
 use super::utf8;
 
 /// One result of reading a stream.
@@ -90,10 +90,9 @@ fn read_arrival(
         let control = reader.control_payload().to_vec();
         outcomes.push(match next {
             FrameEvent::Assembled { is_compressed } => {
-                let (bytes, length) = reader.take();
-                assert!(bytes[length..].iter().eq(&[0; PADDING]), "padding is missing");
+                let message = reader.take();
                 assert!(!reader.is_inside_message(), "a taken message is still pending");
-                let message = classify_message(&bytes[..length], is_compressed, reader, limits);
+                let message = classify_message(message.as_bytes(), is_compressed, reader, limits);
                 let is_broken = matches!(message, FrameOutcome::Invalid(_));
                 assert!(!is_broken, "assembled text is not UTF-8");
                 message

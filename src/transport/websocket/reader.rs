@@ -17,9 +17,7 @@ use super::frame::{
 use super::limits::{FrameLimits, ProtocolError};
 use super::mask::{self, MaskKey};
 use super::utf8::Utf8Validator;
-
-/// Zero bytes behind an assembled message, so that a SIMD parser may read past its end.
-pub const PADDING: usize = 64;
+use crate::protocol::json::{PADDING_BYTES, PaddedBuffer};
 
 /// Memory reserved for a frame of known length. Bounds what a peer gains by announcing a large one.
 const RESERVED_BYTES_MAX: usize = 64 << 10;
@@ -160,16 +158,12 @@ impl FrameReader {
         self.resume(arrival, from, limits, &mut buffer)
     }
 
-    /// Returns the message announced by [`FrameEvent::Assembled`], followed by [`PADDING`] zero
-    /// bytes: the buffer and the length of the message. Return the buffer to the pool.
-    pub fn take(&mut self) -> (Vec<u8>, usize) {
-        let mut message = take(&mut self.message);
-        let length = message.len();
-        message.resize(length + PADDING, 0);
+    /// Returns the message announced by [`FrameEvent::Assembled`]. Return its buffer to the pool.
+    pub fn take(&mut self) -> PaddedBuffer {
         if matches!(self.state, State::Complete) {
             self.state = State::Idle;
         }
-        (message, length)
+        PaddedBuffer::new(take(&mut self.message))
     }
 
     /// Discards messages from now on. They are still announced, fragmented ones as empty; control
@@ -343,7 +337,7 @@ impl FrameReader {
         if self.message.capacity() == 0 {
             self.message = buffer();
         }
-        self.message.reserve(remaining.min(RESERVED_BYTES_MAX).max(piece.len()) + PADDING);
+        self.message.reserve(remaining.min(RESERVED_BYTES_MAX).max(piece.len()) + PADDING_BYTES);
         self.message.extend_from_slice(piece);
         true
     }

@@ -1,10 +1,10 @@
 //! Message compression: round trips, limits and invalid input.
 
 use corelane::base::random::Random;
+use corelane::protocol::json::PADDING_BYTES;
 use corelane::transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
 use corelane::transport::websocket::fuzz::{self, FrameOutcome};
 use corelane::transport::websocket::limits::ProtocolError;
-use corelane::transport::websocket::reader::PADDING;
 use corelane::transport::websocket::writer;
 use flate2::{Compress, Compression, FlushCompress};
 
@@ -34,7 +34,7 @@ fn write_compressed(text: &[u8], deflater: &mut Deflater) -> (Vec<u8>, bool) {
 fn inflate_message(deflated: &[u8], limits: &InflateLimits) -> Result<Vec<u8>, ProtocolError> {
     let mut out = b"previous content".to_vec();
     let length = Inflater::new().inflate(deflated, &mut out, limits)?;
-    assert!(out[length..].iter().eq(&[0; PADDING]), "padding is missing");
+    assert!(out[length..].iter().eq(&[0; PADDING_BYTES]), "padding is missing");
     out.truncate(length);
     Ok(out)
 }
@@ -181,7 +181,7 @@ fn random_bytes_inflate_or_fail() {
         payload.truncate(random.below(payload.len() + 1));
         match inflater.inflate(&payload, &mut out, &limits) {
             Ok(length) => {
-                assert!(length <= limits.message_bytes_max && out.len() == length + PADDING);
+                assert!(length <= limits.message_bytes_max && out.len() == length + PADDING_BYTES);
             }
             Err(fault) => {
                 let known = [

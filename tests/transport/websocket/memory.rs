@@ -17,7 +17,7 @@ fn read_messages(reader: &mut FrameReader, arrival: &mut [u8], pool: &mut Vec<Ve
                 count += 1;
             }
             FrameEvent::Assembled { .. } => {
-                let (mut message, _) = reader.take();
+                let mut message = reader.take().into_buffer();
                 message.clear();
                 pool.push(message);
                 count += 1;

@@ -28,31 +28,30 @@ use crate::transport::websocket::utf8;
 use crate::transport::websocket::writer;
 
 impl RequestPath<'_> {
-    /// Dispatches the messages in `bytes[..length]`, as [`RequestPath::read`] does.
+    /// Dispatches the messages in `input`, as [`RequestPath::read`] does.
     #[inline]
-    pub(super) fn read_frames(&mut self, key: Key, bytes: &mut [u8], length: usize) -> usize {
+    pub(super) fn read_frames(&mut self, key: Key, mut input: PaddedText<'_>) -> usize {
         let mut from = 0;
         loop {
             let Transports { connections, websockets, .. } = &mut *self.transports;
             let limits = &websockets.rules.frame_limits;
-            let arrived = &mut bytes[..length];
+            let arrived = input.as_bytes_mut();
             let deferred = match connections.next_message(key, arrived, &mut from, limits, self.now)
             {
                 MessageEvent::InPlace { start, end, is_compressed: false } => {
-                    let mut text = PaddedText::new(&mut bytes[start..], end - start);
-                    self.dispatch_message(key, &mut text, false)
+                    self.dispatch_message(key, &mut input.part(start, end), false)
                 }
                 MessageEvent::InPlace { start, end, is_compressed: true } => {
-                    self.dispatch_compressed(key, &bytes[start..end])
+                    self.dispatch_compressed(key, &input.as_bytes()[start..end])
                 }
                 MessageEvent::Assembled { is_compressed } => {
-                    let (mut text, length) = connections.table.take_message(key);
+                    let mut message = connections.table.take_message(key);
                     let deferred = if is_compressed {
-                        self.dispatch_compressed(key, &text[..length])
+                        self.dispatch_compressed(key, message.as_bytes())
                     } else {
-                        self.dispatch_message(key, &mut PaddedText::new(&mut text, length), true)
+                        self.dispatch_message(key, &mut message.text(), true)
                     };
-                    self.transports.connections.pool.put(text);
+                    self.transports.connections.pool.put(message.into_buffer());
                     deferred
                 }
                 MessageEvent::Invalid(error) => {
@@ -68,8 +67,8 @@ impl RequestPath<'_> {
             if let Some(Deferred) = deferred {
                 // Later input queues behind the deferred rest.
                 let connections = &mut self.transports.connections;
-                connections.append_pending_input(key, &bytes[from..length]);
-                from = length;
+                connections.append_pending_input(key, &input.as_bytes()[from..]);
+                from = input.as_bytes().len();
             }
         }
     }

@@ -18,21 +18,19 @@ use crate::transport::http::response::{BodyKind, CONTINUE, Response};
 use crate::transport::http::status::Status;
 
 impl HttpPath<'_> {
-    /// Processes the requests in `bytes[..length]` (the rest is padding). Returns the number of
-    /// bytes consumed before the connection must not be read any more.
+    /// Processes the requests in `input`. Returns the number of bytes consumed before the connection
+    /// must not be read any more.
     pub(in crate::server) fn read_requests(
         &mut self,
         key: Key,
-        bytes: &mut [u8],
-        length: usize,
+        mut input: PaddedText<'_>,
     ) -> usize {
-        let mut from = 0;
+        let (mut from, length) = (0, input.as_bytes().len());
         loop {
             let (limits, now) = (&self.http.limits, self.now);
-            match self.connections.next_request(key, &bytes[..length], &mut from, limits, now) {
+            match self.connections.next_request(key, input.as_bytes(), &mut from, limits, now) {
                 RequestEvent::InPlace { head, start, body } => {
-                    let (before, text) = bytes[start..].split_at_mut(body.start - start);
-                    let text = PaddedText::new(text, body.len());
+                    let (before, text) = input.split(start, body.start, body.end);
                     self.handle_request(key, &head, before, text);
                 }
                 RequestEvent::Assembled => {

@@ -2,8 +2,9 @@
 
 use std::mem::take;
 
+use super::RequestEvent;
 use super::chunked::ChunkDecoder;
-use super::{PADDING, RequestEvent};
+use crate::protocol::json::PADDING_BYTES;
 use crate::transport::http::head::{BodyLength, Head, HeadEnd};
 use crate::transport::http::limits::{RequestError, RequestLimits};
 
@@ -108,7 +109,7 @@ impl PartialRequest {
             BodyLength::Chunked => RemainingBody::Chunks(ChunkDecoder::default()),
         };
         if let RemainingBody::Bytes(length) = remaining {
-            self.buffer.reserve(length.min(RESERVED_BYTES_MAX) + PADDING);
+            self.buffer.reserve(length.min(RESERVED_BYTES_MAX) + PADDING_BYTES);
         }
         self.head = head;
         match self.read_body(remaining, arrival, from, limits)? {
