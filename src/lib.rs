@@ -64,7 +64,8 @@
 //!    either a finished result or the work that produces it later.
 //!
 //! The response takes the same path back. It is written into the connection's output buffer and
-//! sent once per turn of the shard loop. Local and blocking handlers complete later, by call id.
+//! sent once per turn of the shard loop. Local and blocking handlers complete later, by
+//! [`protocol::in_flight::CallId`]: what they cause is an effect, which the shard applies.
 //!
 //! # Modules
 //!

@@ -3,11 +3,12 @@
 //! A host program holds a [`Server`]: it takes a [`crate::service::Catalog`] and options, starts
 //! one shard per core and returns a [`Running`] server.
 //!
-//! `dispatch` is the request path and the place to begin reading. `shard` feeds it with ring
-//! completions, `subscriptions` holds the subscriptions, `catalog_updates` the single writer of
-//! the catalog, `calls` and `handlers` the calls that answer later, `client_requests` the requests
-//! from server to client, [`files`] the resources and prompts from directories, `start` the
-//! start-up and shutdown.
+//! `dispatch` is the request path and the place to begin reading. `connections` and `http` feed it
+//! with input and deliver its output, `calls`, `tasks` and `handlers` hold what answers later,
+//! `client_requests` the requests from server to client, `subscriptions` the subscribed streams,
+//! `catalog_updates` the single writer of the catalog. `shard` composes these components and runs
+//! their turn; effects pass between them through `outbox`. `start` starts shards and ends them,
+//! [`files`] offers directories as resources and prompts.
 
 #![forbid(unsafe_code)]
 
