@@ -4,10 +4,6 @@
 //! A shard runs on the test's thread over each ring, and only allocations of that thread count. The
 //! client runs on another thread over loopback connections.
 
-#[expect(dead_code, reason = "the parser tests use the other functions")]
-#[path = "alloc/alloc_counter.rs"]
-mod alloc_counter;
-
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,6 +23,10 @@ use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server, Shard, ShardInput};
 use corelane::service::demo;
 use corelane::telemetry::label::Transport;
+use corelane_test_support::alloc_counter::{CountingAllocator, count_allocations};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const CONNECTIONS: usize = 8;
 /// Calls per measurement, over all connections.
@@ -267,7 +267,7 @@ fn fewest_allocations<R: Ring>(
         let end = tools_called(&shard) + CALLS;
         let mut allocated = 0;
         while tools_called(&shard) < end {
-            allocated += alloc_counter::count_allocations(|| {
+            allocated += count_allocations(|| {
                 assert_eq!(shard.run_turn(ParkTimeout::After(IDLE_TIMEOUT)), TurnStatus::Continue);
             });
             assert!(!client.is_finished(), "the client stopped");

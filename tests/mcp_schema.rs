@@ -1,9 +1,6 @@
 //! The schema check accepts valid messages of every protocol version and rejects invalid ones.
 
-#[path = "support/mcp_schema.rs"]
-mod mcp_schema;
-
-use mcp_schema::check_message;
+use corelane_test_support::mcp_schema::check_message;
 use serde_json::{Value, json};
 
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];

@@ -2,15 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
-#[path = "../../tests/alloc/alloc_counter.rs"]
-mod alloc_counter;
-
 use corelane_load::mcp::{
     RequestSettings, Subscriber, SubscriberEvent, Subscription, SubscriptionFilter,
 };
 use corelane_load::target::{Era, Transport};
 use corelane_load::wire::Reader;
 use corelane_load::wire::lines::LineReader;
+use corelane_test_support::alloc_counter::{CountingAllocator, count_allocations, peak_bytes};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Notifications between two readings of the allocation counter.
 const NOTIFICATIONS: usize = 1_000;
@@ -90,7 +91,7 @@ fn notification_allocates_nothing() {
             receive(&opening);
             // Buffers grow to the size of the messages first.
             (0..2).for_each(|_| receive(&change));
-            let allocations = alloc_counter::count_allocations(|| {
+            let allocations = count_allocations(|| {
                 (0..NOTIFICATIONS).for_each(|_| receive(&change));
             });
             assert_eq!(allocations, 0, "{transport:?} in {pieces} pieces");
@@ -106,7 +107,7 @@ fn listening_stream_memory_is_bounded() {
         let (opening, change) = (opening(transport), framed(transport, "tools/list_changed", ""));
         // Memory shared by all streams is excluded.
         for count in [1, 100] {
-            let (held, bytes) = alloc_counter::peak_bytes(|| {
+            let (held, bytes) = peak_bytes(|| {
                 let mut held = Vec::with_capacity(count);
                 for _ in 0..count {
                     let mut one = Box::new(listening(transport, &subscription));

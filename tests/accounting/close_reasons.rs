@@ -5,9 +5,9 @@ use std::time::Duration;
 use corelane::server::options::RingBackend;
 use corelane::service::{NoArguments, Tool};
 use corelane::telemetry::counters::{ConnectionCounters, Counters};
+use corelane_test_support::{LineClient, TestServer, tcp_options};
 
-use crate::loopback::options;
-use crate::test_server::{TestClient, TestServer};
+use crate::tool_calls::{call_tool, start_server, try_call_tool};
 
 fn echo() -> Tool {
     Tool::new("echo").inline(|_: NoArguments, response| {
@@ -19,19 +19,19 @@ fn echo() -> Tool {
 /// Closes three connections by `end` and checks that `counter` has counted them.
 fn expect_close_reason(
     server: TestServer,
-    end: impl Fn(&TestServer, TestClient),
+    end: impl Fn(&TestServer, LineClient),
     counter: impl Fn(&ConnectionCounters) -> u64,
 ) -> Counters {
     for _ in 0..3 {
-        let mut client = server.connect();
-        client.call("echo");
+        let mut client = server.connect_tcp();
+        call_tool(&mut client, "echo");
         end(&server, client);
     }
     // One more round trip: the earlier closes have been processed by then.
-    let mut last = server.connect();
-    last.call("echo");
-    let counters = server.stop();
-    last.wait_for_end();
+    let mut last = server.connect_tcp();
+    call_tool(&mut last, "echo");
+    let counters = server.close();
+    last.receive_rest_or_reset();
     let connections = &counters.connections;
     assert_eq!((connections.accepted, connections.closed), (4, 4), "{counters}");
     assert!(counter(connections) >= 3, "{counters}");
@@ -47,13 +47,13 @@ fn expect_close_reason(
 
 #[test]
 fn connections_closed_by_peer_are_counted() {
-    let server = TestServer::start(options(), [echo()]);
+    let server = start_server(tcp_options(), [echo()]);
     expect_close_reason(server, |_, client| drop(client), |connections| connections.closed_by_peer);
 }
 
 #[test]
 fn failed_connections_are_counted() {
-    let server = TestServer::start(options(), [echo()]);
+    let server = start_server(tcp_options(), [echo()]);
     expect_close_reason(
         server,
         |_, client| client.reset(),
@@ -63,37 +63,37 @@ fn failed_connections_are_counted() {
 
 #[test]
 fn idle_connections_are_counted() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.tcp.idle_timeout = Duration::from_millis(30);
-    let server = TestServer::start(options, [echo()]);
+    let server = start_server(options, [echo()]);
     expect_close_reason(
         server,
-        |_, client| client.wait_for_end(),
+        |_, mut client| drop(client.receive_rest_or_reset()),
         |connections| connections.closed_idle_timeout,
     );
 }
 
 #[test]
 fn first_message_timeouts_are_counted() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.tcp.first_message_timeout = Duration::from_millis(30);
-    let server = TestServer::start(options, [echo()]);
+    let server = start_server(options, [echo()]);
     for _ in 0..3 {
-        server.connect().wait_for_end();
+        server.connect_tcp().receive_rest_or_reset();
     }
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.connections.closed_message_timeout, 3, "{counters}");
 }
 
 #[test]
 fn connections_over_message_limit_are_counted() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.limits.message_bytes_max = 1_000;
-    let server = TestServer::start(options, [echo()]);
-    let end = |_: &TestServer, mut client: TestClient| {
+    let server = start_server(options, [echo()]);
+    let end = |_: &TestServer, mut client: LineClient| {
         client.send_bytes(&[b' '; 1_001]);
         assert_eq!(client.receive()["error"]["code"], -32012);
-        client.wait_for_end();
+        client.receive_rest_or_reset();
     };
     let counters =
         expect_close_reason(server, end, |connections| connections.closed_protocol_violation);
@@ -102,26 +102,26 @@ fn connections_over_message_limit_are_counted() {
 
 #[test]
 fn drained_connections_are_counted() {
-    let server = TestServer::start(options(), [echo()]);
-    let mut clients: Vec<TestClient> = (0..3).map(|_| server.connect()).collect();
+    let server = start_server(tcp_options(), [echo()]);
+    let mut clients: Vec<LineClient> = (0..3).map(|_| server.connect_tcp()).collect();
     for client in &mut clients {
-        client.call("echo");
+        call_tool(client, "echo");
     }
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.connections.closed_draining, 3, "{counters}");
 }
 
 #[test]
 fn refused_connection_is_not_counted_as_accepted() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.tcp.connections_max = 1;
-    let server = TestServer::start(options, [echo()]);
-    let mut served = server.connect();
-    served.call("echo");
-    let mut refused = server.connect();
+    let server = start_server(options, [echo()]);
+    let mut served = server.connect_tcp();
+    call_tool(&mut served, "echo");
+    let mut refused = server.connect_tcp();
     assert_eq!(refused.receive()["error"]["code"], 1001);
-    refused.wait_for_end();
-    let counters = server.stop();
+    refused.receive_rest_or_reset();
+    let counters = server.close();
     let connections = &counters.connections;
     assert_eq!((connections.accepted, connections.closed), (1, 1), "{counters}");
     assert_eq!(connections.refused_limit, 1);
@@ -130,17 +130,17 @@ fn refused_connection_is_not_counted_as_accepted() {
 #[test]
 fn connections_over_ring_capacity_leak_no_slots() {
     for ring in [RingBackend::Uring, RingBackend::Poll] {
-        let mut options = options();
+        let mut options = tcp_options();
         options.tcp.connections_max = 4;
         options.engine.ring = ring;
         options.engine.ring_sizes.sockets_max = 8;
-        let server = TestServer::start(options, [echo()]);
+        let server = start_server(options, [echo()]);
         for _ in 0..3 {
-            let clients: Vec<TestClient> = (0..40).map(|_| server.connect()).collect();
+            let clients: Vec<LineClient> = (0..40).map(|_| server.connect_tcp()).collect();
             // Connections over the limit are refused or dropped while the others stay open.
             let (mut served, mut refused) = (0, 0);
             for mut client in clients {
-                match client.try_call("echo") {
+                match try_call_tool(&mut client, "echo") {
                     Some(response) if response["error"]["code"] == 1001 => refused += 1,
                     Some(response) => served += u64::from(response["result"].is_object()),
                     None => {}
@@ -149,15 +149,17 @@ fn connections_over_ring_capacity_leak_no_slots() {
             assert!(served >= 4 && refused >= 1, "{ring:?}: {served} {refused}");
         }
         // All slots are free again: four connections are served at once.
-        let mut clients: Vec<TestClient> = Vec::new();
+        let mut clients: Vec<LineClient> = Vec::new();
         while clients.len() < 4 {
-            let mut client = server.connect();
-            if client.try_call("echo").is_some_and(|response| response["result"].is_object()) {
+            let mut client = server.connect_tcp();
+            if try_call_tool(&mut client, "echo")
+                .is_some_and(|response| response["result"].is_object())
+            {
                 clients.push(client);
             }
         }
         drop(clients);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use corelane::service::{
     BlockingContext, CallToolResult, HandlerError, NoArguments, RequestContext, Tool,
 };
+use corelane_test_support::tcp_options;
 use crossbeam::channel::bounded;
 
-use crate::loopback::options;
-use crate::test_server::TestServer;
+use crate::tool_calls::{call_tool, start_server, tool_call};
 
 /// Four tools that panic, by kind of handler, and one that works.
 fn panicking_tools() -> [Tool; 5] {
@@ -34,15 +34,15 @@ fn panicking_tools() -> [Tool; 5] {
 
 #[test]
 fn handler_panic_is_internal_error_and_counted() {
-    let server = TestServer::start(options(), panicking_tools());
-    let mut client = server.connect();
+    let server = start_server(tcp_options(), panicking_tools());
+    let mut client = server.connect_tcp();
     for tool in ["inline", "local", "local_at_once", "blocking"] {
-        let response = client.call(tool);
+        let response = call_tool(&mut client, tool);
         assert_eq!(response["error"]["code"], -32603, "{tool}: {response}");
         assert!(!response.to_string().contains("purpose"), "the panic message is not sent");
-        assert_eq!(client.call("works")["result"]["content"][0]["text"], "well");
+        assert_eq!(call_tool(&mut client, "works")["result"]["content"][0]["text"], "well");
     }
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.requests.handler_panics, 4, "{counters}");
     assert_eq!(counters.errors.count_of(-32603), 4);
     assert_eq!(counters.requests.tools_call, 8);
@@ -55,8 +55,8 @@ fn failed<T>() -> Result<T, HandlerError> {
 
 #[test]
 fn failed_tool_calls_are_counted_for_every_handler() {
-    let server = TestServer::start(
-        options(),
+    let server = start_server(
+        tcp_options(),
         [
             Tool::new("inline").inline(|_: NoArguments, _| failed()),
             Tool::new("in_words").inline(|_: NoArguments, response| {
@@ -69,18 +69,18 @@ fn failed_tool_calls_are_counted_for_every_handler() {
             }),
         ],
     );
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     for tool in ["inline", "in_words", "local", "blocking"] {
-        assert_eq!(client.call(tool)["result"]["isError"], true, "{tool}");
+        assert_eq!(call_tool(&mut client, tool)["result"]["isError"], true, "{tool}");
     }
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.requests.tool_errors, 4, "{counters}");
     assert_eq!(counters.errors.total(), 0);
 }
 
 #[test]
 fn hanging_blocking_handler_does_not_delay_drain() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.engine.drain_timeout = Duration::from_millis(100);
     let (release, blocked) = bounded::<()>(0);
     let (tx, rx) = bounded(0);
@@ -89,13 +89,13 @@ fn hanging_blocking_handler_does_not_delay_drain() {
         blocked.recv().map_err(HandlerError::failed)?;
         Ok(CallToolResult::text("not reached"))
     });
-    let server = TestServer::start(options, [tool]);
-    let mut client = server.connect();
-    client.send_call("hang");
+    let server = start_server(options, [tool]);
+    let mut client = server.connect_tcp();
+    client.send(tool_call("hang"));
     rx.recv().unwrap();
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.connections.closed_draining, 1, "{counters}");
     assert_eq!(counters.requests.cancelled, 1);
-    client.wait_for_end();
+    client.receive_rest_or_reset();
     drop(release);
 }

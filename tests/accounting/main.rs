@@ -4,10 +4,7 @@
 mod close_reasons;
 #[cfg(test)]
 mod handlers;
-#[expect(dead_code, reason = "these tests run over one ring")]
-#[path = "../support/loopback.rs"]
-mod loopback;
 #[cfg(test)]
-mod test_server;
+mod tool_calls;
 #[cfg(test)]
 mod traffic;

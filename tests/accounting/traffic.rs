@@ -1,10 +1,11 @@
 //! Counters of messages, requests, sends, turns and shard messages.
 
 use corelane::service::{BlockingContext, CallToolResult, NoArguments, Tool};
+use corelane_test_support::messages::{modern, request};
+use corelane_test_support::tcp_options;
 use serde_json::json;
 
-use crate::loopback::options;
-use crate::test_server::TestServer;
+use crate::tool_calls::{call_tool, start_server};
 
 fn tools() -> [Tool; 2] {
     [
@@ -19,17 +20,17 @@ fn tools() -> [Tool; 2] {
 
 #[test]
 fn messages_are_counted_in_both_directions() {
-    let server = TestServer::start(options(), tools());
-    let mut client = server.connect();
-    client.call("echo");
-    client.call("block");
+    let server = start_server(tcp_options(), tools());
+    let mut client = server.connect_tcp();
+    call_tool(&mut client, "echo");
+    call_tool(&mut client, "block");
     client.send_bytes(b"not JSON\n");
     assert_eq!(client.receive()["error"]["code"], -32700);
     client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/whatever\"}\n");
     client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n");
-    client.send_request("tools/list", json!({}));
+    client.send(modern(request(1, "tools/list", json!({}))));
     client.receive();
-    let counters = server.stop();
+    let counters = server.close();
     let traffic = &counters.traffic;
     assert_eq!((traffic.messages_in, traffic.messages_out), (5, 4), "{counters}");
     assert_eq!(traffic.sends, 4, "one send for each response");
@@ -41,22 +42,22 @@ fn messages_are_counted_in_both_directions() {
 
 #[test]
 fn pipelined_responses_are_sent_together() {
-    let server = TestServer::start(options(), tools());
-    let mut client = server.connect();
+    let server = start_server(tcp_options(), tools());
+    let mut client = server.connect_tcp();
     let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n";
     client.send_bytes(ping.repeat(50).as_bytes());
     for _ in 0..50 {
         client.receive();
     }
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.traffic.messages_out, 50);
     assert!(counters.traffic.sends < 10, "{counters}");
 }
 
 #[test]
 fn requests_are_counted_by_method_even_if_rejected() {
-    let server = TestServer::start(options(), tools());
-    let mut client = server.connect();
+    let server = start_server(tcp_options(), tools());
+    let mut client = server.connect_tcp();
     // Without a handshake only `ping` and the modern request are served.
     for method in ["ping", "tools/list", "tools/call", "no/such/method", "resources/list"] {
         client.send_bytes(
@@ -64,9 +65,9 @@ fn requests_are_counted_by_method_even_if_rejected() {
         );
         client.receive();
     }
-    client.send_request("server/discover", json!({}));
+    client.send(modern(request(1, "server/discover", json!({}))));
     client.receive();
-    let counters = server.stop();
+    let counters = server.close();
     let requests = &counters.requests;
     assert_eq!((requests.ping, requests.discover), (1, 1), "{counters}");
     assert_eq!((requests.tools_list, requests.tools_call, requests.other), (1, 1, 2));
@@ -74,12 +75,12 @@ fn requests_are_counted_by_method_even_if_rejected() {
 
 #[test]
 fn shard_messages_and_turns_are_counted() {
-    let server = TestServer::start(options(), tools());
-    let mut client = server.connect();
+    let server = start_server(tcp_options(), tools());
+    let mut client = server.connect_tcp();
     for _ in 0..10 {
-        client.call("block");
+        call_tool(&mut client, "block");
     }
-    let counters = server.stop();
+    let counters = server.close();
     let shard = &counters.shard;
     assert_eq!(shard.blocking_calls, 10);
     assert_eq!(shard.messages_received, 11, "ten completions and the drain: {counters}");

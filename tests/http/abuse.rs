@@ -3,19 +3,20 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{
+    LEGACY, call, echo, expect_error, initialize_with_elicitation, modern, result_text,
+    with_progress,
+};
+use corelane_test_support::{HttpClient, Request, TestServer, http_options, over_each_ring};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{LEGACY, call, echo, expect_error, initialize, modern, text, with_progress};
-use crate::request::Request;
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, options, over_each_ring};
 
 #[test]
 fn incomplete_request_closes_connection_after_first_message_timeout() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.tcp.first_message_timeout = Duration::from_millis(30);
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let good = Request::modern(&modern(echo(1, "hi")));
         let [head, body] = good.head_and_body();
         let chunked = good.clone().chunked(16).bytes();
@@ -29,7 +30,7 @@ fn incomplete_request_closes_connection_after_first_message_timeout() {
         ];
         let mut closed = 0;
         for bytes in unfinished {
-            let mut client = server.connect();
+            let mut client = server.connect_http();
             client.send_bytes(bytes);
             client.expect_eof_or_reset();
             closed += 1;
@@ -37,8 +38,8 @@ fn incomplete_request_closes_connection_after_first_message_timeout() {
                 continue;
             }
             // The same after a valid request.
-            let mut client = server.connect();
-            assert_eq!(text(&client.exchange(&good).message()), "hi");
+            let mut client = server.connect_http();
+            assert_eq!(result_text(&client.exchange(&good).message()), "hi");
             client.send_bytes(bytes);
             client.expect_eof_or_reset();
             closed += 1;
@@ -50,9 +51,9 @@ fn incomplete_request_closes_connection_after_first_message_timeout() {
 
 #[test]
 fn malformed_http_gets_error_and_closes() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.http.head_bytes_max = 4_096;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let line = "POST /mcp HTTP/1.1\r\nHost: localhost\r\n";
         let long = "x".repeat(5_000);
         let json = modern(echo(1, "smuggled")).to_string();
@@ -85,7 +86,7 @@ fn malformed_http_gets_error_and_closes() {
             (head("Transfer-Encoding: chunked"), 400),
             (format!("{line}Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n"), 413),
         ] {
-            let mut client = server.connect();
+            let mut client = server.connect_http();
             client.send_bytes(bytes.as_bytes());
             let response = client.read_response();
             let shown: String = bytes.chars().take(120).collect();
@@ -101,9 +102,9 @@ fn malformed_http_gets_error_and_closes() {
 
 #[test]
 fn pipelined_requests_before_malformed_one_are_answered() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let good = Request::modern(&modern(echo(1, "whole")));
         let mut pipelined = good.bytes();
         pipelined.extend(good.bytes());
@@ -112,7 +113,7 @@ fn pipelined_requests_before_malformed_one_are_answered() {
         client.send_bytes(&pipelined);
         for _ in 0..2 {
             client.register_request(&good);
-            assert_eq!(text(&client.read_response().message()), "whole");
+            assert_eq!(result_text(&client.read_response().message()), "whole");
         }
         assert_eq!(client.read_response().status(), 400);
         client.expect_eof_or_reset();
@@ -124,12 +125,12 @@ fn pipelined_requests_before_malformed_one_are_answered() {
 
 #[test]
 fn oversized_body_gets_413() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.message_bytes_max = 10_000;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let large = Request::modern(&modern(echo(1, &"x".repeat(20_000))));
         for request in [large.clone(), large.chunked(1_000)] {
-            let mut client = server.connect();
+            let mut client = server.connect_http();
             client.send_bytes(&request.bytes());
             client.read_response().expect_error(413, -32012, None);
             client.expect_eof_or_reset();
@@ -140,12 +141,12 @@ fn oversized_body_gets_413() {
 
 #[test]
 fn connection_beyond_limit_gets_503_with_retry_after() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.http.connections_max = 2;
-        let server = TestServer::start(options);
-        let mut clients = [server.connect(), server.connect()];
-        clients.iter_mut().for_each(TestClient::expect_alive);
-        let mut third = server.connect();
+        let server = TestServer::with_test_tools(options);
+        let mut clients = [server.connect_http(), server.connect_http()];
+        clients.iter_mut().for_each(HttpClient::expect_alive);
+        let mut third = server.connect_http();
         let response = third.read_response();
         assert_eq!(response.status(), 503, "{response:?}");
         assert!(
@@ -154,7 +155,7 @@ fn connection_beyond_limit_gets_503_with_retry_after() {
         );
         expect_error(&response.message(), 1001, None);
         third.expect_eof_or_reset();
-        clients.iter_mut().for_each(TestClient::expect_alive);
+        clients.iter_mut().for_each(HttpClient::expect_alive);
         drop((clients, third));
         let counters = server.close();
         assert_eq!(counters.connections.refused_limit, 1, "{counters}");
@@ -163,21 +164,21 @@ fn connection_beyond_limit_gets_503_with_retry_after() {
 
 #[test]
 fn slow_stream_reader_loses_progress_but_not_response() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.outgoing_bytes_max = 2_000;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let server = TestServer::start(options);
-        let mut client = TestClient::connect_with_buffers(server.address(), 4 << 10);
+        let server = TestServer::with_test_tools(options);
+        let mut client = HttpClient::connect_with_buffers(server.address(), 4 << 10);
         let request = with_progress(modern(call(1, "slow", json!({"steps": 1_000, "step_ms": 0}))));
         client.send(&Request::modern(&request));
         // Other clients are served meanwhile.
-        let mut other = server.connect();
+        let mut other = server.connect_http();
         for _ in 0..200 {
             other.expect_alive();
         }
         client.read_stream_head();
         let mut messages = client.read_stream_to_end();
-        assert_eq!(text(&messages.pop().expect("no response")), "took 1000 steps of 0 ms");
+        assert_eq!(result_text(&messages.pop().expect("no response")), "took 1000 steps of 0 ms");
         let steps: Vec<_> =
             messages.iter().filter_map(|it| it["params"]["progress"].as_f64()).collect();
         assert!(steps.is_sorted() && steps.len() < 1_000, "{}", steps.len());
@@ -189,13 +190,13 @@ fn slow_stream_reader_loses_progress_but_not_response() {
 
 #[test]
 fn slow_session_reader_is_disconnected_and_can_resume() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.outgoing_bytes_max = 4_000;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client =
-            TestClient::connect_with_buffers(server.address(), 4 << 10).with_revision(LEGACY);
+            HttpClient::connect_with_buffers(server.address(), 4 << 10).with_revision(LEGACY);
         let slow = call(1, "slow", json!({"steps": 300, "step_ms": 1}));
         client.request_stream(&session.post(&with_progress(slow)));
         let first = client.read_priming_event();
@@ -204,7 +205,7 @@ fn slow_session_reader_is_disconnected_and_can_resume() {
         again.request_stream(&session.resume(&first));
         let messages = again.read_stream_to_end();
         let response = messages.last().expect("no response");
-        assert_eq!(text(response), "took 300 steps of 1 ms");
+        assert_eq!(result_text(response), "took 300 steps of 1 ms");
         assert!(messages.len() < 300, "the replay buffer is bounded");
         drop((client, again));
         let counters = server.close();
@@ -214,9 +215,9 @@ fn slow_session_reader_is_disconnected_and_can_resume() {
 
 #[test]
 fn abandoned_session_calls_are_limited() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.requests_in_flight_max = 16;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut begun = 0;
         for number in 0..100 {
@@ -246,14 +247,14 @@ fn abandoned_session_calls_are_limited() {
 
 #[test]
 fn abandoned_response_is_sent_on_no_other_stream() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.requests_in_flight_max = 1;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         // The unread end of this stream takes the only place.
         let mut slow =
-            TestClient::connect_with_buffers(server.address(), 4 << 10).with_revision(LEGACY);
+            HttpClient::connect_with_buffers(server.address(), 4 << 10).with_revision(LEGACY);
         let request = call("slow", "slow", json!({"steps": 1_000, "step_ms": 0}));
         slow.send(&session.post(&with_progress(request)));
         let is_free = || {
@@ -282,7 +283,10 @@ fn abandoned_response_is_sent_on_no_other_stream() {
             }
             client.discard_body(head);
         };
-        assert_eq!((&response["id"], text(&response)), (&json!("mine"), "took 20 steps of 1 ms"));
+        assert_eq!(
+            (&response["id"], result_text(&response)),
+            (&json!("mine"), "took 20 steps of 1 ms")
+        );
         drop((slow, refused, client));
         server.close();
     });
@@ -290,11 +294,11 @@ fn abandoned_response_is_sent_on_no_other_stream() {
 
 #[test]
 fn abandoned_sessions_are_evicted() {
-    let mut options = options();
+    let mut options = http_options();
     options.http.sessions_max = 100;
-    let server = TestServer::start(options);
-    let mut client = server.connect().with_revision(LEGACY);
-    let request = Request::post(initialize(1, LEGACY));
+    let server = TestServer::with_test_tools(options);
+    let mut client = server.connect_http().with_revision(LEGACY);
+    let request = Request::post(initialize_with_elicitation(1, LEGACY));
     for _ in 0..10_000 / PIPELINED {
         for _ in 0..PIPELINED {
             client.send(&request);
@@ -315,14 +319,14 @@ const PIPELINED: usize = 100;
 
 #[test]
 fn server_stops_reading_when_client_does_not_read() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.outgoing_bytes_max = 10_000;
         options.tcp.send_buffer_bytes = 4 << 10;
-        let server = TestServer::start(options);
-        let mut client = TestClient::connect_with_buffers(server.address(), 4 << 10);
+        let server = TestServer::with_test_tools(options);
+        let mut client = HttpClient::connect_with_buffers(server.address(), 4 << 10);
         let good = Request::modern(&modern(echo(1, &"x".repeat(1_000))));
         let mut sent = 0;
-        let mut other = server.connect();
+        let mut other = server.connect_http();
         // The server reads this many; more would wait in the kernel.
         for _ in 0..20 {
             client.register_request(&good);

@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
+use corelane_test_support::messages::{BATCHED, LEGACY, call, cancelled, echo, notification};
+use corelane_test_support::{TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
 
 use crate::http_session::HttpSession;
-use crate::messages::{BATCHED, LEGACY, call, cancelled, echo, notification};
-use crate::test_server::{TestServer, on_one_shard_and_two};
 
 #[test]
 fn batch_is_accepted_only_in_2025_03_26() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), BATCHED);
         for _ in 0..8 {
             let mut client = session.connect();
@@ -35,7 +35,7 @@ fn batch_is_accepted_only_in_2025_03_26() {
 #[test]
 fn batch_with_cancellation_answers_the_other_requests() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), BATCHED);
         for _ in 0..8 {
             let mut first = session.connect();
@@ -70,7 +70,7 @@ fn response_ids(responses: &Value) -> Vec<i64> {
 #[test]
 fn slow_batch_requests_are_answered_on_one_stream() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), BATCHED);
         for round in 0..8 {
             let mut client = session.connect();

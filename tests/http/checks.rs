@@ -3,13 +3,13 @@
 
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
+use corelane_test_support::messages::{
+    LEGACY, MODERN, call, echo, initialize_with_elicitation, modern, request,
+};
+use corelane_test_support::{HttpClient, Request, TestServer, http_options, on_one_shard_and_two};
 use serde_json::{Value, json};
 
 use crate::http_session::HttpSession;
-use crate::messages::{LEGACY, MODERN, call, echo, initialize, modern, request};
-use crate::request::Request;
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, on_one_shard_and_two, options};
 
 /// The configuration under which a check applies.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -317,7 +317,7 @@ fn failing_modern_messages() -> Vec<FailingRequest> {
     ]
 }
 
-fn expect_refused(client: &mut TestClient, failing: &FailingRequest) {
+fn expect_refused(client: &mut HttpClient, failing: &FailingRequest) {
     eprintln!("{}", failing.name);
     client.send(&failing.request);
     let response = client.read_response();
@@ -339,7 +339,7 @@ fn each_failed_check_gets_its_status_and_code() {
         for kind in
             [ServerKind::Default, ServerKind::ModernOnly, ServerKind::Strict, ServerKind::LegacySse]
         {
-            let server = TestServer::start(kind.options(options.clone()));
+            let server = TestServer::with_test_tools(kind.options(options.clone()));
             let session = match kind {
                 ServerKind::Default => HttpSession::initialize(server.address(), LEGACY),
                 _ => HttpSession::with_id(server.address(), UNKNOWN_SESSION, LEGACY),
@@ -354,7 +354,7 @@ fn each_failed_check_gets_its_status_and_code() {
             let mut refused = 0;
             for failing in requests.iter().filter(|failing| failing.kind == kind) {
                 let revision = if kind == ServerKind::Default { MODERN } else { LEGACY };
-                let mut client = server.connect().with_revision(revision);
+                let mut client = server.connect_http().with_revision(revision);
                 expect_refused(&mut client, failing);
                 refused += 1;
             }
@@ -367,8 +367,8 @@ fn each_failed_check_gets_its_status_and_code() {
 
 #[test]
 fn first_failed_check_determines_the_status() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let good = Request::modern(&modern(echo(1, "hi")));
     let mut request = good.without_field("Mcp-Method");
     client.exchange(&request).expect_error(400, -32020, Some(json!(1)));
@@ -392,8 +392,8 @@ fn first_failed_check_determines_the_status() {
 
 #[test]
 fn accept_encoding_is_sent_only_for_encoded_body() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let good = Request::modern(&modern(echo(1, "hi")));
     for coding in ["gzip", "br, identity", "X-Gzip"] {
         // The first bytes of a gzip stream; the server does not parse them.
@@ -415,7 +415,7 @@ fn accept_encoding_is_sent_only_for_encoded_body() {
 
 #[test]
 fn invalid_head_is_rejected_before_the_body() {
-    let server = TestServer::start(options());
+    let server = TestServer::with_test_tools(http_options());
     let good = Request::modern(&modern(echo(1, "hi")));
     for (request, status) in [
         (good.clone().field("Host", "evil.example"), 403),
@@ -426,7 +426,7 @@ fn invalid_head_is_rejected_before_the_body() {
         (good.clone().field("Accept", "text/plain"), 406),
         (good.clone().field("Content-Length", 1_u64 << 40), 413),
     ] {
-        let mut client = server.connect();
+        let mut client = server.connect_http();
         client.send_bytes(&request.head_and_body()[0]);
         let response = client.read_response();
         assert_eq!(response.status(), status, "{response:?}");
@@ -439,11 +439,12 @@ fn invalid_head_is_rejected_before_the_body() {
 
 #[test]
 fn initialize_without_legacy_support_gets_supported_versions() {
-    let mut options = options();
+    let mut options = http_options();
     options.http.legacy = false;
-    let server = TestServer::start(options);
-    let mut client = server.connect();
-    let request = Request::post(initialize(1, LEGACY)).field("MCP-Protocol-Version", LEGACY);
+    let server = TestServer::with_test_tools(options);
+    let mut client = server.connect_http();
+    let request =
+        Request::post(initialize_with_elicitation(1, LEGACY)).field("MCP-Protocol-Version", LEGACY);
     let error = client.exchange(&request).expect_error(400, -32022, Some(json!(1)));
     assert_eq!(error["error"]["data"]["supported"], json!([MODERN]), "{error}");
     assert_eq!(error["error"]["data"]["requested"], LEGACY, "{error}");

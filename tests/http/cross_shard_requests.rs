@@ -4,22 +4,22 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use corelane::server::Options;
+use corelane_test_support::messages::{
+    LEGACY, call, modern, notification, request_without_params, result_text, with_progress,
+};
+use corelane_test_support::{
+    HttpClient, Request, TIMEOUT, TestServer, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{
-    LEGACY, call, modern, notification, request_without_params, text, with_progress,
-};
-use crate::request::Request;
-use crate::test_client::{IO_TIMEOUT, TestClient};
-use crate::test_server::{TestServer, on_one_shard_and_two, over_each_ring};
 
 /// Connections; enough to reach each of two shards.
 const CONNECTIONS: usize = 32;
 
 /// Runs a test on two shards, with event streams that start after 5 ms without a response.
 fn on_two_shards(test: impl Fn(Options)) {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.engine.shards = Some(2);
         options.http.sse_start_delay = Duration::from_millis(5);
         options.http.sse_keepalive_interval = Duration::from_millis(5);
@@ -31,9 +31,9 @@ fn on_two_shards(test: impl Fn(Options)) {
 struct StalledShard {
     session: HttpSession,
     /// The connection whose request blocks the shard.
-    stalling: TestClient,
+    stalling: HttpClient,
     /// Connections of the shard that still runs.
-    free: Vec<TestClient>,
+    free: Vec<HttpClient>,
 }
 
 impl StalledShard {
@@ -51,7 +51,7 @@ impl StalledShard {
         while free.len() < 4 {
             let (answered, rest) = waiting.into_iter().partition(has_response);
             waiting = rest;
-            free.extend::<Vec<TestClient>>(answered);
+            free.extend::<Vec<HttpClient>>(answered);
         }
         for client in &mut free {
             assert_eq!(client.read_response().status(), 200);
@@ -71,11 +71,11 @@ impl StalledShard {
 }
 
 /// Returns whether a connection has received bytes.
-fn has_response(client: &TestClient) -> bool {
+fn has_response(client: &HttpClient) -> bool {
     let socket = client.socket();
     socket.set_read_timeout(Some(Duration::from_millis(1))).expect("set SO_RCVTIMEO");
     let peeked = socket.peek(&mut [0]);
-    socket.set_read_timeout(Some(IO_TIMEOUT)).expect("set SO_RCVTIMEO");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("set SO_RCVTIMEO");
     match peeked {
         Ok(bytes) => bytes > 0,
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => false,
@@ -86,7 +86,7 @@ fn has_response(client: &TestClient) -> bool {
 #[test]
 fn request_waiting_for_another_shard_gets_its_status() {
     on_two_shards(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut stalled = StalledShard::start(&server);
         let session = stalled.session.clone();
         let mut pending = [(); 3].map(|()| stalled.free.pop().expect("no connection left"));
@@ -101,7 +101,7 @@ fn request_waiting_for_another_shard_gets_its_status() {
         pending[0].read_response().expect_empty_body(202);
         pending[1].read_response().expect_error(400, -32600, None);
         pending[2].read_response().expect_error(404, -32600, None);
-        pending.iter_mut().for_each(TestClient::expect_alive);
+        pending.iter_mut().for_each(HttpClient::expect_alive);
         drop((stalled, pending));
         server.close();
     });
@@ -110,7 +110,7 @@ fn request_waiting_for_another_shard_gets_its_status() {
 #[test]
 fn concurrent_get_streams_one_gets_409() {
     on_two_shards(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut stalled = StalledShard::start(&server);
         let mut pending = [(); 2].map(|()| stalled.free.pop().expect("no connection left"));
         for client in &mut pending {
@@ -118,7 +118,7 @@ fn concurrent_get_streams_one_gets_409() {
         }
         stalled.wait_for_stream_delay(&server);
         server.open_gate();
-        let mut heads = pending.each_mut().map(TestClient::read_head);
+        let mut heads = pending.each_mut().map(HttpClient::read_head);
         heads.sort_by_key(|head| head.status);
         assert_eq!(heads.map(|head| head.status), [200, 409]);
         drop((stalled, pending));
@@ -129,7 +129,7 @@ fn concurrent_get_streams_one_gets_409() {
 #[test]
 fn delete_waiting_for_another_shard_completes_after_ping() {
     on_two_shards(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut stalled = StalledShard::start(&server);
         let session = stalled.session.clone();
         let mut pending = [(); 2].map(|()| stalled.free.pop().expect("no connection left"));
@@ -155,7 +155,7 @@ fn unknown_session_id(id: &str) -> String {
 #[test]
 fn call_without_stream_capacity_gets_503_before_start() {
     on_one_shard_and_two(|mut options| {
-        let server = TestServer::start(options.clone());
+        let server = TestServer::with_test_tools(options.clone());
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
         client.expect_alive();
@@ -163,7 +163,7 @@ fn call_without_stream_capacity_gets_503_before_start() {
         // Two streams have ended, but their clients have not read the ends.
         let mut slow = ["a", "b"].map(|id| {
             let mut slow =
-                TestClient::connect_with_buffers(server.address(), 4_096).with_revision(LEGACY);
+                HttpClient::connect_with_buffers(server.address(), 4_096).with_revision(LEGACY);
             slow.request_stream(&session.post(&with_progress(call(id, "long", json!({})))));
             assert_eq!(server.next_signal(), "begun");
             slow
@@ -199,7 +199,7 @@ fn call_without_stream_capacity_gets_503_before_start() {
                 break response;
             }
         };
-        assert_eq!(text(&response.message()), "held");
+        assert_eq!(result_text(&response.message()), "held");
         drop((client, slow));
         server.close();
     });

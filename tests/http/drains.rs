@@ -2,23 +2,24 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{LEGACY, call, modern, result_text, with_progress};
+use corelane_test_support::{
+    Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{LEGACY, call, modern, text, with_progress};
-use crate::request::Request;
-use crate::test_server::{TestServer, on_one_shard_and_two, over_each_ring};
 
 #[test]
 fn drain_answers_requests_in_flight() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let hold = |id: &str| call(id, "hold", json!({}));
-        let mut silent = server.connect();
+        let mut silent = server.connect_http();
         silent.send(&Request::modern(&modern(hold("a"))));
         assert_eq!(server.next_signal(), "begun");
-        let mut streaming = server.connect();
+        let mut streaming = server.connect_http();
         streaming.request_stream(&Request::modern(&with_progress(modern(hold("b")))));
         assert_eq!(server.next_signal(), "begun");
         streaming.read_message();
@@ -36,14 +37,14 @@ fn drain_answers_requests_in_flight() {
         }
         server.drain();
         server.open_gate();
-        assert_eq!(text(&silent.read_response().message()), "held");
-        assert_eq!(text(&streaming.read_message_without_id()), "held");
+        assert_eq!(result_text(&silent.read_response().message()), "held");
+        assert_eq!(result_text(&streaming.read_message_without_id()), "held");
         streaming.expect_end_of_stream();
         for client in &mut legacy {
-            assert_eq!(text(&client.read_response().message()), "held");
+            assert_eq!(result_text(&client.read_response().message()), "held");
         }
         for client in &mut streaming_legacy {
-            assert_eq!(text(&client.read_message().1), "held");
+            assert_eq!(result_text(&client.read_message().1), "held");
             client.expect_end_of_stream();
         }
         for client in
@@ -60,11 +61,11 @@ fn drain_answers_requests_in_flight() {
 #[test]
 fn drain_ends_idle_streams() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let sessions: Vec<_> =
             (0..8).map(|_| HttpSession::initialize(server.address(), LEGACY)).collect();
         let mut listeners: Vec<_> = sessions.iter().map(HttpSession::open_stream).collect();
-        let mut idle = server.connect();
+        let mut idle = server.connect_http();
         idle.expect_alive();
         server.drain();
         for listener in &mut listeners {
@@ -81,9 +82,9 @@ fn drain_ends_idle_streams() {
 fn drain_timeout_closes_connections_without_response() {
     on_one_shard_and_two(|mut options| {
         options.engine.drain_timeout = Duration::from_millis(50);
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
-        let mut modern_one = server.connect();
+        let mut modern_one = server.connect_http();
         modern_one.send(&Request::modern(&modern(call(1, "until-cancelled", json!({})))));
         assert_eq!(server.next_signal(), "begun");
         let mut legacy_one = session.connect();
@@ -100,8 +101,8 @@ fn drain_timeout_closes_connections_without_response() {
 
 #[test]
 fn drain_cancels_open_elicitation_and_answers_call() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
         client.request_stream(&session.post(&call(1, "ask", json!({}))));

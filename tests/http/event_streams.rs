@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{call, echo, modern, result_text, with_progress};
+use corelane_test_support::{
+    Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::json;
-
-use crate::messages::{call, echo, modern, text, with_progress};
-use crate::request::Request;
-use crate::test_server::{TestServer, on_one_shard_and_two, options, over_each_ring};
 
 #[test]
 fn progress_is_sent_before_the_response() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let request = with_progress(modern(call(1, "slow", json!({"steps": 3, "step_ms": 0}))));
         client.request_stream(&Request::modern(&request));
         for step in 1..=3 {
@@ -24,7 +24,7 @@ fn progress_is_sent_before_the_response() {
                 "{notification}"
             );
         }
-        assert_eq!(text(&client.read_message_without_id()), "took 3 steps of 0 ms");
+        assert_eq!(result_text(&client.read_message_without_id()), "took 3 steps of 0 ms");
         client.expect_end_of_stream();
         client.expect_alive();
         drop(client);
@@ -34,8 +34,8 @@ fn progress_is_sent_before_the_response() {
 
 #[test]
 fn slow_call_without_progress_gets_json_response() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let request = modern(call(1, "slow", json!({"steps": 3, "step_ms": 5})));
     assert_eq!(client.exchange(&Request::modern(&request)).status(), 200);
     drop(client);
@@ -44,9 +44,9 @@ fn slow_call_without_progress_gets_json_response() {
 
 #[test]
 fn progress_of_blocking_handler_starts_stream() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let request = with_progress(modern(call(1, "hash", json!({"bytes": 100_000}))));
         let (notifications, response) = client.exchange_to_end(&Request::modern(&request));
         assert_eq!(notifications.len(), 1, "{notifications:?}");
@@ -58,11 +58,11 @@ fn progress_of_blocking_handler_starts_stream() {
 
 #[test]
 fn slow_response_becomes_stream_with_keepalive_comments() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.http.sse_start_delay = Duration::from_millis(5);
         options.http.sse_keepalive_interval = Duration::from_millis(5);
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         client.request_stream(&Request::modern(&modern(call(1, "hold", json!({})))));
         for _ in 0..3 {
             assert!(client.read_event().expect("stream ended").is_comment);
@@ -74,7 +74,7 @@ fn slow_response_becomes_stream_with_keepalive_comments() {
         }
         let data = event.data.as_deref().expect("event without data");
         let response = serde_json::from_str(data).expect("event data is not JSON");
-        assert_eq!((text(&response), event.id), ("held", None));
+        assert_eq!((result_text(&response), event.id), ("held", None));
         client.expect_end_of_stream();
         client.expect_alive();
         drop(client);
@@ -84,9 +84,9 @@ fn slow_response_becomes_stream_with_keepalive_comments() {
 
 #[test]
 fn http_1_0_stream_ends_with_the_connection() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let request = with_progress(modern(call(1, "slow", json!({"steps": 2, "step_ms": 0}))));
         let head = client.request_stream(&Request::modern(&request).http_1_0());
         assert!(head.closes_connection() && head.field("Transfer-Encoding").is_none(), "{head:?}");
@@ -98,9 +98,9 @@ fn http_1_0_stream_ends_with_the_connection() {
 
 #[test]
 fn connection_close_closes_after_the_stream() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let request = with_progress(modern(call(1, "slow", json!({"steps": 2, "step_ms": 0}))));
         client.request_stream(&Request::modern(&request).field("Connection", "close"));
         assert_eq!(client.read_stream_to_end().len(), 3);
@@ -112,17 +112,17 @@ fn connection_close_closes_after_the_stream() {
 
 #[test]
 fn pipelined_request_is_answered_after_the_stream() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let first = with_progress(modern(call(1, "hold", json!({}))));
         client.request_stream(&Request::modern(&first));
         assert_eq!(client.read_message_without_id()["method"], "notifications/progress");
         client.send(&Request::modern(&modern(echo(2, "behind"))));
         server.open_gate();
-        assert_eq!(text(&client.read_message_without_id()), "held");
+        assert_eq!(result_text(&client.read_message_without_id()), "held");
         client.expect_end_of_stream();
-        assert_eq!(text(&client.read_response().message()), "behind");
+        assert_eq!(result_text(&client.read_response().message()), "behind");
         drop(client);
         server.close();
     });
@@ -131,12 +131,12 @@ fn pipelined_request_is_answered_after_the_stream() {
 #[test]
 fn disconnect_cancels_modern_request() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let request = modern(call(1, "until-cancelled", json!({})));
         // With and without a stream; by an orderly close and by a reset.
         for request in [request.clone(), with_progress(request)] {
             for resets in [false, true] {
-                let mut client = server.connect();
+                let mut client = server.connect_http();
                 client.send(&Request::modern(&request));
                 assert_eq!(server.next_signal(), "begun");
                 if resets {
@@ -154,9 +154,9 @@ fn disconnect_cancels_modern_request() {
 
 #[test]
 fn half_close_cancels_modern_request() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         client.send(&Request::modern(&modern(call(1, "until-cancelled", json!({})))));
         assert_eq!(server.next_signal(), "begun");
         client.shutdown_write();
@@ -169,9 +169,9 @@ fn half_close_cancels_modern_request() {
 
 #[test]
 fn requests_before_half_close_are_answered() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         for number in 0..3 {
             client.send(&Request::modern(&modern(echo(number, "in time"))));
         }
@@ -187,10 +187,10 @@ fn requests_before_half_close_are_answered() {
 
 #[test]
 fn request_timeout_sends_error_on_the_stream() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.request_timeout = Duration::from_millis(30);
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let request = with_progress(modern(call(1, "until-cancelled", json!({}))));
         client.request_stream(&Request::modern(&request));
         client.read_message_without_id();
@@ -206,8 +206,8 @@ fn request_timeout_sends_error_on_the_stream() {
 
 #[test]
 fn log_messages_follow_the_requested_level() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let mut request = modern(call(1, "test_logging_tool", json!({})));
     assert_eq!(client.exchange(&Request::modern(&request)).status(), 200);
     request["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");

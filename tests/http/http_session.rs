@@ -2,11 +2,9 @@
 
 use std::net::SocketAddr;
 
+use corelane_test_support::messages::{echo, initialize_with_elicitation, notification};
+use corelane_test_support::{HttpClient, Request};
 use serde_json::Value;
-
-use crate::messages::{echo, initialize, notification};
-use crate::request::Request;
-use crate::test_client::TestClient;
 
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSession {
@@ -18,8 +16,8 @@ pub(crate) struct HttpSession {
 impl HttpSession {
     /// Creates a session by a handshake in `revision`.
     pub(crate) fn initialize(address: SocketAddr, revision: &'static str) -> Self {
-        let mut client = TestClient::connect(address).with_revision(revision);
-        let response = client.exchange(&Request::post(initialize(0, revision)));
+        let mut client = HttpClient::connect(address).with_revision(revision);
+        let response = client.exchange(&Request::post(initialize_with_elicitation(0, revision)));
         assert_eq!(response.status(), 200, "{response:?}");
         assert_eq!(response.message()["result"]["protocolVersion"], revision, "{response:?}");
         let id = response.head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned();
@@ -40,8 +38,8 @@ impl HttpSession {
     }
 
     /// Opens a connection whose messages are checked against the session's revision.
-    pub(crate) fn connect(&self) -> TestClient {
-        TestClient::connect(self.address).with_revision(self.revision)
+    pub(crate) fn connect(&self) -> HttpClient {
+        HttpClient::connect(self.address).with_revision(self.revision)
     }
 
     /// Builds a POST request with `message`.
@@ -70,7 +68,7 @@ impl HttpSession {
     }
 
     /// Opens a connection and the GET event stream on it.
-    pub(crate) fn open_stream(&self) -> TestClient {
+    pub(crate) fn open_stream(&self) -> HttpClient {
         let mut client = self.connect();
         client.request_stream(&self.get());
         client

@@ -1,20 +1,18 @@
 //! Persistent connections, pipelined requests and all forms of request bodies.
 
+use corelane_test_support::messages::{call, echo, modern, result_text};
+use corelane_test_support::{Request, TestServer, http_options, over_each_ring};
 use serde_json::json;
-
-use crate::messages::{call, echo, modern, text};
-use crate::request::Request;
-use crate::test_server::{TestServer, options, over_each_ring};
 
 #[test]
 fn persistent_connection_serves_many_requests() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         for number in 0..100 {
             let message = format!("number {number}");
             let response = client.exchange(&Request::modern(&modern(echo(number, &message))));
-            assert_eq!(text(&response.message()), message);
+            assert_eq!(result_text(&response.message()), message);
             assert!(!response.head.closes_connection(), "{response:?}");
         }
         drop(client);
@@ -26,9 +24,9 @@ fn persistent_connection_serves_many_requests() {
 
 #[test]
 fn pipelined_requests_are_answered_in_one_send() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let mut pipelined = Vec::new();
         for number in 0..8 {
             let request = Request::modern(&modern(echo(number, "hi")));
@@ -47,9 +45,9 @@ fn pipelined_requests_are_answered_in_one_send() {
 
 #[test]
 fn pipelined_request_waits_for_slow_response() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let slow = modern(call("slow", "hold", json!({})));
         let requests = [
             Request::modern(&modern(echo("first", "1"))),
@@ -63,7 +61,7 @@ fn pipelined_request_waits_for_slow_response() {
         assert_eq!(client.read_response().message()["id"], "first");
         assert_eq!(server.next_signal(), "begun");
         server.open_gate();
-        assert_eq!(text(&client.read_response().message()), "held");
+        assert_eq!(result_text(&client.read_response().message()), "held");
         assert_eq!(client.read_response().message()["id"], "last");
         assert_eq!(client.read_response().status(), 200);
         drop(client);
@@ -73,13 +71,13 @@ fn pipelined_request_waits_for_slow_response() {
 
 #[test]
 fn chunked_body_is_accepted() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         for chunk_bytes in [1, 7, 64, 10_000] {
             let message = "x".repeat(5_000);
             let request = Request::modern(&modern(echo(1, &message))).chunked(chunk_bytes);
-            assert_eq!(text(&client.exchange(&request).message()), message);
+            assert_eq!(result_text(&client.exchange(&request).message()), message);
         }
         drop(client);
         server.close();
@@ -88,15 +86,15 @@ fn chunked_body_is_accepted() {
 
 #[test]
 fn request_split_at_any_byte_is_accepted() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let request = Request::modern(&modern(echo(1, "cut"))).chunked(50);
     let bytes = request.bytes();
     for cut in 1..bytes.len() {
         client.register_request(&request);
         client.send_bytes(&bytes[..cut]);
         client.send_bytes(&bytes[cut..]);
-        assert_eq!(text(&client.read_response().message()), "cut");
+        assert_eq!(result_text(&client.read_response().message()), "cut");
     }
     drop(client);
     server.close();
@@ -104,9 +102,9 @@ fn request_split_at_any_byte_is_accepted() {
 
 #[test]
 fn expect_continue_gets_100() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let request = Request::modern(&modern(echo(1, "at last"))).field("Expect", "100-continue");
         for _ in 0..2 {
             let [head, body] = request.head_and_body();
@@ -114,10 +112,10 @@ fn expect_continue_gets_100() {
             client.send_bytes(&head);
             assert_eq!(client.read_head().status, 100);
             client.send_bytes(&body);
-            assert_eq!(text(&client.read_response().message()), "at last");
+            assert_eq!(result_text(&client.read_response().message()), "at last");
         }
         // The body arrived with the head: no 100 response is sent.
-        assert_eq!(text(&client.exchange(&request).message()), "at last");
+        assert_eq!(result_text(&client.exchange(&request).message()), "at last");
         drop(client);
         server.close();
     });
@@ -125,9 +123,9 @@ fn expect_continue_gets_100() {
 
 #[test]
 fn expect_continue_on_invalid_head_gets_final_status() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let request = Request::modern(&modern(echo(1, "never")))
             .field("Expect", "100-continue")
             .field("Content-Type", "text/plain");
@@ -144,13 +142,13 @@ fn expect_continue_on_invalid_head_gets_final_status() {
 
 #[test]
 fn connection_close_or_http_1_0_closes_connection() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         let request = Request::modern(&modern(echo(1, "once")));
         for request in [request.clone().field("Connection", "close"), request.http_1_0()] {
-            let mut client = server.connect();
+            let mut client = server.connect_http();
             let response = client.exchange(&request);
-            assert_eq!(text(&response.message()), "once");
+            assert_eq!(result_text(&response.message()), "once");
             assert!(response.head.closes_connection(), "{response:?}");
             client.expect_eof();
         }
@@ -161,8 +159,8 @@ fn connection_close_or_http_1_0_closes_connection() {
 
 #[test]
 fn head_request_gets_fields_of_get() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     for path in ["/", "/healthz", "/readyz", "/status"] {
         let whole = client.exchange(&Request::new("GET", path));
         let head = client.exchange(&Request::new("HEAD", path));
@@ -179,8 +177,8 @@ fn head_request_gets_fields_of_get() {
 
 #[test]
 fn options_request_lists_allowed_methods() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     for (path, methods) in [
         ("/mcp", "POST, GET, DELETE, OPTIONS"),
         ("*", "POST, GET, DELETE, OPTIONS"),
@@ -205,11 +203,11 @@ fn options_request_lists_allowed_methods() {
 
 #[test]
 fn request_target_variants_are_accepted() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     for target in ["/mcp/", "/mcp?x=y", "http://localhost/mcp"] {
         let request = Request::modern(&modern(echo(1, "here"))).target(target);
-        assert_eq!(text(&client.exchange(&request).message()), "here", "{target}");
+        assert_eq!(result_text(&client.exchange(&request).message()), "here", "{target}");
     }
     drop(client);
     server.close();

@@ -2,35 +2,35 @@
 //! messages. Its events have no ids, so it cannot be resumed.
 
 use corelane::server::Options;
+use corelane_test_support::http::Response;
+use corelane_test_support::messages::{
+    call, cancelled, echo, initialize_with_elicitation, notification, request_without_params,
+    result_text, with_progress,
+};
+use corelane_test_support::{HttpClient, Request, TestServer, http_options, on_one_shard_and_two};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{
-    call, cancelled, echo, initialize, notification, request_without_params, text, with_progress,
-};
-use crate::request::Request;
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, on_one_shard_and_two, options};
 
 const REVISION: &str = "2024-11-05";
 
 /// The stream of a client and the endpoint for its messages.
 struct LegacySseClient {
-    stream: TestClient,
+    stream: HttpClient,
     endpoint: String,
 }
 
 impl LegacySseClient {
     /// Opens the stream and makes the handshake, each message on its own connection.
     fn initialize(server: &TestServer) -> Self {
-        let mut stream = server.connect().with_revision(REVISION);
+        let mut stream = server.connect_http().with_revision(REVISION);
         stream.request_stream(&Request::new("GET", "/sse"));
         let event = stream.read_event().expect("stream ended");
         assert_eq!((event.event_type.as_deref(), event.id), (Some("endpoint"), None));
         let endpoint = event.data.expect("no endpoint URI");
         assert!(endpoint.starts_with("/messages?sessionId="), "{endpoint}");
         let mut sse = Self { stream, endpoint };
-        let initialize = initialize(0, REVISION);
+        let initialize = initialize_with_elicitation(0, REVISION);
         sse.stream.register_request(&Request::post(&initialize));
         sse.post(server, &initialize).expect_empty_body(202);
         let response = sse.stream.read_message_without_id();
@@ -43,12 +43,8 @@ impl LegacySseClient {
         Request::post(message).target(&self.endpoint).without_field("Accept")
     }
 
-    fn post(
-        &self,
-        server: &TestServer,
-        message: &serde_json::Value,
-    ) -> crate::test_client::Response {
-        server.connect().with_revision(REVISION).exchange(&self.request(message))
+    fn post(&self, server: &TestServer, message: &serde_json::Value) -> Response {
+        server.connect_http().with_revision(REVISION).exchange(&self.request(message))
     }
 
     fn session_id(&self) -> &str {
@@ -64,12 +60,12 @@ fn with_legacy_sse(mut options: Options) -> Options {
 #[test]
 fn legacy_sse_messages_are_sent_on_the_stream() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(with_legacy_sse(options));
+        let server = TestServer::with_test_tools(with_legacy_sse(options));
         let mut sse = LegacySseClient::initialize(&server);
         for number in 0..16 {
             sse.post(&server, &echo(number, "posted")).expect_empty_body(202);
             let response = sse.stream.read_message_without_id();
-            assert_eq!((&response["id"], text(&response)), (&json!(number), "posted"));
+            assert_eq!((&response["id"], result_text(&response)), (&json!(number), "posted"));
             let slow = with_progress(call("slow", "slow", json!({"steps": 1, "step_ms": 0})));
             sse.post(&server, &slow).expect_empty_body(202);
             assert_eq!(sse.stream.read_message_without_id()["method"], "notifications/progress");
@@ -88,7 +84,7 @@ fn legacy_sse_messages_are_sent_on_the_stream() {
 #[test]
 fn legacy_sse_concurrent_calls_can_be_cancelled() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(with_legacy_sse(options));
+        let server = TestServer::with_test_tools(with_legacy_sse(options));
         let mut sse = LegacySseClient::initialize(&server);
         for id in 1..=4 {
             sse.post(&server, &call(id, "until-cancelled", json!({}))).expect_empty_body(202);
@@ -110,7 +106,7 @@ fn legacy_sse_concurrent_calls_can_be_cancelled() {
 #[test]
 fn legacy_sse_session_ends_with_its_stream() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(with_legacy_sse(options));
+        let server = TestServer::with_test_tools(with_legacy_sse(options));
         for _ in 0..8 {
             let sse = LegacySseClient::initialize(&server);
             sse.post(&server, &call(1, "until-cancelled", json!({}))).expect_empty_body(202);
@@ -119,7 +115,7 @@ fn legacy_sse_session_ends_with_its_stream() {
             drop(stream);
             assert_eq!(server.next_signal(), "cancelled");
             let late = Request::post(echo(1, "late")).target(&endpoint);
-            let mut client = server.connect().with_revision(REVISION);
+            let mut client = server.connect_http().with_revision(REVISION);
             client.exchange(&late).expect_error(404, -32600, None);
             client.expect_alive();
         }
@@ -130,7 +126,7 @@ fn legacy_sse_session_ends_with_its_stream() {
 #[test]
 fn session_gets_404_at_the_other_endpoint() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(with_legacy_sse(options));
+        let server = TestServer::with_test_tools(with_legacy_sse(options));
         let mut sse = LegacySseClient::initialize(&server);
         let newer = HttpSession::initialize(server.address(), "2025-11-25");
         let mut listener = newer.open_stream();
@@ -149,7 +145,7 @@ fn session_gets_404_at_the_other_endpoint() {
             client.expect_alive();
         }
         sse.post(&server, &echo(1, "still there")).expect_empty_body(202);
-        assert_eq!(text(&sse.stream.read_message_without_id()), "still there");
+        assert_eq!(result_text(&sse.stream.read_message_without_id()), "still there");
         newer.connect().exchange(&newer.delete()).expect_empty_body(204);
         listener.expect_end_of_stream();
         drop((sse, listener));
@@ -160,10 +156,10 @@ fn session_gets_404_at_the_other_endpoint() {
 #[test]
 fn legacy_sse_post_errors_are_sent_on_stream() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(with_legacy_sse(options));
+        let server = TestServer::with_test_tools(with_legacy_sse(options));
         let mut sse = LegacySseClient::initialize(&server);
         for _ in 0..8 {
-            let mut client = server.connect().with_revision(REVISION);
+            let mut client = server.connect_http().with_revision(REVISION);
             client.exchange(&sse.request(&json!(0)).body("{")).expect_empty_body(202);
             assert_eq!(sse.stream.read_message_without_id()["error"]["code"], -32700);
             let request = sse.request(&json!(0)).field("Content-Type", "text/plain");
@@ -182,8 +178,8 @@ fn legacy_sse_post_errors_are_sent_on_stream() {
 
 #[test]
 fn legacy_sse_endpoints_are_off_by_default() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     client.exchange(&Request::new("GET", "/sse")).expect_error(404, -32600, None);
     let request = Request::post(echo(1, "hi")).target("/messages?sessionId=x");
     client.exchange(&request).expect_error(404, -32600, None);
@@ -194,12 +190,12 @@ fn legacy_sse_endpoints_are_off_by_default() {
 #[test]
 fn drain_ends_legacy_sse_stream_after_responses() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(with_legacy_sse(options));
+        let server = TestServer::with_test_tools(with_legacy_sse(options));
         let mut sse = LegacySseClient::initialize(&server);
         sse.post(&server, &call(1, "hold", json!({}))).expect_empty_body(202);
         assert_eq!(server.next_signal(), "begun");
         server.open_gate();
-        assert_eq!(text(&sse.stream.read_message_without_id()), "held");
+        assert_eq!(result_text(&sse.stream.read_message_without_id()), "held");
         server.drain();
         sse.stream.expect_end_of_stream();
         sse.stream.expect_eof_or_reset();

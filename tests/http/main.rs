@@ -20,11 +20,8 @@ mod event_streams;
 mod http_session;
 mod keep_alive;
 mod legacy_sse;
-mod messages;
 mod modern;
 mod origin_checks;
-mod request;
-mod response_parser;
 mod resumption;
 mod server_messages;
 mod session_lifetime;
@@ -32,9 +29,4 @@ mod sessions;
 mod status;
 mod strict_profile;
 mod subscriptions;
-mod test_client;
-mod test_server;
 mod undelivered_responses;
-
-#[path = "../support/mcp_schema.rs"]
-mod mcp_schema;

@@ -1,36 +1,39 @@
 //! Requests of 2026-07-28: choice of the era, and header fields that repeat the body.
 
+use corelane_test_support::messages::{
+    LEGACY, MODERN, call, echo, expect_error, initialize_with_elicitation, modern, notification,
+    request, result_text,
+};
+use corelane_test_support::{Request, TestServer, http_options, on_one_shard_and_two};
 use serde_json::{Value, json};
 
 use crate::http_session::HttpSession;
-use crate::messages::{
-    LEGACY, MODERN, call, echo, expect_error, initialize, modern, notification, request, text,
-};
-use crate::request::Request;
-use crate::test_server::{TestServer, on_one_shard_and_two, options};
 
 #[test]
 fn one_connection_serves_both_eras() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         let response = client.exchange(&Request::modern(&modern(echo(1, "modern"))));
-        assert_eq!(text(&response.message()), "modern");
+        assert_eq!(result_text(&response.message()), "modern");
         assert!(response.head.field("Mcp-Session-Id").is_none(), "{response:?}");
         let mut client = client.with_revision(LEGACY);
-        let response = client.exchange(&Request::post(initialize(2, LEGACY)));
+        let response = client.exchange(&Request::post(initialize_with_elicitation(2, LEGACY)));
         assert_eq!(response.message()["result"]["protocolVersion"], LEGACY);
         let session = response.head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned();
         let session = HttpSession::with_id(server.address(), &session, LEGACY);
         client
             .exchange(&session.post(&notification("notifications/initialized")))
             .expect_empty_body(202);
-        assert_eq!(text(&client.exchange(&session.post(&echo(3, "legacy"))).message()), "legacy");
+        assert_eq!(
+            result_text(&client.exchange(&session.post(&echo(3, "legacy"))).message()),
+            "legacy"
+        );
         // The header field has no meaning in a modern request.
         let mut client = client.with_revision(MODERN);
         let request =
             Request::modern(&modern(echo(4, "again"))).field("Mcp-Session-Id", "of a proxy");
-        assert_eq!(text(&client.exchange(&request).message()), "again");
+        assert_eq!(result_text(&client.exchange(&request).message()), "again");
         drop(client);
         server.close();
     });
@@ -38,8 +41,8 @@ fn one_connection_serves_both_eras() {
 
 #[test]
 fn request_era_follows_meta_and_header() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     // Only `_meta` is modern: the header field is missing.
     let request = Request::modern(&modern(echo(1, "hi"))).without_field("MCP-Protocol-Version");
     client.exchange(&request).expect_error(400, -32020, Some(json!(1)));
@@ -51,7 +54,7 @@ fn request_era_follows_meta_and_header() {
     let request = Request::modern(&modern(echo(4, "hi"))).field("MCP-Protocol-Version", LEGACY);
     client.exchange(&request).expect_error(400, -32020, Some(json!(4)));
     // A handshake with a modern version.
-    let request = Request::modern(&modern(initialize(5, MODERN)));
+    let request = Request::modern(&modern(initialize_with_elicitation(5, MODERN)));
     client.exchange(&request).expect_error(404, -32601, Some(json!(5)));
     drop(client);
     server.close();
@@ -59,8 +62,8 @@ fn request_era_follows_meta_and_header() {
 
 #[test]
 fn unsupported_version_error_lists_supported_versions() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let mut message = modern(echo(1, "hi"));
     message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2999-01-01");
     let request = Request::modern(&message);
@@ -79,8 +82,8 @@ fn unsupported_version_error_lists_supported_versions() {
 
 #[test]
 fn unknown_modern_methods_get_404() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     for method in ["ping", "initialize", "logging/setLevel", "resources/subscribe", "no/such"] {
         let message = modern(request(7, method, json!({})));
         client.exchange(&Request::modern(&message)).expect_error(404, -32601, Some(json!(7)));
@@ -93,8 +96,8 @@ fn unknown_modern_methods_get_404() {
 
 #[test]
 fn header_and_body_mismatch_gets_400() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let good = Request::modern(&modern(echo(1, "hi")));
     for bad in [
         good.clone().without_field("MCP-Protocol-Version"),
@@ -114,7 +117,7 @@ fn header_and_body_mismatch_gets_400() {
         good.clone().field("Mcp-Name", "=?base64?ZWNobw==?="),
         good.without_field("Mcp-Name").field("mcp-NAME", "echo"),
     ] {
-        assert_eq!(text(&client.exchange(&fine).message()), "hi");
+        assert_eq!(result_text(&client.exchange(&fine).message()), "hi");
     }
     // A repeated field makes the head malformed.
     let twice = Request::modern(&modern(echo(1, "hi"))).add_field("Mcp-Name", "echo");
@@ -126,8 +129,8 @@ fn header_and_body_mismatch_gets_400() {
 
 #[test]
 fn header_parameters_must_match_arguments() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let call = |region: &str| {
         Request::modern(&modern(call(1, "test_header_parameter", json!({"region": region}))))
     };
@@ -135,7 +138,7 @@ fn header_parameters_must_match_arguments() {
         [("here", "here"), ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="), ("a b", "a b")]
     {
         let response = client.exchange(&call(region).field("Mcp-Param-Region", header));
-        assert_eq!(text(&response.message()), format!("Region: {region}"));
+        assert_eq!(result_text(&response.message()), format!("Region: {region}"));
     }
     for (region, header) in [("here", "Here"), ("here", "there"), ("a", "=?base64?YQ?=")] {
         let response = client.exchange(&call(region).field("Mcp-Param-Region", header));
@@ -146,15 +149,15 @@ fn header_parameters_must_match_arguments() {
         call("here").field("Mcp-Param-Region", "here").add_field("mcp-param-region", "here");
     client.exchange(&twice).expect_error(400, -32020, Some(json!(1)));
     let other = call("here").field("Mcp-Param-Region", "here").field("Mcp-Param-Else", "x");
-    assert_eq!(text(&client.exchange(&other).message()), "Region: here");
+    assert_eq!(result_text(&client.exchange(&other).message()), "Region: here");
     drop(client);
     server.close();
 }
 
 #[test]
 fn mcp_name_of_resource_is_its_uri() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let read = Request::modern(&modern(request(1, "resources/read", json!({"uri": "test://one"}))));
     let response = client.exchange(&read).message();
     assert_eq!(response["result"]["contents"][0]["text"], "text", "{response}");
@@ -169,8 +172,8 @@ fn mcp_name_of_resource_is_its_uri() {
 
 #[test]
 fn modern_notifications_get_202_responses_400() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let notification = notification("notifications/initialized");
     client.exchange(&Request::modern(&notification)).expect_empty_body(202);
     client.exchange(&Request::modern(&notification).chunked(9)).expect_empty_body(202);
@@ -185,8 +188,8 @@ fn modern_notifications_get_202_responses_400() {
 
 #[test]
 fn malformed_message_gets_400_with_jsonrpc_code() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let request = |body: &str| Request::modern(&modern(echo(1, "hi"))).body(body);
     for (body, code, id) in [
         ("", -32700, None),
@@ -217,8 +220,8 @@ fn malformed_message_gets_400_with_jsonrpc_code() {
 
 #[test]
 fn tool_failure_gets_200_with_is_error() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let request = Request::modern(&modern(call(1, "test_error_handling", json!({}))));
     let response = client.exchange(&request);
     assert_eq!((response.status(), &response.message()["result"]["isError"]), (200, &json!(true)));
@@ -229,16 +232,16 @@ fn tool_failure_gets_200_with_is_error() {
 #[test]
 fn same_request_id_on_many_connections_is_accepted() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let request = Request::modern(&modern(call(1, "hold", json!({}))));
-        let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+        let mut clients: Vec<_> = (0..8).map(|_| server.connect_http()).collect();
         for client in &mut clients {
             client.send(&request);
             assert_eq!(server.next_signal(), "begun");
         }
         server.open_gate();
         for client in &mut clients {
-            assert_eq!(text(&client.read_response().message()), "held");
+            assert_eq!(result_text(&client.read_response().message()), "held");
         }
         drop(clients);
         server.close();
@@ -248,11 +251,11 @@ fn same_request_id_on_many_connections_is_accepted() {
 #[test]
 fn input_required_retry_succeeds_over_another_connection() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut message = modern(call(1, "ask", json!({})));
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
             json!({"elicitation": {"form": {}}});
-        let response = server.connect().exchange(&Request::modern(&message)).message();
+        let response = server.connect_http().exchange(&Request::modern(&message)).message();
         let result = &response["result"];
         assert_eq!(result["resultType"], "input_required", "{response}");
         assert_eq!(result["inputRequests"]["name"]["method"], "elicitation/create", "{response}");
@@ -260,16 +263,16 @@ fn input_required_retry_succeeds_over_another_connection() {
         message["params"]["inputResponses"] =
             json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
         message["id"] = json!(2);
-        let response = server.connect().exchange(&Request::modern(&message)).message();
-        assert_eq!(text(&response), "Hello, Ada!");
+        let response = server.connect_http().exchange(&Request::modern(&message)).message();
+        assert_eq!(result_text(&response), "Hello, Ada!");
         server.close();
     });
 }
 
 #[test]
 fn elicitation_without_client_capability_fails_the_request() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let message = modern(call(1, "test_missing_capability", json!({})));
     let error: Value =
         client.exchange(&Request::modern(&message)).expect_error(400, -32021, Some(json!(1)));

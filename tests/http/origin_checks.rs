@@ -1,22 +1,19 @@
 //! Checks of `Host` and `Origin`, and CORS preflight requests.
 
 use corelane::server::Options;
-
-use crate::messages::{echo, modern, text};
-use crate::request::Request;
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, options};
+use corelane_test_support::messages::{echo, modern, result_text};
+use corelane_test_support::{HttpClient, Request, TestServer, http_options};
 
 fn echo_request() -> Request {
     Request::modern(&modern(echo(1, "who?")))
 }
 
-fn expect_served(client: &mut TestClient, request: &Request) {
-    assert_eq!(text(&client.exchange(request).message()), "who?", "{request:?}");
+fn expect_served(client: &mut HttpClient, request: &Request) {
+    assert_eq!(result_text(&client.exchange(request).message()), "who?", "{request:?}");
 }
 
 /// Asserts a 403 that no page can read, on a connection that stays open.
-fn expect_refused(client: &mut TestClient, request: &Request) {
+fn expect_refused(client: &mut HttpClient, request: &Request) {
     let response = client.exchange(request);
     response.expect_error(403, -32600, None);
     assert!(response.head.field("Access-Control-Allow-Origin").is_none(), "{response:?}");
@@ -25,8 +22,8 @@ fn expect_refused(client: &mut TestClient, request: &Request) {
 
 #[test]
 fn foreign_host_gets_403() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     for host in ["localhost:1", "127.0.0.1", "[::1]:80", "LOCALHOST", "127.9.9.9:8080"] {
         expect_served(&mut client, &echo_request().field("Host", host));
     }
@@ -43,12 +40,12 @@ fn foreign_host_gets_403() {
 
 #[test]
 fn foreign_origin_gets_403() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     for origin in ["http://localhost:6274", "https://127.0.0.1", "http://[::1]:3000"] {
         let request = echo_request().field("Origin", origin);
         let response = client.exchange(&request);
-        assert_eq!(text(&response.message()), "who?");
+        assert_eq!(result_text(&response.message()), "who?");
         assert_eq!(response.head.field("Access-Control-Allow-Origin"), Some(origin));
         assert_eq!(response.head.field("Vary"), Some("Origin"));
         let exposed = response.head.field("Access-Control-Expose-Headers").unwrap_or_default();
@@ -64,8 +61,8 @@ fn foreign_origin_gets_403() {
 
 #[test]
 fn errors_for_allowed_origin_have_cors_fields() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let origin = "http://localhost:6274";
     let from_page = || echo_request().field("Origin", origin);
     for (request, status) in [
@@ -92,8 +89,8 @@ fn errors_for_allowed_origin_have_cors_fields() {
 
 #[test]
 fn cors_preflight_lists_methods_and_fields() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let headers = "content-type, mcp-method, mcp-param-region";
     let preflight = Request::new("OPTIONS", "/mcp")
         .field("Origin", "http://localhost:6274")
@@ -118,11 +115,11 @@ fn cors_preflight_lists_methods_and_fields() {
 
 #[test]
 fn configured_hosts_and_origins_replace_the_defaults() {
-    let mut options: Options = options();
+    let mut options: Options = http_options();
     options.http.hosts = vec!["mcp.example".to_owned()];
     options.http.origins = vec!["https://app.example".to_owned()];
-    let server = TestServer::start(options);
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(options);
+    let mut client = server.connect_http();
     let request = echo_request().field("Host", "mcp.example");
     expect_served(&mut client, &request);
     expect_served(&mut client, &request.clone().field("Origin", "https://app.example"));

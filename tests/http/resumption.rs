@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use corelane_test_support::messages::{
+    LEGACY, SESSION_REVISIONS, call, result_text, with_progress,
+};
+use corelane_test_support::{HttpClient, TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
 
 use crate::http_session::HttpSession;
-use crate::messages::{LEGACY, SESSION_REVISIONS, call, text, with_progress};
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, on_one_shard_and_two};
 
 /// Calls `hold` and waits for its progress. Returns the connection and the ids of both events.
-fn begin_call(server: &TestServer, session: &HttpSession, id: &str) -> (TestClient, [String; 2]) {
+fn begin_call(server: &TestServer, session: &HttpSession, id: &str) -> (HttpClient, [String; 2]) {
     let mut client = session.connect();
     client.request_stream(&session.post(&with_progress(call(id, "hold", json!({})))));
     assert_eq!(server.next_signal(), "begun");
@@ -22,7 +23,7 @@ fn begin_call(server: &TestServer, session: &HttpSession, id: &str) -> (TestClie
 }
 
 /// Closes a connection and waits until the server has noticed.
-fn disconnect(server: &TestServer, client: TestClient) {
+fn disconnect(server: &TestServer, client: HttpClient) {
     drop(client);
     server.wait_for_connections(0);
 }
@@ -30,7 +31,7 @@ fn disconnect(server: &TestServer, client: TestClient) {
 #[test]
 fn resumed_stream_replays_only_missed_events() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for revision in SESSION_REVISIONS {
             let session = HttpSession::initialize(server.address(), revision);
             let (client, [first, second]) = begin_call(&server, &session, "a");
@@ -44,7 +45,7 @@ fn resumed_stream_replays_only_missed_events() {
             let mut client = session.connect();
             client.request_stream(&session.resume(&second));
             let (third, response) = client.read_message();
-            assert_eq!(text(&response), "held");
+            assert_eq!(result_text(&response), "held");
             client.expect_end_of_stream();
             client.expect_alive();
             assert_eq!(third.map(|id| id.ends_with("-3")), Some(true));
@@ -60,7 +61,7 @@ fn resumed_stream_replays_only_missed_events() {
 #[test]
 fn response_while_disconnected_is_replayed() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let (client, [_, second]) = begin_call(&server, &session, "a");
         disconnect(&server, client);
@@ -68,7 +69,7 @@ fn response_while_disconnected_is_replayed() {
         session.wait_until_complete("a");
         let mut client = session.connect();
         client.request_stream(&session.resume(&second));
-        assert_eq!(text(&client.read_message().1), "held");
+        assert_eq!(result_text(&client.read_message().1), "held");
         client.expect_end_of_stream();
         drop(client);
         server.close();
@@ -78,7 +79,7 @@ fn response_while_disconnected_is_replayed() {
 #[test]
 fn resumption_ends_stream_of_previous_connection() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for round in 0..8 {
             let id = format!("round {round}");
@@ -88,7 +89,7 @@ fn resumption_ends_stream_of_previous_connection() {
             first.expect_end_of_stream();
             first.expect_alive();
             server.open_gate();
-            assert_eq!(text(&other.read_message().1), "held");
+            assert_eq!(result_text(&other.read_message().1), "held");
             other.expect_end_of_stream();
             server.close_gate();
         }
@@ -99,7 +100,7 @@ fn resumption_ends_stream_of_previous_connection() {
 #[test]
 fn last_event_id_of_another_session_gets_400() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let (mut client, events) = begin_call(&server, &session, "a");
         for _ in 0..8 {
@@ -111,7 +112,7 @@ fn last_event_id_of_another_session_gets_400() {
             thief.expect_alive();
         }
         server.open_gate();
-        assert_eq!(text(&client.read_message().1), "held");
+        assert_eq!(result_text(&client.read_message().1), "held");
         client.expect_end_of_stream();
         drop(client);
         server.close();
@@ -121,7 +122,7 @@ fn last_event_id_of_another_session_gets_400() {
 #[test]
 fn invalid_last_event_id_gets_400() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let (client, [_, second]) = begin_call(&server, &session, "a");
         let stream = second.split('-').next().expect("no stream id");
@@ -162,7 +163,7 @@ fn invalid_last_event_id_gets_400() {
 #[test]
 fn get_stream_replays_unsent_events_by_default() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut listener = session.open_stream();
         server.add_tool("first");
@@ -191,7 +192,7 @@ fn get_stream_replays_unsent_events_by_default() {
 fn replay_events_max_keeps_newest_events() {
     on_one_shard_and_two(|mut options| {
         options.http.replay_events_max = 4;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
         let slow = call("a", "slow", json!({"steps": 50, "step_ms": 0}));
@@ -209,7 +210,7 @@ fn replay_events_max_keeps_newest_events() {
                 break message;
             }
         };
-        assert_eq!(text(&response), "took 50 steps of 0 ms");
+        assert_eq!(result_text(&response), "took 50 steps of 0 ms");
         client.expect_end_of_stream();
         // All events were sent; the server cannot know which of them arrived.
         let mut other = session.connect();
@@ -224,7 +225,7 @@ fn replay_events_max_keeps_newest_events() {
 #[test]
 fn completed_streams_kept_for_resumption_are_bounded() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut lost = Vec::new();
         for number in 0..20 {
@@ -243,7 +244,7 @@ fn completed_streams_kept_for_resumption_are_bounded() {
             let head = client.read_head();
             if head.status == 200 {
                 client.start_stream(&head);
-                assert_eq!(text(&client.read_message().1), "held");
+                assert_eq!(result_text(&client.read_message().1), "held");
                 client.expect_end_of_stream();
                 kept += 1;
             } else {
@@ -261,7 +262,7 @@ fn completed_streams_kept_for_resumption_are_bounded() {
 fn replay_bytes_max_keeps_the_response() {
     on_one_shard_and_two(|mut options| {
         options.http.replay_bytes_max = 2 * 4_000;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
         let long = call("a", "test_tool_with_progress", json!({}));
@@ -282,7 +283,7 @@ fn slow_response_becomes_resumable_stream() {
     on_one_shard_and_two(|mut options| {
         options.http.sse_start_delay = Duration::from_millis(5);
         options.http.sse_keepalive_interval = Duration::from_millis(5);
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for round in 0..8 {
             let mut client = session.connect();
@@ -296,7 +297,7 @@ fn slow_response_becomes_resumable_stream() {
             assert!(client.read_event().expect("stream ended").is_comment);
             server.open_gate();
             let responses = client.read_stream_to_end();
-            assert_eq!((responses.len(), text(&responses[0])), (1, "held"));
+            assert_eq!((responses.len(), result_text(&responses[0])), (1, "held"));
             server.close_gate();
         }
         server.close();
@@ -306,7 +307,7 @@ fn slow_response_becomes_resumable_stream() {
 #[test]
 fn stream_closed_by_handler_resumes_with_response() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for round in 0..4 {
             let mut client = session.connect();

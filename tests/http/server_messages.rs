@@ -1,17 +1,18 @@
 //! Messages that a legacy session receives besides responses, on the stream of a request and on the
 //! GET stream.
 
+use corelane_test_support::messages::{
+    LEGACY, SESSION_REVISIONS, call, cancelled, request, result_text, with_progress,
+};
+use corelane_test_support::{HttpClient, TestServer, on_one_shard_and_two};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{LEGACY, SESSION_REVISIONS, call, cancelled, request, text, with_progress};
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, on_one_shard_and_two};
 
 #[test]
 fn progress_is_sent_on_its_request_stream() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for revision in SESSION_REVISIONS {
             let session = HttpSession::initialize(server.address(), revision);
             let mut listener = session.open_stream();
@@ -27,7 +28,7 @@ fn progress_is_sent_on_its_request_stream() {
                     assert_eq!(id, Some(format!("{stream}-{number}")));
                 }
                 let (id, response) = client.read_message();
-                assert_eq!(text(&response), "took 2 steps of 0 ms");
+                assert_eq!(result_text(&response), "took 2 steps of 0 ms");
                 assert_eq!(id, Some(format!("{stream}-4")));
                 client.expect_end_of_stream();
                 client.expect_alive();
@@ -43,7 +44,7 @@ fn progress_is_sent_on_its_request_stream() {
 #[test]
 fn elicitation_on_request_stream_accepts_response_over_post() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for revision in ["2025-06-18", "2025-11-25"] {
             let session = HttpSession::initialize(server.address(), revision);
             let mut listener = session.open_stream();
@@ -57,7 +58,7 @@ fn elicitation_on_request_stream_accepts_response_over_post() {
                 let response = json!({"jsonrpc": "2.0", "id": elicitation["id"], "result": result});
                 session.connect().exchange(&session.post(&response)).expect_empty_body(202);
                 let (_, response) = client.read_message();
-                assert_eq!(text(&response), "Hello, Ada!");
+                assert_eq!(result_text(&response), "Hello, Ada!");
                 client.expect_end_of_stream();
             }
             session.connect().exchange(&session.delete()).expect_empty_body(204);
@@ -75,7 +76,7 @@ fn elicitation_on_request_stream_accepts_response_over_post() {
 #[test]
 fn elicitation_response_of_another_session_is_ignored() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
         client.request_stream(&session.post(&call(1, "ask", json!({}))));
@@ -91,7 +92,7 @@ fn elicitation_response_of_another_session_is_ignored() {
         }
         session.connect().exchange(&session.post(&response("Ada"))).expect_empty_body(202);
         let (_, response) = client.read_message();
-        assert_eq!(text(&response), "Hello, Ada!");
+        assert_eq!(result_text(&response), "Hello, Ada!");
         client.expect_end_of_stream();
         drop(client);
         let counters = server.close();
@@ -102,7 +103,7 @@ fn elicitation_response_of_another_session_is_ignored() {
 #[test]
 fn change_notifications_are_sent_on_get_stream() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for revision in SESSION_REVISIONS {
             let sessions: Vec<_> =
                 (0..8).map(|_| HttpSession::initialize(server.address(), revision)).collect();
@@ -139,7 +140,7 @@ fn change_notifications_are_sent_on_get_stream() {
 #[test]
 fn second_get_stream_of_session_gets_409() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for _ in 0..8 {
             let first = open_stream_when_free(&session);
@@ -154,7 +155,7 @@ fn second_get_stream_of_session_gets_409() {
 }
 
 /// Opens the GET stream as soon as the server has noticed that the previous one is closed.
-fn open_stream_when_free(session: &HttpSession) -> TestClient {
+fn open_stream_when_free(session: &HttpSession) -> HttpClient {
     for _ in 0..ATTEMPTS_MAX {
         let mut client = session.connect();
         client.send(&session.get());
@@ -171,7 +172,7 @@ const ATTEMPTS_MAX: usize = 10_000;
 #[test]
 fn cancelled_request_ends_stream_without_response() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for _ in 0..8 {
             let request = call(1, "until-cancelled", json!({}));

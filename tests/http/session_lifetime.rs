@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use corelane_test_support::messages::{
+    LEGACY, call, echo, initialize_with_elicitation, notification, request_without_params,
+    result_text, with_progress,
+};
+use corelane_test_support::{
+    HttpClient, Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{
-    LEGACY, call, echo, initialize, notification, request_without_params, text, with_progress,
-};
-use crate::request::Request;
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, on_one_shard_and_two, options, over_each_ring};
 
 /// Connections; enough to reach each of two shards.
 const CONNECTIONS: usize = 32;
@@ -19,7 +20,7 @@ const CONNECTIONS: usize = 32;
 #[test]
 fn session_ids_are_unique_uuids_of_version_4() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut seen = HashSet::new();
         for _ in 0..CONNECTIONS {
             let session = HttpSession::initialize(server.address(), LEGACY);
@@ -34,8 +35,8 @@ fn session_ids_are_unique_uuids_of_version_4() {
 
 #[test]
 fn idle_session_expires_after_timeout() {
-    over_each_ring(|mut options| {
-        let server = TestServer::start(options.clone());
+    over_each_ring(http_options(), |mut options| {
+        let server = TestServer::with_test_tools(options.clone());
         let session = HttpSession::initialize(server.address(), LEGACY);
         options.http.session_idle_timeout = Duration::from_millis(1);
         server.handle().reload_limits(&options);
@@ -50,7 +51,7 @@ fn idle_session_expires_after_timeout() {
 #[test]
 fn session_with_stream_or_request_does_not_expire() {
     on_one_shard_and_two(|mut options| {
-        let server = TestServer::start(options.clone());
+        let server = TestServer::with_test_tools(options.clone());
         let listening = HttpSession::initialize(server.address(), LEGACY);
         let mut listener = listening.open_stream();
         let waiting = HttpSession::initialize(server.address(), LEGACY);
@@ -69,7 +70,7 @@ fn session_with_stream_or_request_does_not_expire() {
         assert_eq!(response.status(), 200);
         client.exchange(&idle.post(&echo(1, "late"))).expect_error(404, -32600, None);
         server.open_gate();
-        assert_eq!(text(&waiter.read_response().message()), "held");
+        assert_eq!(result_text(&waiter.read_response().message()), "held");
         server.add_tool("added");
         listener.read_message();
         drop((listener, waiter, client));
@@ -79,9 +80,9 @@ fn session_with_stream_or_request_does_not_expire() {
 
 #[test]
 fn session_limit_evicts_only_longest_idle_session() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.http.sessions_max = 3;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let active = HttpSession::initialize(server.address(), LEGACY);
         let mut listener = active.open_stream();
         let oldest = HttpSession::initialize(server.address(), LEGACY);
@@ -95,8 +96,8 @@ fn session_limit_evicts_only_longest_idle_session() {
         assert!(!is_there(&oldest) && is_there(&newest) && is_there(&another));
         let (mut second, mut third) = (newest.open_stream(), another.open_stream());
         // No session is idle: one more is refused.
-        let mut client = server.connect().with_revision(LEGACY);
-        let response = client.exchange(&Request::post(initialize(1, LEGACY)));
+        let mut client = server.connect_http().with_revision(LEGACY);
+        let response = client.exchange(&Request::post(initialize_with_elicitation(1, LEGACY)));
         assert_eq!(response.status(), 503, "{response:?}");
         assert!(response.head.field("Retry-After").is_some(), "{response:?}");
         assert!(response.head.field("Mcp-Session-Id").is_none(), "{response:?}");
@@ -113,9 +114,9 @@ fn session_limit_evicts_only_longest_idle_session() {
 
 #[test]
 fn failed_initialize_creates_no_session() {
-    let server = TestServer::start(options());
-    let mut client = server.connect().with_revision(LEGACY);
-    let mut broken = initialize(1, LEGACY);
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http().with_revision(LEGACY);
+    let mut broken = initialize_with_elicitation(1, LEGACY);
     broken["params"]["capabilities"] = json!(7);
     let response = client.exchange(&Request::post(&broken));
     assert!(response.message()["error"].is_object(), "{response:?}");
@@ -128,12 +129,12 @@ fn failed_initialize_creates_no_session() {
 
 #[test]
 fn failed_initialize_evicts_no_session() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.http.sessions_max = 1;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
-        let mut client = server.connect().with_revision(LEGACY);
-        let mut broken = initialize(1, LEGACY);
+        let mut client = server.connect_http().with_revision(LEGACY);
+        let mut broken = initialize_with_elicitation(1, LEGACY);
         broken["params"]["capabilities"] = json!(7);
         for _ in 0..4 {
             let response = client.exchange(&Request::post(&broken));
@@ -157,10 +158,10 @@ fn failed_initialize_evicts_no_session() {
 
 #[test]
 fn unsupported_initialize_version_negotiates_newest_with_sessions() {
-    let server = TestServer::start(options());
-    let mut client: TestClient = server.connect().with_revision(LEGACY);
+    let server = TestServer::with_test_tools(http_options());
+    let mut client: HttpClient = server.connect_http().with_revision(LEGACY);
     for requested in ["2026-07-28", "1999-01-01"] {
-        let response = client.exchange(&Request::post(initialize(1, requested)));
+        let response = client.exchange(&Request::post(initialize_with_elicitation(1, requested)));
         assert_eq!(response.message()["result"]["protocolVersion"], LEGACY, "{response:?}");
         assert!(response.head.field("Mcp-Session-Id").is_some(), "{response:?}");
     }
@@ -170,10 +171,10 @@ fn unsupported_initialize_version_negotiates_newest_with_sessions() {
 
 #[test]
 fn two_sessions_can_share_one_connection() {
-    let server = TestServer::start(options());
-    let mut client = server.connect().with_revision(LEGACY);
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http().with_revision(LEGACY);
     let mut begin = || {
-        let response = client.exchange(&Request::post(initialize(1, LEGACY)));
+        let response = client.exchange(&Request::post(initialize_with_elicitation(1, LEGACY)));
         response.head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned()
     };
     let (one, other) = (begin(), begin());
@@ -183,7 +184,7 @@ fn two_sessions_can_share_one_connection() {
         client
             .exchange(&session.post(&notification("notifications/initialized")))
             .expect_empty_body(202);
-        assert_eq!(text(&client.exchange(&session.post(&echo(1, &id))).message()), id);
+        assert_eq!(result_text(&client.exchange(&session.post(&echo(1, &id))).message()), id);
     }
     drop(client);
     server.close();
@@ -192,11 +193,14 @@ fn two_sessions_can_share_one_connection() {
 #[test]
 fn deleted_session_gets_404_on_every_connection() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for _ in 0..CONNECTIONS {
             let session = HttpSession::initialize(server.address(), LEGACY);
             let mut other = session.connect();
-            assert_eq!(text(&other.exchange(&session.post(&echo(1, "here"))).message()), "here");
+            assert_eq!(
+                result_text(&other.exchange(&session.post(&echo(1, "here"))).message()),
+                "here"
+            );
             session.connect().exchange(&session.delete()).expect_empty_body(204);
             for request in [
                 session.post(&echo(1, "gone")),
@@ -216,7 +220,7 @@ fn deleted_session_gets_404_on_every_connection() {
 #[test]
 fn deleted_session_cancels_requests_and_ends_streams() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut listener = session.open_stream();
         let mut silent = session.connect();

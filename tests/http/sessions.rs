@@ -1,14 +1,13 @@
 //! Requests of legacy sessions: over any connection, and only with a valid session id.
 
+use corelane_test_support::messages::{
+    LEGACY, SESSION_REVISIONS, call, cancelled, echo, expect_error, notification, request,
+    request_without_params, result_text,
+};
+use corelane_test_support::{Request, TestServer, on_one_shard_and_two};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{
-    LEGACY, SESSION_REVISIONS, call, cancelled, echo, expect_error, notification, request,
-    request_without_params, text,
-};
-use crate::request::Request;
-use crate::test_server::{TestServer, on_one_shard_and_two};
 
 /// Connections; enough to reach each of two shards.
 const CONNECTIONS: usize = 32;
@@ -20,13 +19,13 @@ const PIPELINED: u64 = 100;
 fn session_requests_over_many_connections_are_served() {
     on_one_shard_and_two(|options| {
         let shards = options.engine.shards;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for revision in SESSION_REVISIONS {
             let session = HttpSession::initialize(server.address(), revision);
             for number in 0..CONNECTIONS {
                 let mut client = session.connect();
                 let response = client.exchange(&session.post(&echo(number, "carried")));
-                assert_eq!((response.status(), text(&response.message())), (200, "carried"));
+                assert_eq!((response.status(), result_text(&response.message())), (200, "carried"));
                 client
                     .exchange(&session.post(&notification("notifications/none")))
                     .expect_empty_body(202);
@@ -47,7 +46,7 @@ fn session_requests_over_many_connections_are_served() {
 #[test]
 fn pipelined_session_requests_are_answered_in_order() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| session.connect()).collect();
         for client in &mut clients {
@@ -76,7 +75,7 @@ fn pipelined_session_requests_are_answered_in_order() {
 #[test]
 fn request_ids_are_scoped_to_their_session() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let sessions: Vec<_> =
             (0..8).map(|_| HttpSession::initialize(server.address(), LEGACY)).collect();
         // All sessions use the same id at the same time.
@@ -90,7 +89,7 @@ fn request_ids_are_scoped_to_their_session() {
         expect_error(&response.message(), -32600, Some(json!(1)));
         server.open_gate();
         for client in &mut clients {
-            assert_eq!(text(&client.read_response().message()), "held");
+            assert_eq!(result_text(&client.read_response().message()), "held");
         }
         drop(clients);
         server.close();
@@ -100,7 +99,7 @@ fn request_ids_are_scoped_to_their_session() {
 #[test]
 fn jsonrpc_errors_of_legacy_requests_get_200() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for _ in 0..CONNECTIONS {
             let mut client = session.connect();
@@ -124,8 +123,8 @@ fn jsonrpc_errors_of_legacy_requests_get_200() {
 #[test]
 fn unknown_session_gets_404_missing_session_400() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect().with_revision(LEGACY);
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http().with_revision(LEGACY);
         for id in ["x", "6f0d5c1e-2b3a-4c4d-8e5f-60718293a4b5", "6F0D5C1E2B3A4C4D8E5F60718293A4B5"]
         {
             let session = HttpSession::with_id(server.address(), id, LEGACY);
@@ -148,7 +147,7 @@ fn unknown_session_gets_404_missing_session_400() {
 #[test]
 fn unsupported_protocol_version_in_session_gets_400() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
         for request in [session.post(&echo(1, "hi")), session.get(), session.delete()] {
@@ -157,7 +156,7 @@ fn unsupported_protocol_version_in_session_gets_400() {
         }
         // MCP 2025-03-26 does not define this header field.
         let request = session.post(&echo(1, "hi")).without_field("MCP-Protocol-Version");
-        assert_eq!(text(&client.exchange(&request).message()), "hi");
+        assert_eq!(result_text(&client.exchange(&request).message()), "hi");
         drop(client);
         server.close();
     });
@@ -166,7 +165,7 @@ fn unsupported_protocol_version_in_session_gets_400() {
 #[test]
 fn guessed_session_ids_get_404() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let mut client = session.connect();
         for round in 0..10_000 / PIPELINED {
@@ -183,7 +182,10 @@ fn guessed_session_ids_get_404() {
                 client.read_response().expect_error(404, -32600, None);
             }
         }
-        assert_eq!(text(&client.exchange(&session.post(&echo(1, "mine"))).message()), "mine");
+        assert_eq!(
+            result_text(&client.exchange(&session.post(&echo(1, "mine"))).message()),
+            "mine"
+        );
         drop(client);
         let counters = server.close();
         assert_eq!(counters.input_errors.http, 10_000, "{counters}");
@@ -194,7 +196,7 @@ fn guessed_session_ids_get_404() {
 #[test]
 fn disconnect_cancels_no_session_request() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         for resets in [false, true] {
             let mut client = session.connect();

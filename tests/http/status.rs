@@ -1,11 +1,10 @@
 //! `/status` reports totals over all shards, on whichever connection it is requested.
 
+use corelane_test_support::messages::LEGACY;
+use corelane_test_support::{Request, TestServer, on_one_shard_and_two};
 use serde_json::Value;
 
 use crate::http_session::HttpSession;
-use crate::messages::LEGACY;
-use crate::request::Request;
-use crate::test_server::{TestServer, on_one_shard_and_two};
 
 /// Connections and sessions; enough to reach each of two shards.
 const MANY: u64 = 24;
@@ -16,7 +15,7 @@ fn expect_totals_everywhere(server: &TestServer, sessions: u64, streams: u64) {
     let fits = |status: &Value| status["sessions"] == sessions && status["streams"] == streams;
     server.wait_for_status(fits);
     for _ in 0..MANY {
-        let status = server.connect().exchange(&Request::new("GET", "/status")).message();
+        let status = server.connect_http().exchange(&Request::new("GET", "/status")).message();
         assert!(fits(&status), "{sessions} sessions and {streams} streams: {status}");
     }
 }
@@ -24,7 +23,7 @@ fn expect_totals_everywhere(server: &TestServer, sessions: u64, streams: u64) {
 #[test]
 fn status_totals_include_all_shards() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let sessions: Vec<_> =
             (0..MANY).map(|_| HttpSession::initialize(server.address(), LEGACY)).collect();
         expect_totals_everywhere(&server, MANY, 0);

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use corelane::protocol::revision::Revision;
 use corelane::server::Options;
-use serde_json::{Value, json};
-
-use crate::messages::{
-    call, cancelled, echo, initialize, notification, request_without_params, text, with_progress,
+use corelane_test_support::http::Response;
+use corelane_test_support::messages::{
+    call, cancelled, echo, initialize_with_elicitation, notification, request_without_params,
+    result_text, with_progress,
 };
-use crate::request::Request;
-use crate::test_client::{Response, TestClient};
-use crate::test_server::{TestServer, on_one_shard_and_two};
+use corelane_test_support::{HttpClient, Request, TestServer, on_one_shard_and_two};
+use serde_json::{Value, json};
 
 const PINNED: &str = "2025-06-18";
 
@@ -27,14 +26,14 @@ fn post(message: &Value) -> Request {
     Request::post(message).without_field("Accept").field("MCP-Protocol-Version", PINNED)
 }
 
-fn connect(server: &TestServer) -> TestClient {
-    server.connect().with_revision(PINNED)
+fn connect(server: &TestServer) -> HttpClient {
+    server.connect_http().with_revision(PINNED)
 }
 
 /// Creates a session and returns its id.
 fn initialize_session(server: &TestServer) -> String {
     let mut client = connect(server);
-    let response = client.exchange(&post(&initialize(0, PINNED)));
+    let response = client.exchange(&post(&initialize_with_elicitation(0, PINNED)));
     assert_eq!(response.message()["result"]["protocolVersion"], PINNED);
     let id = response.head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned();
     expect_header_fields(&response, Some(&id));
@@ -56,13 +55,13 @@ fn expect_header_fields(response: &Response, session: Option<&str>) {
 #[test]
 fn strict_responses_name_revision_and_session() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(strict_options(options));
+        let server = TestServer::with_test_tools(strict_options(options));
         let id = initialize_session(&server);
         for number in 0..16 {
             let mut client = connect(&server);
             let in_session = |message: &Value| post(message).field("Mcp-Session-Id", &id);
             let response = client.exchange(&in_session(&echo(number, "hi")));
-            assert_eq!(text(&response.message()), "hi");
+            assert_eq!(result_text(&response.message()), "hi");
             expect_header_fields(&response, Some(&id));
             let response = client.exchange(&in_session(&notification("notifications/none")));
             response.expect_empty_body(202);
@@ -87,7 +86,7 @@ fn strict_responses_name_revision_and_session() {
 #[test]
 fn strict_response_is_json_despite_progress_and_delay() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(strict_options(options));
+        let server = TestServer::with_test_tools(strict_options(options));
         let id = initialize_session(&server);
         for _ in 0..8 {
             let mut client = connect(&server);
@@ -96,7 +95,7 @@ fn strict_response_is_json_despite_progress_and_delay() {
             // Also when the client accepts an event stream.
             let request = request.field("Accept", "application/json, text/event-stream");
             let response = client.exchange(&request);
-            assert_eq!(text(&response.message()), "took 3 steps of 5 ms");
+            assert_eq!(result_text(&response.message()), "took 3 steps of 5 ms");
             expect_header_fields(&response, Some(&id));
             client.expect_alive();
         }
@@ -107,7 +106,7 @@ fn strict_response_is_json_despite_progress_and_delay() {
 #[test]
 fn strict_cancelled_or_deleted_request_gets_202() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(strict_options(options));
+        let server = TestServer::with_test_tools(strict_options(options));
         for _ in 0..8 {
             let id = initialize_session(&server);
             let request = with_progress(call(1, "until-cancelled", json!({})));
@@ -134,8 +133,8 @@ fn strict_cancelled_or_deleted_request_gets_202() {
 #[test]
 fn strict_errors_name_the_pinned_revision() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(strict_options(options));
-        let good = post(&initialize(1, PINNED));
+        let server = TestServer::with_test_tools(strict_options(options));
+        let good = post(&initialize_with_elicitation(1, PINNED));
         let mut client = connect(&server);
         for (request, status) in [
             (good.clone().without_field("MCP-Protocol-Version"), 400),

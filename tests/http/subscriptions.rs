@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::listen;
+use corelane_test_support::{
+    HttpClient, Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::{Value, json};
-
-use crate::messages::listen;
-use crate::request::Request;
-use crate::test_client::TestClient;
-use crate::test_server::{TestServer, on_one_shard_and_two, options, over_each_ring};
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
 /// Opens a subscription. Returns its connection and the accepted filter.
-fn open_subscription(server: &TestServer, id: &str, filter: Value) -> (TestClient, Value) {
-    let mut client = server.connect();
+fn open_subscription(server: &TestServer, id: &str, filter: Value) -> (HttpClient, Value) {
+    let mut client = server.connect_http();
     client.request_stream(&Request::modern(&listen(id, filter)));
     let mut message = client.read_message_without_id();
     assert_eq!(message["method"], "notifications/subscriptions/acknowledged", "{message}");
@@ -27,7 +26,7 @@ fn subscription_id(message: &Value) -> &Value {
     &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
 }
 
-fn expect_notification(client: &mut TestClient, method: &str, id: &str) {
+fn expect_notification(client: &mut HttpClient, method: &str, id: &str) {
     let message = client.read_message_without_id();
     assert_eq!(message["method"], method, "{message}");
     assert_eq!(subscription_id(&message), id, "{message}");
@@ -36,7 +35,7 @@ fn expect_notification(client: &mut TestClient, method: &str, id: &str) {
 #[test]
 fn subscription_receives_acknowledgement_then_notifications() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://one"]});
         let mut clients: Vec<_> =
             (0..8).map(|_| open_subscription(&server, "s", filter.clone())).collect();
@@ -60,7 +59,7 @@ fn subscription_receives_acknowledgement_then_notifications() {
 #[test]
 fn disconnect_ends_subscription() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for resets in [false, true] {
             let (client, _) = open_subscription(&server, "s", json!({"toolsListChanged": true}));
             if resets {
@@ -80,7 +79,7 @@ fn disconnect_ends_subscription() {
 #[test]
 fn drain_ends_subscriptions_with_result() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut clients: Vec<_> = (0..4)
             .map(|_| open_subscription(&server, "s", json!({"toolsListChanged": true})).0)
             .collect();
@@ -99,11 +98,11 @@ fn drain_ends_subscriptions_with_result() {
 
 #[test]
 fn subscription_is_not_idle_and_gets_keepalive_comments() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.tcp.idle_timeout = Duration::from_millis(40);
         options.http.sse_keepalive_interval = Duration::from_millis(15);
-        let server = TestServer::start(options);
-        let mut idle = server.connect();
+        let server = TestServer::with_test_tools(options);
+        let mut idle = server.connect_http();
         idle.expect_alive();
         let (mut client, _) = open_subscription(&server, "s", json!({"toolsListChanged": true}));
         idle.expect_eof_or_reset();
@@ -125,8 +124,8 @@ fn subscription_is_not_idle_and_gets_keepalive_comments() {
 
 #[test]
 fn invalid_subscription_filter_gets_400() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::with_test_tools(http_options());
+    let mut client = server.connect_http();
     let wrong = Request::modern(&listen("s", json!({"resourceSubscriptions": 7})));
     client.exchange(&wrong).expect_error(400, -32602, Some(json!("s")));
     client.expect_alive();
@@ -136,8 +135,8 @@ fn invalid_subscription_filter_gets_400() {
 
 #[test]
 fn request_behind_subscription_is_not_read() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         let (mut client, _) = open_subscription(&server, "s", json!({"toolsListChanged": true}));
         client.send(&Request::new("GET", "/healthz"));
         server.add_tool("more");
@@ -151,13 +150,13 @@ fn request_behind_subscription_is_not_read() {
 
 #[test]
 fn abandoned_subscriptions_leave_no_state() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         for _ in 0..10_000 / CONCURRENT {
             let clients: Vec<_> = (0..CONCURRENT)
                 .map(|_| open_subscription(&server, "s", json!({"toolsListChanged": true})).0)
                 .collect();
-            clients.into_iter().for_each(TestClient::reset);
+            clients.into_iter().for_each(HttpClient::reset);
         }
         server.wait_for_status(|status| status["streams"] == 0 && status["connections"] == 1);
         let counters = server.close();

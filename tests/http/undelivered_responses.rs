@@ -1,14 +1,14 @@
 //! Streams whose end did not reach the client, and what the client receives when it resumes.
 
+use corelane_test_support::messages::{LEGACY, call, result_text, with_progress};
+use corelane_test_support::test_tools::LONG_BYTES;
+use corelane_test_support::{HttpClient, TestServer, on_one_shard_and_two};
 use serde_json::json;
 
 use crate::http_session::HttpSession;
-use crate::messages::{LEGACY, call, text, with_progress};
-use crate::test_client::TestClient;
-use crate::test_server::{LONG_BYTES, TestServer, on_one_shard_and_two};
 
 /// Calls a tool that waits for the gate. Returns the connection and the id of its last event.
-fn begin_call(server: &TestServer, session: &HttpSession, tool: &str) -> (TestClient, String) {
+fn begin_call(server: &TestServer, session: &HttpSession, tool: &str) -> (HttpClient, String) {
     let mut client = session.connect();
     client.request_stream(&session.post(&with_progress(call(tool, tool, json!({})))));
     assert_eq!(server.next_signal(), "begun");
@@ -33,12 +33,12 @@ fn disconnect_before_long_response(server: &TestServer) -> (HttpSession, String)
 #[test]
 fn long_response_is_kept_for_resumption() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let (session, seen) = disconnect_before_long_response(&server);
         let mut client = session.connect();
         client.request_stream(&session.resume(&seen));
         let response = client.read_message().1;
-        assert_eq!((&response["id"], text(&response).len()), (&json!("long"), LONG_BYTES));
+        assert_eq!((&response["id"], result_text(&response).len()), (&json!("long"), LONG_BYTES));
         client.expect_end_of_stream();
         drop(client);
         server.close();
@@ -48,7 +48,7 @@ fn long_response_is_kept_for_resumption() {
 #[test]
 fn lost_end_of_stream_is_sent_again() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         let (client, seen) = begin_call(&server, &session, "hold");
         server.open_gate();
@@ -60,7 +60,7 @@ fn lost_end_of_stream_is_sent_again() {
         for _ in 0..3 {
             let mut client = session.connect();
             client.request_stream(&session.resume(&seen));
-            assert_eq!(text(&client.read_message().1), "held");
+            assert_eq!(result_text(&client.read_message().1), "held");
             client.reset();
         }
         let counters = server.close();
@@ -72,7 +72,7 @@ fn lost_end_of_stream_is_sent_again() {
 fn response_beyond_replay_limit_is_dropped_and_counted() {
     on_one_shard_and_two(|mut options| {
         options.http.replay_bytes_max = LONG_BYTES;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let (session, seen) = disconnect_before_long_response(&server);
         let mut client = session.connect();
         client.request_stream(&session.resume(&seen));
@@ -87,13 +87,13 @@ fn response_beyond_replay_limit_is_dropped_and_counted() {
 #[test]
 fn only_newest_completed_streams_can_be_resumed() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let session = HttpSession::initialize(server.address(), LEGACY);
         server.open_gate();
         let mut sent = Vec::new();
         for _ in 0..20 {
             let (mut client, seen) = begin_call(&server, &session, "hold");
-            assert_eq!(text(&client.read_message().1), "held");
+            assert_eq!(result_text(&client.read_message().1), "held");
             client.expect_end_of_stream();
             sent.push(seen);
         }
@@ -104,7 +104,7 @@ fn only_newest_completed_streams_can_be_resumed() {
         }
         for seen in &sent[4..] {
             client.request_stream(&session.resume(seen));
-            assert_eq!(text(&client.read_message().1), "held");
+            assert_eq!(result_text(&client.read_message().1), "held");
             client.expect_end_of_stream();
         }
         drop(client);

@@ -1,18 +1,17 @@
 //! Batches: arrays of messages, supported by protocol version 2025-03-26 only.
 
-use serde_json::{Value, json};
-
-use crate::client::{
+use corelane_test_support::messages::{
     LEGACY, call, cancelled, echo, endless, expect_error, initialize, modern, notification,
     request, request_without_params,
 };
-use crate::test_server::{TestServer, options};
+use corelane_test_support::{TestServer, tcp_options};
+use serde_json::{Value, json};
 
 const BATCH_VERSION: &str = "2025-03-26";
 
 #[test]
 fn batch_is_answered_by_one_ordered_array() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(BATCH_VERSION);
     let batch = json!([
         echo(1, "a"),
@@ -43,34 +42,34 @@ fn batch_is_answered_by_one_ordered_array() {
     assert_eq!(shapes, expected);
     client.ping();
     drop(client);
-    assert_eq!(server.stop().requests.batches, 1);
+    assert_eq!(server.close().requests.batches, 1);
 }
 
 #[test]
 fn empty_batch_is_invalid_request() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(BATCH_VERSION);
     expect_error(&client.exchange("[]"), -32600, Some(Value::Null));
     expect_error(&client.exchange(" [ ] "), -32600, Some(Value::Null));
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn batch_without_requests_gets_no_response() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(BATCH_VERSION);
     client.send(json!([notification("a"), notification("b"), cancelled(7)]));
     client.send(json!([{"jsonrpc": "2.0", "id": 9, "result": {}}]));
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn batch_of_other_version_is_one_invalid_request() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let batch = json!([request_without_params(1, "ping"), request_without_params(2, "ping")]);
     for (revision, id) in
         [("2024-11-05", Some(Value::Null)), ("2025-06-18", Some(Value::Null)), (LEGACY, None)]
@@ -81,13 +80,13 @@ fn batch_of_other_version_is_one_invalid_request() {
         client.ping();
     }
     // Without a handshake, and with modern messages.
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     expect_error(&client.exchange(&batch), -32600, None);
     expect_error(&client.exchange(json!([initialize(1, BATCH_VERSION)])), -32600, None);
     expect_error(&client.exchange(json!([modern(echo(1, "x"))])), -32600, None);
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 /// Returns the id of a response to a message whose id could not be read.
@@ -97,7 +96,7 @@ fn unreadable_id(revision: &str) -> Option<Value> {
 
 #[test]
 fn slow_calls_of_batch_are_answered_individually() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(BATCH_VERSION);
     client.send(json!([
         call(1, "slow", json!({"steps": 1, "step_ms": 1})),
@@ -115,12 +114,12 @@ fn slow_calls_of_batch_are_answered_individually() {
     expect_error(&refused[0], -32600, Some(json!(4)));
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn batch_over_in_flight_limit_is_rejected_whole() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.limits.requests_in_flight_max = 16;
     let server = TestServer::start(options);
     let mut client = server.connect_initialized(BATCH_VERSION);
@@ -132,13 +131,13 @@ fn batch_over_in_flight_limit_is_rejected_whole() {
     expect_error(&client.exchange(batch(100_000)), -32600, Some(Value::Null));
     client.ping();
     drop(client);
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.requests.tools_list, 16, "{counters}");
 }
 
 #[test]
 fn modern_request_in_batch_is_rejected_alone() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(BATCH_VERSION);
     let listen = request("s", "subscriptions/listen", json!({"notifications": {}}));
     let batch = json!([
@@ -160,5 +159,5 @@ fn modern_request_in_batch_is_rejected_alone() {
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     client.ping();
     drop(client);
-    assert_eq!(server.stop().subscriptions.opened, 1);
+    assert_eq!(server.close().subscriptions.opened, 1);
 }

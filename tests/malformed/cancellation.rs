@@ -1,13 +1,14 @@
 //! `notifications/cancelled`: the call ends without further messages.
 
+use corelane_test_support::messages::{
+    LEGACY, call, cancelled, echo, endless, modern, result_text,
+};
+use corelane_test_support::{TestServer, over_each_ring, tcp_options};
 use serde_json::json;
-
-use crate::client::{LEGACY, call, cancelled, echo, echoed, endless, modern};
-use crate::test_server::{TestServer, over_each_ring};
 
 #[test]
 fn cancelled_call_sends_no_further_messages() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         let mut stepping = call("s", "slow", json!({"steps": 1000, "step_ms": 1}));
@@ -31,7 +32,7 @@ fn cancelled_call_sends_no_further_messages() {
         client.shutdown_write();
         client.expect_end();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.cancelled, 3, "{counters}");
         assert_eq!(counters.errors.total(), 0, "{counters}");
     });
@@ -39,10 +40,10 @@ fn cancelled_call_sends_no_further_messages() {
 
 #[test]
 fn cancellation_of_unknown_request_is_ignored() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
-        assert_eq!(echoed(&client.exchange(echo(1, "done"))), "done");
+        assert_eq!(result_text(&client.exchange(echo(1, "done"))), "done");
         // Completed, never sent, of another id type, of another connection.
         let mut other = server.connect_initialized(LEGACY);
         other.send(call(4, "slow", json!({"steps": 1, "step_ms": 20})));
@@ -52,13 +53,13 @@ fn cancellation_of_unknown_request_is_ignored() {
         }
         assert_eq!(other.receive()["id"], 4);
         drop((client, other));
-        assert_eq!(server.stop().requests.cancelled, 0);
+        assert_eq!(server.close().requests.cancelled, 0);
     });
 }
 
 #[test]
 fn repeated_cancellation_counts_once() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         let texts = format!("{}\n{}\n{}\n", endless(1), cancelled(1), cancelled(1));
@@ -67,13 +68,13 @@ fn repeated_cancellation_counts_once() {
         client.shutdown_write();
         client.expect_end();
         drop(client);
-        assert_eq!(server.stop().requests.cancelled, 1);
+        assert_eq!(server.close().requests.cancelled, 1);
     });
 }
 
 #[test]
 fn cancelled_call_frees_its_slot() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.requests_in_flight_max = 2;
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -81,8 +82,8 @@ fn cancelled_call_frees_its_slot() {
             client.send(endless(round));
             client.send(cancelled(round));
         }
-        assert_eq!(echoed(&client.exchange(echo("x", "free"))), "free");
+        assert_eq!(result_text(&client.exchange(echo("x", "free"))), "free");
         drop(client);
-        assert_eq!(server.stop().requests.cancelled, 20);
+        assert_eq!(server.close().requests.cancelled, 20);
     });
 }

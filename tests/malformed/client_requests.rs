@@ -1,21 +1,21 @@
-//! `TestClient` requests of legacy sessions (elicitation, sampling, roots) with responses that are
+//! `LineClient` requests of legacy sessions (elicitation, sampling, roots) with responses that are
 //! missing, late, duplicate, invalid or from another connection.
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{
+    LEGACY, call, cancelled, echo, endless, expect_error, join_lines, notification, request,
+    result_text,
+};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
-use crate::client::{
-    LEGACY, TestClient, call, cancelled, echo, echoed, endless, expect_error, join_lines,
-    notification, request,
-};
 use crate::interactive_catalog;
-use crate::schema_checks::mcp_schema;
-use crate::test_server::{TestServer, options, over_each_ring};
+use corelane_test_support::mcp_schema;
 
 /// Connects a client that supports every client request of `revision`.
-fn connect_capable(server: &TestServer, revision: &str) -> TestClient {
-    let mut client = server.connect();
+fn connect_capable(server: &TestServer, revision: &str) -> LineClient {
+    let mut client = server.connect_tcp();
     let elicitation = if revision == LEGACY { json!({"form": {}, "url": {}}) } else { json!({}) };
     let mut capabilities = json!({"sampling": {}, "roots": {"listChanged": true}});
     if revision >= "2025-06-18" {
@@ -32,14 +32,14 @@ fn connect_capable(server: &TestServer, revision: &str) -> TestClient {
 }
 
 /// Receives the next message, which must match the schema.
-fn receive_checked(client: &mut TestClient, revision: &str) -> Value {
+fn receive_checked(client: &mut LineClient, revision: &str) -> Value {
     let message = client.receive();
     mcp_schema::check_message(revision, &message, None).unwrap_or_else(|reason| panic!("{reason}"));
     message
 }
 
 /// Receives the next message, which must be a client request.
-fn receive_client_request(client: &mut TestClient, method: &str) -> Value {
+fn receive_client_request(client: &mut LineClient, method: &str) -> Value {
     let message = receive_checked(client, LEGACY);
     assert_eq!(message["method"], method, "{message}");
     assert!(message["id"].is_string(), "{message}");
@@ -61,17 +61,17 @@ fn ask_name(id: u64) -> Value {
 
 #[test]
 fn elicitation_response_resumes_handler() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         for revision in ["2025-06-18", LEGACY] {
             let mut client = connect_capable(&server, revision);
             client.send(ask_name(1));
             let client_request = receive_checked(&mut client, revision);
             assert_eq!(client_request["method"], "elicitation/create", "{client_request}");
             // Requests are served while the client request is open.
-            assert_eq!(echoed(&client.exchange(echo(2, "meanwhile"))), "meanwhile");
+            assert_eq!(result_text(&client.exchange(echo(2, "meanwhile"))), "meanwhile");
             let response = client.exchange(response_to(&client_request, accepted_name("Ada")));
-            assert_eq!(echoed(&response), "Hello, Ada!", "{response}");
+            assert_eq!(result_text(&response), "Hello, Ada!", "{response}");
         }
         for revision in ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY] {
             let mut client = connect_capable(&server, revision);
@@ -80,9 +80,12 @@ fn elicitation_response_resumes_handler() {
             assert_eq!(client_request["method"], "sampling/createMessage", "{client_request}");
             let result = json!({"role": "assistant", "content": {"type": "text", "text": "Paris"},
                               "model": "m"});
-            assert_eq!(echoed(&client.exchange(response_to(&client_request, result))), "Paris");
+            assert_eq!(
+                result_text(&client.exchange(response_to(&client_request, result))),
+                "Paris"
+            );
         }
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (counters.client_requests.sent, counters.client_requests.answered),
             (6, 6),
@@ -93,7 +96,7 @@ fn elicitation_response_resumes_handler() {
 
 #[test]
 fn client_requests_are_answered_in_any_order() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = connect_capable(&server, LEGACY);
     client.send(call(1, "ask_both", json!({})));
     let name = receive_client_request(&mut client, "elicitation/create");
@@ -101,14 +104,14 @@ fn client_requests_are_answered_in_any_order() {
     client
         .send(response_to(&roots, json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]})));
     let response = client.exchange(response_to(&name, accepted_name("Ada")));
-    assert_eq!(echoed(&response), "Ada works in 2 roots");
+    assert_eq!(result_text(&response), "Ada works in 2 roots");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn client_request_without_capability_fails_call() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = server.connect_initialized(LEGACY);
     for tool in ["ask_name", "ask_model", "ask_both", "open_page"] {
         let response = client.exchange(call(1, tool, json!({})));
@@ -120,13 +123,13 @@ fn client_request_without_capability_fails_call() {
     let response = client.exchange(request(3, "prompts/get", json!({"name": "invitation"})));
     expect_error(&response, -32603, Some(json!(3)));
     drop(client);
-    assert_eq!(server.stop().client_requests.sent, 0);
+    assert_eq!(server.close().client_requests.sent, 0);
 }
 
 #[test]
 fn unmatched_responses_are_ignored_and_counted() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = connect_capable(&server, LEGACY);
         let mut other = connect_capable(&server, LEGACY);
         let never = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": accepted_name("Eve")});
@@ -145,12 +148,12 @@ fn unmatched_responses_are_ignored_and_counted() {
         client.send(json!({"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "?"}}));
         client.ping();
         let response = client.exchange(response_to(&client_request, accepted_name("Ada")));
-        assert_eq!(echoed(&response), "Hello, Ada!");
+        assert_eq!(result_text(&response), "Hello, Ada!");
         // A duplicate response.
         client.send(response_to(&client_request, accepted_name("Eve")));
         client.ping();
         drop((client, other));
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (counters.client_requests.answered, counters.client_requests.unmatched_responses),
             (1, 10)
@@ -160,7 +163,7 @@ fn unmatched_responses_are_ignored_and_counted() {
 
 #[test]
 fn invalid_elicit_result_fails_call() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = connect_capable(&server, LEGACY);
     let malformed = [
         json!({}),
@@ -189,9 +192,9 @@ fn invalid_elicit_result_fails_call() {
     client.send(ask_name(11));
     let client_request = receive_client_request(&mut client, "elicitation/create");
     let response = client.exchange(response_to(&client_request, json!({"action": "decline"})));
-    assert_eq!(echoed(&response), "Hello, stranger!");
+    assert_eq!(result_text(&response), "Hello, stranger!");
     drop(client);
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(
         (counters.client_requests.answered, counters.client_requests.malformed_responses),
         (8, 6),
@@ -201,9 +204,9 @@ fn invalid_elicit_result_fails_call() {
 
 #[test]
 fn client_request_timeout_cancels_request_and_fails_call() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.client_request_timeout = Duration::from_millis(30);
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = connect_capable(&server, LEGACY);
         client.send(ask_name(1));
         let client_request = receive_client_request(&mut client, "elicitation/create");
@@ -216,7 +219,7 @@ fn client_request_timeout_cancels_request_and_fails_call() {
         client.send(response_to(&client_request, accepted_name("Ada")));
         client.ping();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (counters.client_requests.timed_out, counters.client_requests.unmatched_responses),
             (1, 1)
@@ -227,27 +230,27 @@ fn client_request_timeout_cancels_request_and_fails_call() {
 
 #[test]
 fn open_client_request_suspends_request_timeout() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.request_timeout = Duration::from_millis(30);
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = connect_capable(&server, LEGACY);
         client.send(ask_name(1));
         let client_request = receive_client_request(&mut client, "elicitation/create");
         // Another call runs into the timeout meanwhile.
         expect_error(&client.exchange(endless(2)), -32603, Some(json!(2)));
         assert_eq!(
-            echoed(&client.exchange(response_to(&client_request, accepted_name("Ada")))),
+            result_text(&client.exchange(response_to(&client_request, accepted_name("Ada")))),
             "Hello, Ada!"
         );
         drop(client);
-        assert_eq!(server.stop().requests.timed_out, 1);
+        assert_eq!(server.close().requests.timed_out, 1);
     });
 }
 
 #[test]
 fn client_progress_extends_timeout_of_its_request() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = connect_capable(&server, LEGACY);
         client.send(ask_name(1));
         let client_request = receive_client_request(&mut client, "elicitation/create");
@@ -261,11 +264,11 @@ fn client_progress_extends_timeout_of_its_request() {
         client.send(notification("notifications/roots/list_changed"));
         client.ping();
         assert_eq!(
-            echoed(&client.exchange(response_to(&client_request, accepted_name("Ada")))),
+            result_text(&client.exchange(response_to(&client_request, accepted_name("Ada")))),
             "Hello, Ada!"
         );
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (
                 counters.client_requests.progress_notifications,
@@ -278,8 +281,8 @@ fn client_progress_extends_timeout_of_its_request() {
 
 #[test]
 fn cancelled_call_cancels_its_client_request() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = connect_capable(&server, LEGACY);
         client.send(ask_name(1));
         let client_request = receive_client_request(&mut client, "elicitation/create");
@@ -289,7 +292,7 @@ fn cancelled_call_cancels_its_client_request() {
         client.send(response_to(&client_request, accepted_name("Ada")));
         client.ping();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (counters.client_requests.cancelled, counters.client_requests.unmatched_responses),
             (1, 1)
@@ -299,7 +302,7 @@ fn cancelled_call_cancels_its_client_request() {
 
 #[test]
 fn cancellation_inside_batch_keeps_other_responses() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = connect_capable(&server, "2025-03-26");
     client.send(call(1, "ask_model", json!({})));
     let client_request = client.receive();
@@ -314,29 +317,29 @@ fn cancellation_inside_batch_keeps_other_responses() {
                       "model": "m"});
     let echoes = client.exchange(json!([response_to(&client_request, result), echo(5, "c")]));
     assert_eq!(echoes.as_array().map(Vec::len), Some(1), "{echoes}");
-    assert_eq!(echoed(&client.receive()), "Paris");
+    assert_eq!(result_text(&client.receive()), "Paris");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn dropped_client_request_is_cancelled() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = connect_capable(&server, LEGACY);
     client.send(call(1, "ask_in_vain", json!({})));
     let client_request = receive_client_request(&mut client, "elicitation/create");
     let cancellation = receive_checked(&mut client, LEGACY);
     assert_eq!(cancellation["params"]["requestId"], client_request["id"], "{cancellation}");
-    assert_eq!(echoed(&client.receive()), "never mind");
+    assert_eq!(result_text(&client.receive()), "never mind");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn client_responses_need_no_in_flight_slot() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.requests_in_flight_max = 2;
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = connect_capable(&server, LEGACY);
         client.send_bytes(join_lines([1, 2].map(ask_name)).as_bytes());
         let client_requests =
@@ -344,17 +347,17 @@ fn client_responses_need_no_in_flight_slot() {
         expect_error(&client.exchange(ask_name(3)), -32603, Some(json!(3)));
         for (client_request, name) in client_requests.iter().zip(["Ada", "Grace"]) {
             let response = client.exchange(response_to(client_request, accepted_name(name)));
-            assert_eq!(echoed(&response), format!("Hello, {name}!"));
+            assert_eq!(result_text(&response), format!("Hello, {name}!"));
         }
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn disconnect_cancels_open_client_requests() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         for round in 0..10 {
             let mut client = connect_capable(&server, LEGACY);
             client.send(ask_name(1));
@@ -372,7 +375,7 @@ fn disconnect_cancels_open_client_requests() {
                 client.expect_end();
             }
         }
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.client_requests.sent, 10, "{counters}");
         assert_eq!(counters.client_requests.cancelled, 10, "{counters}");
     });
@@ -380,8 +383,8 @@ fn disconnect_cancels_open_client_requests() {
 
 #[test]
 fn drain_cancels_open_client_requests() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = connect_capable(&server, LEGACY);
         client.send(ask_name(1));
         receive_client_request(&mut client, "elicitation/create");
@@ -390,13 +393,13 @@ fn drain_cancels_open_client_requests() {
         assert_eq!(client.receive()["result"]["isError"], true);
         client.expect_end();
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn accepted_url_elicitation_sends_complete_notification() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = connect_capable(&server, LEGACY);
     for (id, action) in [(1, "accept"), (2, "decline"), (3, "cancel")] {
         client.send(call(id, "open_page", json!({})));
@@ -410,12 +413,12 @@ fn accepted_url_elicitation_sends_complete_notification() {
             assert_eq!(done["method"], "notifications/elicitation/complete", "{done}");
             assert_eq!(done["params"]["elicitationId"], address, "{done}");
         }
-        assert_eq!(echoed(&client.receive()), action);
+        assert_eq!(result_text(&client.receive()), action);
     }
     // Revisions before 2025-11-25 have no URL mode.
     let mut older = connect_capable(&server, "2025-06-18");
     let response = older.exchange(call(4, "open_page", json!({})));
     assert_eq!(response["result"]["isError"], true, "{response}");
     drop((client, older));
-    server.stop();
+    server.close();
 }

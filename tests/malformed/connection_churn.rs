@@ -1,11 +1,13 @@
 //! Ten thousand connections opened and closed in quick succession.
 
 use corelane::server::Options;
+use corelane_test_support::messages::{
+    LEGACY, echo, endless, expect_error, initialize, notification,
+};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use rustix::process::{Resource, getrlimit};
 
-use crate::client::{LEGACY, TestClient, echo, endless};
 use crate::connection_limit::connect_accepted;
-use crate::test_server::{TestServer, over_each_ring};
 
 /// Connections in total.
 const CONNECTIONS: usize = 10_000;
@@ -25,14 +27,14 @@ fn with_capacity(mut options: Options) -> Options {
 }
 
 /// Ends a connection in one of five ways.
-fn close_connection(number: usize, mut client: TestClient) {
+fn close_connection(number: usize, mut client: LineClient) {
     match number % 5 {
         0 => drop(client),
         1 => client.reset(),
         2 => client.send_bytes(br#"{"jsonrpc":"2.0","id":1,"met"#),
         3 => {
-            client.send(crate::client::initialize(1, LEGACY));
-            client.send(crate::client::notification("notifications/initialized"));
+            client.send(initialize(1, LEGACY));
+            client.send(notification("notifications/initialized"));
             client.send(endless(2));
             client.reset();
         }
@@ -45,13 +47,13 @@ fn close_connection(number: usize, mut client: TestClient) {
 
 #[test]
 fn ten_thousand_short_connections_free_all_slots() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(with_capacity(options));
         let mut other = server.connect_initialized(LEGACY);
         let mut number = 0;
         while number < CONNECTIONS {
-            let clients: Vec<TestClient> =
-                (0..connections_per_round()).map(|_| server.connect()).collect();
+            let clients: Vec<LineClient> =
+                (0..connections_per_round()).map(|_| server.connect_tcp()).collect();
             for client in clients {
                 close_connection(number, client);
                 number += 1;
@@ -59,11 +61,11 @@ fn ten_thousand_short_connections_free_all_slots() {
             assert_eq!(other.exchange(echo(number, "unaffected"))["id"], number);
         }
         // Fills the limit: every slot is free again.
-        let mut clients: Vec<TestClient> =
+        let mut clients: Vec<LineClient> =
             (1..connections_per_round()).map(|_| connect_accepted(&server)).collect();
-        clients.iter_mut().for_each(TestClient::ping);
-        crate::client::expect_error(&server.connect().receive(), 1001, None);
+        clients.iter_mut().for_each(LineClient::ping);
+        expect_error(&server.connect_tcp().receive(), 1001, None);
         drop((clients, other));
-        server.stop();
+        server.close();
     });
 }

@@ -1,15 +1,14 @@
 //! Connections over `connections_max`.
 
+use corelane_test_support::messages::{LEGACY, echo, expect_error, result_text};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::Value;
-
-use crate::client::{LEGACY, TestClient, echo, echoed, expect_error};
-use crate::test_server::{TestServer, over_each_ring};
 
 /// Opens connections until one is accepted: a slot is freed shortly after its former peer has seen
 /// the end of its connection.
-pub(crate) fn connect_accepted(server: &TestServer) -> TestClient {
+pub(crate) fn connect_accepted(server: &TestServer) -> LineClient {
     for _ in 0..10_000 {
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         client.send(r#"{"jsonrpc":"2.0","id":"in?","method":"ping"}"#);
         match client.receive_line_or_reset() {
             Some(line) if !line.contains("1001") => return client,
@@ -21,22 +20,22 @@ pub(crate) fn connect_accepted(server: &TestServer) -> TestClient {
 
 #[test]
 fn connection_over_limit_gets_error_and_closes() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.connections_max = 3;
         let server = TestServer::start(options);
-        let mut served: Vec<TestClient> =
+        let mut served: Vec<LineClient> =
             (0..3).map(|_| server.connect_initialized(LEGACY)).collect();
         for _ in 0..5 {
-            let mut refused = server.connect();
+            let mut refused = server.connect_tcp();
             let response = refused.receive();
             expect_error(&response, 1001, None);
             refused.expect_end();
         }
         for client in &mut served {
-            assert_eq!(echoed(&client.exchange(echo(1, "unaffected"))), "unaffected");
+            assert_eq!(result_text(&client.exchange(echo(1, "unaffected"))), "unaffected");
         }
         drop(served);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.connections.accepted, 3, "{counters}");
         assert_eq!(counters.connections.refused_limit, 5, "{counters}");
         assert_eq!(counters.errors.count_of(1001), 5, "{counters}");
@@ -45,11 +44,11 @@ fn connection_over_limit_gets_error_and_closes() {
 
 #[test]
 fn input_of_refused_connection_is_not_served() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.connections_max = 1;
         let server = TestServer::start(options);
         let mut served = server.connect_initialized(LEGACY);
-        let mut refused = server.connect();
+        let mut refused = server.connect_tcp();
         refused.send(echo(1, "let me in"));
         let responses: Vec<Value> = refused.receive_rest_or_reset();
         assert!(responses.len() <= 1, "{responses:?}");
@@ -58,44 +57,44 @@ fn input_of_refused_connection_is_not_served() {
         }
         served.ping();
         drop((served, refused));
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.traffic.messages_in, 4 - 1, "{counters}");
     });
 }
 
 #[test]
 fn freed_connection_slot_is_reusable() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.connections_max = 2;
         let server = TestServer::start(options);
         let mut stays = server.connect_initialized(LEGACY);
         for _ in 0..50 {
             let mut client = connect_accepted(&server);
             client.handshake(LEGACY);
-            assert_eq!(echoed(&client.exchange(echo(1, "in"))), "in");
-            expect_error(&server.connect().receive(), 1001, None);
+            assert_eq!(result_text(&client.exchange(echo(1, "in"))), "in");
+            expect_error(&server.connect_tcp().receive(), 1001, None);
             drop(client);
         }
         stays.ping();
         drop(stays);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn connection_limit_spans_all_shards() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.connections_max = 8;
         options.engine.shards = Some(2);
         let server = TestServer::start(options);
-        let served: Vec<TestClient> = (0..8).map(|_| server.connect_initialized(LEGACY)).collect();
+        let served: Vec<LineClient> = (0..8).map(|_| server.connect_initialized(LEGACY)).collect();
         for _ in 0..8 {
-            expect_error(&server.connect().receive(), 1001, None);
+            expect_error(&server.connect_tcp().receive(), 1001, None);
         }
         drop(served);
-        let mut again: Vec<TestClient> = (0..8).map(|_| connect_accepted(&server)).collect();
-        again.iter_mut().for_each(TestClient::ping);
+        let mut again: Vec<LineClient> = (0..8).map(|_| connect_accepted(&server)).collect();
+        again.iter_mut().for_each(LineClient::ping);
         drop(again);
-        server.stop();
+        server.close();
     });
 }

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
-use crate::client::{
-    LEGACY, call, cancelled, echo, echoed, endless, expect_error, join_lines, modern,
+use corelane_test_support::messages::{
+    LEGACY, call, cancelled, echo, endless, expect_error, join_lines, modern, result_text,
 };
-use crate::test_server::{TestServer, over_each_ring};
+use corelane_test_support::{TestServer, over_each_ring, tcp_options};
+use serde_json::json;
 
 #[test]
 fn call_past_deadline_gets_error() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.request_timeout = Duration::from_millis(30);
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -24,13 +23,13 @@ fn call_past_deadline_gets_error() {
             Some(json!("h")),
         );
         // The ids are free again, and calls within the timeout succeed.
-        assert_eq!(echoed(&client.exchange(echo(1, "goes on"))), "goes on");
+        assert_eq!(result_text(&client.exchange(echo(1, "goes on"))), "goes on");
         let in_time = client.exchange(call("h", "slow", json!({"steps": 1, "step_ms": 0})));
         assert!(in_time.get("result").is_some(), "{in_time}");
         client.shutdown_write();
         client.expect_end();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.timed_out, 3, "{counters}");
         assert_eq!(counters.requests.cancelled, 0, "{counters}");
     });
@@ -38,7 +37,7 @@ fn call_past_deadline_gets_error() {
 
 #[test]
 fn call_is_either_cancelled_or_timed_out() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.request_timeout = Duration::from_millis(50);
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -49,14 +48,14 @@ fn call_is_either_cancelled_or_timed_out() {
         client.send(cancelled(2));
         client.ping();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!((counters.requests.timed_out, counters.requests.cancelled), (1, 1));
     });
 }
 
 #[test]
 fn timed_out_calls_free_their_slots() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.request_timeout = Duration::from_millis(30);
         options.limits.requests_in_flight_max = 2;
         let server = TestServer::start(options);
@@ -72,7 +71,7 @@ fn timed_out_calls_free_their_slots() {
         }
         client.ping();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.timed_out, 6, "{counters}");
     });
 }

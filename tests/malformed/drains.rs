@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{LEGACY, call, echo, endless};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::json;
-
-use crate::client::{LEGACY, TestClient, call, echo, endless};
-use crate::test_server::{TestServer, over_each_ring};
 
 #[test]
 fn drain_answers_calls_in_flight_before_closing() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         client.send(call(1, "slow", json!({"steps": 10, "step_ms": 10})));
@@ -22,19 +21,19 @@ fn drain_answers_calls_in_flight_before_closing() {
         assert_eq!(ids.last(), Some(&json!(1)), "{ids:?}");
         assert!(ids.len() == 1 || ids == [json!(2), json!(1)], "{ids:?}");
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn drain_timeout_cancels_unfinished_calls() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.engine.drain_timeout = Duration::from_millis(50);
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         client.send(endless(1));
         client.ping();
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(client.receive_rest_or_reset().len(), 0);
         assert_eq!(counters.requests.cancelled, 1, "{counters}");
     });
@@ -42,13 +41,13 @@ fn drain_timeout_cancels_unfinished_calls() {
 
 #[test]
 fn drain_ends_once_slow_peer_reads() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.outgoing_bytes_max = 1000;
         options.tcp.send_buffer_bytes = 4 << 10;
         options.engine.drain_timeout = Duration::from_mins(1);
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
-        let mut client = TestClient::connect_with_buffers(server.address(), 4 << 10);
+        let mut client = LineClient::connect_with_buffers(server.address(), 4 << 10);
         client.handshake(LEGACY);
         // Responses queue for the peer, with unread requests behind them.
         for id in 0..20 {
@@ -63,6 +62,6 @@ fn drain_ends_once_slow_peer_reads() {
             "{ids:?}"
         );
         drop((client, other));
-        server.stop();
+        server.close();
     });
 }

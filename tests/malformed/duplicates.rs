@@ -3,17 +3,16 @@
 //! A key that the protocol reads may occur once, otherwise the message is rejected. In tool
 //! arguments, typed handlers reject a duplicate key; raw handlers see the last value.
 
-use serde_json::json;
-
-use crate::client::{
-    LEGACY, call, cancelled, echo, echoed, endless, expect_error, modern, request,
+use corelane_test_support::messages::{
+    LEGACY, call, cancelled, echo, endless, expect_error, modern, request, result_text,
 };
-use crate::test_server::{TestServer, options};
+use corelane_test_support::{TestServer, tcp_options};
+use serde_json::json;
 
 #[test]
 fn duplicate_envelope_key_is_invalid_request() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     for (text, id) in [
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}"#, Some(json!(1))),
         (r#"{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}"#, Some(json!(1))),
@@ -29,12 +28,12 @@ fn duplicate_envelope_key_is_invalid_request() {
         client.ping();
     }
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn duplicate_params_key_is_invalid_params() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     for params in [
         r#"{"name":"echo","name":"add","arguments":{}}"#,
@@ -51,35 +50,35 @@ fn duplicate_params_key_is_invalid_params() {
         r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"","cursor":""}}"#;
     expect_error(&client.exchange(text), -32602, Some(json!(2)));
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn duplicate_argument_key_is_left_to_handler() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized("2025-06-18");
     let raw = echo(1, "@").to_string().replace(r#""@""#, r#""first","message":"last""#);
-    assert_eq!(echoed(&client.exchange(raw)), "last");
+    assert_eq!(result_text(&client.exchange(raw)), "last");
     let typed = call(2, "add", json!({"a": 1, "b": 2})).to_string();
     let typed = typed.replace(r#""a":1"#, r#""a":1,"a":5"#);
     expect_error(&client.exchange(typed), -32602, Some(json!(2)));
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn duplicate_unknown_key_is_ignored() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let text = r#"{"x":1,"x":2,"jsonrpc":"2.0","id":1,"method":"ping","params":{"y":1,"y":2}}"#;
     assert_eq!(client.exchange(text)["result"], json!({}));
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn request_id_is_reusable_after_its_response() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     client.send(endless(1));
     client.send(endless("1"));
@@ -89,15 +88,15 @@ fn request_id_is_reusable_after_its_response() {
     }
     expect_error(&client.exchange(request("1", "tools/list", json!({}))), -32600, Some(json!("1")));
     // Another id, or the same id on another connection, is unaffected.
-    assert_eq!(echoed(&client.exchange(echo(2, "x"))), "x");
-    assert_eq!(echoed(&server.connect_initialized(LEGACY).exchange(echo(1, "y"))), "y");
+    assert_eq!(result_text(&client.exchange(echo(2, "x"))), "x");
+    assert_eq!(result_text(&server.connect_initialized(LEGACY).exchange(echo(1, "y"))), "y");
     client.send(cancelled(1));
-    assert_eq!(echoed(&client.exchange(echo(1, "free"))), "free");
+    assert_eq!(result_text(&client.exchange(echo(1, "free"))), "free");
     client.send(cancelled("1"));
     client.send(call(1, "slow", json!({"steps": 1, "step_ms": 0})));
     assert_eq!(client.receive()["id"], 1);
-    assert_eq!(echoed(&client.exchange(echo(1, "free"))), "free");
+    assert_eq!(result_text(&client.exchange(echo(1, "free"))), "free");
     drop(client);
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.requests.cancelled, 2, "{counters}");
 }

@@ -1,14 +1,15 @@
 //! Valid JSON that is no JSON-RPC message, unknown methods, invalid params.
 
+use corelane_test_support::messages::{
+    LEGACY, call, echo, expect_error, modern, request, result_text,
+};
+use corelane_test_support::{TestServer, tcp_options};
 use serde_json::{Value, json};
-
-use crate::client::{LEGACY, call, echo, echoed, expect_error, modern, request};
-use crate::test_server::{TestServer, options};
 
 #[test]
 fn invalid_envelope_is_invalid_request_with_readable_id() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let (one, word) = (Some(json!(1)), Some(json!("a")));
     let table: [(&str, &Option<Value>); 34] = [
         ("7", &None),
@@ -52,12 +53,12 @@ fn invalid_envelope_is_invalid_request_with_readable_id() {
         client.ping();
     }
     drop(client);
-    assert_eq!(server.stop().errors.count_of(-32600), table.len() as u64);
+    assert_eq!(server.close().errors.count_of(-32600), table.len() as u64);
 }
 
 #[test]
 fn unreadable_id_is_null_before_2025_11_25() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     for (revision, id) in [
         ("2024-11-05", Some(Value::Null)),
         ("2025-03-26", Some(Value::Null)),
@@ -69,12 +70,12 @@ fn unreadable_id_is_null_before_2025_11_25() {
         expect_error(&client.exchange("{}"), -32600, id);
         client.ping();
     }
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn notifications_and_unmatched_responses_get_no_response() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     for text in [
         r#"{"jsonrpc":"2.0","method":"no/such/notification"}"#,
@@ -93,13 +94,13 @@ fn notifications_and_unmatched_responses_get_no_response() {
         client.ping();
     }
     drop(client);
-    let counters = server.stop();
+    let counters = server.close();
     assert_eq!(counters.errors.total(), 0, "{counters}");
 }
 
 #[test]
 fn unknown_method_is_not_found() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     let long = "m".repeat(100_000);
     for method in ["", "nope", "Ping", "tools/call ", "tools", "rpc.discover", "😀", &long] {
@@ -109,12 +110,12 @@ fn unknown_method_is_not_found() {
     }
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn params_of_wrong_type_are_invalid_params() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     for (method, params) in [
         ("tools/call", json!([])),
@@ -137,12 +138,12 @@ fn params_of_wrong_type_are_invalid_params() {
     let without = client.exchange(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call"}"#);
     expect_error(&without, -32602, Some(json!(2)));
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn invalid_arguments_fail_by_protocol_version() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     for (tool, arguments) in [
         ("add", json!({"a": 1})),
         ("add", json!({"a": 1, "b": "2"})),
@@ -160,21 +161,21 @@ fn invalid_arguments_fail_by_protocol_version() {
         expect_error(&refused, -32602, Some(json!(1)));
         let failed = server.connect_initialized(LEGACY).exchange(&text);
         assert_eq!(failed["result"]["isError"], true, "{failed}");
-        let failed = server.connect().exchange(modern(text));
+        let failed = server.connect_tcp().exchange(modern(text));
         assert_eq!(failed["result"]["isError"], true, "{failed}");
     }
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn unknown_members_are_ignored() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     let mut text = echo(1, "kept");
     text["extra"] = json!({"deep": [1, 2, {"method": "other"}]});
     text["params"]["extra"] = json!([null, true]);
     text["params"]["arguments"]["extra"] = json!("x");
-    assert_eq!(echoed(&client.exchange(text)), "kept");
+    assert_eq!(result_text(&client.exchange(text)), "kept");
     drop(client);
-    server.stop();
+    server.close();
 }

@@ -1,28 +1,27 @@
 //! Required metadata of modern requests, and modern and legacy requests on one connection.
 
-use serde_json::{Value, json};
-
-use crate::client::{
-    LEGACY, MODERN, call, echo, echoed, expect_error, initialize, modern, modern_meta,
-    notification, request, request_without_params,
+use corelane_test_support::messages::{
+    LEGACY, MODERN, call, echo, expect_error, initialize, modern, modern_meta, notification,
+    request, request_without_params, result_text,
 };
-use crate::test_server::{TestServer, options};
+use corelane_test_support::{TestServer, tcp_options};
+use serde_json::{Value, json};
 
 #[test]
 fn modern_and_legacy_requests_share_one_connection() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let is_modern = |response: &Value| response["result"]["resultType"] == "complete";
     // A modern request is served before, during and after the handshake.
     let response = client.exchange(modern(echo(1, "one")));
-    assert_eq!((echoed(&response), is_modern(&response)), ("one", true));
+    assert_eq!((result_text(&response), is_modern(&response)), ("one", true));
     expect_error(&client.exchange(echo(2, "too early")), -32600, Some(json!(2)));
     assert_eq!(
         client.exchange(initialize(3, "2024-11-05"))["result"]["protocolVersion"],
         "2024-11-05"
     );
     let response = client.exchange(modern(echo(4, "two")));
-    assert_eq!((echoed(&response), is_modern(&response)), ("two", true));
+    assert_eq!((result_text(&response), is_modern(&response)), ("two", true));
     expect_error(&client.exchange(echo(5, "too early")), -32600, Some(json!(5)));
     client.send(notification("notifications/initialized"));
     let legacy = client.exchange(call(6, "add", json!({"a": 1, "b": 2})));
@@ -36,12 +35,12 @@ fn modern_and_legacy_requests_share_one_connection() {
     assert!(is_modern(&client.exchange(modern(request(10, "tools/list", json!({}))))));
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn deferred_responses_keep_version_of_their_request() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized("2024-11-05");
     let text = call(1, "hash", json!({"bytes": 1000}));
     client.send(&text);
@@ -52,13 +51,13 @@ fn deferred_responses_keep_version_of_their_request() {
     assert_eq!(later["result"]["resultType"], "complete", "{later}");
     assert_eq!(later["result"]["structuredContent"]["bytes"], 1000, "{later}");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn unsupported_version_error_lists_supported_versions() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     // Legacy versions are negotiated by `initialize` and are invalid in `_meta`.
     for requested in ["", "1900-01-01", "2099-12-31", "2026-07-28 ", "draft", LEGACY, "2024-11-05"]
     {
@@ -78,13 +77,13 @@ fn unsupported_version_error_lists_supported_versions() {
     }
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn incomplete_modern_metadata_is_invalid_params() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let version = "io.modelcontextprotocol/protocolVersion";
     let capabilities = "io.modelcontextprotocol/clientCapabilities";
     let log_level = "io.modelcontextprotocol/logLevel";
@@ -116,12 +115,12 @@ fn incomplete_modern_metadata_is_invalid_params() {
         Some(json!(2)),
     );
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn methods_of_other_era_are_not_found() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     expect_error(&client.exchange(modern(request(1, "ping", json!({})))), -32601, Some(json!(1)));
     expect_error(&client.exchange(modern(initialize(2, LEGACY))), -32601, Some(json!(2)));
@@ -132,5 +131,5 @@ fn methods_of_other_era_are_not_found() {
     );
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }

@@ -1,12 +1,11 @@
 //! Line framing: responses are independent of how the bytes are split and lines are terminated.
 
-use serde_json::json;
-
-use crate::client::{
-    LEGACY, TestClient, call, echo, echoed, expect_error, initialize, join_lines, modern,
-    notification, request_without_params,
+use corelane_test_support::messages::{
+    LEGACY, call, echo, expect_error, initialize, join_lines, modern, notification,
+    request_without_params, result_text,
 };
-use crate::test_server::{TestServer, options, over_each_ring};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
+use serde_json::json;
 
 /// Valid and invalid lines with every terminator, escapes and multi-byte characters.
 fn session_bytes() -> Vec<u8> {
@@ -36,8 +35,8 @@ fn session_bytes() -> Vec<u8> {
 
 /// Sends `parts` and returns all responses. `other` pings the same shard between two parts, so that
 /// each part is read on its own.
-fn send_parts(server: &TestServer, other: &mut TestClient, parts: &[&[u8]]) -> Vec<u8> {
-    let mut client = server.connect();
+fn send_parts(server: &TestServer, other: &mut LineClient, parts: &[&[u8]]) -> Vec<u8> {
+    let mut client = server.connect_tcp();
     for part in parts {
         client.send_bytes(part);
         other.ping();
@@ -48,9 +47,9 @@ fn send_parts(server: &TestServer, other: &mut TestClient, parts: &[&[u8]]) -> V
 
 #[test]
 fn responses_are_independent_of_split_position() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
-        let mut other = server.connect();
+        let mut other = server.connect_tcp();
         let bytes = session_bytes();
         let whole = send_parts(&server, &mut other, &[&bytes]);
         assert_eq!(
@@ -65,50 +64,50 @@ fn responses_are_independent_of_split_position() {
             assert!(cut == whole, "split at {split}: {}", String::from_utf8_lossy(&cut));
         }
         drop(other);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn responses_are_equal_for_single_byte_input() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
-        let mut other = server.connect();
+        let mut other = server.connect_tcp();
         let bytes = session_bytes();
         let whole = send_parts(&server, &mut other, &[&bytes]);
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert!(send_parts(&server, &mut other, &single) == whole);
         drop(other);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn responses_are_equal_with_small_receive_buffers() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options.clone());
-        let mut other = server.connect();
+        let mut other = server.connect_tcp();
         let bytes = session_bytes().repeat(20);
         let whole = send_parts(&server, &mut other, &[&bytes]);
         drop(other);
-        server.stop();
+        server.close();
 
         let mut narrow = options;
         narrow.engine.ring_sizes.receive_buffers = 2;
         narrow.engine.ring_sizes.receive_buffer_bytes = 16;
         let server = TestServer::start(narrow);
-        let mut other = server.connect();
+        let mut other = server.connect_tcp();
         assert!(send_parts(&server, &mut other, &[&bytes]) == whole);
         drop(other);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn empty_lines_between_terminators_are_ignored() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     for terminator in ["\n", "\r\n", "\r", "\n\n\n", "\r\r", "\n\r", "\r\n\r\n"] {
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         client.send_bytes(b"\n\r\n\r");
         for id in 0..3 {
             client.send_bytes(
@@ -119,29 +118,29 @@ fn empty_lines_between_terminators_are_ignored() {
         client.ping();
     }
     // Only whitespace: not empty, and not JSON.
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     expect_error(&client.exchange(" \t "), -32700, None);
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn echoed_newlines_are_escaped_in_response() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     let message = "a\nb\r\nc\rd\u{2028}e\u{0}f\u{1b}g\u{85}";
     client.send(echo(1, message));
     let line = client.receive_line().expect("response");
     assert!(!line.bytes().any(|byte| byte < b' '), "{line:?}");
     let response = serde_json::from_str(&line).expect("JSON");
-    assert_eq!(echoed(&response), message);
+    assert_eq!(result_text(&response), message);
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         let requests = join_lines((0..1000).map(|id| echo(id, &format!("message {id}"))));
@@ -149,25 +148,25 @@ fn pipelined_requests_are_answered_in_order() {
         for id in 0..1000 {
             let response = client.receive();
             assert_eq!(response["id"], id);
-            assert_eq!(echoed(&response), format!("message {id}"));
+            assert_eq!(result_text(&response), format!("message {id}"));
         }
         client.shutdown_write();
         client.expect_end();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.tools_call, 1000, "{counters}");
     });
 }
 
 #[test]
 fn exhausted_ring_answers_all_connections_in_order() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.engine.ring_sizes.submissions_max = 4;
         options.engine.ring_sizes.completions_max = 8;
         options.engine.ring_sizes.receive_buffers = 4;
         options.engine.ring_sizes.receive_buffer_bytes = 128;
         let server = TestServer::start(options);
-        let mut clients: Vec<TestClient> =
+        let mut clients: Vec<LineClient> =
             (0..32).map(|_| server.connect_initialized(LEGACY)).collect();
         let requests = join_lines((0..100).map(|id| echo(id, "small")));
         for client in &mut clients {
@@ -179,6 +178,6 @@ fn exhausted_ring_answers_all_connections_in_order() {
             }
         }
         drop(clients);
-        server.stop();
+        server.close();
     });
 }

@@ -1,13 +1,12 @@
 //! Half-closed connections: the peer has shut down its sending side and still reads.
 
+use corelane_test_support::messages::{LEGACY, call, echo, join_lines, request_without_params};
+use corelane_test_support::{TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
-
-use crate::client::{LEGACY, call, echo, join_lines, request_without_params};
-use crate::test_server::{TestServer, over_each_ring};
 
 #[test]
 fn half_closed_connection_gets_all_responses() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         let now = (0..100).map(|id| echo(id, "now"));
@@ -26,18 +25,18 @@ fn half_closed_connection_gets_all_responses() {
         ids.sort_unstable();
         assert_eq!(ids, (0..120).collect::<Vec<_>>());
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn last_line_without_terminator_is_served() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         for (text, code) in
             [(request_without_params(1, "ping").to_string(), None), ("{".to_owned(), Some(-32700))]
         {
-            let mut client = server.connect();
+            let mut client = server.connect_tcp();
             client.send_bytes(text.as_bytes());
             client.shutdown_write();
             let responses = client.receive_rest();
@@ -50,28 +49,28 @@ fn last_line_without_terminator_is_served() {
         client.shutdown_write();
         assert_eq!(client.receive_rest()[0]["id"], 2);
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn idle_connection_closes_after_half_close() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         client.shutdown_write();
         assert_eq!(client.receive_rest(), Vec::<Value>::new());
         let mut client = server.connect_initialized(LEGACY);
         client.shutdown_write();
         assert_eq!(client.receive_rest(), Vec::<Value>::new());
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn half_close_under_backpressure_loses_no_response() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.outgoing_bytes_max = 1000;
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -86,7 +85,7 @@ fn half_close_under_backpressure_loses_no_response() {
         ids.sort_unstable();
         assert_eq!(ids, (0..80).collect::<Vec<_>>());
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert!(counters.traffic.read_pauses > 0, "{counters}");
     });
 }

@@ -1,17 +1,16 @@
 //! Legacy handshake messages out of order.
 
-use serde_json::json;
-
-use crate::client::{
-    LEGACY, call, echo, echoed, expect_error, initialize, notification, request,
-    request_without_params,
+use corelane_test_support::messages::{
+    LEGACY, call, echo, expect_error, initialize, notification, request, request_without_params,
+    result_text,
 };
-use crate::test_server::{TestServer, options};
+use corelane_test_support::{TestServer, tcp_options};
+use serde_json::json;
 
 #[test]
 fn only_ping_is_served_before_handshake_completes() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let too_early = [
         request_without_params(1, "tools/list"),
         echo(1, "x"),
@@ -38,15 +37,15 @@ fn only_ping_is_served_before_handshake_completes() {
     }
     client.ping();
     client.send(notification("notifications/initialized"));
-    assert_eq!(echoed(&client.exchange(echo(3, "ready"))), "ready");
+    assert_eq!(result_text(&client.exchange(echo(3, "ready"))), "ready");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn second_initialize_is_rejected_without_effect() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     client.exchange(initialize(1, "2025-06-18"));
     expect_error(&client.exchange(initialize(2, LEGACY)), -32600, Some(json!(2)));
     client.send(notification("notifications/initialized"));
@@ -54,15 +53,15 @@ fn second_initialize_is_rejected_without_effect() {
     client.send(notification("notifications/initialized"));
     // Still 2025-06-18, where invalid arguments are a JSON-RPC error.
     expect_error(&client.exchange(call(4, "echo", json!({}))), -32602, Some(json!(4)));
-    assert_eq!(echoed(&client.exchange(echo(5, "same"))), "same");
+    assert_eq!(result_text(&client.exchange(echo(5, "same"))), "same");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn invalid_initialize_can_be_retried() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let client_info = json!({"name": "x", "version": "1"});
     for params in [
         json!([]),
@@ -84,19 +83,19 @@ fn invalid_initialize_can_be_retried() {
     }
     expect_error(&client.exchange(request_without_params(3, "initialize")), -32602, Some(json!(3)));
     client.handshake(LEGACY);
-    assert_eq!(echoed(&client.exchange(echo(4, "at last"))), "at last");
+    assert_eq!(result_text(&client.exchange(echo(4, "at last"))), "at last");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn unknown_version_negotiates_newest_legacy_version() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let long = "9".repeat(10_000);
     for revision in ["", "1.0", "2024-10-07", "2099-01-01", "2026-07-28", "2025-11-25 ", &long] {
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         let response = client.exchange(initialize(1, revision));
         assert_eq!(response["result"]["protocolVersion"], LEGACY, "{response}");
     }
-    server.stop();
+    server.close();
 }

@@ -3,17 +3,16 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
+use corelane_test_support::messages::{LEGACY, call, echo};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::json;
-
-use crate::client::{LEGACY, TestClient, call, echo};
-use crate::test_server::{TestServer, over_each_ring};
 
 /// Pause between two bytes of a slow sender.
 const BYTE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Sends single bytes without a newline until the server closes the connection.
-fn send_slowly(client: &TestClient) {
-    let mut stream = client.stream();
+fn send_slowly(client: &LineClient) {
+    let mut stream = client.socket();
     stream.set_read_timeout(Some(BYTE_INTERVAL)).expect("read timeout is set");
     for _ in 0..4000 {
         if stream.write_all(b"x").is_err() {
@@ -30,15 +29,15 @@ fn send_slowly(client: &TestClient) {
 
 #[test]
 fn incomplete_first_message_times_out() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.first_message_timeout = Duration::from_millis(100);
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
-        send_slowly(&server.connect());
+        send_slowly(&server.connect_tcp());
         // The first-message timeout no longer applies after the first message.
         other.ping();
         drop(other);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.connections.closed_message_timeout, 1, "{counters}");
         assert_eq!(counters.connections.closed_idle_timeout, 0, "{counters}");
     });
@@ -46,44 +45,44 @@ fn incomplete_first_message_times_out() {
 
 #[test]
 fn connection_without_message_times_out() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.first_message_timeout = Duration::from_millis(50);
         let server = TestServer::start(options);
-        let mut clients: Vec<TestClient> = (0..20).map(|_| server.connect()).collect();
-        clients.iter_mut().for_each(TestClient::expect_end);
+        let mut clients: Vec<LineClient> = (0..20).map(|_| server.connect_tcp()).collect();
+        clients.iter_mut().for_each(LineClient::expect_end);
         drop(clients);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.connections.closed_message_timeout, 20, "{counters}");
     });
 }
 
 #[test]
 fn incomplete_message_does_not_reset_idle_timeout() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.idle_timeout = Duration::from_millis(100);
         let server = TestServer::start(options);
         send_slowly(&server.connect_initialized(LEGACY));
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.connections.closed_idle_timeout, 1, "{counters}");
     });
 }
 
 #[test]
 fn idle_connection_is_closed() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.idle_timeout = Duration::from_millis(100);
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         client.expect_end();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.connections.closed_idle_timeout, 1, "{counters}");
     });
 }
 
 #[test]
 fn pending_call_suspends_idle_timeout() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.idle_timeout = Duration::from_millis(50);
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -92,25 +91,25 @@ fn pending_call_suspends_idle_timeout() {
         // The idle timeout starts now.
         client.expect_end();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.connections.closed_idle_timeout, 1, "{counters}");
     });
 }
 
 #[test]
 fn unread_responses_do_not_suspend_idle_timeout() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.idle_timeout = Duration::from_millis(200);
         options.tcp.connections_max = 1;
         options.tcp.send_buffer_bytes = 4 << 10;
         let server = TestServer::start(options);
-        let mut client = TestClient::connect_with_buffers(server.address(), 4 << 10);
+        let mut client = LineClient::connect_with_buffers(server.address(), 4 << 10);
         client.handshake(LEGACY);
         client.send(echo(1, &"x".repeat(64 << 10)));
         // Its slot is freed although the peer neither reads nor closes.
         drop(crate::connection_limit::connect_accepted(&server));
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert!(counters.connections.closed_idle_timeout >= 1, "{counters}");
     });
 }

@@ -1,9 +1,8 @@
 //! Request ids in responses: same type and value as sent.
 
+use corelane_test_support::messages::LEGACY;
+use corelane_test_support::{LineClient, TestServer, tcp_options};
 use serde_json::Value;
-
-use crate::client::{LEGACY, TestClient};
-use crate::test_server::{TestServer, options};
 
 /// Ids in their shortest encoding, returned byte for byte.
 const PLAIN: [&str; 20] = [
@@ -46,26 +45,26 @@ fn id_of(line: &str) -> Value {
     response["id"].clone()
 }
 
-fn send_raw(client: &mut TestClient, id: &str, method: &str, params: &str) -> String {
+fn send_raw(client: &mut LineClient, id: &str, method: &str, params: &str) -> String {
     client.send(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
     client.receive_line().expect("response")
 }
 
 #[test]
 fn request_ids_are_echoed_byte_for_byte() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     for id in PLAIN {
         let line = send_raw(&mut client, id, "ping", "{}");
         assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
     }
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn request_id_is_equal_in_all_responses() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     // The longest id that is accepted.
     let long = format!("\"{}\"", "long".repeat(1024));
@@ -87,12 +86,12 @@ fn request_id_is_equal_in_all_responses() {
         }
     }
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn overlong_id_or_progress_token_is_rejected() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     let long = "x".repeat(4097);
     let call = r#"{"name":"slow","arguments":{"steps":1,"step_ms":0}}"#;
@@ -112,5 +111,5 @@ fn overlong_id_or_progress_token_is_rejected() {
         serde_json::from_str(&send_raw(&mut client, "1", "tools/call", call)).unwrap();
     assert!(response["result"].is_object(), "{response}");
     drop(client);
-    server.stop();
+    server.close();
 }

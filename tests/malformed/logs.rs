@@ -2,14 +2,14 @@
 
 use corelane::protocol::eras::LoggingLevel;
 use corelane::service::Features;
+use corelane_test_support::messages::{
+    LEGACY, MODERN, call, expect_error, modern, request, request_without_params,
+};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
-use crate::client::{
-    LEGACY, MODERN, TestClient, call, expect_error, modern, request, request_without_params,
-};
 use crate::interactive_catalog;
-use crate::schema_checks::mcp_schema;
-use crate::test_server::{TestServer, options, over_each_ring};
+use corelane_test_support::mcp_schema;
 
 /// Every level, least severe first.
 fn all_levels() -> Vec<&'static str> {
@@ -17,7 +17,7 @@ fn all_levels() -> Vec<&'static str> {
 }
 
 /// Sends a call and returns the levels of the log messages before its response.
-fn logged_levels(client: &mut TestClient, revision: &str, call: &Value) -> Vec<String> {
+fn logged_levels(client: &mut LineClient, revision: &str, call: &Value) -> Vec<String> {
     client.send(call);
     let mut logged = Vec::new();
     loop {
@@ -35,8 +35,8 @@ fn logged_levels(client: &mut TestClient, revision: &str, call: &Value) -> Vec<S
 
 #[test]
 fn legacy_session_gets_logs_from_set_level() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         for tool in ["log", "log_blocking"] {
             let mut client = server.connect_initialized(LEGACY);
             assert_eq!(
@@ -56,14 +56,14 @@ fn legacy_session_gets_logs_from_set_level() {
             let logged = logged_levels(&mut other, "2024-11-05", &call(1, tool, json!({})));
             assert_eq!(logged, all_levels()[1..]);
         }
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn modern_request_gets_logs_from_requested_level() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
         let mut client = server.connect_initialized(LEGACY);
         client.exchange(request(0, "logging/setLevel", json!({"level": "debug"})));
         for tool in ["log", "log_blocking"] {
@@ -77,13 +77,13 @@ fn modern_request_gets_logs_from_requested_level() {
             assert_eq!(logged_levels(&mut client, MODERN, &silent), Vec::<String>::new());
         }
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn invalid_log_level_is_rejected_without_effect() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = server.connect_initialized(LEGACY);
     for params in [
         json!({"level": "loud"}),
@@ -113,13 +113,13 @@ fn invalid_log_level_is_rejected_without_effect() {
         .disable_features(Features::LOGGING)
         .build()
         .expect("catalog");
-    let without_logging = TestServer::start_with_catalog(options(), without_logging);
+    let without_logging = TestServer::with_catalog(tcp_options(), without_logging);
     expect_error(
         &without_logging.connect_initialized(LEGACY).exchange(set),
         -32601,
         Some(json!(5)),
     );
     drop(client);
-    server.stop();
-    without_logging.stop();
+    server.close();
+    without_logging.close();
 }

@@ -10,8 +10,6 @@
 
 mod batches;
 mod cancellation;
-#[path = "../support/client.rs"]
-mod client;
 mod client_requests;
 mod connection_churn;
 mod connection_limit;
@@ -27,8 +25,6 @@ mod idle_timeouts;
 mod ids;
 mod interactive_catalog;
 mod logs;
-#[path = "../support/loopback.rs"]
-mod loopback;
 mod memory;
 mod mutations;
 mod oversize;
@@ -40,4 +36,3 @@ mod schema_checks;
 mod slow_readers;
 mod subscriptions;
 mod tasks;
-mod test_server;

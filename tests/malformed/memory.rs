@@ -7,14 +7,15 @@ use corelane::Catalog;
 use corelane::protocol::eras::LoggingLevel;
 use corelane::protocol::model::{ElicitRequest, Form, Implementation};
 use corelane::service::{CallToolResult, Features, NoArguments, RequestContext, Tool};
+use corelane_test_support::messages::{
+    LEGACY, call, echo, expect_error, notification, request, result_text,
+};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::json;
-
-use crate::client::{LEGACY, TestClient, call, echo, echoed, expect_error, notification, request};
-use crate::test_server::{TestServer, over_each_ring};
 
 #[test]
 fn message_over_total_memory_limit_closes_its_connection() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.memory_bytes_max = 100_000;
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
@@ -30,18 +31,18 @@ fn message_over_total_memory_limit_closes_its_connection() {
             expect_error(&response, -32603, None);
             greedy.expect_end();
             patient.send_bytes(second_half);
-            assert_eq!(echoed(&patient.receive()).len(), 60_000);
-            assert_eq!(echoed(&other.exchange(echo(2, "unaffected"))), "unaffected");
+            assert_eq!(result_text(&patient.receive()).len(), 60_000);
+            assert_eq!(result_text(&other.exchange(echo(2, "unaffected"))), "unaffected");
         }
         drop(other);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.input_errors.memory, 3, "{counters}");
     });
 }
 
 #[test]
 fn closed_connections_release_their_memory() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.memory_bytes_max = 100_000;
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
@@ -60,7 +61,7 @@ fn closed_connections_release_their_memory() {
             assert_eq!(other.exchange(echo(number, "unaffected"))["id"], json!(number));
         }
         drop(other);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.input_errors.memory, 0, "{counters}");
     });
 }
@@ -107,12 +108,12 @@ fn verbose_tools() -> Catalog {
 
 #[test]
 fn unread_handler_messages_count_against_memory_limit() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.memory_bytes_max = 100_000;
         options.tcp.send_buffer_bytes = 16 << 10;
-        let server = TestServer::start_with_catalog(options, verbose_tools());
+        let server = TestServer::with_catalog(options, verbose_tools());
         for tool in ["progress", "log", "ask"] {
-            let mut client = TestClient::connect_with_buffers(server.address(), 16 << 10);
+            let mut client = LineClient::connect_with_buffers(server.address(), 16 << 10);
             client.exchange(request(
                 0,
                 "initialize",
@@ -133,7 +134,7 @@ fn unread_handler_messages_count_against_memory_limit() {
             expect_error(error, -32603, None);
             assert!(messages.len() < 15, "{} messages", messages.len());
         }
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.input_errors.memory, 3, "{counters}");
     });
 }

@@ -1,10 +1,11 @@
 //! Valid messages with a few bytes changed. Seeded; a failure prints its seed.
 
 use corelane::base::random::Random;
+use corelane_test_support::messages::{
+    LEGACY, call, cancelled, echo, initialize, modern, notification, request,
+};
+use corelane_test_support::{TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
-
-use crate::client::{LEGACY, call, cancelled, echo, initialize, modern, notification, request};
-use crate::test_server::{TestServer, options, over_each_ring};
 
 /// Mutated lines per seed.
 const LINES_PER_SEED: usize = 3000;
@@ -56,7 +57,7 @@ fn mutate(line: &mut Vec<u8>, random: &mut Random) {
 
 #[test]
 fn mutated_messages_do_not_harm_server() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         for seed in 1..=3 {
             eprintln!("seed {seed}");
             let mut random = Random::seeded(seed);
@@ -78,20 +79,20 @@ fn mutated_messages_do_not_harm_server() {
             let rest: Vec<Value> = client.receive_rest();
             assert!(rest.len() < LINES_PER_SEED, "{}", rest.len());
             drop(client);
-            server.stop();
+            server.close();
         }
     });
 }
 
 #[test]
 fn random_bytes_get_one_error_per_line() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.limits.message_bytes_max = 64 << 10;
     let server = TestServer::start(options);
     for seed in 1..=50 {
         eprintln!("seed {seed}");
         let mut random = Random::seeded(seed);
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         let length = 1 + random.below(5000);
         let bytes: Vec<u8> = (0..length)
             .map(|_| match random.below(3) {
@@ -107,5 +108,5 @@ fn random_bytes_get_one_error_per_line() {
         assert!(responses.iter().all(|response| response.get("error").is_some()), "{responses:?}");
         assert_eq!(responses.len(), lines, "{responses:?}");
     }
-    server.stop();
+    server.close();
 }

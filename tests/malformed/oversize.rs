@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::net::Shutdown;
 
-use crate::client::{LEGACY, echo, echoed, endless, expect_error};
-use crate::test_server::{TestServer, over_each_ring};
+use corelane_test_support::messages::{LEGACY, echo, endless, expect_error, result_text};
+use corelane_test_support::{TestServer, over_each_ring, tcp_options};
 
 #[test]
 fn oversize_message_gets_error_and_closes_connection() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.message_bytes_max = 1000;
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
@@ -16,12 +16,12 @@ fn oversize_message_gets_error_and_closes_connection() {
         // Requests before it are served; input behind it is not read.
         let too_long = format!("\"{}\"", "x".repeat(999));
         client.send_bytes(format!("{}\n{too_long}\n{}\n", echo(1, "a"), echo(2, "b")).as_bytes());
-        assert_eq!(echoed(&client.receive()), "a");
+        assert_eq!(result_text(&client.receive()), "a");
         expect_error(&client.receive(), -32012, None);
         client.expect_end();
-        assert_eq!(echoed(&other.exchange(echo(3, "unaffected"))), "unaffected");
+        assert_eq!(result_text(&other.exchange(echo(3, "unaffected"))), "unaffected");
         drop((client, other));
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (counters.input_errors.oversize, counters.errors.count_of(-32012)),
             (1, 1),
@@ -32,7 +32,7 @@ fn oversize_message_gets_error_and_closes_connection() {
 
 #[test]
 fn message_of_exact_limit_is_accepted() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.message_bytes_max = 10_000;
         let server = TestServer::start(options);
         for terminator in ["\n", "\r\n", "\r"] {
@@ -41,35 +41,35 @@ fn message_of_exact_limit_is_accepted() {
             let text = echo(1, &"x".repeat(10_000 - frame)).to_string();
             assert_eq!(text.len(), 10_000);
             client.send_bytes(format!("{text}{terminator}").as_bytes());
-            assert_eq!(echoed(&client.receive()).len(), 10_000 - frame);
+            assert_eq!(result_text(&client.receive()).len(), 10_000 - frame);
             client.send(echo(1, &"x".repeat(10_001 - frame)));
             expect_error(&client.receive(), -32012, None);
             client.expect_end();
         }
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn endless_message_is_cut_at_limit() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.message_bytes_max = 1 << 20;
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
-        let mut client = server.connect();
-        let mut writer = client.stream().try_clone().expect("socket is cloned");
+        let mut client = server.connect_tcp();
+        let mut writer = client.socket().try_clone().expect("socket is cloned");
         std::thread::scope(|scope| {
             // Never contains a newline; sends until the server stops reading.
             let block = [b'x'; 8 << 10];
             let flood = scope.spawn(move || while writer.write_all(&block).is_ok() {});
             expect_error(&client.receive(), -32012, None);
             client.expect_end();
-            assert_eq!(echoed(&other.exchange(echo(1, "unaffected"))), "unaffected");
-            client.stream().shutdown(Shutdown::Both).unwrap_or(());
+            assert_eq!(result_text(&other.exchange(echo(1, "unaffected"))), "unaffected");
+            client.socket().shutdown(Shutdown::Both).unwrap_or(());
             flood.join().expect("sender thread finishes");
         });
         drop((client, other));
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (counters.input_errors.oversize, counters.errors.count_of(-32012)),
             (1, 1),
@@ -80,7 +80,7 @@ fn endless_message_is_cut_at_limit() {
 
 #[test]
 fn oversize_error_reaches_peer_that_stops_sending() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.message_bytes_max = 100_000;
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -88,13 +88,13 @@ fn oversize_error_reaches_peer_that_stops_sending() {
         expect_error(&client.receive(), -32012, None);
         client.expect_end();
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn oversize_message_cancels_calls_in_flight() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.message_bytes_max = 1000;
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -103,7 +103,7 @@ fn oversize_message_cancels_calls_in_flight() {
         expect_error(&client.receive(), -32012, None);
         client.expect_end();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.cancelled, 1, "{counters}");
     });
 }

@@ -1,14 +1,13 @@
 //! Input that is no JSON text: syntax errors, invalid UTF-8, excessive nesting.
 
+use corelane_test_support::messages::{LEGACY, echo, expect_error, result_text};
+use corelane_test_support::{TestServer, tcp_options};
 use serde_json::json;
-
-use crate::client::{LEGACY, echo, echoed, expect_error};
-use crate::test_server::{TestServer, options};
 
 #[test]
 fn invalid_json_gets_parse_error() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let texts = [
         "{",
         "}",
@@ -50,25 +49,25 @@ fn invalid_json_gets_parse_error() {
         client.ping();
     }
     drop(client);
-    assert_eq!(server.stop().errors.count_of(-32700), texts.len() as u64);
+    assert_eq!(server.close().errors.count_of(-32700), texts.len() as u64);
 }
 
 #[test]
 fn number_beyond_double_range_gets_parse_error() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let response =
         client.exchange(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":1e400}}"#);
     expect_error(&response, -32700, None);
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn invalid_utf8_gets_parse_error() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     let broken: [&[u8]; 9] = [
         b"\x80",
         b"\xff\xfe",
@@ -92,13 +91,13 @@ fn invalid_utf8_gets_parse_error() {
         client.ping();
     }
     drop(client);
-    let counters = server.stop();
+    let counters = server.close();
     assert!(counters.input_errors.utf8 >= 2 * broken.len() as u64, "{counters}");
 }
 
 #[test]
 fn lone_surrogate_gets_parse_error() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     let mut client = server.connect_initialized(LEGACY);
     for lone in [r"\ud800", r"\udc00", r"\ud83dx", r"\ud83d\ud83d", r"\ude00\ud83d", r"\uDBFF\n"] {
         let as_argument = echo(1, "@").to_string().replace('@', lone);
@@ -110,17 +109,17 @@ fn lone_surrogate_gets_parse_error() {
         client.ping();
     }
     let pair = client.exchange(echo(1, "@").to_string().replace('@', r"\ud83d\ude00 \uD83D\uDE00"));
-    assert_eq!(echoed(&pair), "😀 😀");
+    assert_eq!(result_text(&pair), "😀 😀");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn nesting_over_limit_is_rejected() {
-    let mut options = options();
+    let mut options = tcp_options();
     options.limits.nesting_max = 10;
     let server = TestServer::start(options);
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     // The envelope and the params take two of the ten levels.
     let nested = |depth: usize| {
         let (open, close) = ("[".repeat(depth), "]".repeat(depth));
@@ -134,17 +133,17 @@ fn nesting_over_limit_is_rejected() {
     expect_error(&client.exchange(nested(100_000)), -32600, None);
     client.ping();
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn million_open_brackets_get_one_error() {
-    let server = TestServer::start(options());
-    let mut client = server.connect();
+    let server = TestServer::start(tcp_options());
+    let mut client = server.connect_tcp();
     for text in ["[".repeat(1_000_000), r#"{"a":"#.repeat(200_000)] {
         expect_error(&client.exchange(text), -32600, None);
         client.ping();
     }
     drop(client);
-    server.stop();
+    server.close();
 }

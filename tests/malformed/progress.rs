@@ -1,12 +1,11 @@
 //! `notifications/progress`: sent only with a progress token, with increasing values.
 
+use corelane_test_support::messages::{LEGACY, call, modern};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
-use crate::client::{LEGACY, TestClient, call, modern};
-use crate::test_server::{TestServer, over_each_ring};
-
 /// Sends a request; returns the notifications before its response, and the response.
-fn call_with_notifications(client: &mut TestClient, request: &Value) -> (Vec<Value>, Value) {
+fn call_with_notifications(client: &mut LineClient, request: &Value) -> (Vec<Value>, Value) {
     client.send(request);
     let mut notifications = Vec::new();
     loop {
@@ -20,7 +19,7 @@ fn call_with_notifications(client: &mut TestClient, request: &Value) -> (Vec<Val
 
 #[test]
 fn call_without_progress_token_gets_no_progress() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         let plain = call(1, "slow", json!({"steps": 5, "step_ms": 1}));
@@ -32,13 +31,13 @@ fn call_without_progress_token_gets_no_progress() {
             assert!(response.get("result").is_some(), "{response}");
         }
         drop(client);
-        assert_eq!(server.stop().requests.progress_notifications, 0);
+        assert_eq!(server.close().requests.progress_notifications, 0);
     });
 }
 
 #[test]
 fn progress_carries_token_and_increases() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         for token in [json!(7), json!("seven"), json!(""), json!(u64::MAX), json!(i64::MIN)] {
@@ -58,13 +57,13 @@ fn progress_carries_token_and_increases() {
         }
         client.ping();
         drop(client);
-        assert_eq!(server.stop().requests.progress_notifications, 50);
+        assert_eq!(server.close().requests.progress_notifications, 50);
     });
 }
 
 #[test]
 fn blocking_handler_sends_progress_before_response() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
         let mut request = call(1, "hash", json!({"bytes": 1000}));
@@ -74,6 +73,6 @@ fn blocking_handler_sends_progress_before_response() {
         assert_eq!(notifications.len(), 1, "{notifications:?}");
         assert_eq!(notifications[0]["params"]["progress"], 1000);
         drop(client);
-        server.stop();
+        server.close();
     });
 }

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{MODERN, call, expect_error, modern, request};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
-use crate::client::{MODERN, TestClient, call, expect_error, modern, request};
 use crate::interactive_catalog;
-use crate::schema_checks::mcp_schema;
-use crate::test_server::{TestServer, options, over_each_ring};
+use corelane_test_support::mcp_schema;
 
-/// `TestClient` capabilities of most requests.
+/// `LineClient` capabilities of most requests.
 fn all_capabilities() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
@@ -23,7 +23,7 @@ fn with_capabilities(capabilities: Value, request: Value) -> Value {
 }
 
 /// Sends a request and returns its response, which must match the schema.
-fn send_and_check(client: &mut TestClient, request: &Value) -> Value {
+fn send_and_check(client: &mut LineClient, request: &Value) -> Value {
     let response = client.exchange(request);
     let method = request["method"].as_str();
     mcp_schema::check_message(MODERN, &response, method)
@@ -67,21 +67,21 @@ fn expect_text(response: &Value, text: &str) {
 
 #[test]
 fn input_response_completes_retried_call() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
-        let mut client = server.connect();
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
+        let mut client = server.connect_tcp();
         let first = ask_name(1);
         let input_required = send_and_check(&mut client, &first);
         expect_input_requests(&input_required, &["user_name"]);
         let responses =
             json!({"user_name": accepted_name("Ada"), "unrequested": {"action": "cancel"}});
         // The retry may use another connection and another order of keys.
-        let mut other = server.connect();
+        let mut other = server.connect_tcp();
         let mut second = retry(&first, &input_required, responses);
         second["params"]["arguments"] = json!({"other": [1, {"a": 1, "b": 2}], "word": ""});
         expect_text(&send_and_check(&mut other, &second), "Hello, Ada!");
         drop((client, other));
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(
             (counters.client_requests.input_required, counters.client_requests.unmatched_responses),
             (1, 1),
@@ -93,8 +93,8 @@ fn input_response_completes_retried_call() {
 
 #[test]
 fn input_responses_accumulate_over_rounds() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
-    let mut client = server.connect();
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = server.connect_tcp();
     let first = with_capabilities(all_capabilities(), call(1, "ask_twice", json!({})));
     let input_required = send_and_check(&mut client, &first);
     expect_input_requests(&input_required, &["first"]);
@@ -110,13 +110,13 @@ fn input_responses_accumulate_over_rounds() {
     let third = retry(&second, &next_input_required, json!({"second": accepted_name("Grace")}));
     expect_text(&send_and_check(&mut client, &third), "Ada and Grace");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn missing_input_response_is_requested_again() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
-    let mut client = server.connect();
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = server.connect_tcp();
     let first = with_capabilities(all_capabilities(), call(1, "ask_both", json!({})));
     let input_required = send_and_check(&mut client, &first);
     expect_input_requests(&input_required, &["name", "roots"]);
@@ -134,13 +134,13 @@ fn missing_input_response_is_requested_again() {
         json!({"user_name": accepted_name("Eve"), "unknown_key": {}});
     assert_eq!(send_and_check(&mut client, &foreseen)["result"]["resultType"], "complete");
     drop(client);
-    assert_eq!(server.stop().client_requests.unmatched_responses, 0);
+    assert_eq!(server.close().client_requests.unmatched_responses, 0);
 }
 
 #[test]
 fn prompts_and_resources_send_input_requests() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
-    let mut client = server.connect();
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = server.connect_tcp();
     let prompt = with_capabilities(
         all_capabilities(),
         request(1, "prompts/get", json!({"name": "invitation"})),
@@ -165,13 +165,13 @@ fn prompts_and_resources_send_input_requests() {
     );
     assert_eq!(response["result"]["contents"][0]["text"], "Not for Eve.", "{response}");
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn input_request_requires_declared_client_capability() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
-    let mut client = server.connect();
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = server.connect_tcp();
     for (tool, capabilities, needed) in [
         ("ask_name", json!({}), json!({"elicitation": {"form": {}}})),
         ("ask_name", json!({"sampling": {}}), json!({"elicitation": {"form": {}}})),
@@ -193,13 +193,13 @@ fn input_request_requires_declared_client_capability() {
         "Paris",
     );
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn invalid_input_response_is_invalid_params() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
-    let mut client = server.connect();
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = server.connect_tcp();
     for response in [
         json!(7),
         json!(null),
@@ -231,14 +231,14 @@ fn invalid_input_response_is_invalid_params() {
         expect_error(&send_and_check(&mut client, &wrong), -32602, Some(json!(3)));
     }
     drop(client);
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn modified_request_state_is_rejected() {
-    over_each_ring(|options| {
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
-        let mut client = server.connect();
+    over_each_ring(tcp_options(), |options| {
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
+        let mut client = server.connect_tcp();
         let first = ask_name(1);
         let input_required = send_and_check(&mut client, &first);
         let state =
@@ -269,16 +269,16 @@ fn modified_request_state_is_rejected() {
         let honest = retry(&first, &input_required, json!({"user_name": accepted_name("Ada")}));
         expect_text(&send_and_check(&mut client, &honest), "Hello, Ada!");
         drop(client);
-        assert_eq!(server.stop().client_requests.states_rejected, refused);
+        assert_eq!(server.close().client_requests.states_rejected, refused);
     });
 }
 
 #[test]
 fn request_state_is_single_use_across_connections() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.engine.shards = Some(2);
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
-        let mut clients: Vec<TestClient> = (0..4).map(|_| server.connect()).collect();
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
+        let mut clients: Vec<LineClient> = (0..4).map(|_| server.connect_tcp()).collect();
         let first = ask_name(1);
         let input_required = send_and_check(&mut clients[0], &first);
         let again = retry(&first, &input_required, json!({"user_name": accepted_name("Ada")}));
@@ -291,14 +291,14 @@ fn request_state_is_single_use_across_connections() {
             assert!(message.contains("used before"), "{response}");
         }
         drop(clients);
-        assert_eq!(server.stop().client_requests.states_rejected, 3);
+        assert_eq!(server.close().client_requests.states_rejected, 3);
     });
 }
 
 #[test]
 fn request_state_is_bound_to_its_request() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
-    let mut client = server.connect();
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
+    let mut client = server.connect_tcp();
     let first = ask_name(1);
     let input_required = send_and_check(&mut client, &first);
     let responses = json!({"user_name": accepted_name("Eve"), "first": accepted_name("Eve")});
@@ -324,29 +324,29 @@ fn request_state_is_bound_to_its_request() {
     let honest = retry(&first, &input_required, json!({"user_name": accepted_name("Ada")}));
     expect_text(&send_and_check(&mut client, &honest), "Hello, Ada!");
     drop(client);
-    assert_eq!(server.stop().client_requests.states_rejected, 8);
+    assert_eq!(server.close().client_requests.states_rejected, 8);
 }
 
 #[test]
 fn request_state_of_other_process_is_rejected() {
     let (one, two) = (
-        TestServer::start_with_catalog(options(), interactive_catalog::catalog()),
-        TestServer::start_with_catalog(options(), interactive_catalog::catalog()),
+        TestServer::with_catalog(tcp_options(), interactive_catalog::catalog()),
+        TestServer::with_catalog(tcp_options(), interactive_catalog::catalog()),
     );
     let first = ask_name(1);
-    let input_required = send_and_check(&mut one.connect(), &first);
+    let input_required = send_and_check(&mut one.connect_tcp(), &first);
     let moved = retry(&first, &input_required, json!({"user_name": accepted_name("Eve")}));
-    expect_error(&send_and_check(&mut two.connect(), &moved), -32602, Some(json!(2)));
-    one.stop();
-    two.stop();
+    expect_error(&send_and_check(&mut two.connect_tcp(), &moved), -32602, Some(json!(2)));
+    one.close();
+    two.close();
 }
 
 #[test]
 fn expired_request_state_is_rejected() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.request_state_ttl = Duration::ZERO;
-        let server = TestServer::start_with_catalog(options, interactive_catalog::catalog());
-        let mut client = server.connect();
+        let server = TestServer::with_catalog(options, interactive_catalog::catalog());
+        let mut client = server.connect_tcp();
         let first = ask_name(1);
         let input_required = send_and_check(&mut client, &first);
         let late = send_and_check(
@@ -356,18 +356,18 @@ fn expired_request_state_is_rejected() {
         expect_error(&late, -32602, Some(json!(2)));
         assert!(late["error"]["message"].as_str().is_some_and(|it| it.contains("expired")));
         drop(client);
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn legacy_request_ignores_request_state() {
-    let server = TestServer::start_with_catalog(options(), interactive_catalog::catalog());
+    let server = TestServer::with_catalog(tcp_options(), interactive_catalog::catalog());
     let mut client = server.connect_initialized("2025-11-25");
     let mut odd = call(1, "echo", json!({"message": "x"}));
     odd["params"]["requestState"] = json!("made up");
     let response = client.exchange(odd);
     assert_eq!(response["result"]["content"][0]["text"], "x", "{response}");
     drop(client);
-    server.stop();
+    server.close();
 }

@@ -1,14 +1,14 @@
 //! Connections that the peer resets.
 
+use corelane_test_support::messages::{LEGACY, call, echo, endless, join_lines, result_text};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::json;
 
-use crate::client::{LEGACY, TestClient, call, echo, echoed, endless, join_lines};
 use crate::connection_limit::connect_accepted;
-use crate::test_server::{TestServer, over_each_ring};
 
 #[test]
 fn reset_inside_message_spares_other_connections() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.tcp.connections_max = 3;
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
@@ -19,20 +19,20 @@ fn reset_inside_message_spares_other_connections() {
             client.send_bytes(&text.as_bytes()[..cut]);
             other.ping();
             client.reset();
-            assert_eq!(echoed(&other.exchange(echo(2, "unaffected"))), "unaffected");
+            assert_eq!(result_text(&other.exchange(echo(2, "unaffected"))), "unaffected");
         }
         // Every connection slot is free again.
         let mut again = [connect_accepted(&server), connect_accepted(&server)];
-        again.iter_mut().for_each(TestClient::ping);
+        again.iter_mut().for_each(LineClient::ping);
         drop((again, other));
-        let counters = server.stop();
+        let counters = server.close();
         assert!(counters.connections.closed_socket_error >= 6, "{counters}");
     });
 }
 
 #[test]
 fn reset_cancels_calls_in_flight() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
         let mut client = server.connect_initialized(LEGACY);
@@ -46,7 +46,7 @@ fn reset_cancels_calls_in_flight() {
         let hashed = other.exchange(call(1, "hash", json!({"bytes": 1000})));
         assert_eq!(hashed["id"], 1, "{hashed}");
         drop(other);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.cancelled, 10, "{counters}");
         assert_eq!(counters.requests.timed_out, 0, "{counters}");
     });
@@ -54,7 +54,7 @@ fn reset_cancels_calls_in_flight() {
 
 #[test]
 fn reset_with_pending_responses_spares_other_connections() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(options);
         let mut other = server.connect_initialized(LEGACY);
         let requests = join_lines((0..200).map(|id| echo(id, &"x".repeat(2000))));
@@ -62,9 +62,9 @@ fn reset_with_pending_responses_spares_other_connections() {
             let mut client = server.connect_initialized(LEGACY);
             client.send_bytes(requests.as_bytes());
             client.reset();
-            assert_eq!(echoed(&other.exchange(echo(1, "unaffected"))), "unaffected");
+            assert_eq!(result_text(&other.exchange(echo(1, "unaffected"))), "unaffected");
         }
         drop(other);
-        server.stop();
+        server.close();
     });
 }

@@ -1,15 +1,12 @@
 //! Errors for malformed input match the schema of their protocol version.
 
-#[path = "../support/mcp_schema.rs"]
-pub(crate) mod mcp_schema;
-
-use serde_json::{Value, json};
-
-use crate::client::{
+use corelane_test_support::mcp_schema;
+use corelane_test_support::messages::{
     LEGACY, MODERN, call, echo, endless, initialize, modern, modern_meta, request,
     request_without_params,
 };
-use crate::test_server::{TestServer, options};
+use corelane_test_support::{TestServer, tcp_options};
+use serde_json::{Value, json};
 
 /// Invalid messages that get an error in every protocol version.
 fn invalid_messages() -> Vec<String> {
@@ -37,7 +34,7 @@ fn invalid_messages() -> Vec<String> {
 
 #[test]
 fn errors_match_schema_of_protocol_version() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY] {
         let mut client = server.connect_initialized(revision);
         for text in invalid_messages() {
@@ -52,12 +49,12 @@ fn errors_match_schema_of_protocol_version() {
             .unwrap_or_else(|reason| panic!("{reason}"));
         client.reset();
     }
-    server.stop();
+    server.close();
 }
 
 #[test]
 fn tool_errors_match_schema_of_protocol_version() {
-    let server = TestServer::start(options());
+    let server = TestServer::start(tcp_options());
     for revision in [LEGACY, MODERN] {
         let mut client = server.connect_initialized(LEGACY);
         let ask: fn(Value) -> Value = if revision == MODERN { modern } else { |legacy| legacy };
@@ -76,5 +73,5 @@ fn tool_errors_match_schema_of_protocol_version() {
         mcp_schema::check_message(revision, &response, None)
             .unwrap_or_else(|reason| panic!("{reason}"));
     }
-    server.stop();
+    server.close();
 }

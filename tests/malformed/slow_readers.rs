@@ -5,12 +5,11 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use corelane::server::Options;
-use serde_json::{Value, json};
-
-use crate::client::{
-    LEGACY, TIMEOUT, TestClient, call, cancelled, echo, echoed, endless, expect_error, join_lines,
+use corelane_test_support::messages::{
+    LEGACY, call, cancelled, echo, endless, expect_error, join_lines, result_text,
 };
-use crate::test_server::{TestServer, over_each_ring};
+use corelane_test_support::{LineClient, TIMEOUT, TestServer, over_each_ring, tcp_options};
+use serde_json::{Value, json};
 
 /// Responses per slow reader.
 const RESPONSES: usize = 1000;
@@ -46,35 +45,35 @@ fn write_until_blocked(mut stream: &TcpStream, bytes: &[u8]) -> usize {
 
 #[test]
 fn backpressure_pauses_only_slow_reader() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(with_small_buffers(options));
         let mut other = server.connect_initialized(LEGACY);
-        let mut client = TestClient::connect_with_buffers(server.address(), 16 << 10);
+        let mut client = LineClient::connect_with_buffers(server.address(), 16 << 10);
         client.handshake(LEGACY);
         let message = "x".repeat(MESSAGE_BYTES);
         let requests = join_lines((0..RESPONSES).map(|id| echo(id, &message)));
         let requests = requests.as_bytes();
 
-        let sent = write_until_blocked(client.stream(), requests);
+        let sent = write_until_blocked(client.socket(), requests);
         assert!(sent < requests.len() / 4, "{sent} bytes were accepted from a slow reader");
         for id in 0..100 {
-            assert_eq!(echoed(&other.exchange(echo(id, "unaffected"))), "unaffected");
+            assert_eq!(result_text(&other.exchange(echo(id, "unaffected"))), "unaffected");
         }
 
         // Once the peer reads, it gets every response once and in order.
-        let mut writer = client.stream().try_clone().expect("socket is cloned");
+        let mut writer = client.socket().try_clone().expect("socket is cloned");
         std::thread::scope(|scope| {
             scope.spawn(move || writer.write_all(&requests[sent..]).expect("server reads"));
             for id in 0..RESPONSES {
                 let response = client.receive();
                 assert_eq!(response["id"], id);
-                assert_eq!(echoed(&response).len(), MESSAGE_BYTES);
+                assert_eq!(result_text(&response).len(), MESSAGE_BYTES);
             }
         });
         client.shutdown_write();
         client.expect_end();
         drop((client, other));
-        let counters = server.stop();
+        let counters = server.close();
         assert!(counters.traffic.read_pauses > 0, "{counters}");
         assert_eq!(counters.requests.tools_call, RESPONSES as u64 + 100, "{counters}");
     });
@@ -82,7 +81,7 @@ fn backpressure_pauses_only_slow_reader() {
 
 #[test]
 fn closed_slow_reader_frees_its_connection_slot() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let mut options = with_small_buffers(options);
         options.tcp.connections_max = 1;
         let server = TestServer::start(options);
@@ -91,7 +90,7 @@ fn closed_slow_reader_frees_its_connection_slot() {
         for resets in [true, false] {
             let mut client = crate::connection_limit::connect_accepted(&server);
             client.handshake(LEGACY);
-            write_until_blocked(client.stream(), requests.as_bytes());
+            write_until_blocked(client.socket(), requests.as_bytes());
             if resets {
                 client.reset();
             } else {
@@ -99,14 +98,14 @@ fn closed_slow_reader_frees_its_connection_slot() {
             }
         }
         drop(crate::connection_limit::connect_accepted(&server));
-        let counters = server.stop();
+        let counters = server.close();
         assert!(counters.traffic.read_pauses > 0, "{counters}");
     });
 }
 
 #[test]
 fn call_over_in_flight_limit_is_rejected() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.requests_in_flight_max = 4;
         let server = TestServer::start(options);
         let mut client = server.connect_initialized(LEGACY);
@@ -116,14 +115,14 @@ fn call_over_in_flight_limit_is_rejected() {
             expect_error(&response, -32603, Some(json!(id)));
         }
         // An immediate response needs no slot; a cancellation frees one.
-        assert_eq!(echoed(&client.exchange(echo(10, "at once"))), "at once");
+        assert_eq!(result_text(&client.exchange(echo(10, "at once"))), "at once");
         client.send(cancelled(2));
         let response = client.exchange(call(11, "slow", json!({"steps": 1, "step_ms": 1})));
         assert!(response.get("result").is_some(), "{response}");
         client.send_bytes(join_lines([0, 1, 3].map(cancelled)).as_bytes());
         client.ping();
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.refused_in_flight, 6, "{counters}");
         assert_eq!(
             (counters.requests.cancelled, counters.traffic.read_pauses),
@@ -135,16 +134,16 @@ fn call_over_in_flight_limit_is_rejected() {
 
 #[test]
 fn unread_progress_is_dropped_but_response_is_not() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = TestServer::start(with_small_buffers(options));
-        let mut client = TestClient::connect_with_buffers(server.address(), 16 << 10);
+        let mut client = LineClient::connect_with_buffers(server.address(), 16 << 10);
         client.handshake(LEGACY);
         let requests = join_lines((0..200).map(|id| {
             let mut text = call(id, "slow", json!({"steps": 1000, "step_ms": 0}));
             text["params"]["_meta"] = json!({"progressToken": id});
             text
         }));
-        write_until_blocked(client.stream(), requests.as_bytes());
+        write_until_blocked(client.socket(), requests.as_bytes());
         client.shutdown_write();
         let messages = client.receive_rest();
         let mut responses = vec![0; 200];
@@ -162,7 +161,7 @@ fn unread_progress_is_dropped_but_response_is_not() {
         }
         assert_eq!(responses, vec![1; 200]);
         drop(client);
-        let counters = server.stop();
+        let counters = server.close();
         assert!(counters.requests.progress_notifications < 100_000, "{counters}");
     });
 }

@@ -6,29 +6,31 @@ use corelane::Catalog;
 use corelane::protocol::model::Implementation;
 use corelane::server::Options;
 use corelane::service::demo;
+use corelane_test_support::messages::{
+    LEGACY, MODERN, echo, expect_error, initialize, modern, notification, request, result_text,
+};
+use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
-use crate::client::{LEGACY, MODERN, TestClient, echo, expect_error, initialize, modern, request};
-use crate::schema_checks::mcp_schema;
-use crate::test_server::{TestServer, over_each_ring};
+use corelane_test_support::mcp_schema;
 
 /// Starts a server with the conformance fixture, which has long-running task tools.
 fn start_with_fixture(mut options: Options) -> TestServer {
     options.engine.drain_timeout = Duration::from_millis(50);
     let catalog = demo::add_services(Catalog::builder(Implementation::new("malformed", "1.0.0")));
-    TestServer::start_with_catalog(options, catalog.build().expect("fixture catalog is valid"))
+    TestServer::with_catalog(options, catalog.build().expect("fixture catalog is valid"))
 }
 
 /// A connection with one protocol version and its request ids.
 struct TaskClient {
-    client: TestClient,
+    client: LineClient,
     revision: &'static str,
     next_id: u64,
 }
 
 impl TaskClient {
     fn modern(server: &TestServer) -> Self {
-        Self { client: server.connect(), revision: MODERN, next_id: 1 }
+        Self { client: server.connect_tcp(), revision: MODERN, next_id: 1 }
     }
 
     fn legacy_core(server: &TestServer) -> Self {
@@ -36,11 +38,11 @@ impl TaskClient {
     }
 
     fn legacy(server: &TestServer, revision: &'static str) -> Self {
-        let mut client = Self { client: server.connect(), revision, next_id: 1 };
+        let mut client = Self { client: server.connect_tcp(), revision, next_id: 1 };
         let mut initialize_request = initialize(0, revision);
         initialize_request["params"]["capabilities"] = json!({"elicitation": {}});
         client.client.exchange(initialize_request);
-        client.client.send(crate::client::notification("notifications/initialized"));
+        client.client.send(notification("notifications/initialized"));
         client
     }
 
@@ -117,7 +119,7 @@ impl TaskClient {
         if self.revision == MODERN {
             request = modern(request);
         }
-        assert_eq!(crate::client::echoed(&self.send(&request)), "alive");
+        assert_eq!(result_text(&self.send(&request)), "alive");
     }
 }
 
@@ -152,7 +154,7 @@ fn connect(server: &TestServer, revision: &str) -> TaskClient {
 
 #[test]
 fn unknown_task_id_is_invalid_params() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         for (revision, methods) in METHODS {
             let mut client = connect(&server, revision);
@@ -173,13 +175,13 @@ fn unknown_task_id_is_invalid_params() {
             assert_eq!(client.status(&task_id), "working");
             client.check_echo();
         }
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn duplicate_task_id_or_non_object_params_fail() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let mut client = TaskClient::legacy_core(&server);
         let task_id = client.start_long_task();
@@ -193,13 +195,13 @@ fn duplicate_task_id_or_non_object_params_fail() {
             assert!(matches!(code, Some(-32602 | -32600)), "{params}: {response}");
         }
         assert_eq!(client.status(&task_id), "working");
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn expired_task_is_unknown() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.task_ttl = Duration::from_millis(50);
         options.limits.task_ttl_max = Duration::from_millis(50);
         let server = start_with_fixture(options);
@@ -217,13 +219,13 @@ fn expired_task_is_unknown() {
             }
             client.check_echo();
         }
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn task_methods_depend_on_protocol_version() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let (mut core, mut modern) =
             (TaskClient::legacy_core(&server), TaskClient::modern(&server));
@@ -248,16 +250,16 @@ fn task_methods_depend_on_protocol_version() {
                 earlier.expect_error(-32601, method, json!({"taskId": old}));
             }
         }
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn task_request_without_extension_names_required_capability() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let task_id = TaskClient::modern(&server).start_long_task();
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         let required = json!({"extensions": {EXTENSION: {}}});
         let ids = json!({"taskIds": [task_id]});
         for (method, params) in [
@@ -278,13 +280,13 @@ fn task_request_without_extension_names_required_capability() {
             let response = client.exchange(modern(request(2, method, json!({"taskId": task_id}))));
             expect_error(&response, -32601, Some(json!(2)));
         }
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn tasks_update_rejects_invalid_and_ignores_unknown_responses() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let mut client = TaskClient::modern(&server);
         let task_id = client.start_task("multi_input", json!({}));
@@ -325,13 +327,13 @@ fn tasks_update_rejects_invalid_and_ignores_unknown_responses() {
             assert_eq!(response["result"]["resultType"], "complete", "{response}");
         }
         assert_eq!(client.status(&task_id), "completed");
-        server.stop();
+        server.close();
     });
 }
 
 #[test]
 fn repeated_tasks_cancel_cancels_once() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let mut modern = TaskClient::modern(&server);
         let mut core = TaskClient::legacy_core(&server);
@@ -352,13 +354,13 @@ fn repeated_tasks_cancel_cancels_once() {
             (modern.status(&new), core.status(&old)),
             (json!("cancelled"), json!("cancelled"))
         );
-        assert_eq!(server.stop().requests.tasks_cancelled, 2);
+        assert_eq!(server.close().requests.tasks_cancelled, 2);
     });
 }
 
 #[test]
 fn invalid_task_parameter_of_call_is_rejected() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let wrong = [
             json!(7),
@@ -383,18 +385,18 @@ fn invalid_task_parameter_of_call_is_rejected() {
             let arguments = json!({"message": "x"});
             let params = json!({"name": "echo", "arguments": arguments, "task": task});
             let response = modern.send_request("tools/call", params);
-            assert_eq!(crate::client::echoed(&response), "x", "{response}");
+            assert_eq!(result_text(&response), "x", "{response}");
         }
         let params = json!({"name": "echo", "arguments": {"message": "x"}, "task": {}});
         core.expect_error(-32601, "tools/call", params);
         core.expect_error(-32601, "tools/call", json!({"name": "failing_job", "arguments": {}}));
-        assert_eq!(server.stop().requests.tasks_created, 0);
+        assert_eq!(server.close().requests.tasks_created, 0);
     });
 }
 
 #[test]
 fn invalid_task_ids_of_subscription_are_rejected() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let mut client = TaskClient::modern(&server);
         for wrong in [json!(7), json!("x"), json!({}), json!([7]), json!([null]), json!(["x", []])]
@@ -403,13 +405,13 @@ fn invalid_task_ids_of_subscription_are_rejected() {
             client.expect_error(-32602, "subscriptions/listen", params);
         }
         client.check_echo();
-        assert_eq!(server.stop().subscriptions.opened, 0);
+        assert_eq!(server.close().subscriptions.opened, 0);
     });
 }
 
 #[test]
 fn task_call_rejects_invalid_input_responses_and_states() {
-    over_each_ring(|options| {
+    over_each_ring(tcp_options(), |options| {
         let server = start_with_fixture(options);
         let mut client = TaskClient::modern(&server);
         let mut call = |more: &[(&str, Value)]| {
@@ -440,13 +442,13 @@ fn task_call_rejects_invalid_input_responses_and_states() {
         assert_eq!(created["result"]["resultType"], "task", "{created}");
         let again = call(&[state_of(&again), ("inputResponses", named)]);
         assert_eq!(again["error"]["code"], -32602, "replayed state: {again}");
-        assert_eq!(server.stop().requests.tasks_created, 1);
+        assert_eq!(server.close().requests.tasks_created, 1);
     });
 }
 
 #[test]
 fn tasks_of_disconnected_clients_are_cancelled() {
-    over_each_ring(|mut options| {
+    over_each_ring(tcp_options(), |mut options| {
         options.limits.tasks_max = 50;
         let server = start_with_fixture(options);
         for revision in [LEGACY, MODERN] {
@@ -457,7 +459,7 @@ fn tasks_of_disconnected_clients_are_cancelled() {
             }
             client.client.reset();
         }
-        let counters = server.stop();
+        let counters = server.close();
         assert_eq!(counters.requests.tasks_created, 40, "{counters}");
         assert_eq!(counters.requests.tasks_cancelled, 40, "{counters}");
     });

@@ -3,9 +3,6 @@
 //! These tests do not use the library. Every received message is checked against the schema of its
 //! protocol version.
 
-#[path = "../support/mcp_schema.rs"]
-mod mcp_schema;
-
 mod backends;
 mod eras;
 mod mcp_client;

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::mcp_schema::check_message;
 use crate::peer::Peer;
 use crate::{LEGACY, MODERN};
+use corelane_test_support::mcp_schema::check_message;
 
 /// An MCP client on one connection.
 pub(crate) struct McpClient {

@@ -1,10 +1,5 @@
 //! Tests of the protocol module through its public interface, one file per subject.
 
-#[path = "../alloc/alloc_counter.rs"]
-mod alloc_counter;
-#[path = "../support/mcp_schema.rs"]
-mod mcp_schema;
-
 mod capabilities;
 mod content;
 mod dialects;
@@ -25,3 +20,8 @@ mod schema_checks;
 mod server_requests;
 mod strings;
 mod tasks;
+
+use corelane_test_support::alloc_counter::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;

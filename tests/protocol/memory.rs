@@ -1,6 +1,5 @@
 //! Memory: the request path through the protocol module does not allocate.
 
-use crate::alloc_counter::count_allocations;
 use crate::parsing::pad;
 use corelane::protocol::eras::LoggingLevel;
 use corelane::protocol::eras::{Lifecycle, Method, RequestMetaObject};
@@ -16,6 +15,7 @@ use corelane::protocol::params::{
     ReadResourceRequestParams, TaskMetadata,
 };
 use corelane::protocol::revision::Revision;
+use corelane_test_support::alloc_counter::count_allocations;
 
 /// Reads and answers one `tools/call` like the request path does; the tool echoes its argument.
 fn serve_tool_call(parser: &mut Parser, text: &mut [u8], length: usize, out: &mut Vec<u8>) {

@@ -1,9 +1,9 @@
 //! Helpers that encode a message and validate it against the schema of its revision.
 
-use crate::mcp_schema::check_message;
 use corelane::protocol::jsonrpc::Id;
 use corelane::protocol::model::{self, CacheHint, Icon, IconTheme, Implementation};
 use corelane::protocol::revision::Revision;
+use corelane_test_support::mcp_schema::check_message;
 use serde_json::Value;
 
 pub(crate) const CACHE_HINT: CacheHint = CacheHint { ttl_ms: 60_000, is_public: true };

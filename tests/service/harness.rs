@@ -30,7 +30,7 @@ use corelane::service::{
 };
 use serde_json::{Value, json};
 
-use crate::mcp_schema::check_message;
+use corelane_test_support::mcp_schema::check_message;
 
 /// Request id of every request.
 const ID: Id<'static> = Id::Signed(7);

@@ -10,7 +10,7 @@ use corelane::service::{
 };
 use serde_json::{Value, json};
 
-use crate::mcp_schema::check_message;
+use corelane_test_support::mcp_schema::check_message;
 
 fn builder() -> CatalogBuilder {
     Catalog::builder(Implementation::new("test", "1.0.0"))

@@ -1,8 +1,5 @@
 //! Integration tests of the service module: catalogs built, listed and called in every revision.
 
-#[path = "../support/mcp_schema.rs"]
-mod mcp_schema;
-
 mod arguments;
 mod catalog_updates;
 mod completion;

@@ -5,13 +5,6 @@
 //! `CORELANE_SEED=0..9000` runs a range. The mesh has runs of its own, because it carries more
 //! kinds of messages than a server sends.
 
-#[expect(dead_code, reason = "other test binaries count allocations")]
-#[path = "../alloc/alloc_counter.rs"]
-mod alloc_counter;
-
-#[path = "../support/damage.rs"]
-mod damage;
-
 mod totals;
 
 mod harness;
@@ -30,8 +23,13 @@ mod websocket_simulation;
 
 mod seeds;
 
+use corelane_test_support::alloc_counter::CountingAllocator;
+
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
 use crate::seeds::{run_feature_simulations, run_mesh, run_scenarios};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn calm_server_answers_each_request_once_in_order() {

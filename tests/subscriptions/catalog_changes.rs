@@ -1,24 +1,25 @@
 //! Catalog changes while the server runs, by the host program and by handlers.
 
+use corelane_test_support::messages::{LEGACY, call, cancelled, modern, result_text};
+use corelane_test_support::test_tools::plain_tool;
 use serde_json::json;
 
-use crate::client::{LEGACY, call, cancelled, echoed, modern};
-use crate::test_server::{
-    RESOURCE_UPDATED, TOOLS_CHANGED, TestServer, expect_no_message, expect_notification,
-    list_tools, open_subscription, plain_tool,
+use crate::test_catalog::{
+    RESOURCE_UPDATED, TOOLS_CHANGED, connect_legacy, expect_no_message, expect_notification,
+    list_tools, open_subscription, start_server,
 };
 
 #[test]
 fn catalog_change_by_handler_is_visible_when_awaited() {
-    let server = TestServer::start(2, |_| {});
-    let mut listener = server.connect();
+    let server = start_server(2, |_| {});
+    let mut listener = server.connect_tcp();
     open_subscription(&mut listener, 1, json!({"toolsListChanged": true}));
     for (tool, name) in [("grow", "from-a-shard"), ("grow-aside", "from-a-thread")] {
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         let response = client.exchange(modern(call(1, tool, json!({"name": name}))));
-        assert_eq!(echoed(&response), "grown", "{response}");
+        assert_eq!(result_text(&response), "grown", "{response}");
         let response = client.exchange(modern(call(2, name, json!({}))));
-        assert_eq!(echoed(&response), "plain", "{response}");
+        assert_eq!(result_text(&response), "plain", "{response}");
         expect_notification(&mut listener, TOOLS_CHANGED, 1);
     }
     drop(listener);
@@ -27,8 +28,8 @@ fn catalog_change_by_handler_is_visible_when_awaited() {
 
 #[test]
 fn invalid_catalog_change_is_rejected() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     open_subscription(&mut client, 1, json!({"toolsListChanged": true}));
     let before = list_tools(&mut client);
     let refused = server.handle().update_catalog(|catalog| catalog.tool(plain_tool("grow")));
@@ -45,13 +46,13 @@ fn invalid_catalog_change_is_rejected() {
 
 #[test]
 fn panicking_catalog_change_does_not_block_the_next() {
-    let server = TestServer::start(1, |_| {});
+    let server = start_server(1, |_| {});
     let handle = server.handle();
     let panicked =
         std::thread::spawn(move || handle.update_catalog(|_| panic!("on purpose"))).join();
     assert!(panicked.is_err());
     server.handle().update_catalog(|catalog| catalog.tool(plain_tool("after"))).unwrap();
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     assert_eq!(list_tools(&mut client).last().map(String::as_str), Some("after"));
     drop(client);
     server.close();
@@ -59,13 +60,13 @@ fn panicking_catalog_change_does_not_block_the_next() {
 
 #[test]
 fn panicking_catalog_change_by_handler_fails_its_call() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     let before = list_tools(&mut client);
     let response = client.exchange(modern(call(1, "break", json!({}))));
     assert_eq!(response["error"]["code"], -32603, "{response}");
     let response = client.exchange(modern(call(2, "grow", json!({"name": "after"}))));
-    assert_eq!(echoed(&response), "grown", "{response}");
+    assert_eq!(result_text(&response), "grown", "{response}");
     assert_eq!(list_tools(&mut client).len(), before.len() + 1);
     drop(client);
     server.close();
@@ -73,11 +74,11 @@ fn panicking_catalog_change_by_handler_fails_its_call() {
 
 #[test]
 fn catalog_change_waiting_for_thread_leaves_shard_running() {
-    let server = TestServer::start(1, |options| {
+    let server = start_server(1, |options| {
         options.engine.blocking_threads = 1;
         options.engine.blocking_queue_max = 1;
     });
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     let mut runs = modern(call("runs", "hold-a-thread", json!({})));
     runs["params"]["_meta"]["progressToken"] = json!("p");
     client.send(runs);
@@ -91,7 +92,7 @@ fn catalog_change_waiting_for_thread_leaves_shard_running() {
         client.send(cancelled(id));
     }
     let response = client.receive();
-    assert_eq!((&response["id"], echoed(&response)), (&json!("grows"), "grown"), "{response}");
+    assert_eq!((&response["id"], result_text(&response)), (&json!("grows"), "grown"), "{response}");
     assert!(list_tools(&mut client).contains(&"late".to_owned()));
     drop(client);
     server.close();
@@ -99,8 +100,8 @@ fn catalog_change_waiting_for_thread_leaves_shard_running() {
 
 #[test]
 fn concurrent_catalog_changes_are_all_applied() {
-    let server = TestServer::start(2, |_| {});
-    let mut client = server.connect();
+    let server = start_server(2, |_| {});
+    let mut client = server.connect_tcp();
     let before = list_tools(&mut client).len();
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -120,15 +121,15 @@ fn concurrent_catalog_changes_are_all_applied() {
 
 #[test]
 fn resource_update_by_handler_reaches_subscribers_everywhere() {
-    let server = TestServer::start(2, |_| {});
-    let mut listeners: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let server = start_server(2, |_| {});
+    let mut listeners: Vec<_> = (0..8).map(|_| server.connect_tcp()).collect();
     for client in &mut listeners {
         open_subscription(client, 1, json!({"resourceSubscriptions": ["test://one"]}));
     }
     for tool in ["touch", "touch-aside"] {
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         let response = client.exchange(modern(call(1, tool, json!({"name": "test://one"}))));
-        assert_eq!(echoed(&response), "touched", "{response}");
+        assert_eq!(result_text(&response), "touched", "{response}");
         for client in &mut listeners {
             assert_eq!(
                 expect_notification(client, RESOURCE_UPDATED, 1)["params"]["uri"],
@@ -145,8 +146,8 @@ fn resource_update_by_handler_reaches_subscribers_everywhere() {
 
 #[test]
 fn call_in_flight_survives_removal_of_its_tool() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect_legacy(LEGACY);
+    let server = start_server(1, |_| {});
+    let mut client = connect_legacy(&server, LEGACY);
     client.send(call("waits", "until-cancelled", json!({})));
     client.ping();
     server.handle().update_catalog(|catalog| catalog.remove_tool("until-cancelled")).unwrap();

@@ -1,23 +1,27 @@
 //! Notifications of legacy sessions: list changes, and updates of subscribed resources.
 
+use corelane_test_support::LineClient;
+use corelane_test_support::messages::{MODERN, modern, request};
+use corelane_test_support::test_tools::plain_tool;
 use serde_json::{Value, json};
 
-use crate::client::{MODERN, TestClient, modern, request};
-use crate::test_server::{RESOURCE_UPDATED, TOOLS_CHANGED, TestServer, check_message, plain_tool};
+use crate::test_catalog::{
+    RESOURCE_UPDATED, TOOLS_CHANGED, check_message, connect_legacy, start_server,
+};
 
 const LEGACY_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 #[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
-fn request_resource(client: &mut TestClient, method: &str, uri: Value) -> Value {
+fn request_resource(client: &mut LineClient, method: &str, uri: Value) -> Value {
     client.exchange(request(1, method, json!({"uri": uri})))
 }
 
 #[test]
 fn legacy_session_receives_list_changes_and_subscribed_updates() {
-    let server = TestServer::start(1, |_| {});
+    let server = start_server(1, |_| {});
     for revision in LEGACY_REVISIONS {
-        let mut client = server.connect_legacy(revision);
-        let before_handshake = &mut server.connect();
+        let mut client = connect_legacy(&server, revision);
+        let before_handshake = &mut server.connect_tcp();
         let response = request_resource(&mut client, "resources/subscribe", json!("test://one"));
         check_message(revision, &response, Some("resources/subscribe"));
         assert_eq!(response["result"], json!({}), "{response}");
@@ -49,8 +53,8 @@ fn legacy_session_receives_list_changes_and_subscribed_updates() {
 
 #[test]
 fn emptied_resource_list_is_notified_and_readable() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect_legacy("2025-11-25");
+    let server = start_server(1, |_| {});
+    let mut client = connect_legacy(&server, "2025-11-25");
     let gone = ["test://one", "test://two"].map(String::from).into();
     server.handle().update_catalog(move |catalog| catalog.remove_resources(&gone)).unwrap();
     let message = client.receive();
@@ -62,9 +66,9 @@ fn emptied_resource_list_is_notified_and_readable() {
 
 #[test]
 fn subscribe_to_unknown_resource_fails_unsubscribe_succeeds() {
-    let server = TestServer::start(1, |_| {});
+    let server = start_server(1, |_| {});
     for revision in LEGACY_REVISIONS {
-        let mut client = server.connect_legacy(revision);
+        let mut client = connect_legacy(&server, revision);
         let response = request_resource(&mut client, "resources/subscribe", json!("nowhere://one"));
         check_message(revision, &response, None);
         assert_eq!(response["error"]["code"], -32002, "{response}");
@@ -84,8 +88,8 @@ fn subscribe_to_unknown_resource_fails_unsubscribe_succeeds() {
 
 #[test]
 fn subscribe_methods_of_the_other_era_are_unknown() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect_legacy("2025-11-25");
+    let server = start_server(1, |_| {});
+    let mut client = connect_legacy(&server, "2025-11-25");
     let response =
         client.exchange(request(1, "subscriptions/listen", json!({"notifications": {}})));
     assert_eq!(response["error"]["code"], -32601, "{response}");

@@ -1,15 +1,17 @@
 //! Subscription filters that are malformed or exceed limits.
 
+use corelane_test_support::LineClient;
+use corelane_test_support::messages::{MODERN, cancelled, expect_error, listen, modern, request};
+use corelane_test_support::test_tools::plain_tool;
 use serde_json::{Value, json};
 
-use crate::client::{MODERN, TestClient, cancelled, expect_error, modern, request};
-use crate::test_server::{
-    TOOLS_CHANGED, TestServer, check_message, expect_no_message, expect_notification, listen,
-    open_subscription, plain_tool,
+use crate::test_catalog::{
+    TOOLS_CHANGED, check_message, expect_no_message, expect_notification, open_subscription,
+    start_server,
 };
 
 #[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
-fn expect_refused(client: &mut TestClient, text: Value, code: i64) {
+fn expect_refused(client: &mut LineClient, text: Value, code: i64) {
     let response = client.exchange(&text);
     check_message(MODERN, &response, None);
     expect_error(&response, code, Some(text["id"].clone()));
@@ -17,8 +19,8 @@ fn expect_refused(client: &mut TestClient, text: Value, code: i64) {
 
 #[test]
 fn malformed_subscription_filter_is_rejected() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     for filter in [
         json!(null),
         json!(7),
@@ -46,12 +48,12 @@ fn malformed_subscription_filter_is_rejected() {
 
 #[test]
 fn subscription_limits_refuse_only_the_excess() {
-    let server = TestServer::start(1, |options| {
+    let server = start_server(1, |options| {
         options.limits.subscriptions_per_connection_max = 2;
         options.limits.subscription_uris_max = 3;
         options.limits.subscription_uri_bytes_max = 20;
     });
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     let uris = ["test://1", "test://2", "test://3", "test://4"];
     expect_refused(&mut client, listen(1, json!({"resourceSubscriptions": uris})), -32602);
     let long = format!("test://{}", "x".repeat(20));
@@ -61,7 +63,7 @@ fn subscription_limits_refuse_only_the_excess() {
     }
     expect_refused(&mut client, listen(3, json!({})), -32603);
     // The limit applies to each connection.
-    let mut other = server.connect();
+    let mut other = server.connect_tcp();
     open_subscription(&mut other, 3, json!({"toolsListChanged": true}));
     client.send(cancelled(1));
     open_subscription(&mut client, 3, json!({"resourceSubscriptions": &uris[..3]}));
@@ -75,8 +77,8 @@ fn subscription_limits_refuse_only_the_excess() {
 
 #[test]
 fn subscription_bytes_max_limits_all_streams_together() {
-    let server = TestServer::start(1, |options| options.limits.subscription_bytes_max = 16 << 10);
-    let mut client = server.connect();
+    let server = start_server(1, |options| options.limits.subscription_bytes_max = 16 << 10);
+    let mut client = server.connect_tcp();
     let mut open = 0;
     let refusal = (0..1000)
         .find_map(|id| {
@@ -89,7 +91,7 @@ fn subscription_bytes_max_limits_all_streams_together() {
     assert_eq!(refusal["code"], -32603, "{refusal}");
     assert!((8..16).contains(&open), "{open} streams");
     drop(client);
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     // The memory is free once the server has noticed the end of the other connection.
     let served =
         (0..1000).find(|id| client.exchange(listen(*id, json!({}))).get("method").is_some());
@@ -100,11 +102,11 @@ fn subscription_bytes_max_limits_all_streams_together() {
 
 #[test]
 fn subscriptions_do_not_count_as_requests_in_flight() {
-    let server = TestServer::start(1, |options| {
+    let server = start_server(1, |options| {
         options.limits.requests_in_flight_max = 2;
         options.limits.subscriptions_per_connection_max = 3;
     });
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     for id in 1..=3 {
         open_subscription(&mut client, id, json!({"toolsListChanged": true}));
     }

@@ -5,15 +5,7 @@
 //! and waits for the response. Every notification and every result of a subscription is checked
 //! against the schema of its revision.
 
-#[expect(dead_code, reason = "only the tests of malformed input use all of it")]
-#[path = "../support/client.rs"]
-mod client;
-#[expect(dead_code, reason = "these tests run over one ring only")]
-#[path = "../support/loopback.rs"]
-mod loopback;
-#[path = "../support/mcp_schema.rs"]
-mod mcp_schema;
-mod test_server;
+mod test_catalog;
 
 mod catalog_changes;
 mod legacy_sessions;

@@ -1,25 +1,25 @@
 //! Subscribers that do not read.
 
+use corelane_test_support::LineClient;
+use corelane_test_support::messages::{LEGACY, modern, request, request_without_params};
+use corelane_test_support::test_tools::plain_tool;
 use serde_json::json;
 
-use crate::client::{LEGACY, TestClient, modern, request, request_without_params};
-use crate::test_server::{
-    TOOLS_CHANGED, TestServer, open_subscription, plain_tool, subscription_id,
-};
+use crate::test_catalog::{TOOLS_CHANGED, open_subscription, start_server, subscription_id};
 
 /// Changes while a peer does not read; far more than fit into any queue.
 const CHANGES: usize = 3000;
 
 #[test]
 fn slow_subscriber_receives_coalesced_resource_updates() {
-    let server = TestServer::start(1, |options| {
+    let server = start_server(1, |options| {
         options.limits.outgoing_bytes_max = 16 << 10;
         options.limits.memory_bytes_max = 1 << 20;
         options.tcp.send_buffer_bytes = 16 << 10;
         options.tcp.receive_buffer_bytes = 16 << 10;
     });
-    let mut slow = TestClient::connect_with_buffers(server.address(), 16 << 10);
-    let mut quick = server.connect();
+    let mut slow = LineClient::connect_with_buffers(server.address(), 16 << 10);
+    let mut quick = server.connect_tcp();
     let long = format!("test://{}", "x".repeat(1000));
     let uris = [long.as_str(), "test://last"];
     for id in 0..3 {
@@ -64,17 +64,17 @@ fn slow_subscriber_receives_coalesced_resource_updates() {
 
 #[test]
 fn slow_session_receives_coalesced_list_changes() {
-    let server = TestServer::start(1, |options| {
+    let server = start_server(1, |options| {
         options.limits.outgoing_bytes_max = 4 << 10;
         options.tcp.send_buffer_bytes = 4 << 10;
         options.tcp.receive_buffer_bytes = 4 << 10;
     });
-    let mut slow = TestClient::connect_with_buffers(server.address(), 4 << 10);
+    let mut slow = LineClient::connect_with_buffers(server.address(), 4 << 10);
     slow.handshake(LEGACY);
     slow.ping();
     slow.send(request(1, "resources/subscribe", json!({"uri": "test://one"})));
     assert_eq!(slow.receive()["result"], json!({}));
-    let mut quick = server.connect();
+    let mut quick = server.connect_tcp();
     open_subscription(&mut quick, "q", json!({"resourceSubscriptions": ["test://one"]}));
     // Once the queue is full, notifications are suppressed, list changes included.
     for number in 0..CHANGES {

@@ -1,17 +1,18 @@
 //! Subscription streams of modern clients: acknowledgement, delivery, cancellation and end.
 
+use corelane_test_support::messages::{MODERN, call, cancelled, listen, modern};
+use corelane_test_support::test_tools::plain_tool;
 use serde_json::{Value, json};
 
-use crate::client::{MODERN, call, cancelled, modern};
-use crate::test_server::{
-    RESOURCE_UPDATED, TOOLS_CHANGED, TestServer, check_message, expect_no_message,
-    expect_notification, list_tools, listen, open_subscription, plain_tool, subscription_id,
+use crate::test_catalog::{
+    RESOURCE_UPDATED, TOOLS_CHANGED, check_message, connect_legacy, expect_no_message,
+    expect_notification, list_tools, open_subscription, start_server, subscription_id,
 };
 
 #[test]
 fn subscription_acknowledgement_contains_the_accepted_filter() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     let granted = open_subscription(
         &mut client,
         1,
@@ -33,8 +34,8 @@ fn subscription_acknowledgement_contains_the_accepted_filter() {
 
 #[test]
 fn notifications_carry_their_subscription_id() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     let ids = [json!(7), json!("7"), json!(-1), json!(u64::MAX), json!("a \"b\" \u{1F980}")];
     for id in &ids {
         open_subscription(&mut client, id.clone(), json!({"toolsListChanged": true}));
@@ -68,8 +69,8 @@ fn notifications_carry_their_subscription_id() {
 
 #[test]
 fn cancelled_subscription_ends_silently_and_frees_its_id() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     open_subscription(&mut client, 1, json!({"toolsListChanged": true}));
     open_subscription(&mut client, 2, json!({"resourceSubscriptions": ["test://one"]}));
     // Ids of no stream are ignored.
@@ -87,8 +88,8 @@ fn cancelled_subscription_ends_silently_and_frees_its_id() {
 
 #[test]
 fn drain_ends_subscriptions_with_result() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     for id in [json!("one"), json!(2)] {
         open_subscription(&mut client, id, json!({"toolsListChanged": true}));
     }
@@ -110,9 +111,9 @@ fn drain_ends_subscriptions_with_result() {
 
 #[test]
 fn disconnect_ends_subscriptions() {
-    let server = TestServer::start(1, |_| {});
+    let server = start_server(1, |_| {});
     for ends_in_order in [true, false] {
-        let mut client = server.connect();
+        let mut client = server.connect_tcp();
         open_subscription(&mut client, 1, json!({"toolsListChanged": true}));
         if ends_in_order {
             client.shutdown_write();
@@ -122,7 +123,7 @@ fn disconnect_ends_subscriptions() {
         }
     }
     // Messages to a closed connection have no effect on others.
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     open_subscription(&mut client, 1, json!({"toolsListChanged": true}));
     server.handle().update_catalog(|catalog| catalog.tool(plain_tool("more"))).unwrap();
     expect_notification(&mut client, TOOLS_CHANGED, 1);
@@ -133,9 +134,9 @@ fn disconnect_ends_subscriptions() {
 #[test]
 fn list_change_is_visible_everywhere_when_notified() {
     const CHANGES: usize = 10;
-    let server = TestServer::start(2, |_| {});
+    let server = start_server(2, |_| {});
     // The kernel distributes the connections over both shards.
-    let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
+    let mut clients: Vec<_> = (0..16).map(|_| server.connect_tcp()).collect();
     for client in &mut clients {
         open_subscription(client, "s", json!({"toolsListChanged": true}));
     }
@@ -159,11 +160,11 @@ fn list_change_is_visible_everywhere_when_notified() {
 
 #[test]
 fn subscription_has_no_request_timeout() {
-    let server = TestServer::start(1, |options| {
+    let server = start_server(1, |options| {
         options.limits.requests_in_flight_max = 1;
         options.limits.request_timeout = std::time::Duration::from_millis(20);
     });
-    let mut client = server.connect();
+    let mut client = server.connect_tcp();
     for id in 0..3 {
         open_subscription(&mut client, id, json!({"resourceSubscriptions": ["test://one"]}));
     }
@@ -183,12 +184,12 @@ fn subscription_has_no_request_timeout() {
 
 #[test]
 fn subscription_prevents_idle_timeout() {
-    let server = TestServer::start(1, |options| {
+    let server = start_server(1, |options| {
         options.tcp.idle_timeout = std::time::Duration::from_millis(50);
     });
-    let mut listener = server.connect();
+    let mut listener = server.connect_tcp();
     open_subscription(&mut listener, 1, json!({"resourceSubscriptions": ["test://one"]}));
-    let mut idle = server.connect_legacy("2025-11-25");
+    let mut idle = connect_legacy(&server, "2025-11-25");
     idle.expect_end();
     server.handle().notify_resource_updated("test://one");
     expect_notification(&mut listener, RESOURCE_UPDATED, 1);
@@ -200,8 +201,8 @@ fn subscription_prevents_idle_timeout() {
 
 #[test]
 fn subscription_id_is_in_use_until_it_ends() {
-    let server = TestServer::start(1, |_| {});
-    let mut client = server.connect();
+    let server = start_server(1, |_| {});
+    let mut client = server.connect_tcp();
     open_subscription(&mut client, "s", json!({}));
     for second in [listen("s", json!({})), modern(call("s", "touch", json!({"name": "x"})))] {
         let response = client.exchange(second);

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::task_client::{RELATED_TASK, expect_error, result_text};
-use crate::test_server::{TestServer, options};
+use crate::task_client::{RELATED_TASK, TaskClient, expect_error, result_text};
+use crate::task_tools::{options, start_server};
 
 #[test]
 fn requested_task_is_created_and_its_result_awaited() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let response = client.call_tool("hold", json!({"task": {"ttl": 60_000}}));
     let task = &response["result"]["task"];
     assert_eq!((&task["status"], &task["ttl"]), (&json!("working"), &json!(60_000)));
@@ -34,8 +34,8 @@ fn requested_task_is_created_and_its_result_awaited() {
 
 #[test]
 fn tool_task_support_is_listed_and_enforced() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let offered = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     assert_eq!(client.initialize_response["result"]["capabilities"]["tasks"], offered);
     let listed = client.request("tools/list", json!({}));
@@ -56,10 +56,10 @@ fn tool_task_support_is_listed_and_enforced() {
 
 #[test]
 fn revision_without_tasks_ignores_the_task_parameter() {
-    let server = TestServer::start(options());
+    let server = start_server(options());
     server.open_gate();
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-        let mut client = server.connect_legacy(revision);
+        let mut client = TaskClient::connect_legacy(&server, revision);
         assert_eq!(result_text(&client.call_tool("hold", json!({"task": {}}))["result"]), "held");
         expect_error(&client.call_tool("fail", json!({"task": {}})), -32601);
         expect_error(&client.request_task("tasks/get", "x"), -32601);
@@ -69,8 +69,8 @@ fn revision_without_tasks_ignores_the_task_parameter() {
 
 #[test]
 fn inline_tool_task_completes_immediately() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("greet");
     let result = client.request_task("tasks/result", &id);
     assert_eq!(result_text(&result["result"]), "hello");
@@ -84,8 +84,8 @@ fn inline_tool_task_completes_immediately() {
 
 #[test]
 fn tool_failure_and_error_fail_core_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("fail");
     let task = client.wait_for_status(&id, "failed");
     assert!(task["statusMessage"].is_string(), "{task}");
@@ -102,8 +102,8 @@ fn tool_failure_and_error_fail_core_task() {
 
 #[test]
 fn core_task_is_cancelled_only_by_tasks_cancel() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     for tool in ["hold", "block"] {
         server.close_gate();
         let response = client.call_tool(tool, json!({"task": {}}));
@@ -125,8 +125,8 @@ fn core_task_is_cancelled_only_by_tasks_cancel() {
 
 #[test]
 fn cancelled_tasks_result_call_keeps_the_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("hold");
     let waiting = client.send_request("tasks/result", json!({"taskId": id}));
     let params = json!({"requestId": waiting});
@@ -145,8 +145,9 @@ fn cancelled_tasks_result_call_keeps_the_task() {
 
 #[test]
 fn tasks_list_pages_contain_only_own_tasks() {
-    let server = TestServer::start(options());
-    let (mut client, mut other) = (server.connect_core(), server.connect_core());
+    let server = start_server(options());
+    let (mut client, mut other) =
+        (TaskClient::connect_core(&server), TaskClient::connect_core(&server));
     other.start_task("hold");
     let own: Vec<String> = (0..60).map(|_| client.start_task("hold")).collect();
     let (mut listed, mut params) = (Vec::new(), json!({}));
@@ -166,8 +167,8 @@ fn tasks_list_pages_contain_only_own_tasks() {
 
 #[test]
 fn task_progress_names_token_and_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let response =
         client.call_tool("steps", json!({"task": {}, "_meta": {"progressToken": "token"}}));
     let id = &response["result"]["task"]["taskId"];
@@ -186,8 +187,8 @@ fn task_progress_names_token_and_task() {
 
 #[test]
 fn task_elicitation_requests_name_the_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("confirm");
     let waiting = client.send_request("tasks/result", json!({"taskId": id}));
     for action in ["accept", "decline"] {
@@ -212,8 +213,8 @@ fn task_elicitation_requests_name_the_task() {
 
 #[test]
 fn cancelled_task_cancels_its_elicitation() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("confirm");
     let elicitation = client.wait_for_message("elicitation/create");
     client.request_task("tasks/cancel", &id);
@@ -226,8 +227,9 @@ fn cancelled_task_cancels_its_elicitation() {
 
 #[test]
 fn elicitation_response_of_another_client_is_ignored() {
-    let server = TestServer::start(options());
-    let (mut client, mut other) = (server.connect_core(), server.connect_core());
+    let server = start_server(options());
+    let (mut client, mut other) =
+        (TaskClient::connect_core(&server), TaskClient::connect_core(&server));
     let id = client.start_task("confirm");
     let elicitation = client.wait_for_message("elicitation/create");
     let response =
@@ -251,12 +253,12 @@ fn elicitation_response_of_another_client_is_ignored() {
 
 #[test]
 fn elicitation_without_connection_fails_the_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("confirm");
     client.wait_for_message("elicitation/create");
     drop(client);
-    let mut client = server.connect_core();
+    let mut client = TaskClient::connect_core(&server);
     while client.request_task("tasks/get", &id)["result"]["status"] == "input_required" {}
     assert_eq!(client.wait_for_status(&id, "failed")["taskId"], id.as_str());
     server.close();
@@ -264,8 +266,8 @@ fn elicitation_without_connection_fails_the_task() {
 
 #[test]
 fn malformed_task_ids_and_parameters_are_invalid_params() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let long = "0".repeat(100_000);
     let id = client.start_task("hold");
     let zeros = "0".repeat(32);
@@ -286,8 +288,8 @@ fn malformed_task_ids_and_parameters_are_invalid_params() {
 
 #[test]
 fn response_to_unknown_request_changes_no_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("confirm");
     let request_id =
         client.wait_for_message("elicitation/create")["id"].as_str().unwrap().to_owned();
@@ -304,8 +306,8 @@ fn response_to_unknown_request_changes_no_task() {
 
 #[test]
 fn task_log_messages_follow_level_and_name_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     for (tool, data) in [("say", "aloud"), ("shout", "from afar")] {
         let id = client.start_task(tool);
         let notification = client.wait_for_message("notifications/message");
@@ -324,7 +326,7 @@ fn task_log_messages_follow_level_and_name_task() {
     let id = client.start_task("say");
     client.request_task("tasks/result", &id);
     // Tasks of the extension send no log messages, whatever log level the call requests.
-    let mut modern = server.connect_modern();
+    let mut modern = TaskClient::connect_modern(&server);
     let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
     let begun = modern.request("tools/call", json!({"name": "say", "_meta": meta}));
     let id = begun["result"]["taskId"].as_str().expect("no task id").to_owned();

@@ -1,9 +1,10 @@
 //! Requests for tasks that live on another shard.
 
+use corelane_test_support::TestServer;
 use serde_json::{Value, json};
 
 use crate::task_client::{RELATED_TASK, TaskClient, expect_error, result_text};
-use crate::test_server::{TestServer, two_shard_options};
+use crate::task_tools::{start_server, two_shard_options};
 
 /// Returns whether the second of two shards owns a task; each owns one half of the task ids.
 fn is_on_second_shard(id: &str) -> bool {
@@ -33,9 +34,9 @@ const CONNECTIONS_MAX: usize = 200;
 
 #[test]
 fn extension_task_is_served_by_every_shard() {
-    let server = TestServer::start(two_shard_options());
+    let server = start_server(two_shard_options());
     let (id, mut client) =
-        start_task_on_other_shard(&server, TestServer::connect_modern, "confirm");
+        start_task_on_other_shard(&server, TaskClient::connect_modern, "confirm");
     let task = client.wait_for_status(&id, "input_required");
     assert!(task["inputRequests"]["first"].is_object(), "{task}");
     for (key, action) in [("first", "accept"), ("second", "decline")] {
@@ -52,8 +53,8 @@ fn extension_task_is_served_by_every_shard() {
 
 #[test]
 fn task_subscription_works_from_another_shard() {
-    let server = TestServer::start(two_shard_options());
-    let (id, mut client) = start_task_on_other_shard(&server, TestServer::connect_modern, "hold");
+    let server = start_server(two_shard_options());
+    let (id, mut client) = start_task_on_other_shard(&server, TaskClient::connect_modern, "hold");
     let subscription = client.subscribe(&[&id]);
     assert_eq!(client.wait_for_task_notification(&id, subscription)["status"], "working");
     server.open_gate();
@@ -64,8 +65,8 @@ fn task_subscription_works_from_another_shard() {
 
 #[test]
 fn core_task_result_is_awaited_from_another_shard() {
-    let server = TestServer::start(two_shard_options());
-    let (id, mut client) = start_task_on_other_shard(&server, TestServer::connect_core, "hold");
+    let server = start_server(two_shard_options());
+    let (id, mut client) = start_task_on_other_shard(&server, TaskClient::connect_core, "hold");
     let waiting = client.send_request("tasks/result", json!({"taskId": id}));
     assert_eq!(client.request_task("tasks/get", &id)["result"]["status"], "working");
     server.open_gate();
@@ -81,8 +82,8 @@ fn core_task_result_is_awaited_from_another_shard() {
 
 #[test]
 fn tasks_result_call_across_shards_can_be_cancelled() {
-    let server = TestServer::start(two_shard_options());
-    let (id, mut client) = start_task_on_other_shard(&server, TestServer::connect_core, "hold");
+    let server = start_server(two_shard_options());
+    let (id, mut client) = start_task_on_other_shard(&server, TaskClient::connect_core, "hold");
     let waiting = client.send_request("tasks/result", json!({"taskId": id}));
     let params = json!({"requestId": waiting});
     client.send_message(
@@ -97,8 +98,8 @@ fn tasks_result_call_across_shards_can_be_cancelled() {
 
 #[test]
 fn unknown_task_id_is_invalid_on_every_shard() {
-    let server = TestServer::start(two_shard_options());
-    let (_, mut client) = start_task_on_other_shard(&server, TestServer::connect_modern, "hold");
+    let server = start_server(two_shard_options());
+    let (_, mut client) = start_task_on_other_shard(&server, TaskClient::connect_modern, "hold");
     for digit in ["0", "7", "8", "f"] {
         expect_error(&client.request_task("tasks/get", &digit.repeat(32)), -32602);
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::task_client::{TASKS_EXTENSION, expect_error, result_text};
-use crate::test_server::{TestServer, options};
+use crate::task_client::{TASKS_EXTENSION, TaskClient, expect_error, result_text};
+use crate::task_tools::{options, start_server};
 
 /// Asserts the members of a task; `extra` are those that its status adds.
 #[track_caller]
@@ -32,8 +32,8 @@ fn is_timestamp(value: &Value) -> bool {
 
 #[test]
 fn call_becomes_task_for_client_with_extension() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let discovered = client.request("server/discover", json!({}));
     let extensions = &discovered["result"]["capabilities"]["extensions"];
     assert_eq!(extensions[TASKS_EXTENSION], json!({}), "{discovered}");
@@ -62,9 +62,9 @@ fn call_becomes_task_for_client_with_extension() {
 
 #[test]
 fn client_without_extension_gets_no_task() {
-    let server = TestServer::start(options());
+    let server = start_server(options());
     server.open_gate();
-    let mut client = server.connect_modern();
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("hold");
     client.capabilities = json!({"extensions": {"example.com/other": {}}});
     assert_eq!(result_text(&client.call_tool("hold", json!({}))["result"]), "held");
@@ -84,8 +84,8 @@ fn client_without_extension_gets_no_task() {
 
 #[test]
 fn task_parameter_is_ignored_in_modern_revision() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let response = client.call_tool("plain", json!({"task": {"ttl": 5}}));
     assert_eq!(result_text(&response["result"]), "plain");
     for method in ["tasks/result", "tasks/list"] {
@@ -96,8 +96,8 @@ fn task_parameter_is_ignored_in_modern_revision() {
 
 #[test]
 fn tool_failure_completes_task_and_error_fails_it() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("fail");
     let task = client.wait_for_status(&id, "completed");
     assert_eq!(
@@ -114,8 +114,8 @@ fn tool_failure_completes_task_and_error_fails_it() {
 
 #[test]
 fn cancelled_task_can_be_cancelled_again() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     for tool in ["hold", "block"] {
         server.close_gate();
         let id = client.start_task(tool);
@@ -133,14 +133,14 @@ fn cancelled_task_can_be_cancelled_again() {
 
 #[test]
 fn tasks_update_answers_input_requests_by_key() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("confirm");
     let task = client.wait_for_status(&id, "input_required");
     expect_task(&task, "input_required", &["inputRequests"]);
     assert_eq!(keys(&task["inputRequests"]), ["first"]);
     assert_eq!(task["inputRequests"]["first"]["method"], "elicitation/create");
-    let update = |client: &mut crate::task_client::TaskClient, responses: Value| {
+    let update = |client: &mut TaskClient, responses: Value| {
         let params = json!({"taskId": id, "inputResponses": responses});
         client.request("tasks/update", params)
     };
@@ -162,8 +162,8 @@ fn tasks_update_answers_input_requests_by_key() {
 
 #[test]
 fn input_required_task_can_be_cancelled() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("confirm");
     client.wait_for_status(&id, "input_required");
     client.request_task("tasks/cancel", &id);
@@ -173,8 +173,8 @@ fn input_required_task_can_be_cancelled() {
 
 #[test]
 fn elicitation_without_client_capability_fails_the_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     client.capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
     let id = client.start_task("confirm");
     let task = client.wait_for_status(&id, "failed");
@@ -185,8 +185,8 @@ fn elicitation_without_client_capability_fails_the_task() {
 
 #[test]
 fn extension_task_sends_no_progress_and_ignores_cancellation() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let response = client.call_tool("steps", json!({"_meta": {"progressToken": "token"}}));
     let id = response["result"]["taskId"].as_str().unwrap().to_owned();
     let params = json!({"requestId": response["id"]});
@@ -201,8 +201,8 @@ fn extension_task_sends_no_progress_and_ignores_cancellation() {
 
 #[test]
 fn task_subscription_receives_every_status_change() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("confirm");
     let subscription = client.subscribe(&[&id]);
     let mut task = client.wait_for_task_notification(&id, subscription);
@@ -226,8 +226,8 @@ fn task_subscription_receives_every_status_change() {
 
 #[test]
 fn task_subscription_requires_extension_and_valid_ids() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let unknown = "0".repeat(32);
     let params = json!({"notifications": {"taskIds": ["x", unknown]}});
     client.send_request("subscriptions/listen", params.clone());
@@ -241,8 +241,8 @@ fn task_subscription_requires_extension_and_valid_ids() {
 
 #[test]
 fn malformed_task_ids_and_responses_are_invalid_params() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("confirm");
     client.wait_for_status(&id, "input_required");
     for wrong in ["", "x", &"0".repeat(32), &"f".repeat(32), &id.to_uppercase()] {

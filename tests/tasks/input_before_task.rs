@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::task_client::{RELATED_TASK, TASKS_EXTENSION, TaskClient, expect_error, result_text};
-use crate::test_server::{TestServer, options};
+use crate::task_tools::{options, start_server};
 
 /// Retries a modern call with the response to its elicitation, and returns the response.
 fn retry_with_name(client: &mut TaskClient, first: &Value) -> Value {
@@ -22,8 +22,8 @@ fn call_until_input_required(client: &mut TaskClient) -> Value {
 
 #[test]
 fn modern_call_requires_input_then_becomes_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let first = call_until_input_required(&mut client);
     let begun = retry_with_name(&mut client, &first);
     assert_eq!(begun["result"]["resultType"], "task", "{begun}");
@@ -51,8 +51,8 @@ fn modern_call_requires_input_then_becomes_task() {
 
 #[test]
 fn core_call_elicits_then_becomes_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let params = json!({"name": "name", "task": {"ttl": 60_000}, "_meta": {"progressToken": "p"}});
     let call = client.send_request("tools/call", params);
     let elicitation = client.wait_for_message("elicitation/create");
@@ -90,8 +90,8 @@ fn core_call_elicits_then_becomes_task() {
 
 #[test]
 fn task_created_after_input_can_be_cancelled() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     let first = call_until_input_required(&mut client);
     let begun = retry_with_name(&mut client, &first);
     let id = begun["result"]["taskId"].as_str().expect("no task id").to_owned();
@@ -102,8 +102,8 @@ fn task_created_after_input_can_be_cancelled() {
 
 #[test]
 fn call_cancelled_before_task_creates_none() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let call = client.send_request("tools/call", json!({"name": "name", "task": {}}));
     let elicitation = client.wait_for_message("elicitation/create");
     let params = json!({"requestId": call});
@@ -120,13 +120,13 @@ fn call_cancelled_before_task_creates_none() {
 
 #[test]
 fn handler_return_before_task_answers_the_call() {
-    let server = TestServer::start(options());
+    let server = start_server(options());
     assert_eq!(
-        result_text(&server.connect_modern().call_tool("hasty", json!({}))["result"]),
+        result_text(&TaskClient::connect_modern(&server).call_tool("hasty", json!({}))["result"]),
         "done"
     );
     // A client of 2025-11-25 that requests a task gets one.
-    let mut client = server.connect_core();
+    let mut client = TaskClient::connect_core(&server);
     assert_eq!(result_text(&client.call_tool("hasty", json!({}))["result"]), "done");
     let id = client.start_task("hasty");
     assert_eq!(result_text(&client.request_task("tasks/result", &id)["result"]), "done");
@@ -137,8 +137,8 @@ fn handler_return_before_task_answers_the_call() {
 fn full_task_table_refuses_task_after_input() {
     let mut options = options();
     options.limits.tasks_max = 1;
-    let server = TestServer::start(options);
-    let mut client = server.connect_modern();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_modern(&server);
     client.start_task("hold");
     let first = call_until_input_required(&mut client);
     expect_error(&retry_with_name(&mut client, &first), -32603);
@@ -147,13 +147,13 @@ fn full_task_table_refuses_task_after_input() {
 
 #[test]
 fn client_without_tasks_is_refused_before_elicitation() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_modern();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_modern(&server);
     client.capabilities = json!({"elicitation": {}});
     let refused = client.call_tool("name", json!({}));
     expect_error(&refused, -32021);
     let required = json!({"extensions": {TASKS_EXTENSION: {}}});
     assert_eq!(refused["error"]["data"]["requiredCapabilities"], required, "{refused}");
-    expect_error(&server.connect_core().call_tool("name", json!({})), -32601);
+    expect_error(&TaskClient::connect_core(&server).call_tool("name", json!({})), -32601);
     server.close();
 }

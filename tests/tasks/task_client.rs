@@ -1,12 +1,12 @@
 //! `TaskClient`: an MCP client that stores messages until a test reads them.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
+use corelane_test_support::messages::notification;
+use corelane_test_support::{LineClient, TestServer};
 use serde_json::{Value, json};
 
-use crate::client::{TestClient, notification};
-use crate::mcp_schema::check_message;
+use corelane_test_support::mcp_schema::check_message;
 
 /// The revision whose core specification has tasks.
 pub(crate) const CORE_REVISION: &str = "2025-11-25";
@@ -22,7 +22,7 @@ pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// One connection.
 pub(crate) struct TaskClient {
-    client: TestClient,
+    client: LineClient,
     revision: &'static str,
     /// Capabilities that a modern client declares in each request.
     pub(crate) capabilities: Value,
@@ -34,9 +34,9 @@ pub(crate) struct TaskClient {
 }
 
 impl TaskClient {
-    fn connect(address: SocketAddr, revision: &'static str) -> Self {
+    fn connect(server: &TestServer, revision: &'static str) -> Self {
         let capabilities = json!({"elicitation": {}, "extensions": {TASKS_EXTENSION: {}}});
-        let (client, unread) = (TestClient::connect(address), VecDeque::new());
+        let (client, unread) = (server.connect_tcp(), VecDeque::new());
         Self {
             client,
             revision,
@@ -48,18 +48,18 @@ impl TaskClient {
     }
 
     /// Connects a client of 2026-07-28.
-    pub(crate) fn connect_modern(address: SocketAddr) -> Self {
-        Self::connect(address, MODERN)
+    pub(crate) fn connect_modern(server: &TestServer) -> Self {
+        Self::connect(server, MODERN)
     }
 
     /// Connects a client of 2025-11-25 and makes the handshake.
-    pub(crate) fn connect_core(address: SocketAddr) -> Self {
-        Self::connect_legacy(address, CORE_REVISION)
+    pub(crate) fn connect_core(server: &TestServer) -> Self {
+        Self::connect_legacy(server, CORE_REVISION)
     }
 
     /// Connects a client of a revision with a handshake, and makes it.
-    pub(crate) fn connect_legacy(address: SocketAddr, revision: &'static str) -> Self {
-        let mut client = Self::connect(address, revision);
+    pub(crate) fn connect_legacy(server: &TestServer, revision: &'static str) -> Self {
+        let mut client = Self::connect(server, revision);
         let has_modes = revision == CORE_REVISION;
         let elicitation = if has_modes { json!({"form": {}, "url": {}}) } else { json!({}) };
         client.initialize_response = client.request(
@@ -84,7 +84,7 @@ impl TaskClient {
     }
 
     /// Shuts down the write side; messages can still be read.
-    pub(crate) fn shutdown_write(&self) {
+    pub(crate) fn shutdown_write(&mut self) {
         self.client.shutdown_write();
     }
 

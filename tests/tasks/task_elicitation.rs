@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use corelane_test_support::over_each_ring;
 use serde_json::json;
 
-use crate::loopback::over_each_ring;
 use crate::task_client::RELATED_TASK;
-use crate::test_server::{TestServer, options};
+use crate::task_client::TaskClient;
+use crate::task_tools::{options, start_server};
 
 #[test]
 fn elicitation_timeout_cancels_request_and_fails_task() {
     let mut options = options();
     options.limits.client_request_timeout = Duration::from_millis(50);
-    let server = TestServer::start(options);
-    let mut client = server.connect_core();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("confirm");
     let elicitation = client.wait_for_message("elicitation/create");
     let withdrawn = client.wait_for_message("notifications/cancelled");
@@ -34,8 +35,8 @@ fn elicitation_timeout_cancels_request_and_fails_task() {
 
 #[test]
 fn client_progress_on_task_elicitation_is_counted() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("confirm");
     let elicitation = client.wait_for_message("elicitation/create");
     let token = &elicitation["params"]["_meta"]["progressToken"];
@@ -55,8 +56,8 @@ fn client_progress_on_task_elicitation_is_counted() {
 
 #[test]
 fn url_elicitation_completes_with_its_task() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("page");
     let elicitation = client.wait_for_message("elicitation/create");
     assert_eq!(elicitation["params"]["mode"], "url", "{elicitation}");
@@ -81,8 +82,8 @@ fn url_elicitation_completes_with_its_task() {
 fn expired_task_cancels_its_elicitation() {
     let mut options = options();
     options.limits.task_ttl = Duration::from_millis(100);
-    let server = TestServer::start(options);
-    let mut client = server.connect_core();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_core(&server);
     client.start_task("confirm");
     let elicitation = client.wait_for_message("elicitation/create");
     let withdrawn = client.wait_for_message("notifications/cancelled");
@@ -94,8 +95,8 @@ fn expired_task_cancels_its_elicitation() {
 fn drain_cancels_task_elicitation() {
     let mut options = options();
     options.engine.drain_timeout = Duration::from_mins(1);
-    let server = TestServer::start(options);
-    let mut client = server.connect_core();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_core(&server);
     client.start_task("confirm");
     let elicitation = client.wait_for_message("elicitation/create");
     server.drain();
@@ -107,8 +108,8 @@ fn drain_cancels_task_elicitation() {
 
 #[test]
 fn elicitation_during_drain_fails_pending_result() {
-    let server = TestServer::start(options());
-    let mut client = server.connect_core();
+    let server = start_server(options());
+    let mut client = TaskClient::connect_core(&server);
     let id = client.start_task("confirm");
     client.wait_for_message("elicitation/create");
     // This response is pending until the task ends, so the connection stays open.
@@ -123,9 +124,9 @@ fn elicitation_during_drain_fails_pending_result() {
 
 #[test]
 fn half_close_fails_open_elicitation() {
-    over_each_ring(options, |options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect_core();
+    over_each_ring(options(), |options| {
+        let server = start_server(options);
+        let mut client = TaskClient::connect_core(&server);
         let id = client.start_task("confirm");
         client.wait_for_message("elicitation/create");
         // This response is pending until the task ends, so the connection stays open.
@@ -145,9 +146,9 @@ fn half_close_fails_open_elicitation() {
 
 #[test]
 fn half_close_prevents_new_elicitation() {
-    over_each_ring(options, |options| {
-        let server = TestServer::start(options);
-        let mut client = server.connect_core();
+    over_each_ring(options(), |options| {
+        let server = start_server(options);
+        let mut client = TaskClient::connect_core(&server);
         let id = client.start_task("ask_late");
         let waiting = client.send_request("tasks/result", json!({"taskId": id}));
         client.shutdown_write();

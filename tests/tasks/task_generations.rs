@@ -1,14 +1,15 @@
 //! Tasks of both generations on one server: a task is visible only in its own generation.
 
+use corelane_test_support::TestServer;
 use serde_json::json;
 
 use crate::task_client::{TaskClient, expect_error, result_text};
-use crate::test_server::{TestServer, options};
+use crate::task_tools::{options, start_server};
 
 /// Starts a server and connects a client of each generation.
 fn start_with_both_clients() -> (TestServer, TaskClient, TaskClient) {
-    let server = TestServer::start(options());
-    let (core, modern) = (server.connect_core(), server.connect_modern());
+    let server = start_server(options());
+    let (core, modern) = (TaskClient::connect_core(&server), TaskClient::connect_modern(&server));
     (server, core, modern)
 }
 
@@ -34,7 +35,8 @@ fn task_outlives_its_connection() {
     let (server, mut core, mut modern) = start_with_both_clients();
     let (old, new) = (core.start_task("hold"), modern.start_task("hold"));
     drop((core, modern));
-    let (mut core, mut modern) = (server.connect_core(), server.connect_modern());
+    let (mut core, mut modern) =
+        (TaskClient::connect_core(&server), TaskClient::connect_modern(&server));
     assert_eq!(core.request_task("tasks/get", &old)["result"]["status"], "working");
     server.open_gate();
     assert_eq!(result_text(&core.request_task("tasks/result", &old)["result"]), "held");

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::task_client::TaskClient;
 use crate::task_client::expect_error;
-use crate::test_server::{TestServer, options};
+use crate::task_tools::{options, start_server};
 
 #[test]
 fn task_ttl_is_clamped_to_the_maximum() {
     let mut options = options();
     options.limits.task_ttl = Duration::from_secs(20);
     options.limits.task_ttl_max = Duration::from_secs(30);
-    let server = TestServer::start(options);
-    let mut client = server.connect_core();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_core(&server);
     for (requested, granted) in [
         (json!({}), 20_000),
         (json!({"ttl": 25_000}), 25_000),
@@ -24,7 +25,10 @@ fn task_ttl_is_clamped_to_the_maximum() {
         let response = client.call_tool("hold", json!({"task": requested}));
         assert_eq!(response["result"]["task"]["ttl"], granted, "{response}");
     }
-    assert_eq!(server.connect_modern().call_tool("hold", json!({}))["result"]["ttlMs"], 20_000);
+    assert_eq!(
+        TaskClient::connect_modern(&server).call_tool("hold", json!({}))["result"]["ttlMs"],
+        20_000
+    );
     server.close();
 }
 
@@ -33,8 +37,9 @@ fn expired_task_is_unknown_and_fails_waiting_calls() {
     let mut options = options();
     options.limits.task_ttl = Duration::from_millis(100);
     options.limits.task_ttl_max = Duration::from_millis(100);
-    let server = TestServer::start(options);
-    let (mut core, mut modern) = (server.connect_core(), server.connect_modern());
+    let server = start_server(options);
+    let (mut core, mut modern) =
+        (TaskClient::connect_core(&server), TaskClient::connect_modern(&server));
     let id = modern.start_task("hold");
     for tool in ["hold", "block"] {
         let old = core.start_task(tool);
@@ -52,9 +57,9 @@ fn full_task_table_refuses_until_a_task_expires() {
     let mut options = options();
     options.limits.tasks_max = 2;
     options.limits.task_ttl = Duration::from_millis(200);
-    let server = TestServer::start(options);
+    let server = start_server(options);
     server.open_gate();
-    let mut client = server.connect_modern();
+    let mut client = TaskClient::connect_modern(&server);
     client.start_task("hold");
     client.start_task("hold");
     loop {
@@ -72,9 +77,10 @@ fn task_limits_share_the_table_among_connections() {
     let mut options = options();
     options.limits.tasks_max = 4;
     options.limits.tasks_per_connection_max = 2;
-    let server = TestServer::start(options);
+    let server = start_server(options);
     server.open_gate();
-    let (mut modern, mut core) = (server.connect_modern(), server.connect_core());
+    let (mut modern, mut core) =
+        (TaskClient::connect_modern(&server), TaskClient::connect_core(&server));
     for client in [&mut modern, &mut core] {
         client.start_task("hold");
         client.start_task("block");
@@ -88,9 +94,10 @@ fn task_limits_share_the_table_among_connections() {
 fn task_beyond_connection_limit_is_refused_and_counted() {
     let mut options = options();
     options.limits.tasks_per_connection_max = 2;
-    let server = TestServer::start(options);
+    let server = start_server(options);
     server.open_gate();
-    let (mut greedy, mut other) = (server.connect_core(), server.connect_modern());
+    let (mut greedy, mut other) =
+        (TaskClient::connect_core(&server), TaskClient::connect_modern(&server));
     greedy.start_task("hold");
     greedy.start_task("hold");
     let refused = greedy.request("tools/call", json!({"name": "hold", "task": {}}));
@@ -104,9 +111,9 @@ fn task_beyond_connection_limit_is_refused_and_counted() {
 fn task_result_beyond_byte_limit_fails_the_task() {
     let mut options = options();
     options.limits.task_bytes_max = 10;
-    let server = TestServer::start(options);
+    let server = start_server(options);
     server.open_gate();
-    let mut client = server.connect_modern();
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("hold");
     assert_eq!(client.wait_for_status(&id, "failed")["error"]["code"], -32603);
     server.close();
@@ -116,8 +123,8 @@ fn task_result_beyond_byte_limit_fails_the_task() {
 fn drain_waits_for_running_tasks() {
     let mut options = options();
     options.engine.drain_timeout = Duration::from_mins(1);
-    let server = TestServer::start(options);
-    let mut client = server.connect_modern();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_modern(&server);
     for tool in ["hold", "block"] {
         client.start_task(tool);
     }
@@ -131,8 +138,8 @@ fn drain_waits_for_running_tasks() {
 fn drain_timeout_cancels_running_tasks() {
     let mut options = options();
     options.engine.drain_timeout = Duration::from_millis(100);
-    let server = TestServer::start(options);
-    let mut client = server.connect_modern();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_modern(&server);
     for tool in ["hold", "block"] {
         client.start_task(tool);
     }
@@ -144,8 +151,8 @@ fn drain_timeout_cancels_running_tasks() {
 fn drain_does_not_wait_for_input_required_task() {
     let mut options = options();
     options.engine.drain_timeout = Duration::from_hours(1);
-    let server = TestServer::start(options);
-    let mut client = server.connect_modern();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("confirm");
     client.wait_for_status(&id, "input_required");
     let params = json!({"notifications": {"taskIds": [id]}});
@@ -169,8 +176,8 @@ fn drain_does_not_wait_for_input_required_task() {
 fn elicitation_during_drain_fails_the_task() {
     let mut options = options();
     options.engine.drain_timeout = Duration::from_hours(1);
-    let server = TestServer::start(options);
-    let mut client = server.connect_modern();
+    let server = start_server(options);
+    let mut client = TaskClient::connect_modern(&server);
     let id = client.start_task("ask_late");
     client.wait_for_status(&id, "working");
     server.drain();

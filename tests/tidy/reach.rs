@@ -33,7 +33,11 @@ fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
         // A package of its own that a test runs.
-        ["tests", _, _, "src", "main.rs"] | ["build.rs"] | ["fuzz", "fuzz_targets", _] => true,
+        ["tests", _, _, "src", "main.rs"]
+        // The member of the workspace that the tests share.
+        | ["tests", "support", "src", "lib.rs"]
+        | ["build.rs"]
+        | ["fuzz", "fuzz_targets", _] => true,
         ["src" | "benches" | "examples" | "tests", inner @ ..] => matches!(
             (parts[0], inner),
             ("src", ["lib.rs" | "main.rs"] | ["bin", _])
@@ -181,6 +185,8 @@ mod tests {
             ("tests/tidy/main.rs", "mod words;"),
             ("tests/tidy/words.rs", ""),
             ("tests/support/judge.rs", ""),
+            ("tests/support/src/lib.rs", "mod damage;"),
+            ("tests/support/src/damage.rs", ""),
             ("benches/floor/main.rs", ""),
             ("loadtest/src/main.rs", ""),
             ("loadtest/benches/generator/main.rs", ""),

@@ -8,9 +8,6 @@
 //! `TRANSCRIPTS=write cargo test --test transcripts` updates the golden files. Review the
 //! difference before committing it: it is what clients see.
 
-#[path = "../support/mcp_schema.rs"]
-mod mcp_schema;
-
 mod features;
 mod golden;
 #[path = "../process/peer.rs"]

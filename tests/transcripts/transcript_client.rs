@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use crate::mcp_schema::check_message;
 use crate::peer::Peer;
 use crate::volatile::Volatile;
 use crate::{LEGACY, MODERN};
+use corelane_test_support::mcp_schema::check_message;
 
 /// A client of one revision that records every message.
 pub(crate) struct TranscriptClient {

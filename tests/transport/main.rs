@@ -1,12 +1,6 @@
 //! Codecs: NDJSON against a model that splits the whole text, HTTP/1.1 requests and responses,
 //! server-sent events and WebSocket. The result must not depend on how the input is split.
 
-#[path = "../alloc/alloc_counter.rs"]
-mod alloc_counter;
-
-#[path = "../support/damage.rs"]
-mod damage;
-
 mod malformed_requests;
 mod requests;
 mod splits;
@@ -26,7 +20,11 @@ mod websocket;
 
 use corelane::base::random::Random;
 use corelane::transport::ndjson::{LineEvent, LineReader};
+use corelane_test_support::alloc_counter::CountingAllocator;
 use proptest::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A result of reading a stream of lines.
 #[derive(Debug, Eq, PartialEq)]

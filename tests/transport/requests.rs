@@ -1,11 +1,11 @@
 //! Valid requests: parsed heads, body ranges, buffering.
 
-use crate::alloc_counter::count_allocations;
 use corelane::protocol::json::PADDING_BYTES;
 use corelane::transport::http::fuzz::{self, RequestOutcome};
 use corelane::transport::http::head::{BodyLength, ContentType, Field, Head, HttpMethod};
 use corelane::transport::http::limits::RequestLimits;
 use corelane::transport::http::reader::{RequestEvent, RequestReader};
+use corelane_test_support::alloc_counter::count_allocations;
 
 const CALL: &str = concat!(
     "POST /mcp?a=b HTTP/1.1\r\n",

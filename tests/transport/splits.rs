@@ -8,7 +8,7 @@ use corelane::transport::http::fuzz::{self, RequestOutcome};
 use corelane::transport::http::limits::RequestLimits;
 use proptest::prelude::*;
 
-use crate::damage::damage;
+use corelane_test_support::damage::damage;
 
 const LIMITS: RequestLimits =
     RequestLimits { head_bytes_max: 400, fields_max: 12, body_bytes_max: 60 };

@@ -1,20 +1,21 @@
 //! How connections end: by either side, with a close frame or without.
 
+use corelane_test_support::messages::{LEGACY, call, echo, result_text};
+use corelane_test_support::websocket::{CLOSE, FIN, TEXT, close_code, encode_frame, text_frame};
+use corelane_test_support::{
+    TestServer, WebSocketClient, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::json;
-
-use crate::messages::{LEGACY, call, echo, text};
-use crate::test_peer::{CLOSE, FIN, TEXT, TestPeer, encode_frame, text_frame};
-use crate::test_server::{TestServer, on_one_shard_and_two, over_each_ring};
 
 #[test]
 fn close_frame_is_echoed_with_its_code() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         let codes = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 3000, 4999];
         for code in codes {
-            TestPeer::connect(server.address()).close(code);
+            WebSocketClient::connect(server.address()).close(code);
         }
-        let mut peer = TestPeer::connect(server.address());
+        let mut peer = WebSocketClient::connect(server.address());
         let reason = [&1000_u16.to_be_bytes()[..], "genug für heute".as_bytes()].concat();
         peer.send(FIN | CLOSE, &reason);
         let payload = peer.read_control(tungstenite::protocol::frame::coding::Control::Close);
@@ -22,7 +23,7 @@ fn close_frame_is_echoed_with_its_code() {
         peer.expect_eof();
         drop(peer);
         // A close frame without a code is answered without one.
-        let mut peer = TestPeer::connect(server.address());
+        let mut peer = WebSocketClient::connect(server.address());
         peer.send(FIN | CLOSE, b"");
         let frame = peer.read_frame().expect("no close frame");
         assert!(frame.payload().is_empty(), "{frame:?}");
@@ -37,17 +38,17 @@ fn close_frame_is_echoed_with_its_code() {
 
 #[test]
 fn messages_after_close_frame_are_ignored() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         let calls: Vec<_> = (0..2).map(|id| echo(id, "hi")).collect();
         peer.register_requests(&calls);
         let close = encode_frame(FIN | CLOSE, &1000_u16.to_be_bytes());
         let bytes = [text_frame(&calls[0]), close, text_frame(&calls[1])].concat();
         peer.send_bytes(&bytes);
-        assert_eq!(text(&peer.read_message()), "hi");
+        assert_eq!(result_text(&peer.read_message()), "hi");
         let frame = peer.read_frame().expect("no close frame");
-        assert_eq!(crate::test_peer::close_code(&frame), Some(1000));
+        assert_eq!(close_code(&frame), Some(1000));
         peer.expect_eof();
         drop(peer);
         let counters = server.close();
@@ -58,8 +59,8 @@ fn messages_after_close_frame_are_ignored() {
 #[test]
 fn close_frame_cancels_requests() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         peer.send_message(&call(1, "until-cancelled", json!({})));
         assert_eq!(server.next_signal(), "begun");
         peer.close(1000);
@@ -72,21 +73,18 @@ fn close_frame_cancels_requests() {
 #[test]
 fn disconnect_without_close_frame_cancels_requests() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for leave in [
-            |peer: TestPeer| drop(peer),
-            TestPeer::reset,
-            |mut peer: TestPeer| {
+            |peer: WebSocketClient| drop(peer),
+            WebSocketClient::reset,
+            |mut peer: WebSocketClient| {
                 peer.shutdown_write();
                 // The peer still reads and receives the close frame of the server.
                 let rest = peer.read_to_end();
-                assert!(
-                    rest.iter().all(|frame| crate::test_peer::close_code(frame) == Some(1000)),
-                    "{rest:?}"
-                );
+                assert!(rest.iter().all(|frame| close_code(frame) == Some(1000)), "{rest:?}");
             },
         ] {
-            let mut peer = TestPeer::initialize(server.address(), LEGACY);
+            let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
             peer.send_message(&call(1, "until-cancelled", json!({})));
             assert_eq!(server.next_signal(), "begun");
             // The connection ends inside a frame.
@@ -102,13 +100,13 @@ fn disconnect_without_close_frame_cancels_requests() {
 
 #[test]
 fn peer_without_close_reply_is_disconnected() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::connect(server.address());
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::connect(server.address());
         peer.send(FIN | 0x3, b"");
         let rest = peer.read_to_end();
         assert_eq!(rest.len(), 1, "{rest:?}");
-        assert_eq!(crate::test_peer::close_code(&rest[0]), Some(1002));
+        assert_eq!(close_code(&rest[0]), Some(1002));
         // Messages after the close frame are ignored.
         peer.try_send_bytes(&text_frame(echo(1, "hello?"))).ok();
         server.wait_for_connections(0);

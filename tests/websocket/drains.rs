@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{LEGACY, call, listen, result_text};
+use corelane_test_support::websocket::{TEXT, encode_frame, is_control};
+use corelane_test_support::{
+    TestServer, WebSocketClient, http_options, on_one_shard_and_two, over_each_ring,
+};
 use serde_json::json;
-
-use crate::messages::{LEGACY, call, listen, text};
-use crate::test_peer::{TEXT, TestPeer, encode_frame};
-use crate::test_server::{TestServer, on_one_shard_and_two, over_each_ring};
 
 #[test]
 fn drain_answers_requests_before_close_frame() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut peers: Vec<_> =
-            (0..8).map(|_| TestPeer::initialize(server.address(), LEGACY)).collect();
+            (0..8).map(|_| WebSocketClient::initialize(server.address(), LEGACY)).collect();
         for peer in &mut peers {
             peer.send_message(&call(1, "hold", json!({})));
             assert_eq!(server.next_signal(), "begun");
@@ -21,7 +22,7 @@ fn drain_answers_requests_before_close_frame() {
         server.drain();
         server.open_gate();
         for mut peer in peers {
-            assert_eq!(text(&peer.read_message()), "held");
+            assert_eq!(result_text(&peer.read_message()), "held");
             peer.expect_close(1001);
         }
         let counters = server.join();
@@ -33,12 +34,12 @@ fn drain_answers_requests_before_close_frame() {
 #[test]
 fn drain_closes_idle_connections_with_1001() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
-        let idle = TestPeer::initialize(server.address(), LEGACY);
-        let mut halfway = TestPeer::initialize(server.address(), LEGACY);
+        let server = TestServer::with_test_tools(options);
+        let idle = WebSocketClient::initialize(server.address(), LEGACY);
+        let mut halfway = WebSocketClient::initialize(server.address(), LEGACY);
         halfway.send_bytes(&encode_frame(TEXT, b"{"));
         halfway.expect_alive();
-        let mut listening = TestPeer::connect(server.address());
+        let mut listening = WebSocketClient::connect(server.address());
         let notification = listening.exchange(&listen("all", json!({"toolsListChanged": true})));
         assert_eq!(
             notification["method"], "notifications/subscriptions/acknowledged",
@@ -59,21 +60,21 @@ fn drain_closes_idle_connections_with_1001() {
 fn drain_timeout_closes_connections_without_response() {
     on_one_shard_and_two(|mut options| {
         options.engine.drain_timeout = Duration::from_millis(50);
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         peer.send_message(&call(1, "until-cancelled", json!({})));
         assert_eq!(server.next_signal(), "begun");
         server.close();
         let rest = peer.read_to_end();
-        assert!(rest.iter().all(crate::test_peer::is_control), "{rest:?}");
+        assert!(rest.iter().all(is_control), "{rest:?}");
     });
 }
 
 #[test]
 fn drain_cancels_open_elicitation_and_answers_call() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         let elicitation = peer.exchange(&call(1, "ask", json!({})));
         assert_eq!(elicitation["method"], "elicitation/create", "{elicitation}");
         server.drain();
@@ -86,12 +87,12 @@ fn drain_cancels_open_elicitation_and_answers_call() {
 
 #[test]
 fn draining_server_accepts_no_connections() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         peer.send_message(&call(1, "hold", json!({})));
         assert_eq!(server.next_signal(), "begun");
-        let mut client = server.connect();
+        let mut client = server.connect_http();
         client.expect_alive();
         server.drain();
         // The drain has started once the idle connection is closed.
@@ -99,7 +100,7 @@ fn draining_server_accepts_no_connections() {
         let late = std::net::TcpStream::connect(server.address());
         assert!(late.is_err(), "the listener is still open");
         server.open_gate();
-        assert_eq!(text(&peer.read_message()), "held");
+        assert_eq!(result_text(&peer.read_message()), "held");
         peer.expect_close(1001);
         server.join();
     });

@@ -1,11 +1,10 @@
 //! Fragmented messages, with control frames between fragments, and any split of the bytes.
 
+use corelane_test_support::messages::{LEGACY, echo, result_text};
+use corelane_test_support::websocket::{CONTINUATION, FIN, PING, PONG, TEXT, encode_frame};
+use corelane_test_support::{TestServer, WebSocketClient, http_options, over_each_ring};
 use serde_json::json;
 use tungstenite::protocol::frame::coding::Control;
-
-use crate::messages::{LEGACY, echo, text};
-use crate::test_peer::{CONTINUATION, FIN, PING, PONG, TEXT, TestPeer, encode_frame};
-use crate::test_server::{TestServer, over_each_ring};
 
 /// Encodes a text in fragments of `bytes`, with the bytes `between` after each but the last.
 fn fragment_text(text: &str, bytes: usize, between: &[u8]) -> Vec<u8> {
@@ -20,16 +19,16 @@ fn fragment_text(text: &str, bytes: usize, between: &[u8]) -> Vec<u8> {
 
 #[test]
 fn fragmented_message_of_any_size_is_accepted() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         // Fragments also split characters.
         let message = "äöü€😀".repeat(20);
         let call = echo(1, &message);
         for bytes in [1, 2, 3, 7, 64, 10_000] {
             peer.register_request(&call);
             peer.send_bytes(&fragment_text(&call.to_string(), bytes, b""));
-            assert_eq!(text(&peer.read_message()), message);
+            assert_eq!(result_text(&peer.read_message()), message);
         }
         // Fragments may be empty.
         let text_of_call = call.to_string();
@@ -41,7 +40,7 @@ fn fragmented_message_of_any_size_is_accepted() {
             peer.send(opcode, piece);
         }
         peer.send(FIN | CONTINUATION, b"");
-        assert_eq!(text(&peer.read_message()), message);
+        assert_eq!(result_text(&peer.read_message()), message);
         peer.close(1000);
         server.close();
     });
@@ -49,9 +48,9 @@ fn fragmented_message_of_any_size_is_accepted() {
 
 #[test]
 fn ping_between_fragments_gets_pong_in_order() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         let call = echo(1, "whole");
         let between =
             [encode_frame(FIN | PING, b"now"), encode_frame(FIN | PONG, b"unasked")].concat();
@@ -61,7 +60,7 @@ fn ping_between_fragments_gets_pong_in_order() {
         for _ in 1..fragments {
             assert_eq!(peer.read_control(Control::Pong), b"now");
         }
-        assert_eq!(text(&peer.read_message()), "whole");
+        assert_eq!(result_text(&peer.read_message()), "whole");
         peer.close(1000);
         let counters = server.close();
         let expected = (fragments - 1) as u64;
@@ -72,15 +71,15 @@ fn ping_between_fragments_gets_pong_in_order() {
 
 #[test]
 fn frames_split_at_any_byte_are_accepted() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         let calls: Vec<_> = (0..3).map(|id| echo(id, "cut")).collect();
         let mut bytes = encode_frame(FIN | PING, b"first");
         bytes.extend(fragment_text(&calls[0].to_string(), 30, &encode_frame(FIN | PONG, b"")));
         bytes.extend(fragment_text(&calls[1].to_string(), 1_000, b""));
         bytes.extend(fragment_text(&format!("{}\n", calls[2]), 40, b""));
         for step in [1, 3, 11] {
-            let mut peer = TestPeer::initialize(server.address(), LEGACY);
+            let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
             peer.register_requests(&calls);
             for piece in bytes.chunks(step) {
                 peer.send_bytes(piece);
@@ -97,8 +96,8 @@ fn frames_split_at_any_byte_are_accepted() {
 
 #[test]
 fn invalid_utf8_is_rejected_before_the_last_fragment() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         for pieces in [
             vec![encode_frame(TEXT, b"\"\xce\xba\xff")],
             vec![encode_frame(TEXT, b"\"\xe2\x82"), encode_frame(CONTINUATION, b"\x28")],
@@ -106,7 +105,7 @@ fn invalid_utf8_is_rejected_before_the_last_fragment() {
             // The last character is incomplete.
             vec![encode_frame(TEXT, b"\"\xe2"), encode_frame(FIN | CONTINUATION, b"\x82")],
         ] {
-            let mut peer = TestPeer::connect(server.address());
+            let mut peer = WebSocketClient::connect(server.address());
             for piece in pieces {
                 peer.send_bytes(&piece);
             }

@@ -18,23 +18,6 @@ mod drains;
 mod fragments;
 mod protocol_errors;
 mod server_messages;
-mod test_peer;
 mod text_messages;
 mod timeouts;
 mod upgrades;
-
-#[path = "../support/mcp_schema.rs"]
-mod mcp_schema;
-#[path = "../http/messages.rs"]
-mod messages;
-#[expect(dead_code, reason = "only the tests of HTTP use all of it")]
-#[path = "../http/request.rs"]
-mod request;
-#[path = "../http/response_parser.rs"]
-mod response_parser;
-#[expect(dead_code, reason = "only the tests of HTTP use all of it")]
-#[path = "../http/test_client.rs"]
-mod test_client;
-#[expect(dead_code, reason = "only the tests of HTTP use all of it")]
-#[path = "../http/test_server.rs"]
-mod test_server;

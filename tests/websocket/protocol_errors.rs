@@ -1,13 +1,13 @@
 //! Violations of RFC 6455 and of the limits: each closes its connection with a specific code, and
 //! no other connection.
 
+use corelane_test_support::messages::{LEGACY, call, echo, result_text};
+use corelane_test_support::websocket::{
+    BINARY, CLOSE, CONTINUATION, FIN, PING, TEXT, encode_frame, text_frame,
+};
+use corelane_test_support::{TestServer, WebSocketClient, http_options, over_each_ring};
 use serde_json::json;
 
-use crate::messages::{LEGACY, call, echo, text};
-use crate::test_peer::{
-    BINARY, CLOSE, CONTINUATION, FIN, PING, TEXT, TestPeer, encode_frame, text_frame,
-};
-use crate::test_server::{TestServer, options, over_each_ring};
 use corelane::server::options::Utf8CloseCode;
 
 /// Bytes that violate the protocol, and the code of the close frame.
@@ -50,23 +50,23 @@ fn protocol_errors() -> Vec<(Vec<u8>, u16)> {
 
 #[test]
 fn protocol_error_closes_connection_with_its_code() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut other = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut other = WebSocketClient::initialize(server.address(), LEGACY);
         let errors = protocol_errors();
         for (bytes, code) in &errors {
             eprintln!("{code}: {}", bytes[..bytes.len().min(40)].escape_ascii());
-            let mut peer = TestPeer::initialize(server.address(), LEGACY);
+            let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
             // Complete messages before the error get a response; calls in flight are cancelled.
             peer.send_message(&call("it", "until-cancelled", json!({})));
             assert_eq!(server.next_signal(), "begun");
             let before = echo(1, "before");
             peer.register_request(&before);
             peer.send_bytes(&[text_frame(&before), bytes.clone()].concat());
-            assert_eq!(text(&peer.read_message()), "before");
+            assert_eq!(result_text(&peer.read_message()), "before");
             peer.expect_close(*code);
             assert_eq!(server.next_signal(), "cancelled");
-            assert_eq!(text(&other.exchange(&echo(2, "unharmed"))), "unharmed");
+            assert_eq!(result_text(&other.exchange(&echo(2, "unharmed"))), "unharmed");
         }
         other.close(1000);
         let counters = server.close();
@@ -87,10 +87,10 @@ fn protocol_error_closes_connection_with_its_code() {
 
 #[test]
 fn protocol_error_split_at_any_byte_is_detected() {
-    let server = TestServer::start(options());
+    let server = TestServer::with_test_tools(http_options());
     for (bytes, code) in protocol_errors() {
         for cut in 1..bytes.len().min(20) {
-            let mut peer = TestPeer::connect(server.address());
+            let mut peer = WebSocketClient::connect(server.address());
             peer.send_bytes(&bytes[..cut]);
             // The first part may close the connection already.
             peer.try_send_bytes(&bytes[cut..]).ok();
@@ -102,11 +102,11 @@ fn protocol_error_split_at_any_byte_is_detected() {
 
 #[test]
 fn invalid_utf8_gets_the_configured_close_code() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.websocket.utf8_close_code = Utf8CloseCode::ProtocolError;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for (bytes, code) in protocol_errors() {
-            let mut peer = TestPeer::connect(server.address());
+            let mut peer = WebSocketClient::connect(server.address());
             peer.send_bytes(&bytes);
             peer.expect_close(if code == 1007 { 1002 } else { code });
         }
@@ -117,22 +117,22 @@ fn invalid_utf8_gets_the_configured_close_code() {
 
 #[test]
 fn oversized_message_gets_1009_from_its_header() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.message_bytes_max = 10_000;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let whole = encode_frame(FIN | TEXT, &[b' '; 10_001]);
         let second = encode_frame(FIN | CONTINUATION, &[b' '; 5_001]);
         let parts = [encode_frame(TEXT, &[b' '; 5_000]), second].concat();
         for bytes in [&whole[..], &whole[..8], &parts, &parts[..parts.len() - 5_001]] {
-            let mut peer = TestPeer::connect(server.address());
+            let mut peer = WebSocketClient::connect(server.address());
             peer.send_bytes(bytes);
             peer.expect_close(1009);
         }
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         let mut most = echo(1, "as long as may be").to_string();
         most.push_str(&" ".repeat(10_000 - most.len()));
         peer.send_bytes(&text_frame(most));
-        assert_eq!(text(&peer.read_message()), "as long as may be");
+        assert_eq!(result_text(&peer.read_message()), "as long as may be");
         peer.close(1000);
         let counters = server.close();
         assert_eq!(counters.websockets.closed_too_big, 4, "{counters}");
@@ -142,12 +142,12 @@ fn oversized_message_gets_1009_from_its_header() {
 
 #[test]
 fn exhausted_memory_sends_error_and_closes_with_1011() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.limits.memory_bytes_max = 100_000;
         options.limits.message_bytes_max = 90_000;
-        let server = TestServer::start(options);
-        let peers = (0..2).map(|_| TestPeer::connect(server.address()));
-        let peers: Vec<TestPeer> = peers
+        let server = TestServer::with_test_tools(options);
+        let peers = (0..2).map(|_| WebSocketClient::connect(server.address()));
+        let peers: Vec<WebSocketClient> = peers
             .map(|mut peer| {
                 peer.send(TEXT, &vec![b' '; 60_000]);
                 peer

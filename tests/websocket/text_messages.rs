@@ -1,14 +1,14 @@
 //! Text messages that hold no JSON-RPC message: they get an error, and the connection stays open.
 
-use crate::messages::{LEGACY, echo, expect_error, modern, text};
-use crate::test_peer::{FIN, TEXT, TestPeer, text_frame};
-use crate::test_server::{TestServer, options, over_each_ring};
+use corelane_test_support::messages::{LEGACY, echo, expect_error, modern, result_text};
+use corelane_test_support::websocket::{FIN, TEXT, text_frame};
+use corelane_test_support::{TestServer, WebSocketClient, http_options, over_each_ring};
 
 #[test]
 fn invalid_json_gets_error_on_open_connection() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         for (wrong, code) in [
             ("{", -32700),
             ("nonsense", -32700),
@@ -32,7 +32,7 @@ fn invalid_json_gets_error_on_open_connection() {
         peer.register_request(&call);
         peer.send_bytes(&text_frame(format!("{{\n{call}\n}}")));
         expect_error(&peer.read_message(), -32700, None);
-        assert_eq!(text(&peer.read_message()), "between");
+        assert_eq!(result_text(&peer.read_message()), "between");
         expect_error(&peer.read_message(), -32700, None);
         peer.close(1000);
         server.close();
@@ -41,13 +41,13 @@ fn invalid_json_gets_error_on_open_connection() {
 
 #[test]
 fn empty_text_message_is_ignored() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         for nothing in [&b""[..], b"\n", b"\r\n\n"] {
             peer.send(FIN | TEXT, nothing);
         }
-        assert_eq!(text(&peer.exchange(&echo(1, "something"))), "something");
+        assert_eq!(result_text(&peer.exchange(&echo(1, "something"))), "something");
         peer.close(1000);
         server.close();
     });
@@ -55,15 +55,15 @@ fn empty_text_message_is_ignored() {
 
 #[test]
 fn strict_delimiter_requires_newline_after_message() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.websocket.strict_delimiter = true;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for wrong in [b"".to_vec(), b"\n{}".to_vec(), echo(1, "hi").to_string().into_bytes()] {
-            let mut peer = TestPeer::connect(server.address());
+            let mut peer = WebSocketClient::connect(server.address());
             let call = modern(echo(0, "delimited"));
             peer.register_request(&call);
             peer.send_bytes(&text_frame(format!("{call}\n")));
-            assert_eq!(text(&peer.read_message()), "delimited");
+            assert_eq!(result_text(&peer.read_message()), "delimited");
             peer.send(FIN | TEXT, &wrong);
             peer.expect_close(1002);
         }
@@ -74,15 +74,15 @@ fn strict_delimiter_requires_newline_after_message() {
 
 #[test]
 fn response_lengths_around_header_sizes_are_framed() {
-    let server = TestServer::start(options());
-    let mut peer = TestPeer::initialize(server.address(), LEGACY);
+    let server = TestServer::with_test_tools(http_options());
+    let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
     let empty = peer.exchange(&echo(0, "")).to_string().len();
     // Around the payload lengths at which the frame header grows.
     let lengths = [0, 124, 125, 126, 127, 128, 65_534, 65_535, 65_536, 65_537, 1 << 20];
     for length in lengths.map(|length: usize| length.saturating_sub(empty)) {
         for length in [length, length + 1] {
             let message = "m".repeat(length);
-            assert_eq!(text(&peer.exchange(&echo(0, &message))), message);
+            assert_eq!(result_text(&peer.exchange(&echo(0, &message))), message);
         }
     }
     peer.close(1000);

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
+use corelane_test_support::messages::{LEGACY, call, echo, listen, result_text};
+use corelane_test_support::websocket::{
+    CONTINUATION, FIN, PING, PONG, TEXT, close_code, encode_frame, is_control, text_frame,
+};
+use corelane_test_support::{TestServer, WebSocketClient, http_options, over_each_ring};
 use serde_json::json;
 use tungstenite::protocol::frame::coding::Control;
 
-use crate::messages::{LEGACY, call, echo, listen, text};
-use crate::test_peer::{
-    CONTINUATION, FIN, PING, PONG, TEXT, TestPeer, encode_frame, is_control, text_frame,
-};
-use crate::test_server::{TestServer, over_each_ring};
-
 /// Reads the next message and answers pings. Returns the text and the number of pings.
-fn read_text_answering_pings(peer: &mut TestPeer) -> (String, u64) {
+fn read_text_answering_pings(peer: &mut WebSocketClient) -> (String, u64) {
     let mut pings = 0;
     loop {
         let frame = peer.read_frame().expect("connection closed before a message");
@@ -26,9 +25,9 @@ fn read_text_answering_pings(peer: &mut TestPeer) -> (String, u64) {
 
 #[test]
 fn ping_gets_pong_with_same_payload() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::connect(server.address());
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::connect(server.address());
         for payload in [&b""[..], b"x", &[0xff; 125]] {
             peer.send(FIN | PING, payload);
             assert_eq!(peer.read_control(Control::Pong), payload);
@@ -49,11 +48,11 @@ fn ping_gets_pong_with_same_payload() {
 
 #[test]
 fn pong_keeps_idle_connection_open() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.websocket.ping_interval = Duration::from_millis(10);
         options.websocket.idle_timeout = Duration::from_secs(20);
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         for _ in 0..5 {
             let payload = peer.read_control(Control::Ping);
             peer.send(FIN | PONG, &payload);
@@ -70,14 +69,14 @@ fn pong_keeps_idle_connection_open() {
 
 #[test]
 fn unanswered_pings_close_connection_as_idle() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.websocket.ping_interval = Duration::from_millis(10);
         options.websocket.idle_timeout = Duration::from_millis(100);
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         let frames = peer.read_to_end();
         let (last, pings) = frames.split_last().expect("no close frame");
-        assert_eq!(crate::test_peer::close_code(last), Some(1000));
+        assert_eq!(close_code(last), Some(1000));
         assert!(!pings.is_empty());
         drop(peer);
         let counters = server.close();
@@ -88,11 +87,11 @@ fn unanswered_pings_close_connection_as_idle() {
 
 #[test]
 fn pongs_keep_subscribed_connection_open() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.websocket.ping_interval = Duration::from_millis(5);
         options.websocket.idle_timeout = Duration::from_secs(1);
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::connect(server.address());
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::connect(server.address());
         let filter = json!({"toolsListChanged": true});
         peer.send_message(&listen("listening", filter));
         let notification = read_text_answering_pings(&mut peer).0;
@@ -114,9 +113,9 @@ fn pongs_keep_subscribed_connection_open() {
 
 #[test]
 fn incomplete_message_closes_connection_after_fragment_timeout() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.websocket.fragment_timeout = Duration::from_millis(50);
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let whole = text_frame(echo(1, "never"));
         let unfinished: [Vec<u8>; 5] = [
             whole[..1].to_vec(),
@@ -131,7 +130,7 @@ fn incomplete_message_closes_connection_after_fragment_timeout() {
             .concat(),
         ];
         for bytes in &unfinished {
-            let mut peer = TestPeer::initialize(server.address(), LEGACY);
+            let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
             peer.send_message(&call("it", "until-cancelled", json!({})));
             assert_eq!(server.next_signal(), "begun");
             peer.send_bytes(bytes);
@@ -139,8 +138,8 @@ fn incomplete_message_closes_connection_after_fragment_timeout() {
             assert_eq!(server.next_signal(), "cancelled");
         }
         // A message that is complete in time gets a response.
-        let mut peer = TestPeer::initialize(server.address(), LEGACY);
-        assert_eq!(text(&peer.exchange(&echo(1, "in time"))), "in time");
+        let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
+        assert_eq!(result_text(&peer.exchange(&echo(1, "in time"))), "in time");
         peer.close(1000);
         let counters = server.close();
         assert_eq!(
@@ -153,12 +152,12 @@ fn incomplete_message_closes_connection_after_fragment_timeout() {
 
 #[test]
 fn tcp_timeouts_do_not_apply_after_upgrade() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.tcp.first_message_timeout = Duration::from_millis(20);
         options.tcp.idle_timeout = Duration::from_millis(20);
         options.websocket.ping_interval = Duration::from_millis(100);
-        let server = TestServer::start(options);
-        let mut peer = TestPeer::connect(server.address());
+        let server = TestServer::with_test_tools(options);
+        let mut peer = WebSocketClient::connect(server.address());
         // The ping arrives after both timeouts would have expired.
         assert_eq!(peer.read_control(Control::Ping), b"");
         peer.close(1000);

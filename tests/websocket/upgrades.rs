@@ -2,10 +2,11 @@
 
 use std::net::TcpStream;
 
-use crate::messages::{LEGACY, echo, expect_error, modern, text};
-use crate::request::Request;
-use crate::test_peer::{TestPeer, upgrade_request};
-use crate::test_server::{TestServer, on_one_shard_and_two, options, over_each_ring};
+use corelane_test_support::messages::{LEGACY, echo, expect_error, modern, result_text};
+use corelane_test_support::websocket::upgrade_request;
+use corelane_test_support::{
+    Request, TestServer, WebSocketClient, http_options, on_one_shard_and_two, over_each_ring,
+};
 
 /// Upgrade requests with errors, and the status of the response.
 fn invalid_upgrades() -> Vec<(Request, u16)> {
@@ -44,10 +45,10 @@ fn invalid_upgrades() -> Vec<(Request, u16)> {
 #[test]
 fn invalid_upgrade_gets_error_on_open_connection() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         for (request, status) in invalid_upgrades() {
             eprintln!("{status}: {request:?}");
-            let mut client = server.connect();
+            let mut client = server.connect_http();
             let response = client.exchange(&request);
             assert_eq!(response.status(), status, "{response:?}");
             if status == 426 {
@@ -69,7 +70,7 @@ fn invalid_upgrade_gets_error_on_open_connection() {
             // A valid upgrade request succeeds on the same connection.
             client.expect_alive();
             let stream = client.socket().try_clone().expect("clone socket");
-            let (_, mut peer) = TestPeer::upgrade(stream, &upgrade_request().bytes());
+            let (_, mut peer) = WebSocketClient::upgrade(stream, &upgrade_request().bytes());
             peer.expect_alive();
             peer.close(1000);
         }
@@ -84,8 +85,8 @@ fn invalid_upgrade_gets_error_on_open_connection() {
 
 #[test]
 fn first_known_subprotocol_is_chosen() {
-    over_each_ring(|options| {
-        let server = TestServer::start(options);
+    over_each_ring(http_options(), |options| {
+        let server = TestServer::with_test_tools(options);
         for (offered, chosen) in [
             (None, None),
             (Some("mcp.v1"), Some("mcp.v1")),
@@ -99,10 +100,10 @@ fn first_known_subprotocol_is_chosen() {
                 None => request,
             };
             let stream = TcpStream::connect(server.address()).expect("connect");
-            let (head, mut peer) = TestPeer::upgrade(stream, &request.bytes());
+            let (head, mut peer) = WebSocketClient::upgrade(stream, &request.bytes());
             assert_eq!(head.field("Sec-WebSocket-Protocol"), chosen, "{head:?}");
             assert_eq!(head.field("Sec-WebSocket-Extensions"), None, "{head:?}");
-            assert_eq!(text(&peer.exchange(&modern(echo(1, "hi")))), "hi");
+            assert_eq!(result_text(&peer.exchange(&modern(echo(1, "hi")))), "hi");
             peer.close(1000);
         }
         server.close();
@@ -111,7 +112,7 @@ fn first_known_subprotocol_is_chosen() {
 
 #[test]
 fn valid_upgrade_variants_are_accepted() {
-    let server = TestServer::start(options());
+    let server = TestServer::with_test_tools(http_options());
     let good = upgrade_request();
     for request in [
         good.clone().field("Upgrade", "WebSocket"),
@@ -123,7 +124,7 @@ fn valid_upgrade_variants_are_accepted() {
         good.field("Sec-WebSocket-Extensions", "permessage-deflate; client_max_window_bits"),
     ] {
         let stream = TcpStream::connect(server.address()).expect("connect");
-        let (head, mut peer) = TestPeer::upgrade(stream, &request.bytes());
+        let (head, mut peer) = WebSocketClient::upgrade(stream, &request.bytes());
         assert_eq!(head.field("Sec-WebSocket-Extensions"), None, "{head:?}");
         peer.expect_alive();
         peer.close(1000);
@@ -134,10 +135,10 @@ fn valid_upgrade_variants_are_accepted() {
 #[test]
 fn websocket_path_is_configurable() {
     let upgrade_status = |path: Option<&str>, target: &str| {
-        let mut options = options();
+        let mut options = http_options();
         options.websocket.path = path.map(str::to_owned);
-        let server = TestServer::start(options);
-        let mut client = server.connect();
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_http();
         client.send(&upgrade_request().target(target));
         let status = client.read_head().status;
         drop(client);
@@ -151,11 +152,11 @@ fn websocket_path_is_configurable() {
 
 #[test]
 fn status_shows_the_websocket_path() {
-    let mut options = options();
+    let mut options = http_options();
     for path in [Some("/there".to_owned()), None] {
         options.websocket.path.clone_from(&path);
-        let server = TestServer::start(options.clone());
-        let status = server.connect().exchange(&Request::new("GET", "/status")).message();
+        let server = TestServer::with_test_tools(options.clone());
+        let status = server.connect_http().exchange(&Request::new("GET", "/status")).message();
         assert_eq!(status.get("websocket").and_then(|it| it.as_str()), path.as_deref());
         server.close();
     }
@@ -163,24 +164,24 @@ fn status_shows_the_websocket_path() {
 
 #[test]
 fn upgraded_connections_count_toward_http_limit() {
-    over_each_ring(|mut options| {
+    over_each_ring(http_options(), |mut options| {
         options.http.connections_max = 2;
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let mut peers: Vec<_> =
-            (0..2).map(|_| TestPeer::initialize(server.address(), LEGACY)).collect();
-        let mut third = server.connect();
+            (0..2).map(|_| WebSocketClient::initialize(server.address(), LEGACY)).collect();
+        let mut third = server.connect_http();
         let response = third.read_response();
         assert_eq!(response.status(), 503, "{response:?}");
         expect_error(&response.message(), 1001, None);
         peers.remove(0).close(1000);
         drop(third);
         // The connection limit has a free place again.
-        let mut client = server.connect();
+        let mut client = server.connect_http();
         while {
             client.send(&Request::new("GET", "/healthz"));
             client.read_head().status == 503
         } {
-            client = server.connect();
+            client = server.connect_http();
         }
         drop((client, peers));
         server.close();
@@ -190,11 +191,11 @@ fn upgraded_connections_count_toward_http_limit() {
 #[test]
 fn upgrade_session_ids_are_unique_without_http_access() {
     on_one_shard_and_two(|options| {
-        let server = TestServer::start(options);
+        let server = TestServer::with_test_tools(options);
         let ids: Vec<String> = (0..20)
             .map(|_| {
                 let stream = TcpStream::connect(server.address()).expect("connect");
-                let (head, peer) = TestPeer::upgrade(stream, &upgrade_request().bytes());
+                let (head, peer) = WebSocketClient::upgrade(stream, &upgrade_request().bytes());
                 peer.close(1000);
                 head.field("Mcp-Session-Id").expect("no Mcp-Session-Id").to_owned()
             })
@@ -204,7 +205,8 @@ fn upgrade_session_ids_are_unique_without_http_access() {
             assert!(!ids[..index].contains(id), "{id} is repeated");
         }
         let request = Request::post(echo(1, "hi")).field("Mcp-Session-Id", &ids[0]);
-        let response = server.connect().exchange(&request.field("MCP-Protocol-Version", LEGACY));
+        let response =
+            server.connect_http().exchange(&request.field("MCP-Protocol-Version", LEGACY));
         assert_eq!(response.status(), 404, "{response:?}");
     });
 }

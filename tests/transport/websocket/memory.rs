@@ -5,7 +5,7 @@ use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane::transport::websocket::writer;
 
 use super::{CONTINUATION, FINAL, LIMITS, PING, TEXT, frame};
-use crate::alloc_counter::{count_allocations, peak_bytes};
+use corelane_test_support::alloc_counter::{count_allocations, peak_bytes};
 
 /// Reads a piece of input with pooled buffers. Returns the number of messages.
 fn read_messages(reader: &mut FrameReader, arrival: &mut [u8], pool: &mut Vec<Vec<u8>>) -> usize {

@@ -13,7 +13,6 @@ use corelane::server::{Entropy, Options, Server};
 use corelane::telemetry::label::Transport;
 use serde_json::{Value, json};
 
-use crate::alloc_counter::peak_bytes;
 use crate::feature_simulation::messages;
 use crate::harness::commands::{CommandQueue, ServerCommand};
 use crate::harness::recording_ring::ShardByClient;
@@ -24,6 +23,7 @@ use crate::http_simulation::catalog;
 use crate::http_simulation::checks::response_reader::{ResponsePart, ResponseReader};
 use crate::http_simulation::client::http_requests::{self, RequestStyle};
 use crate::http_simulation::plan;
+use corelane_test_support::alloc_counter::peak_bytes;
 
 /// A simulated server without faults.
 struct CrowdSimulation {

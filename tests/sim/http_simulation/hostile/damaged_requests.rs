@@ -10,9 +10,9 @@ use corelane::server::fuzz;
 use corelane::service::demo;
 use serde_json::json;
 
-use crate::damage::damage;
 use crate::feature_simulation::messages;
 use crate::http_simulation::client::http_requests::{self, RequestStyle};
+use corelane_test_support::damage::damage;
 
 /// Valid requests of every kind.
 fn valid_requests() -> Vec<Vec<u8>> {

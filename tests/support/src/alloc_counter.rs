@@ -1,16 +1,20 @@
 //! An allocator that counts allocations and peak memory.
 //!
-//! It counts per thread, so that parallel tests do not disturb each other. It becomes the global
-//! allocator of a program with `#[path = "…/alloc/alloc_counter.rs"] mod alloc_counter;`.
+//! It counts per thread, so that parallel tests do not disturb each other. A program that counts
+//! declares it:
+//!
+//! ```
+//! # use corelane_test_support::alloc_counter::CountingAllocator;
+//! #[global_allocator]
+//! static ALLOCATOR: CountingAllocator = CountingAllocator;
+//! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 /// The system allocator with counters per thread.
-struct CountingAllocator;
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+#[derive(Debug)]
+pub struct CountingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
@@ -41,14 +45,14 @@ unsafe impl GlobalAlloc for CountingAllocator {
 }
 
 /// Returns the number of allocations of `work`.
-pub(crate) fn count_allocations(work: impl FnOnce()) -> usize {
+pub fn count_allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before
 }
 
 /// Returns the result of `work` and its peak memory in bytes beyond the memory held before.
-pub(crate) fn peak_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
+pub fn peak_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD_BYTES.get();
     PEAK_BYTES.set(before);
     let result = work();

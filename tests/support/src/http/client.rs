@@ -1,67 +1,53 @@
-//! `TestClient`: an HTTP client over a blocking socket that checks every response against RFC 9112,
+//! `HttpClient`: an HTTP client over a blocking socket that checks every response against RFC 9112,
 //! the event stream format and the JSON schema of its revision.
 
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::io::{self, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::{SocketAddr, TcpStream};
 
-use serde_json::{Value, json};
-use socket2::{Domain, SockRef, Socket, Type};
+use serde_json::Value;
 
-use crate::mcp_schema::check_message;
+use super::request::Request;
+use super::response_parser::{BodyFraming, ResponseHead, SseEvent, read_chunk};
 use crate::messages::MODERN;
-use crate::request::Request;
-use crate::response_parser::{BodyFraming, ResponseHead, SseEvent, read_chunk};
-
-/// Timeout of each socket operation; a test fails when it expires.
-pub(crate) const IO_TIMEOUT: Duration = Duration::from_secs(20);
-
-thread_local! {
-    /// Messages that passed the schema check: revision, method of the request, and text.
-    static CHECKED: RefCell<HashSet<(&'static str, Option<String>, String)>> = RefCell::default();
-}
+use crate::schema_checker::{SchemaChecker, check_once};
+use crate::sockets;
 
 /// One connection.
-pub(crate) struct TestClient {
+pub struct HttpClient {
     reader: BufReader<TcpStream>,
     /// Framing of the event stream that is being read.
     stream: Option<BodyFraming>,
-    /// Revision whose schema messages must match.
-    revision: &'static str,
-    /// Ids and methods of requests without a response so far.
-    pending_requests: Vec<(Value, String)>,
+    checker: SchemaChecker,
 }
 
 /// A response with its whole body.
 #[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) head: ResponseHead,
-    pub(crate) body: Vec<u8>,
+pub struct Response {
+    pub head: ResponseHead,
+    pub body: Vec<u8>,
 }
 
 impl Response {
-    pub(crate) const fn status(&self) -> u16 {
+    pub const fn status(&self) -> u16 {
         self.head.status
     }
 
     /// Returns the JSON message in the body.
-    pub(crate) fn message(&self) -> Value {
+    pub fn message(&self) -> Value {
         assert_eq!(self.head.field("Content-Type"), Some("application/json"), "{self:?}");
         serde_json::from_slice(&self.body).expect("body is not JSON")
     }
 
     /// Asserts this status and an empty body.
     #[track_caller]
-    pub(crate) fn expect_empty_body(&self, status: u16) {
+    pub fn expect_empty_body(&self, status: u16) {
         assert_eq!(self.status(), status, "{self:?}");
         assert!(self.body.is_empty(), "{self:?}");
     }
 
     /// Asserts this status and a JSON-RPC error with this code and id.
     #[track_caller]
-    pub(crate) fn expect_error(&self, status: u16, code: i64, id: Option<Value>) -> Value {
+    pub fn expect_error(&self, status: u16, code: i64, id: Option<Value>) -> Value {
         assert_eq!(self.status(), status, "{self:?}: {}", String::from_utf8_lossy(&self.body));
         let message = self.message();
         crate::messages::expect_error(&message, code, id);
@@ -69,75 +55,62 @@ impl Response {
     }
 }
 
-impl TestClient {
-    pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self::from_stream(TcpStream::connect(address).expect("connect"))
+impl HttpClient {
+    pub fn connect(address: SocketAddr) -> Self {
+        Self::new(sockets::connect(address))
     }
 
     /// Connects with socket buffers of about `bytes` in each direction.
-    pub(crate) fn connect_with_buffers(address: SocketAddr, bytes: usize) -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("create socket");
-        socket.set_recv_buffer_size(bytes).expect("set SO_RCVBUF");
-        socket.set_send_buffer_size(bytes).expect("set SO_SNDBUF");
-        socket.connect(&address.into()).expect("connect");
-        Self::from_stream(socket.into())
+    pub fn connect_with_buffers(address: SocketAddr, bytes: usize) -> Self {
+        Self::new(sockets::connect_with_buffers(address, bytes))
     }
 
-    fn from_stream(stream: TcpStream) -> Self {
-        stream.set_nodelay(true).expect("set TCP_NODELAY");
-        stream.set_read_timeout(Some(IO_TIMEOUT)).expect("set SO_RCVTIMEO");
-        stream.set_write_timeout(Some(IO_TIMEOUT)).expect("set SO_SNDTIMEO");
-        let reader = BufReader::new(stream);
-        Self { reader, stream: None, revision: MODERN, pending_requests: Vec::new() }
+    fn new(socket: TcpStream) -> Self {
+        let checker = SchemaChecker::new(MODERN, false);
+        Self { reader: BufReader::new(socket), stream: None, checker }
     }
 
     /// Checks messages against the schema of `revision` from now on.
-    pub(crate) const fn with_revision(mut self, revision: &'static str) -> Self {
-        self.revision = revision;
+    pub const fn with_revision(mut self, revision: &'static str) -> Self {
+        self.checker.revision = revision;
         self
     }
 
-    pub(crate) fn socket(&self) -> &TcpStream {
+    pub fn socket(&self) -> &TcpStream {
         self.reader.get_ref()
     }
 
-    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.reader.get_mut().write_all(bytes).expect("write to server");
     }
 
-    pub(crate) fn send(&mut self, request: &Request) {
+    pub fn send(&mut self, request: &Request) {
         self.register_request(request);
         self.send_bytes(&request.bytes());
     }
 
     /// Records the ids and methods of a request, so that the response can be checked.
-    pub(crate) fn register_request(&mut self, request: &Request) {
-        let messages = match request.message() {
-            Some(Value::Array(messages)) => messages,
-            message => message.into_iter().collect(),
-        };
-        for message in messages {
-            if let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) {
-                self.pending_requests.push((id.clone(), method.to_owned()));
-            }
+    pub fn register_request(&mut self, request: &Request) {
+        if let Some(message) = request.message() {
+            self.checker.register(&message);
         }
     }
 
     /// Sends a request and reads its response, which must not be an event stream.
-    pub(crate) fn exchange(&mut self, request: &Request) -> Response {
+    pub fn exchange(&mut self, request: &Request) -> Response {
         self.send(request);
         if request.is_head() { self.read_head_response() } else { self.read_response() }
     }
 
     /// Sends a request and reads the head of the event stream in response.
-    pub(crate) fn request_stream(&mut self, request: &Request) -> ResponseHead {
+    pub fn request_stream(&mut self, request: &Request) -> ResponseHead {
         self.send(request);
         self.read_stream_head()
     }
 
     /// Sends a request and reads the response in either form. Returns the messages before the last
     /// one, and the last one.
-    pub(crate) fn exchange_to_end(&mut self, request: &Request) -> (Vec<Value>, Value) {
+    pub fn exchange_to_end(&mut self, request: &Request) -> (Vec<Value>, Value) {
         self.send(request);
         let head = self.read_head();
         if head.field("Content-Type") != Some("text/event-stream") {
@@ -149,7 +122,7 @@ impl TestClient {
         (messages, last)
     }
 
-    pub(crate) fn read_head(&mut self) -> ResponseHead {
+    pub fn read_head(&mut self) -> ResponseHead {
         self.try_read_head().expect("read head").expect("connection closed before a response")
     }
 
@@ -159,22 +132,22 @@ impl TestClient {
     }
 
     /// Reads a response, which must not be an event stream.
-    pub(crate) fn read_response(&mut self) -> Response {
+    pub fn read_response(&mut self) -> Response {
         let head = self.read_head();
         self.read_body(head)
     }
 
     /// Reads the response to a HEAD request.
-    pub(crate) fn read_head_response(&mut self) -> Response {
+    pub fn read_head_response(&mut self) -> Response {
         Response { head: self.read_head(), body: Vec::new() }
     }
 
-    pub(crate) fn discard_body(&mut self, head: ResponseHead) {
+    pub fn discard_body(&mut self, head: ResponseHead) {
         drop(self.read_body(head));
     }
 
     /// Reads the body that follows `head`.
-    pub(crate) fn read_body(&mut self, head: ResponseHead) -> Response {
+    pub fn read_body(&mut self, head: ResponseHead) -> Response {
         let mut body = Vec::new();
         match head.body_framing() {
             BodyFraming::None => {}
@@ -192,32 +165,32 @@ impl TestClient {
                 // Belongs to no message and so to no revision: the newest schema applies.
                 check_once(MODERN, &message, None);
             } else if message.get("jsonrpc").is_some() || message.is_array() {
-                self.check_schema(&message);
+                self.checker.check(&message);
             }
         }
         Response { head, body }
     }
 
     /// Reads the head of an event stream.
-    pub(crate) fn read_stream_head(&mut self) -> ResponseHead {
+    pub fn read_stream_head(&mut self) -> ResponseHead {
         let head = self.read_head();
         self.start_stream(&head);
         head
     }
 
     /// Starts reading the event stream that follows `head`.
-    pub(crate) fn start_stream(&mut self, head: &ResponseHead) {
+    pub fn start_stream(&mut self, head: &ResponseHead) {
         assert_eq!(head.field("Content-Type"), Some("text/event-stream"), "{head:?}");
         self.stream = Some(head.body_framing());
     }
 
     /// Reads the next event, or `None` at the end of the stream.
-    pub(crate) fn read_event(&mut self) -> Option<SseEvent> {
+    pub fn read_event(&mut self) -> Option<SseEvent> {
         self.try_read_event().expect("read event")
     }
 
     /// Like [`Self::read_event`]; returns errors of the connection.
-    pub(crate) fn try_read_event(&mut self) -> io::Result<Option<SseEvent>> {
+    pub fn try_read_event(&mut self) -> io::Result<Option<SseEvent>> {
         let framing = self.stream.expect("no event stream is open");
         let event = match framing {
             BodyFraming::Chunked => {
@@ -232,42 +205,42 @@ impl TestClient {
     }
 
     /// Reads an event that must hold a message. Returns the event id and the message.
-    pub(crate) fn read_message(&mut self) -> (Option<String>, Value) {
+    pub fn read_message(&mut self) -> (Option<String>, Value) {
         let event = self.read_event().expect("stream ended before a message");
         assert_eq!(event.event_type.as_deref(), Some("message"), "{event:?}");
         let data = event.data.expect("event without data");
         let message = serde_json::from_str(&data).unwrap_or_else(|_| panic!("not JSON: {data}"));
-        self.check_schema(&message);
+        self.checker.check(&message);
         (event.id, message)
     }
 
     /// Reads an event that must hold a message and no event id.
-    pub(crate) fn read_message_without_id(&mut self) -> Value {
+    pub fn read_message_without_id(&mut self) -> Value {
         let (id, message) = self.read_message();
         assert_eq!(id, None, "{message}");
         message
     }
 
     /// Reads an event with an id, a `retry` field and empty data, and returns its id.
-    pub(crate) fn read_priming_event(&mut self) -> String {
+    pub fn read_priming_event(&mut self) -> String {
         let event = self.read_event().expect("stream ended before an event");
         assert_eq!(event.data.as_deref(), Some(""), "{event:?}");
         assert!(event.retry_ms.is_some(), "{event:?}");
         event.id.expect("event without id")
     }
 
-    pub(crate) fn expect_end_of_stream(&mut self) {
+    pub fn expect_end_of_stream(&mut self) {
         let event = self.read_event();
         assert_eq!(event, None);
     }
 
     /// Reads the remaining messages of the stream.
-    pub(crate) fn read_stream_to_end(&mut self) -> Vec<Value> {
+    pub fn read_stream_to_end(&mut self) -> Vec<Value> {
         let mut messages = Vec::new();
         while let Some(event) = self.read_event() {
             if let Some(data) = event.data.filter(|data| !data.is_empty()) {
                 let message = serde_json::from_str(&data).expect("event data is not JSON");
-                self.check_schema(&message);
+                self.checker.check(&message);
                 messages.push(message);
             }
         }
@@ -275,24 +248,24 @@ impl TestClient {
     }
 
     /// Asserts that the server still answers requests on this connection.
-    pub(crate) fn expect_alive(&mut self) {
+    pub fn expect_alive(&mut self) {
         let response = self.exchange(&Request::new("GET", "/healthz"));
         assert_eq!((response.status(), &response.body[..]), (200, &b"ok\n"[..]), "{response:?}");
     }
 
     /// Shuts down the write side; responses can still be read.
-    pub(crate) fn shutdown_write(&self) {
-        self.socket().shutdown(Shutdown::Write).expect("shut down an open connection");
+    pub fn shutdown_write(&self) {
+        sockets::shutdown_write(self.socket());
     }
 
     /// Asserts that the server closes the connection in order without sending more.
-    pub(crate) fn expect_eof(&mut self) {
+    pub fn expect_eof(&mut self) {
         let head = self.try_read_head().expect("read until EOF");
         assert!(head.is_none(), "{head:?}");
     }
 
     /// Like [`Self::expect_eof`]; also accepts a reset.
-    pub(crate) fn expect_eof_or_reset(&mut self) {
+    pub fn expect_eof_or_reset(&mut self) {
         match self.try_read_head() {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
             head => assert!(head.expect("read until EOF").is_none()),
@@ -300,7 +273,7 @@ impl TestClient {
     }
 
     /// Reads the remaining bytes until the connection ends in any way.
-    pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
+    pub fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self.reader.read_to_end(&mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
@@ -310,30 +283,7 @@ impl TestClient {
     }
 
     /// Closes the connection with a reset.
-    pub(crate) fn reset(self) {
-        let socket = SockRef::from(self.socket());
-        socket.set_linger(Some(Duration::ZERO)).expect("set SO_LINGER");
-    }
-
-    fn check_schema(&mut self, message: &Value) {
-        if let Value::Array(messages) = message {
-            assert!(!messages.is_empty());
-            return messages.iter().for_each(|message| self.check_schema(message));
-        }
-        assert_eq!(message["jsonrpc"], json!("2.0"), "{message}");
-        let index = self
-            .pending_requests
-            .iter()
-            .position(|(id, _)| message.get("method").is_none() && Some(id) == message.get("id"));
-        let method = index.map(|index| self.pending_requests.swap_remove(index).1);
-        check_once(self.revision, message, method.as_deref());
-    }
-}
-
-/// Checks a message against the schema of `revision`, unless an equal one has passed before.
-fn check_once(revision: &'static str, message: &Value, method: Option<&str>) {
-    let key = (revision, method.map(str::to_owned), message.to_string());
-    if CHECKED.with_borrow_mut(|checked| checked.insert(key)) {
-        check_message(revision, message, method).unwrap_or_else(|reason| panic!("{reason}"));
+    pub fn reset(self) {
+        sockets::reset_on_close(self.socket());
     }
 }

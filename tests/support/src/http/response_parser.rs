@@ -4,14 +4,14 @@ use std::io::BufRead;
 
 /// The head of a response.
 #[derive(Debug)]
-pub(crate) struct ResponseHead {
-    pub(crate) status: u16,
+pub struct ResponseHead {
+    pub status: u16,
     fields: Vec<(String, String)>,
 }
 
 /// How the end of a body is found (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum BodyFraming {
+pub enum BodyFraming {
     None,
     ContentLength(usize),
     Chunked,
@@ -20,7 +20,7 @@ pub(crate) enum BodyFraming {
 
 impl ResponseHead {
     /// Reads a head, or returns `None` if the connection was closed in order.
-    pub(crate) fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Self>> {
+    pub fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Self>> {
         let Some(line) = read_line(reader)? else { return Ok(None) };
         let rest = line.strip_prefix("HTTP/1.1 ").unwrap_or_else(|| panic!("not HTTP/1.1: {line}"));
         let (code, reason) = rest.split_at(3);
@@ -45,7 +45,7 @@ impl ResponseHead {
     }
 
     /// Returns the value of a field, which must not be repeated.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    pub fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.fields.iter().filter(|field| field.0.eq_ignore_ascii_case(name));
         let value = lines.next().map(|field| field.1.as_str());
         assert!(lines.next().is_none(), "{name} is repeated: {self:?}");
@@ -53,7 +53,7 @@ impl ResponseHead {
     }
 
     /// Returns whether the server closes the connection after this response.
-    pub(crate) fn closes_connection(&self) -> bool {
+    pub fn closes_connection(&self) -> bool {
         match self.field("Connection") {
             None => false,
             // The connection switches protocols, or may.
@@ -65,7 +65,7 @@ impl ResponseHead {
         }
     }
 
-    pub(crate) fn body_framing(&self) -> BodyFraming {
+    pub fn body_framing(&self) -> BodyFraming {
         match (self.field("Content-Length"), self.field("Transfer-Encoding")) {
             (Some(length), None) => {
                 assert!(length.bytes().all(|byte| byte.is_ascii_digit()), "{self:?}");
@@ -128,7 +128,7 @@ fn read_line(reader: &mut impl BufRead) -> std::io::Result<Option<String>> {
 }
 
 /// Reads the next chunk, or returns `None` for the last one.
-pub(crate) fn read_chunk(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
+pub(super) fn read_chunk(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let size = read_line(reader)?.expect("connection closed before the last chunk");
     let is_size = !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_hexdigit());
     assert!(is_size, "invalid chunk size: {size:?}");
@@ -142,19 +142,19 @@ pub(crate) fn read_chunk(reader: &mut impl BufRead) -> std::io::Result<Option<Ve
 
 /// One event of a stream, or a comment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct SseEvent {
-    pub(crate) id: Option<String>,
-    pub(crate) event_type: Option<String>,
+pub struct SseEvent {
+    pub id: Option<String>,
+    pub event_type: Option<String>,
     /// Only one line of data is accepted.
-    pub(crate) data: Option<String>,
-    pub(crate) retry_ms: Option<u64>,
+    pub data: Option<String>,
+    pub retry_ms: Option<u64>,
     /// Whether this is a comment, which keeps the connection alive.
-    pub(crate) is_comment: bool,
+    pub is_comment: bool,
 }
 
 impl SseEvent {
     /// Parses an event that is the whole of `text`.
-    pub(crate) fn parse(text: &[u8]) -> Self {
+    pub fn parse(text: &[u8]) -> Self {
         let text = std::str::from_utf8(text).expect("event stream is not UTF-8");
         let inner = text.strip_suffix("\n\n").unwrap_or_else(|| panic!("no blank line: {text:?}"));
         assert!(!inner.contains("\n\n") && !inner.contains('\r'), "not one event: {text:?}");
@@ -183,7 +183,7 @@ impl SseEvent {
     }
 
     /// Reads an event of a stream that ends with the connection.
-    pub(crate) fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Self>> {
+    pub fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Self>> {
         let mut text = Vec::new();
         while !text.ends_with(b"\n\n") {
             if reader.read_until(b'\n', &mut text)? == 0 {

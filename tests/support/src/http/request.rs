@@ -6,7 +6,7 @@ use crate::messages::MODERN;
 
 /// A request to encode.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     method: String,
     target: String,
     minor_version: u8,
@@ -18,7 +18,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// Creates a request without a body.
-    pub(crate) fn new(method: &str, target: &str) -> Self {
+    pub fn new(method: &str, target: &str) -> Self {
         let fields = vec![("Host".to_owned(), "localhost".to_owned())];
         let (method, target) = (method.to_owned(), target.to_owned());
         Self { method, target, minor_version: 1, fields, body: None, chunk_bytes: None }
@@ -26,7 +26,7 @@ impl Request {
 
     /// Creates a POST to the MCP endpoint with the header fields that every client sends.
     #[expect(clippy::needless_pass_by_value, reason = "most callers pass a temporary")]
-    pub(crate) fn post(body: impl ToString) -> Self {
+    pub fn post(body: impl ToString) -> Self {
         Self::new("POST", "/mcp")
             .field("Content-Type", "application/json")
             .field("Accept", "application/json, text/event-stream")
@@ -34,7 +34,7 @@ impl Request {
     }
 
     /// Creates a POST of a modern message with the header fields that repeat its contents.
-    pub(crate) fn modern(message: &Value) -> Self {
+    pub fn modern(message: &Value) -> Self {
         let request = Self::post(message).field("MCP-Protocol-Version", MODERN);
         let request = match message["method"].as_str() {
             Some(method) => request.field("Mcp-Method", method),
@@ -53,67 +53,67 @@ impl Request {
     }
 
     /// Sets a header field, replacing those of the same name.
-    pub(crate) fn field(self, name: &str, value: impl ToString) -> Self {
+    pub fn field(self, name: &str, value: impl ToString) -> Self {
         self.without_field(name).add_field(name, value)
     }
 
     /// Adds a header field line, keeping those of the same name.
     #[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
-    pub(crate) fn add_field(mut self, name: &str, value: impl ToString) -> Self {
+    pub fn add_field(mut self, name: &str, value: impl ToString) -> Self {
         self.fields.push((name.to_owned(), value.to_string()));
         self
     }
 
-    pub(crate) fn without_field(mut self, name: &str) -> Self {
+    pub fn without_field(mut self, name: &str) -> Self {
         self.fields.retain(|field| !field.0.eq_ignore_ascii_case(name));
         self
     }
 
-    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    pub(crate) fn target(mut self, target: &str) -> Self {
+    pub fn target(mut self, target: &str) -> Self {
         target.clone_into(&mut self.target);
         self
     }
 
-    pub(crate) fn method(mut self, method: &str) -> Self {
+    pub fn method(mut self, method: &str) -> Self {
         method.clone_into(&mut self.method);
         self
     }
 
     /// Sends the body in the chunked coding, in chunks of `bytes`.
-    pub(crate) const fn chunked(mut self, bytes: usize) -> Self {
+    pub const fn chunked(mut self, bytes: usize) -> Self {
         self.chunk_bytes = Some(bytes);
         self
     }
 
     /// Sets the version to HTTP/1.0.
-    pub(crate) const fn http_1_0(mut self) -> Self {
+    pub const fn http_1_0(mut self) -> Self {
         self.minor_version = 0;
         self
     }
 
     /// Returns whether the method is HEAD.
-    pub(crate) fn is_head(&self) -> bool {
+    pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
     /// Returns the JSON message in the body, if there is one.
-    pub(crate) fn message(&self) -> Option<Value> {
+    pub fn message(&self) -> Option<Value> {
         serde_json::from_slice(self.body.as_deref()?).ok()
     }
 
     /// Encodes the request.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let [head, body] = self.head_and_body();
         [head, body].concat()
     }
 
     /// Encodes the head and the body separately.
-    pub(crate) fn head_and_body(&self) -> [Vec<u8>; 2] {
+    pub fn head_and_body(&self) -> [Vec<u8>; 2] {
         let Self { method, target, minor_version, .. } = self;
         let mut lines = vec![format!("{method} {target} HTTP/1.{minor_version}")];
         lines.extend(self.fields.iter().map(|(name, value)| format!("{name}: {value}")));

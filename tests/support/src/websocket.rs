@@ -1,43 +1,38 @@
-//! `TestPeer`: a WebSocket client over a blocking socket that can send invalid frames and checks
-//! every message of the server.
+//! `WebSocketClient`: a client over a blocking socket that can send invalid frames and checks every
+//! message of the server.
 
 use std::io::{self, BufReader, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
-use serde_json::{Value, json};
-use socket2::{Domain, SockRef, Socket, Type};
+use serde_json::Value;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 use tungstenite::protocol::frame::{Frame, FrameSocket};
 
-use crate::mcp_schema::check_message;
-use crate::messages::{LEGACY, MODERN, initialize, notification};
-use crate::request::Request;
-use crate::response_parser::{BodyFraming, ResponseHead};
-use crate::test_client::IO_TIMEOUT;
+use crate::http::{BodyFraming, Request, ResponseHead};
+use crate::messages::{LEGACY, MODERN, initialize_with_elicitation, notification};
+use crate::schema_checker::SchemaChecker;
+use crate::sockets;
 
 /// The FIN bit and the opcodes of the first byte of a frame (RFC 6455, section 5.2).
-pub(crate) const FIN: u8 = 0x80;
-pub(crate) const CONTINUATION: u8 = 0x0;
-pub(crate) const TEXT: u8 = 0x1;
-pub(crate) const BINARY: u8 = 0x2;
-pub(crate) const CLOSE: u8 = 0x8;
-pub(crate) const PING: u8 = 0x9;
-pub(crate) const PONG: u8 = 0xa;
+pub const FIN: u8 = 0x80;
+pub const CONTINUATION: u8 = 0x0;
+pub const TEXT: u8 = 0x1;
+pub const BINARY: u8 = 0x2;
+pub const CLOSE: u8 = 0x8;
+pub const PING: u8 = 0x9;
+pub const PONG: u8 = 0xa;
 
 /// The masking key of every frame. Its bytes differ and none is zero.
 const MASKING_KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// One connection.
-pub(crate) struct TestPeer {
+pub struct WebSocketClient {
     socket: FrameSocket<TcpStream>,
-    /// Revision whose schema messages must match.
-    revision: &'static str,
-    /// Ids and methods of requests without a response so far.
-    pending_requests: Vec<(Value, String)>,
+    checker: SchemaChecker,
 }
 
 /// Builds a valid upgrade request.
-pub(crate) fn upgrade_request() -> Request {
+pub fn upgrade_request() -> Request {
     Request::new("GET", "/mcp/ws")
         .field("Upgrade", "websocket")
         .field("Connection", "Upgrade")
@@ -46,7 +41,7 @@ pub(crate) fn upgrade_request() -> Request {
 }
 
 /// Encodes a masked frame with this first byte.
-pub(crate) fn encode_frame(first: u8, payload: &[u8]) -> Vec<u8> {
+pub fn encode_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![first];
     match payload.len() {
         length @ 0..126 => bytes.push(0x80 | u8::try_from(length).expect("below 126")),
@@ -66,34 +61,30 @@ pub(crate) fn encode_frame(first: u8, payload: &[u8]) -> Vec<u8> {
 
 /// Encodes a text message in one frame.
 #[expect(clippy::needless_pass_by_value, reason = "most callers pass a temporary")]
-pub(crate) fn text_frame(text: impl ToString) -> Vec<u8> {
+pub fn text_frame(text: impl ToString) -> Vec<u8> {
     encode_frame(FIN | TEXT, text.to_string().as_bytes())
 }
 
-impl TestPeer {
+impl WebSocketClient {
     /// Connects and upgrades.
-    pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self::from_stream(TcpStream::connect(address).expect("connect"))
+    pub fn connect(address: SocketAddr) -> Self {
+        Self::from_stream(sockets::connect(address))
     }
 
     /// Connects, upgrades and makes the MCP handshake in `revision`.
-    pub(crate) fn initialize(address: SocketAddr, revision: &'static str) -> Self {
+    pub fn initialize(address: SocketAddr, revision: &'static str) -> Self {
         Self::connect(address).handshake(revision)
     }
 
     /// Like [`Self::initialize`] in [`LEGACY`], with socket buffers of about `bytes` in each
     /// direction.
-    pub(crate) fn initialize_with_buffers(address: SocketAddr, bytes: usize) -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("create socket");
-        socket.set_recv_buffer_size(bytes).expect("set SO_RCVBUF");
-        socket.set_send_buffer_size(bytes).expect("set SO_SNDBUF");
-        socket.connect(&address.into()).expect("connect");
-        Self::from_stream(socket.into()).handshake(LEGACY)
+    pub fn initialize_with_buffers(address: SocketAddr, bytes: usize) -> Self {
+        Self::from_stream(sockets::connect_with_buffers(address, bytes)).handshake(LEGACY)
     }
 
     fn handshake(self, revision: &'static str) -> Self {
         let mut peer = self.with_revision(revision);
-        let response = peer.exchange(&initialize(0, revision));
+        let response = peer.exchange(&initialize_with_elicitation(0, revision));
         assert_eq!(response["result"]["protocolVersion"], revision, "{response}");
         peer.send_message(&notification("notifications/initialized"));
         peer
@@ -108,10 +99,7 @@ impl TestPeer {
 
     /// Sends an upgrade request, with any bytes after it, and reads the response, which must have
     /// status 101.
-    pub(crate) fn upgrade(mut stream: TcpStream, request: &[u8]) -> (ResponseHead, Self) {
-        stream.set_nodelay(true).expect("set TCP_NODELAY");
-        stream.set_read_timeout(Some(IO_TIMEOUT)).expect("set SO_RCVTIMEO");
-        stream.set_write_timeout(Some(IO_TIMEOUT)).expect("set SO_SNDTIMEO");
+    pub fn upgrade(mut stream: TcpStream, request: &[u8]) -> (ResponseHead, Self) {
         stream.write_all(request).expect("write to server");
         // Reads single bytes: frames follow the head.
         let mut reader = BufReader::with_capacity(1, stream);
@@ -120,65 +108,57 @@ impl TestPeer {
         assert_eq!(head.body_framing(), BodyFraming::None, "{head:?}");
         assert!(reader.buffer().is_empty());
         let socket = FrameSocket::new(reader.into_inner());
-        (head, Self { socket, revision: MODERN, pending_requests: Vec::new() })
+        (head, Self { socket, checker: SchemaChecker::new(MODERN, true) })
     }
 
     /// Checks messages against the schema of `revision` from now on.
-    pub(crate) const fn with_revision(mut self, revision: &'static str) -> Self {
-        self.revision = revision;
+    pub const fn with_revision(mut self, revision: &'static str) -> Self {
+        self.checker.revision = revision;
         self
     }
 
     /// Returns a clone of the socket, for writing in another thread.
-    pub(crate) fn clone_socket(&self) -> TcpStream {
+    pub fn clone_socket(&self) -> TcpStream {
         self.socket.get_ref().try_clone().expect("clone socket")
     }
-    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.socket.get_mut().write_all(bytes).expect("write to server");
     }
 
     /// Like [`Self::send_bytes`]; returns errors of the connection.
-    pub(crate) fn try_send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn try_send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.socket.get_mut().write_all(bytes)
     }
 
     /// Sends one frame.
-    pub(crate) fn send(&mut self, first: u8, payload: &[u8]) {
+    pub fn send(&mut self, first: u8, payload: &[u8]) {
         self.send_bytes(&encode_frame(first, payload));
     }
 
-    pub(crate) fn send_message(&mut self, message: &Value) {
+    pub fn send_message(&mut self, message: &Value) {
         self.register_request(message);
         self.send_bytes(&text_frame(message));
     }
 
     /// Records the ids and methods of a message, so that the response can be checked.
-    pub(crate) fn register_request(&mut self, message: &Value) {
-        let messages = match message {
-            Value::Array(messages) => &messages[..],
-            message => std::slice::from_ref(message),
-        };
-        for message in messages {
-            if let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) {
-                self.pending_requests.push((id.clone(), method.to_owned()));
-            }
-        }
+    pub fn register_request(&mut self, message: &Value) {
+        self.checker.register(message);
     }
 
-    pub(crate) fn register_requests(&mut self, messages: &[Value]) {
+    pub fn register_requests(&mut self, messages: &[Value]) {
         for message in messages {
             self.register_request(message);
         }
     }
 
     /// Sends a message and reads the next one.
-    pub(crate) fn exchange(&mut self, message: &Value) -> Value {
+    pub fn exchange(&mut self, message: &Value) -> Value {
         self.send_message(message);
         self.read_message()
     }
 
     /// Reads the next frame, or returns `None` if the connection was closed in order.
-    pub(crate) fn read_frame(&mut self) -> Option<Frame> {
+    pub fn read_frame(&mut self) -> Option<Frame> {
         let frame = self.socket.read(None).expect("read frame")?;
         let header = frame.header();
         // The server does not fragment; a server must not mask (RFC 6455, section 5.1).
@@ -187,22 +167,22 @@ impl TestPeer {
     }
 
     /// Reads a frame that must hold a message.
-    pub(crate) fn read_message(&mut self) -> Value {
+    pub fn read_message(&mut self) -> Value {
         let text = self.read_text();
         let message = serde_json::from_str(&text).unwrap_or_else(|_| panic!("not JSON: {text}"));
-        self.check_schema(&message);
+        self.checker.check(&message);
         message
     }
 
     /// Reads a text frame.
-    pub(crate) fn read_text(&mut self) -> String {
+    pub fn read_text(&mut self) -> String {
         let frame = self.read_frame().expect("connection closed before a message");
         assert_eq!(frame.header().opcode, OpCode::Data(Data::Text), "{frame}");
         frame.to_text().expect("not UTF-8").to_owned()
     }
 
     /// Reads messages up to and including the response to `id`.
-    pub(crate) fn read_until_response(&mut self, id: &Value) -> Vec<Value> {
+    pub fn read_until_response(&mut self, id: &Value) -> Vec<Value> {
         let mut messages = Vec::new();
         loop {
             messages.push(self.read_message());
@@ -213,7 +193,7 @@ impl TestPeer {
     }
 
     /// Reads a control frame of this kind and returns its payload.
-    pub(crate) fn read_control(&mut self, kind: Control) -> Vec<u8> {
+    pub fn read_control(&mut self, kind: Control) -> Vec<u8> {
         let frame = self.read_frame().expect("connection closed before a frame");
         assert_eq!(frame.header().opcode, OpCode::Control(kind), "{frame}");
         frame.payload().to_vec()
@@ -221,7 +201,7 @@ impl TestPeer {
 
     /// Reads a close frame with this code, echoes it and waits until the server closes the
     /// connection.
-    pub(crate) fn expect_close(mut self, code: u16) {
+    pub fn expect_close(mut self, code: u16) {
         let payload = self.read_control(Control::Close);
         assert!(!payload.is_empty(), "close frame without a code");
         assert_eq!(u16::from_be_bytes([payload[0], payload[1]]), code, "{payload:?}");
@@ -232,7 +212,7 @@ impl TestPeer {
     }
 
     /// Sends a close frame and expects one with the same code, then the end of the connection.
-    pub(crate) fn close(mut self, code: u16) {
+    pub fn close(mut self, code: u16) {
         self.send(FIN | CLOSE, &code.to_be_bytes());
         let payload = self.read_control(Control::Close);
         assert_eq!(payload, code.to_be_bytes());
@@ -240,13 +220,13 @@ impl TestPeer {
     }
 
     /// Asserts that the server closes the connection in order without another frame.
-    pub(crate) fn expect_eof(&mut self) {
+    pub fn expect_eof(&mut self) {
         let frame = self.read_frame();
         assert!(frame.is_none(), "{frame:?}");
     }
 
     /// Reads the remaining frames until the connection ends in any way.
-    pub(crate) fn read_to_end(&mut self) -> Vec<Frame> {
+    pub fn read_to_end(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         while let Ok(Some(frame)) = self.socket.read(None) {
             frames.push(frame);
@@ -255,51 +235,28 @@ impl TestPeer {
     }
 
     /// Asserts that the server still answers pings on this connection.
-    pub(crate) fn expect_alive(&mut self) {
+    pub fn expect_alive(&mut self) {
         self.send(FIN | PING, b"alive?");
         assert_eq!(self.read_control(Control::Pong), b"alive?");
     }
 
     /// Shuts down the write side without a close frame.
-    pub(crate) fn shutdown_write(&self) {
-        self.socket.get_ref().shutdown(Shutdown::Write).expect("shut down an open connection");
+    pub fn shutdown_write(&self) {
+        sockets::shutdown_write(self.socket.get_ref());
     }
 
     /// Closes the connection with a reset.
-    pub(crate) fn reset(self) {
-        let socket = SockRef::from(self.socket.get_ref());
-        socket.set_linger(Some(std::time::Duration::ZERO)).expect("set SO_LINGER");
-    }
-
-    fn check_schema(&mut self, message: &Value) {
-        if let Value::Array(messages) = message {
-            assert!(!messages.is_empty());
-            for message in messages {
-                self.check_schema(message);
-            }
-            return;
-        }
-        assert_eq!(message["jsonrpc"], json!("2.0"), "{message}");
-        let is_response = message.get("method").is_none();
-        let index = self
-            .pending_requests
-            .iter()
-            .position(|(id, _)| is_response && Some(id) == message.get("id"));
-        let method = index.map(|index| self.pending_requests.swap_remove(index).1);
-        // An error without an id belongs to no revision: the newest schema applies.
-        let is_error_without_id = is_response && message.get("id").is_none();
-        let revision = if is_error_without_id { MODERN } else { self.revision };
-        let checked = check_message(revision, message, method.as_deref());
-        checked.unwrap_or_else(|reason| panic!("{reason}"));
+    pub fn reset(self) {
+        sockets::reset_on_close(self.socket.get_ref());
     }
 }
 
-pub(crate) fn is_control(frame: &Frame) -> bool {
+pub fn is_control(frame: &Frame) -> bool {
     matches!(frame.header().opcode, OpCode::Control(_))
 }
 
 /// Returns the code of a close frame.
-pub(crate) fn close_code(frame: &Frame) -> Option<u16> {
+pub fn close_code(frame: &Frame) -> Option<u16> {
     assert_eq!(frame.header().opcode, OpCode::Control(Control::Close), "{frame}");
     frame.payload().first_chunk().map(|code| u16::from_be_bytes(*code))
 }

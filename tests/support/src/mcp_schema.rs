@@ -5,9 +5,8 @@
 //! against them. The definition is chosen as in the official conformance suite.
 //!
 //! Properties across messages (order, monotonic progress, one response per request) are not
-//! checked. Include it with `#[path = "support/mcp_schema.rs"] mod mcp_schema;`.
+//! checked.
 
-#[path = "tasks_extension.rs"]
 mod tasks_extension;
 
 use std::cell::RefCell;
@@ -30,7 +29,7 @@ use self::tasks_extension::ExtensionValue;
 /// # Panics
 ///
 /// For an unknown protocol version, and if `MCP_SCHEMA_DIR` has no schema for it.
-pub(crate) fn check_message(
+pub fn check_message(
     revision: &str,
     message: &Value,
     request_method: Option<&str>,

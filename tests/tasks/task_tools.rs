@@ -1,7 +1,5 @@
-//! `TestServer`: a server with tools that run as tasks and wait for the test.
+//! A server with tools that run as tasks and wait for the test.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use corelane::protocol::eras::LoggingLevel;
@@ -12,69 +10,21 @@ use corelane::service::{
     BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, RequestContext,
     TaskSupport, Tool,
 };
-use corelane::telemetry::counters::Counters;
+use corelane_test_support::server::Gate;
+use corelane_test_support::{TestServer, tcp_options};
 use serde_json::Value;
 
-use crate::loopback::{self, Loopback};
-use crate::task_client::TaskClient;
-
-/// A running server that offers the tools of [`tools`].
-pub(crate) struct TestServer {
-    server: Loopback,
-    gate: Arc<AtomicBool>,
+/// Starts a server with the tools of [`tools`].
+pub(crate) fn start_server(options: Options) -> TestServer {
+    TestServer::with_gate(options, |gate| {
+        let catalog = Catalog::builder(Implementation::new("tasks", "1.0.0")).tools(tools(gate));
+        catalog.build().expect("valid catalog")
+    })
 }
 
-impl TestServer {
-    pub(crate) fn start(options: Options) -> Self {
-        let gate = Arc::<AtomicBool>::default();
-        let catalog = Catalog::builder(Implementation::new("tasks", "1.0.0")).tools(tools(&gate));
-        let catalog = catalog.build().expect("valid catalog");
-        Self { server: Loopback::start(catalog, options), gate }
-    }
-
-    /// Connects a client of 2025-11-25 with the elicitation capability.
-    pub(crate) fn connect_core(&self) -> TaskClient {
-        TaskClient::connect_core(self.server.address())
-    }
-
-    /// Connects a client of 2026-07-28 with tasks and elicitation.
-    pub(crate) fn connect_modern(&self) -> TaskClient {
-        TaskClient::connect_modern(self.server.address())
-    }
-
-    /// Connects a client of an earlier revision.
-    pub(crate) fn connect_legacy(&self, revision: &'static str) -> TaskClient {
-        TaskClient::connect_legacy(self.server.address(), revision)
-    }
-
-    /// Opens the gate: calls that wait for it end.
-    pub(crate) fn open_gate(&self) {
-        self.gate.store(true, Ordering::Relaxed);
-    }
-
-    /// Closes the gate.
-    pub(crate) fn close_gate(&self) {
-        self.gate.store(false, Ordering::Relaxed);
-    }
-
-    pub(crate) fn drain(&self) {
-        self.server.handle().drain();
-    }
-
-    /// Waits until the server has stopped.
-    pub(crate) fn join(self) -> Counters {
-        self.server.join()
-    }
-
-    /// Drains the server and waits until it has stopped.
-    pub(crate) fn close(self) -> Counters {
-        self.server.close()
-    }
-}
-
-/// Loopback options with a short drain.
+/// Options of a small server with a short drain.
 pub(crate) fn options() -> Options {
-    let mut options = loopback::options();
+    let mut options = tcp_options();
     options.engine.drain_timeout = Duration::from_millis(100);
     options
 }
@@ -101,8 +51,8 @@ pub(crate) fn two_shard_options() -> Options {
 /// | `hasty` | local | optional | may elicit before its task, and returns without a task |
 /// | `fail` | local | required | returns a result with `isError` |
 /// | `refuse` | local | required | returns a JSON-RPC error |
-fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
-    let (held, blocked, stepped) = (Arc::clone(gate), Arc::clone(gate), Arc::clone(gate));
+fn tools(gate: &Gate) -> Vec<Tool> {
+    let (held, blocked, stepped) = (gate.clone(), gate.clone(), gate.clone());
     vec![
         Tool::new("plain").local(|_: NoArguments, _| async { Ok(CallToolResult::text("plain")) }),
         Tool::new("greet").task_support(TaskSupport::Optional).inline(|_: NoArguments, result| {
@@ -110,20 +60,17 @@ fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
             Ok(())
         }),
         Tool::new("hold").task_support(TaskSupport::Optional).local(move |_: NoArguments, ctx| {
-            let gate = Arc::clone(&held);
+            let gate = held.clone();
             async move { wait_for_gate(&gate, &ctx).await }
         }),
         Tool::new("block").task_support(TaskSupport::Optional).blocking(
             move |_: NoArguments, ctx: BlockingContext| {
-                while !blocked.load(Ordering::Relaxed) {
-                    ctx.check_cancelled()?;
-                    std::thread::yield_now();
-                }
+                blocked.wait_on_thread(&ctx)?;
                 Ok(CallToolResult::text("held"))
             },
         ),
         Tool::new("steps").task_support(TaskSupport::Optional).local(move |_: NoArguments, ctx| {
-            let gate = Arc::clone(&stepped);
+            let gate = stepped.clone();
             async move {
                 for step in 1..=3 {
                     ctx.progress(step.into(), Some(3.0), Some("on the way"));
@@ -167,11 +114,11 @@ fn tools(gate: &Arc<AtomicBool>) -> Vec<Tool> {
     ]
 }
 
-fn name_tool(gate: &Arc<AtomicBool>) -> Tool {
-    let gate = Arc::clone(gate);
+fn name_tool(gate: &Gate) -> Tool {
+    let gate = gate.clone();
     Tool::new("name").task_support(TaskSupport::Required).deferred_task().local(
         move |_: NoArguments, ctx: RequestContext| {
-            let gate = Arc::clone(&gate);
+            let gate = gate.clone();
             async move {
                 let form = Form::new().field(Field::text("name").required());
                 // Sent before the task exists; the response is awaited in the task.
@@ -190,11 +137,11 @@ fn name_tool(gate: &Arc<AtomicBool>) -> Tool {
     )
 }
 
-fn ask_late_tool(gate: &Arc<AtomicBool>) -> Tool {
-    let gate = Arc::clone(gate);
+fn ask_late_tool(gate: &Gate) -> Tool {
+    let gate = gate.clone();
     Tool::new("ask_late").task_support(TaskSupport::Optional).local(
         move |_: NoArguments, ctx: RequestContext| {
-            let gate = Arc::clone(&gate);
+            let gate = gate.clone();
             async move {
                 wait_for_gate(&gate, &ctx).await?;
                 ctx.elicit("late", confirmation_form()).await?;
@@ -204,11 +151,11 @@ fn ask_late_tool(gate: &Arc<AtomicBool>) -> Tool {
     )
 }
 
-fn page_tool(gate: &Arc<AtomicBool>) -> Tool {
-    let gate = Arc::clone(gate);
+fn page_tool(gate: &Gate) -> Tool {
+    let gate = gate.clone();
     Tool::new("page").task_support(TaskSupport::Optional).local(
         move |_: NoArguments, ctx: RequestContext| {
-            let gate = Arc::clone(&gate);
+            let gate = gate.clone();
             async move {
                 let page = ElicitRequest::url("Open it", "https://example.com/");
                 ctx.elicit("page", page).await?;
@@ -218,13 +165,8 @@ fn page_tool(gate: &Arc<AtomicBool>) -> Tool {
     )
 }
 
-async fn wait_for_gate(
-    gate: &AtomicBool,
-    ctx: &RequestContext,
-) -> Result<CallToolResult, HandlerError> {
-    while !gate.load(Ordering::Relaxed) {
-        ctx.sleep(Duration::from_millis(1)).await?;
-    }
+async fn wait_for_gate(gate: &Gate, ctx: &RequestContext) -> Result<CallToolResult, HandlerError> {
+    gate.wait(ctx).await?;
     Ok(CallToolResult::text("held"))
 }
 

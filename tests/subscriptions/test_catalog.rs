@@ -1,22 +1,15 @@
-//! `TestServer`: a server whose tools change the catalog, and helpers for subscriptions.
-
-use std::net::SocketAddr;
+//! A server whose tools change the catalog, and helpers for subscriptions.
 
 use corelane::protocol::model::Implementation;
-use corelane::server::{Handle, Options};
+use corelane::server::Options;
 use corelane::service::{
     CallToolResult, Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Resource,
     Tool,
 };
-use corelane::telemetry::counters::Counters;
+use corelane_test_support::messages::{MODERN, listen, modern, request};
+use corelane_test_support::test_tools::plain_tool;
+use corelane_test_support::{LineClient, TestServer, tcp_options};
 use serde_json::{Value, json};
-
-use crate::client::{MODERN, TestClient, modern, request};
-use crate::loopback::{self, Loopback};
-
-pub(crate) struct TestServer {
-    server: Loopback,
-}
 
 /// Arguments of tools that add a tool or update a resource.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -25,43 +18,19 @@ struct NameArguments {
     name: String,
 }
 
-impl TestServer {
-    /// Starts a server with `shards` shards.
-    pub(crate) fn start(shards: u16, adjust: impl FnOnce(&mut Options)) -> Self {
-        let mut options = loopback::options();
-        options.engine.shards = Some(shards);
-        options.engine.cpus = None;
-        adjust(&mut options);
-        Self { server: Loopback::start(catalog(), options) }
-    }
+/// Starts a server with `shards` shards.
+pub(crate) fn start_server(shards: u16, adjust: impl FnOnce(&mut Options)) -> TestServer {
+    let mut options = tcp_options();
+    options.engine.shards = Some(shards);
+    adjust(&mut options);
+    TestServer::with_catalog(options, catalog())
+}
 
-    pub(crate) fn connect(&self) -> TestClient {
-        TestClient::connect(self.address())
-    }
-
-    /// Connects and makes the handshake in `revision`, and waits until the server has handled it.
-    pub(crate) fn connect_legacy(&self, revision: &str) -> TestClient {
-        let mut client = self.connect();
-        client.handshake(revision);
-        client.ping();
-        client
-    }
-
-    pub(crate) const fn address(&self) -> SocketAddr {
-        self.server.address()
-    }
-
-    pub(crate) fn handle(&self) -> Handle {
-        self.server.handle()
-    }
-
-    /// Drains the server and waits until it has stopped.
-    pub(crate) fn close(self) -> Counters {
-        let counters = self.server.close();
-        let streams = &counters.subscriptions;
-        assert_eq!(streams.opened, streams.closed, "{counters}");
-        counters
-    }
+/// Connects and makes the handshake in `revision`, and waits until the server has handled it.
+pub(crate) fn connect_legacy(server: &TestServer, revision: &str) -> LineClient {
+    let mut client = server.connect_initialized(revision);
+    client.ping();
+    client
 }
 
 /// Tools that change the catalog or wait, two resources, and no prompts.
@@ -118,19 +87,6 @@ fn handler_error(error: CatalogError) -> HandlerError {
     HandlerError::failed(error.to_string())
 }
 
-pub(crate) fn plain_tool(name: impl Into<String>) -> Tool {
-    Tool::new(name.into()).inline(|NoArguments {}, result| {
-        result.text("plain");
-        Ok(())
-    })
-}
-
-/// Builds a `subscriptions/listen` request.
-#[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
-pub(crate) fn listen(id: impl Into<Value>, filter: Value) -> Value {
-    modern(request(id, "subscriptions/listen", json!({"notifications": filter})))
-}
-
 /// Returns the subscription id in the `_meta` of a notification.
 pub(crate) fn subscription_id(message: &Value) -> &Value {
     &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
@@ -138,7 +94,7 @@ pub(crate) fn subscription_id(message: &Value) -> &Value {
 
 /// Sends `subscriptions/listen` and returns the acknowledged filter.
 pub(crate) fn open_subscription(
-    client: &mut TestClient,
+    client: &mut LineClient,
     id: impl Into<Value>,
     filter: Value,
 ) -> Value {
@@ -152,7 +108,7 @@ pub(crate) fn open_subscription(
 
 /// Reads a notification of this method and subscription.
 pub(crate) fn expect_notification(
-    client: &mut TestClient,
+    client: &mut LineClient,
     method: &str,
     id: impl Into<Value>,
 ) -> Value {
@@ -164,21 +120,21 @@ pub(crate) fn expect_notification(
 }
 
 /// Returns the names of the tools in `tools/list`.
-pub(crate) fn list_tools(client: &mut TestClient) -> Vec<String> {
+pub(crate) fn list_tools(client: &mut LineClient) -> Vec<String> {
     let response = client.exchange(modern(request("list", "tools/list", json!({}))));
     let tools = response["result"]["tools"].as_array().unwrap_or_else(|| panic!("{response}"));
     tools.iter().filter_map(|tool| Some(tool["name"].as_str()?.to_owned())).collect()
 }
 
 /// Asserts that the next message is the response to a new request.
-pub(crate) fn expect_no_message(client: &mut TestClient) {
+pub(crate) fn expect_no_message(client: &mut LineClient) {
     let response = client.exchange(modern(request("no-message", "server/discover", json!({}))));
     assert_eq!(response["id"], "no-message", "{response}");
 }
 
 /// Checks a message against the schema of its revision; `method` is that of the request.
 pub(crate) fn check_message(revision: &str, message: &Value, method: Option<&str>) {
-    crate::mcp_schema::check_message(revision, message, method)
+    corelane_test_support::mcp_schema::check_message(revision, message, method)
         .unwrap_or_else(|reason| panic!("{reason}"));
 }
 

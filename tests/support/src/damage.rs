@@ -3,7 +3,7 @@
 use corelane::base::random::Random;
 
 /// Damages `request` up to three times. `pieces` are fragments that its parser recognizes.
-pub(crate) fn damage(random: &mut Random, request: &mut Vec<u8>, pieces: &[&[u8]]) {
+pub fn damage(random: &mut Random, request: &mut Vec<u8>, pieces: &[&[u8]]) {
     for _ in 0..=random.below(3) {
         let at = random.below(request.len());
         match random.below(4) {

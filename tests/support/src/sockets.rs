@@ -1,0 +1,52 @@
+//! Blocking sockets and pipes with timeouts.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::TIMEOUT;
+
+/// Connects a socket with timeouts.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    with_timeouts(TcpStream::connect(address).expect("connection is accepted"))
+}
+
+/// Like [`connect`], with socket buffers of about `bytes` in each direction.
+pub fn connect_with_buffers(address: SocketAddr, bytes: usize) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket is created");
+    socket.set_recv_buffer_size(bytes).expect("SO_RCVBUF is set");
+    socket.set_send_buffer_size(bytes).expect("SO_SNDBUF is set");
+    socket.connect(&address.into()).expect("connection is accepted");
+    with_timeouts(socket.into())
+}
+
+fn with_timeouts(stream: TcpStream) -> TcpStream {
+    stream.set_nodelay(true).expect("TCP_NODELAY is set");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("SO_RCVTIMEO is set");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("SO_SNDTIMEO is set");
+    stream
+}
+
+/// Shuts down the sending side; data can still be received.
+pub(crate) fn shutdown_write(socket: &TcpStream) {
+    socket.shutdown(Shutdown::Write).expect("connection is open");
+}
+
+/// Closes the connection of a socket with a TCP reset when the socket is dropped.
+pub(crate) fn reset_on_close(socket: &TcpStream) {
+    SockRef::from(socket).set_linger(Some(Duration::ZERO)).expect("SO_LINGER is set");
+}
+
+/// Waits until a pipe has data or has ended.
+pub(crate) fn wait_until_readable(pipe: impl AsFd) -> io::Result<()> {
+    let timeout = Timespec::try_from(TIMEOUT).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&timeout))? {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        _ => Ok(()),
+    }
+}
