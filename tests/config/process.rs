@@ -1,11 +1,11 @@
 //! Tests of the commands as processes: output, standard error and exit codes.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use corelane::config::table;
 use corelane::config::{ConfigInputs, assemble};
-use rustix::process::{Pid, Signal, kill_process};
+use corelane_test_support::Process;
+use corelane_test_support::process::Signal;
 
 /// Returns a command of the program with an empty environment.
 fn corelane(arguments: &[&str]) -> Command {
@@ -214,22 +214,15 @@ fn sighup_applies_valid_limits_and_rejects_invalid() {
     let path = directory.path().join("corelane.toml");
     let listeners = "tcp.address = \"127.0.0.1:0\"\nhttp.address = \"off\"\n";
     std::fs::write(&path, format!("{listeners}shards = 1\n")).unwrap();
-    let mut command = corelane(&["serve", "--config", path.to_str().unwrap()]);
-    let mut server = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let id = Pid::from_child(&server);
-    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
-    let mut wait_for = |words: &str| {
-        let found = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(words)));
-        found.unwrap_or_else(|| panic!("the server exited without logging {words:?}")).unwrap()
-    };
-    wait_for("listening tcp 127.0.0.1:");
+    let mut server = Process::spawn(&mut corelane(&["serve", "--config", path.to_str().unwrap()]));
+    server.wait_for(|line| line.contains("listening tcp 127.0.0.1:"));
     std::fs::write(&path, "tcp.connections_max = 0\n").unwrap();
-    kill_process(id, Signal::HUP).unwrap();
-    let line = wait_for("configuration not reloaded");
+    server.signal(Signal::HUP);
+    let line = server.wait_for(|line| line.contains("configuration not reloaded"));
     assert!(line.contains("corelane.toml:1: tcp.connections_max: 0 is out of range"), "{line}");
     std::fs::write(&path, "tcp.connections_max = 7\n").unwrap();
-    kill_process(id, Signal::HUP).unwrap();
-    wait_for("configuration reloaded");
-    kill_process(id, Signal::TERM).unwrap();
-    assert_eq!(server.wait().unwrap().code(), Some(0));
+    server.signal(Signal::HUP);
+    server.wait_for(|line| line.contains("configuration reloaded"));
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code, Some(0));
 }

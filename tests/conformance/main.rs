@@ -13,11 +13,8 @@
 mod results;
 mod suite;
 
-#[path = "../support/serve_process.rs"]
-mod serve_process;
-
+use corelane_test_support::ServeProcess;
 use results::Outcome;
-use serve_process::ServeProcess;
 use suite::Selection;
 
 /// Skipped by the suite, which has no client for it yet.
@@ -49,7 +46,7 @@ fn conformance_2025_03_26_passes() {
 
 /// Runs a selection against its own server. `count` detects missing scenarios.
 fn expect_passes(selection: Selection, count: usize) {
-    let server = ServeProcess::start(&[]);
+    let server = ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), &[]);
     let run = suite::run(selection, &server.url("/mcp"));
     for scenario in &run.scenarios {
         eprintln!("{scenario}");

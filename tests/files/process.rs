@@ -1,20 +1,18 @@
 //! Tests of `corelane stdio` with directories of resources and prompts.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use crossbeam::channel::{Receiver, unbounded};
+use corelane_test_support::messages::{LEGACY, initialize, notification, request};
+use corelane_test_support::{LineClient, Process};
 use serde_json::{Value, json};
 
 use crate::fixtures::write;
 
-/// The program with its pipes, and the messages it sends.
+/// The program with a client over its pipes.
 struct StdioServer {
-    child: Child,
-    input: ChildStdin,
-    output: Receiver<Value>,
+    process: Process,
+    client: LineClient,
     next_id: u64,
 }
 
@@ -26,43 +24,26 @@ impl StdioServer {
     fn start_with(flags: &[&str], resources: &Path, prompts: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
         command.env_clear().arg("stdio").args(flags).arg("--resources").arg(resources);
-        command.arg("--prompts").arg(prompts).stderr(Stdio::null());
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = child.expect("the program starts");
-        let input = child.stdin.take().expect("piped standard input");
-        let lines = BufReader::new(child.stdout.take().expect("piped standard output")).lines();
-        let (sender, output) = unbounded();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let message = serde_json::from_str(&line).expect("standard output is JSON only");
-                sender.send(message).ok();
-            }
-        });
-        let mut peer = Self { child, input, output, next_id: 0 };
-        let client = json!({ "name": "test", "version": "1" });
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client,
-        });
-        let result = peer.request("initialize", &params);
+        let mut process = Process::spawn(command.arg("--prompts").arg(prompts));
+        let mut peer = Self { client: process.take_pipes(), process, next_id: 0 };
+        let result = peer.exchange(&initialize(0, LEGACY));
         assert!(result["capabilities"]["resources"].is_object(), "{result}");
         assert!(result["capabilities"]["prompts"].is_object(), "{result}");
-        peer.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        peer.client.send(notification("notifications/initialized"));
         peer
     }
 
-    fn send(&mut self, message: &Value) {
-        writeln!(self.input, "{message}").expect("standard input is open");
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        self.next_id += 1;
+        self.exchange(&request(self.next_id, method, params.clone()))
     }
 
     /// Sends a request; returns its result or error and skips notifications before it.
-    fn request(&mut self, method: &str, params: &Value) -> Value {
-        self.next_id += 1;
-        let id = self.next_id;
-        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+    fn exchange(&mut self, request: &Value) -> Value {
+        self.client.send(request);
         loop {
-            let timeout = Duration::from_secs(20);
-            let mut message = self.output.recv_timeout(timeout).expect("no response in 20 s");
-            if message["id"] == id {
+            let mut message = self.client.receive();
+            if message["id"] == request["id"] {
                 let member = if message.get("error").is_some() { "error" } else { "result" };
                 return message[member].take();
             }
@@ -72,12 +53,17 @@ impl StdioServer {
     /// Waits for a notification.
     fn wait_for_notification(&mut self, method: &str) -> Value {
         loop {
-            let timeout = Duration::from_secs(20);
-            let mut message = self.output.recv_timeout(timeout).expect("no notification in 20 s");
+            let mut message = self.client.receive();
             if message["method"] == method {
                 return message["params"].take();
             }
         }
+    }
+
+    /// Ends the input; the program must exit successfully.
+    fn end_input(self) {
+        drop(self.client);
+        assert_eq!(self.process.wait().code, Some(0));
     }
 
     /// Returns all entries of a list, from all pages.
@@ -125,8 +111,7 @@ fn stdio_serves_directories_as_resources_and_prompts() {
     let result = peer.request("prompts/get", &params);
     assert_eq!(result["messages"][0]["content"]["text"], "Explain rings.");
 
-    drop(peer.input);
-    assert_eq!(peer.child.wait().unwrap().code(), Some(0));
+    peer.end_input();
 }
 
 #[test]
@@ -142,8 +127,7 @@ fn demo_false_lists_only_the_files() {
     assert!(names("tools/list", "tools").is_empty());
     assert_eq!(names("resources/list", "resources"), ["a.txt"]);
     assert_eq!(names("prompts/list", "prompts"), ["ask"]);
-    drop(peer.input);
-    assert_eq!(peer.child.wait().unwrap().code(), Some(0));
+    peer.end_input();
 }
 
 #[test]
@@ -164,6 +148,5 @@ fn client_is_notified_of_file_changes() {
     peer.wait_for_notification("notifications/prompts/list_changed");
     let prompts = peer.list("prompts/list", "prompts");
     assert!(prompts.iter().any(|it| it["name"] == "ask"));
-    drop(peer.input);
-    assert_eq!(peer.child.wait().unwrap().code(), Some(0));
+    peer.end_input();
 }

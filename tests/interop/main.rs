@@ -22,6 +22,3 @@ mod sdk;
 mod session;
 mod tasks;
 mod websocket;
-
-#[path = "../support/serve_process.rs"]
-mod serve_process;

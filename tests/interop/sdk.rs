@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use corelane_test_support::ServeProcess;
+pub(crate) use corelane_test_support::messages::{LEGACY, MODERN};
 use serde_json::{Value, json};
 
-use crate::serve_process::ServeProcess;
-
-pub(crate) const LEGACY: &str = "2025-11-25";
-pub(crate) const MODERN: &str = "2026-07-28";
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
 /// Image of the demo service: one red pixel.
 pub(crate) const PNG: &str = concat!(
@@ -155,21 +155,22 @@ fn run_with_stderr(
     // Over stdio the client starts the server, over HTTP the test does.
     let serving = match transport {
         Transport::Stdio => {
-            client.args([env!("CARGO_BIN_EXE_corelane"), "stdio"]).args(options);
+            client.args([CORELANE, "stdio"]).args(options);
             None
         }
         Transport::Http => {
-            let serving = ServeProcess::start(options);
+            let serving = ServeProcess::http(CORELANE, options);
             client.arg(serving.url("/mcp"));
             Some(serving)
         }
         Transport::LegacySse => {
-            let serving = ServeProcess::start(&[&["--http-legacy-sse", "true"], options].concat());
+            let serving =
+                ServeProcess::http(CORELANE, &[&["--http-legacy-sse", "true"], options].concat());
             client.arg(serving.url("/sse"));
             Some(serving)
         }
         Transport::WebSocket => {
-            let serving = ServeProcess::start(options);
+            let serving = ServeProcess::http(CORELANE, options);
             client.arg(serving.url("/mcp/ws").replacen("http", "ws", 1));
             Some(serving)
         }

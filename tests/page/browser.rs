@@ -9,10 +9,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use corelane_test_support::TIMEOUT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::server::WAIT_TIMEOUT;
 
 /// A browser with one tab; killed when dropped.
 pub(crate) struct Browser {
@@ -82,7 +81,7 @@ impl Browser {
         let sent = self.writer.write_all(format!("{command}\0").as_bytes());
         sent.and_then(|()| self.writer.flush()).unwrap_or_else(|error| self.fail(&error));
         loop {
-            let mut message = match self.messages.recv_timeout(WAIT_TIMEOUT) {
+            let mut message = match self.messages.recv_timeout(TIMEOUT) {
                 Ok(message) => message,
                 Err(reason) => self.fail(&format_args!("{reason} in {command}")),
             };

@@ -17,6 +17,5 @@ mod foreign_site;
 mod layout;
 mod overview;
 mod page_test;
-mod server;
 mod snippets;
 mod websocket;

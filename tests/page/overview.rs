@@ -54,7 +54,7 @@ fn page_shows_unreachable_server() {
     let mut page = PageTest::open();
     page.open_tool("test_simple_text");
     page.expect_error("ERR_");
-    page.server.kill();
+    page.server.process.kill();
     page.until("document.getElementById('news').textContent.includes('does not respond')");
     page.click("test_simple_text", "Call");
     let outcome = page.outcome("test_simple_text");

@@ -1,13 +1,13 @@
 //! The fixture of page tests: a server, a browser and the open page.
 
+use corelane_test_support::ServeProcess;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::server::Server;
 
 /// The open page. When a test succeeds, its drop checks the events of the browser.
 pub(crate) struct PageTest {
-    pub(crate) server: Server,
+    pub(crate) server: ServeProcess,
     pub(crate) browser: Browser,
     /// Parts of the errors that this test expects in the log.
     expected: Vec<&'static str>,
@@ -21,11 +21,16 @@ pub(crate) struct Outcome {
     pub(crate) media: Vec<String>,
 }
 
+/// Starts a server with further `options`.
+pub(crate) fn start_server(options: &[&str]) -> ServeProcess {
+    ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), options)
+}
+
 impl PageTest {
     /// Starts a server, opens its page and waits until it shows the tools.
     pub(crate) fn open() -> Self {
         let mut page =
-            Self { server: Server::start(&[]), browser: Browser::start(), expected: Vec::new() };
+            Self { server: start_server(&[]), browser: Browser::start(), expected: Vec::new() };
         page.set_viewport(1280, 900, "light");
         let address = page.url("/");
         page.browser.send_command("Page.navigate", &json!({ "url": address }));
@@ -35,7 +40,7 @@ impl PageTest {
 
     /// Returns the URL of a path of the server.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.server.address)
+        self.server.url(path)
     }
 
     /// Sets the window size and the colour scheme.

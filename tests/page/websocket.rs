@@ -1,10 +1,12 @@
 //! MCP sessions of browser pages over WebSocket, and the origin check.
 
+use corelane_test_support::ServeProcess;
+use corelane_test_support::process::Signal;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::foreign_site::ForeignSite;
-use crate::server::Server;
+use crate::page_test::start_server;
 
 /// A foreign host name; the browser resolves it to loopback.
 const FOREIGN_NAME: &str = "elsewhere.example";
@@ -12,12 +14,12 @@ const FOREIGN_NAME: &str = "elsewhere.example";
 /// A page of some origin with an `McpClient`.
 struct WebSocketPage {
     browser: Browser,
-    server: Server,
+    server: ServeProcess,
 }
 
 impl WebSocketPage {
     /// Opens the page of `host` under the host name `name` and connects it to the server.
-    fn open(server: Server, host: &ForeignSite, name: &str) -> Self {
+    fn open(server: ServeProcess, host: &ForeignSite, name: &str) -> Self {
         let mut browser = Browser::start();
         browser.send_command("Page.navigate", &json!({ "url": host.origin(name) }));
         let address = format!("ws://{}/mcp/ws", server.address);
@@ -54,7 +56,7 @@ impl WebSocketPage {
 #[test]
 fn loopback_origin_page_holds_websocket_session() {
     let host = ForeignSite::start(include_str!("mcp_client.js"));
-    let mut page = WebSocketPage::open(Server::start(&[]), &host, "127.0.0.1");
+    let mut page = WebSocketPage::open(start_server(&[]), &host, "127.0.0.1");
     let initialized = page.initialize();
     assert_eq!(initialized["result"]["serverInfo"]["name"], "corelane", "{initialized:#}");
     assert_eq!(initialized["result"]["protocolVersion"], "2025-11-25");
@@ -74,7 +76,7 @@ fn loopback_origin_page_holds_websocket_session() {
 #[test]
 fn concurrent_calls_over_websocket_both_complete() {
     let host = ForeignSite::start(include_str!("mcp_client.js"));
-    let mut page = WebSocketPage::open(Server::start(&[]), &host, "127.0.0.1");
+    let mut page = WebSocketPage::open(start_server(&[]), &host, "127.0.0.1");
     page.initialize();
     // The first call is still running when the second arrives.
     let answers = page.evaluate(
@@ -101,7 +103,7 @@ fn concurrent_calls_over_websocket_both_complete() {
 #[ignore = "needs Chromium: ./test.sh installs it and runs the test"]
 #[test]
 fn server_page_may_open_websocket() {
-    let server = Server::start(&[]);
+    let server = start_server(&[]);
     let mut browser = Browser::start();
     browser.send_command("Page.navigate", &json!({ "url": format!("http://{}/", server.address) }));
     let opened = format!("new WebSocket('ws://{}/mcp/ws', 'mcp')", server.address);
@@ -119,14 +121,14 @@ fn server_page_may_open_websocket() {
 #[test]
 fn foreign_origin_websocket_needs_http_origins_entry() {
     let host = ForeignSite::start(include_str!("mcp_client.js"));
-    let mut page = WebSocketPage::open(Server::start(&[]), &host, FOREIGN_NAME);
+    let mut page = WebSocketPage::open(start_server(&[]), &host, FOREIGN_NAME);
     assert!(!page.is_accepted(), "a foreign page must not reach a local server");
     let closed = page.evaluate("client.closed");
     assert_eq!((&closed["code"], &closed["wasClean"]), (&json!(1006), &json!(false)));
 
     let origin = host.origin(FOREIGN_NAME);
     let mut page =
-        WebSocketPage::open(Server::start(&["--http-origins", &origin]), &host, FOREIGN_NAME);
+        WebSocketPage::open(start_server(&["--http-origins", &origin]), &host, FOREIGN_NAME);
     assert!(page.is_accepted());
 }
 
@@ -134,8 +136,8 @@ fn foreign_origin_websocket_needs_http_origins_entry() {
 #[test]
 fn websocket_page_receives_close_1001_on_drain() {
     let host = ForeignSite::start(include_str!("mcp_client.js"));
-    let mut page = WebSocketPage::open(Server::start(&[]), &host, "127.0.0.1");
+    let mut page = WebSocketPage::open(start_server(&[]), &host, "127.0.0.1");
     page.initialize();
-    page.server.drain();
+    page.server.process.signal(Signal::TERM);
     assert_eq!(page.evaluate("client.closed")["code"], 1001);
 }

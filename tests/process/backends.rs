@@ -1,13 +1,15 @@
 //! The same sessions on every ring backend and executor.
 
-use rustix::process::Signal;
+use corelane_test_support::process::Signal;
+use corelane_test_support::{Process, ServeProcess};
 
+use crate::CORELANE;
 use crate::mcp_client::McpClient;
-use crate::process::{Process, Server};
 
 /// Runs sessions of both eras and a drain on two shards with `ring` and `executor`.
 fn check_backend(ring: &str, executor: &str) {
-    let server = Server::start(&["--ring", ring, "--executor", executor, "--shards", "2"]);
+    let server =
+        ServeProcess::tcp(CORELANE, &["--ring", ring, "--executor", executor, "--shards", "2"]);
     let engine_line =
         server.process.stderr_lines().iter().find(|line| line.starts_with("corelane "));
     let engine_line = engine_line.expect("engine line is printed");
@@ -50,7 +52,7 @@ fn uring_on_glommio_executor_serves_sessions() {
 /// Glommio itself requires `io_uring`.
 #[test]
 fn poll_on_glommio_executor_is_rejected() {
-    let process = Process::start(&["serve", "--ring", "poll", "--executor", "glommio"]);
+    let process = Process::start(CORELANE, &["serve", "--ring", "poll", "--executor", "glommio"]);
     let ended = process.wait();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("executor = native"), "{}", ended.stderr);

@@ -1,15 +1,16 @@
 //! Complete sessions of every protocol version over TCP.
 
+use corelane_test_support::ServeProcess;
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN, notification};
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::mcp_client::{McpClient, initialize_params};
-use crate::process::Server;
-use crate::{LEGACY, MODERN};
 
 #[test]
 fn legacy_versions_complete_a_session() {
-    let server = Server::start(&[]);
-    for revision in LEGACY {
+    let server = ServeProcess::tcp(CORELANE, &[]);
+    for revision in LEGACY_REVISIONS {
         let mut session = McpClient::legacy(server.connect(), revision);
         session.use_all_tools();
         assert_eq!(session.expect_result("ping", json!({})), json!({}));
@@ -18,7 +19,7 @@ fn legacy_versions_complete_a_session() {
 
 #[test]
 fn modern_version_completes_session_without_handshake() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut session = McpClient::modern(server.connect());
     session.use_all_tools();
     let discovered = session.expect_result("server/discover", json!({}));
@@ -32,7 +33,7 @@ fn modern_version_completes_session_without_handshake() {
 
 #[test]
 fn both_eras_share_one_connection() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut legacy = McpClient::legacy(server.connect(), "2025-11-25");
     legacy.check_echo("legacy");
     let mut modern = McpClient::modern(legacy.peer);
@@ -43,7 +44,7 @@ fn both_eras_share_one_connection() {
 
 #[test]
 fn unknown_version_negotiates_newest_legacy_version() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     for requested in ["1900-01-01", "2099-12-31"] {
         let mut session = McpClient::without_handshake(server.connect(), "2025-11-25");
         let result = session.expect_result("initialize", initialize_params(requested));
@@ -53,25 +54,25 @@ fn unknown_version_negotiates_newest_legacy_version() {
 
 #[test]
 fn only_ping_is_served_before_handshake() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut session = McpClient::without_handshake(server.connect(), "2025-11-25");
     assert_eq!(session.expect_error_code("tools/list", json!({})), -32600);
     assert_eq!(session.expect_error_code("tools/call", json!({"name": "echo"})), -32600);
     assert_eq!(session.expect_result("ping", json!({})), json!({}));
     session.expect_result("initialize", initialize_params("2025-11-25"));
     assert_eq!(session.expect_error_code("tools/list", json!({})), -32600);
-    session.peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    session.peer.send(notification("notifications/initialized"));
     session.expect_result("tools/list", json!({}));
     assert_eq!(session.expect_error_code("initialize", initialize_params("2025-11-25")), -32600);
 }
 
 #[test]
 fn incomplete_modern_metadata_is_rejected() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut session = McpClient::modern(server.connect());
     let mut ask = |meta: Value| {
         let params = json!({"_meta": meta});
-        session.peer.send(&json!({
+        session.peer.send(json!({
             "jsonrpc": "2.0", "id": "meta", "method": "tools/list", "params": params,
         }));
         session.receive(Some("tools/list"))["error"].take()
@@ -88,19 +89,19 @@ fn incomplete_modern_metadata_is_rejected() {
 
 #[test]
 fn request_ids_are_echoed_unchanged() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut session = McpClient::legacy(server.connect(), "2025-11-25");
     let ids = [json!(0), json!(-7), json!(i64::MAX), json!("7"), json!(""), json!("ünï \"☃\"")];
     for id in ids {
-        session.peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        session.peer.send(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
         assert_eq!(session.receive(Some("ping"))["id"], id);
     }
 }
 
 #[test]
 fn invalid_input_gets_error_in_every_version() {
-    let server = Server::start(&[]);
-    for revision in LEGACY.into_iter().chain([MODERN]) {
+    let server = ServeProcess::tcp(CORELANE, &[]);
+    for revision in LEGACY_REVISIONS.into_iter().chain([MODERN]) {
         let mut session = McpClient::connect(server.connect(), revision);
         for (line, code) in [
             (&b"{\"jsonrpc\":"[..], -32700),
@@ -120,10 +121,10 @@ fn invalid_input_gets_error_in_every_version() {
 
 #[test]
 fn batch_is_supported_by_2025_03_26_only() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let ping = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     let batch = json!([ping(1), ping(2)]);
-    for revision in LEGACY {
+    for revision in LEGACY_REVISIONS {
         let mut session = McpClient::legacy(server.connect(), revision);
         session.peer.send(&batch);
         if revision == "2025-03-26" {
@@ -139,14 +140,14 @@ fn batch_is_supported_by_2025_03_26_only() {
 
 #[test]
 fn cancelled_call_sends_no_further_messages() {
-    let server = Server::start(&[]);
-    for revision in LEGACY.into_iter().chain([MODERN]) {
+    let server = ServeProcess::tcp(CORELANE, &[]);
+    for revision in LEGACY_REVISIONS.into_iter().chain([MODERN]) {
         let mut session = McpClient::connect(server.connect(), revision);
         let (id, _) = session.start_slow(1_000, 20);
         session.receive(None);
         let params = json!({"requestId": id, "reason": "enough"});
         let method = "notifications/cancelled";
-        session.peer.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        session.peer.send(json!({"jsonrpc": "2.0", "method": method, "params": params}));
         // Progress already sent may arrive before the first echo, but not after it.
         session.check_echo("alive");
         session.notifications.clear();
@@ -157,9 +158,9 @@ fn cancelled_call_sends_no_further_messages() {
 
 #[test]
 fn many_connections_are_served_concurrently() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut sessions: Vec<McpClient> = (0..64)
-        .map(|index| McpClient::connect(server.connect(), [LEGACY[3], MODERN][index % 2]))
+        .map(|index| McpClient::connect(server.connect(), [LEGACY_REVISIONS[3], MODERN][index % 2]))
         .collect();
     let ids: Vec<u64> = sessions
         .iter_mut()

@@ -6,8 +6,6 @@
 mod backends;
 mod eras;
 mod mcp_client;
-mod peer;
-mod process;
 #[cfg(target_os = "linux")]
 mod ring_fallback;
 mod signals;
@@ -15,8 +13,5 @@ mod standard_streams;
 mod startup;
 mod stdio;
 
-/// Protocol versions with a handshake, oldest first.
-const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-
-/// The protocol version without a handshake.
-const MODERN: &str = "2026-07-28";
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");

@@ -1,14 +1,14 @@
 //! An MCP client of one protocol version that checks every received message.
 
-use serde_json::{Map, Value, json};
+use corelane_test_support::LineClient;
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN, modern, notification, request};
+use serde_json::{Value, json};
 
-use crate::peer::Peer;
-use crate::{LEGACY, MODERN};
 use corelane_test_support::mcp_schema::check_message;
 
 /// An MCP client on one connection.
 pub(crate) struct McpClient {
-    pub(crate) peer: Peer,
+    pub(crate) peer: LineClient,
     revision: &'static str,
     last_id: u64,
     /// Notifications received while waiting for responses.
@@ -17,50 +17,41 @@ pub(crate) struct McpClient {
 
 impl McpClient {
     /// Creates a client without a handshake.
-    pub(crate) fn without_handshake(peer: Peer, revision: &'static str) -> Self {
+    pub(crate) fn without_handshake(peer: LineClient, revision: &'static str) -> Self {
         Self { peer, revision, last_id: 0, notifications: Vec::new() }
     }
 
     /// Creates a client of the modern protocol version.
-    pub(crate) fn modern(peer: Peer) -> Self {
+    pub(crate) fn modern(peer: LineClient) -> Self {
         Self::without_handshake(peer, MODERN)
     }
 
     /// Creates a client and completes the handshake of a legacy version.
-    pub(crate) fn legacy(peer: Peer, revision: &'static str) -> Self {
+    pub(crate) fn legacy(peer: LineClient, revision: &'static str) -> Self {
         let mut session = Self::without_handshake(peer, revision);
         let result = session.expect_result("initialize", initialize_params(revision));
         assert_eq!(result["protocolVersion"], revision);
         assert_eq!(result["serverInfo"]["name"], "corelane");
-        session.peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        session.peer.send(notification("notifications/initialized"));
         session
     }
 
     /// Creates a ready client of any protocol version.
-    pub(crate) fn connect(peer: Peer, revision: &'static str) -> Self {
-        if LEGACY.contains(&revision) { Self::legacy(peer, revision) } else { Self::modern(peer) }
+    pub(crate) fn connect(peer: LineClient, revision: &'static str) -> Self {
+        if LEGACY_REVISIONS.contains(&revision) {
+            Self::legacy(peer, revision)
+        } else {
+            Self::modern(peer)
+        }
     }
 
     /// Sends a request and returns its id.
     pub(crate) fn send_request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        let params = self.with_meta(params);
-        self.peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let request = request(id, method, params);
+        self.peer.send(if self.revision == MODERN { modern(request) } else { request });
         id
-    }
-
-    /// Adds the `_meta` of a modern request.
-    fn with_meta(&self, mut params: Value) -> Value {
-        if self.revision == MODERN {
-            let empty = Value::Object(Map::new());
-            let mut meta = params.get("_meta").cloned().unwrap_or(empty);
-            meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
-            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
-            meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
-            params["_meta"] = meta;
-        }
-        params
     }
 
     /// Receives and checks one message. `request_method` is the method of the request

@@ -9,11 +9,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use corelane_test_support::{ExitResult, Process, SMALL_RINGS, ServeProcess};
 use rustix::process::Signal;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
+use crate::CORELANE;
 use crate::mcp_client::McpClient;
-use crate::process::{ExitResult, Process, SMALL_RINGS, Server};
 
 /// Error numbers of `io_uring_setup` with the expected texts.
 const FORBIDDEN: SetupFailure =
@@ -51,7 +52,7 @@ impl SetupFailure {
     }
 
     /// Checks the warning about the fallback.
-    fn expect_warning(self, server: &Server) {
+    fn expect_warning(self, server: &ServeProcess) {
         let lines = server.process.stderr_lines();
         let warning = lines.iter().find(|line| line.contains("ring unavailable"));
         let warning = warning.unwrap_or_else(|| panic!("no warning in:\n{}", lines.join("\n")));
@@ -61,7 +62,7 @@ impl SetupFailure {
     }
 
     fn check_fallback(self) {
-        let server = self.run_restricted(|| Server::start(&["--shards", "1"]));
+        let server = self.run_restricted(|| ServeProcess::tcp(CORELANE, &["--shards", "1"]));
         self.expect_warning(&server);
         check_poll_ring_serves(server);
     }
@@ -69,7 +70,7 @@ impl SetupFailure {
     fn check_explicit_uring_fails(self) {
         let ended = self.run_restricted(|| {
             let fixed = ["serve", "--tcp", "127.0.0.1:0", "--http", "off", "--ring", "uring"];
-            Process::start(&[fixed.as_slice(), &SMALL_RINGS].concat()).wait()
+            Process::start(CORELANE, &[fixed.as_slice(), &SMALL_RINGS].concat()).wait()
         });
         self.expect_start_error(&ended);
     }
@@ -85,7 +86,7 @@ impl SetupFailure {
 }
 
 /// Checks that the server runs on the poll ring, serves clients and exits with 0.
-fn check_poll_ring_serves(server: Server) {
+fn check_poll_ring_serves(server: ServeProcess) {
     let engine_line =
         server.process.stderr_lines().iter().find(|line| line.starts_with("corelane "));
     let engine_line = engine_line.expect("engine line is printed");
@@ -129,7 +130,7 @@ fn ring_uring_fails_over_memory_lock_limit() {
 
 #[test]
 fn stdio_falls_back_to_poll() {
-    let mut process = FORBIDDEN.run_restricted(|| Process::start(&["stdio"]));
+    let mut process = FORBIDDEN.run_restricted(|| Process::start(CORELANE, &["stdio"]));
     McpClient::modern(process.take_pipes()).use_all_tools();
     let ended = process.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -141,7 +142,7 @@ fn stdio_falls_back_to_poll() {
 fn ulimit_error_names_memory_lock_limit() {
     let mut command = Command::new("sh");
     command
-        .args(["-c", "ulimit -l 4 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_corelane")])
+        .args(["-c", "ulimit -l 4 && exec \"$@\"", "sh", CORELANE])
         .args(["serve", "--tcp", "127.0.0.1:0", "--http", "off", "--ring", "uring"])
         .env_clear()
         .stdin(Stdio::null());
@@ -153,12 +154,7 @@ fn ulimit_error_names_memory_lock_limit() {
         eprintln!("skipped: another user cannot run the program");
         return;
     };
-    let ended = ExitResult {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    };
-    MEMORY_LOCK_LIMIT.expect_start_error(&ended);
+    MEMORY_LOCK_LIMIT.expect_start_error(&output.into());
 }
 
 /// User id of the unprivileged user of most distributions.

@@ -4,14 +4,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use rustix::process::Signal;
+use corelane_test_support::process::Signal;
+use corelane_test_support::{Process, SMALL_RINGS, ServeProcess};
 
+use crate::CORELANE;
 use crate::mcp_client::McpClient;
-use crate::process::{Process, SMALL_RINGS, Server};
 
 /// Sends `signal` while a call is in flight: its response arrives, then the process exits with 0.
 fn check_drain(signal: Signal) {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut idle = McpClient::modern(server.connect());
     idle.check_echo("before");
     let mut busy = McpClient::legacy(server.connect(), "2025-11-25");
@@ -22,8 +23,8 @@ fn check_drain(signal: Signal) {
     server.process.signal(signal);
     let response = busy.receive_response(id, "tools/call");
     assert!(response.get("result").is_some(), "{response}");
-    busy.peer.expect_end();
-    idle.peer.expect_end();
+    busy.peer.expect_end_or_reset();
+    idle.peer.expect_end_or_reset();
 
     let address = server.address;
     let ended = server.process.wait();
@@ -44,7 +45,7 @@ fn sigint_drains_call_in_flight() {
 
 #[test]
 fn sigterm_ends_idle_server() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     server.process.signal(Signal::TERM);
     let ended = server.process.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -52,7 +53,7 @@ fn sigterm_ends_idle_server() {
 
 #[test]
 fn drain_timeout_ends_unfinished_call() {
-    let server = Server::start(&["--drain-timeout", "100"]);
+    let server = ServeProcess::tcp(CORELANE, &["--drain-timeout", "100"]);
     let mut busy = McpClient::modern(server.connect());
     busy.start_slow(1_000, 60_000);
     busy.check_echo("the call before this one is in flight");
@@ -63,7 +64,7 @@ fn drain_timeout_ends_unfinished_call() {
 
 #[test]
 fn sighup_keeps_server_and_sessions() {
-    let server = Server::start(&[]);
+    let server = ServeProcess::tcp(CORELANE, &[]);
     let mut session = McpClient::legacy(server.connect(), "2025-11-25");
     for _ in 0..3 {
         server.process.signal(Signal::HUP);
@@ -80,13 +81,13 @@ fn sighup_reloads_limits_and_ignores_broken_file() {
     let file = folder.path().join("corelane.toml");
     let path = file.to_str().expect("path is UTF-8");
     fs::write(&file, "message_bytes_max = 4096\n").expect("configuration is written");
-    let mut server = Server::start(&["--config", path]);
+    let mut server = ServeProcess::tcp(CORELANE, &["--config", path]);
     let long = "7".repeat(10_000);
-    let refused = |server: &Server| {
+    let refused = |server: &ServeProcess| {
         let mut session = McpClient::modern(server.connect());
         session.peer.send_line(long.as_bytes());
         let code = session.receive(None)["error"]["code"].take();
-        session.peer.expect_end();
+        session.peer.expect_end_or_reset();
         code
     };
     assert_eq!(refused(&server), -32012);
@@ -112,7 +113,7 @@ fn sighup_reloads_http_limits_and_keeps_listeners() {
     fs::write(&file, format!("{head_bytes_max}512\n{listener}\n"))
         .expect("configuration is written");
     let mut process =
-        Process::start(&[&["serve", "--config", path], SMALL_RINGS.as_slice()].concat());
+        Process::start(CORELANE, &[&["serve", "--config", path], SMALL_RINGS.as_slice()].concat());
     let line = process.wait_for(|line| line.starts_with("listening http "));
     let address = line.trim_start_matches("listening http ");
     let status = || {

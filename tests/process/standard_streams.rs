@@ -6,30 +6,24 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use serde_json::{Value, json};
+use corelane_test_support::messages::{echo, modern};
+use corelane_test_support::{SMALL_RINGS, TIMEOUT};
+use serde_json::Value;
 
-use crate::MODERN;
-use crate::process::{SMALL_RINGS, TIMEOUT};
+use crate::CORELANE;
 
 /// Both rings: the process must exit by itself on each.
 const RINGS: [&str; 2] = ["uring", "poll"];
 
 fn command(ring: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    let mut command = Command::new(CORELANE);
     command.args(["stdio", "--ring", ring]).args(SMALL_RINGS).env_clear().stderr(Stdio::null());
     command
 }
 
-/// A modern `tools/call` request as a line.
+/// A modern call of `echo` as a line.
 fn echo_line(id: u32, message: &str) -> String {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-    });
-    let params = json!({"name": "echo", "arguments": {"message": message}, "_meta": meta});
-    let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-    format!("{request}\n")
+    format!("{}\n", modern(echo(id, message)))
 }
 
 /// Creates a temporary file with `text`, positioned at its start.

@@ -3,10 +3,12 @@
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use crate::process::{ExitResult, Process, Server};
+use corelane_test_support::{ExitResult, Process, ServeProcess};
+
+use crate::CORELANE;
 
 fn run(arguments: &[&str]) -> ExitResult {
-    Process::start(arguments).wait()
+    Process::start(CORELANE, arguments).wait()
 }
 
 /// Checks that the process exited with `code` without serving: standard error contains each of
@@ -21,7 +23,7 @@ fn expect_start_error(ended: &ExitResult, code: i32, parts: &[&str]) {
 
 #[test]
 fn engine_line_precedes_listener_line() {
-    let server = Server::start_as_configured(&["--shards", "1"]);
+    let server = ServeProcess::tcp_as_configured(CORELANE, &["--shards", "1"]);
     let lines = server.process.stderr_lines();
     let engine = lines.iter().find(|line| line.starts_with("corelane "));
     let engine = engine.expect("engine line is printed");
@@ -36,7 +38,7 @@ fn engine_line_precedes_listener_line() {
 fn engine_line_counts_connections_of_all_listeners() {
     let bounds = ["--tcp-connections-max", "30", "--http-connections-max", "12", "--shards", "1"];
     let listeners = ["serve", "--tcp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-    let mut process = Process::start(&[listeners.as_slice(), &bounds].concat());
+    let mut process = Process::start(CORELANE, &[listeners.as_slice(), &bounds].concat());
     process.wait_for(|line| line.starts_with("listening http 127.0.0.1:"));
     let lines = process.stderr_lines();
     let engine = lines.iter().find(|line| line.starts_with("corelane "));
@@ -48,7 +50,7 @@ fn engine_line_counts_connections_of_all_listeners() {
 
 #[test]
 fn stdio_engine_line_counts_one_connection() {
-    let mut process = Process::start(&["stdio"]);
+    let mut process = Process::start(CORELANE, &["stdio"]);
     let engine = process.wait_for(|line| line.starts_with("corelane "));
     assert!(engine.ends_with("connections 1 (bound by standard input and output)"), "{engine}");
 }
@@ -66,7 +68,7 @@ fn invalid_http_host_fails_before_listening() {
 
 #[test]
 fn listener_line_is_printed_with_log_off() {
-    let server = Server::start(&["--log", "off"]);
+    let server = ServeProcess::tcp(CORELANE, &["--log", "off"]);
     server.process.signal(rustix::process::Signal::TERM);
     assert_eq!(server.process.wait().code, Some(0));
 }
@@ -103,8 +105,9 @@ fn invalid_file_error_names_file_key_and_hint() {
 
 #[test]
 fn invalid_variable_error_names_variable() {
-    let variables = [("CORELANE_TCP", "nowhere")];
-    let ended = Process::start_with(&["serve"], &variables).wait();
+    let mut command = Command::new(CORELANE);
+    command.arg("serve").env_clear().env("CORELANE_TCP", "nowhere");
+    let ended = Process::spawn(&mut command).wait();
     expect_start_error(&ended, 1, &["CORELANE_TCP", "nowhere"]);
 }
 
@@ -136,7 +139,7 @@ fn check_accepts_its_own_output() {
 fn check_with_closed_output_exits_successfully() {
     let (reader, writer) = std::io::pipe().expect("pipe is created");
     drop(reader);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    let mut command = Command::new(CORELANE);
     let child = command.arg("check").env_clear().stdout(writer).stderr(Stdio::piped()).spawn();
     let ended = child.and_then(std::process::Child::wait_with_output).expect("process runs");
     let stderr = String::from_utf8_lossy(&ended.stderr);
@@ -146,10 +149,10 @@ fn check_with_closed_output_exits_successfully() {
 
 #[test]
 fn empty_catalog_is_served_with_warning() {
-    let server = Server::start_as_configured(&["--shards", "1", "--demo", "false"]);
+    let server = ServeProcess::tcp_as_configured(CORELANE, &["--shards", "1", "--demo", "false"]);
     let warning =
         |line: &&String| line.contains("the server offers nothing") && line.contains("--prompts");
     assert_eq!(server.process.stderr_lines().iter().filter(warning).count(), 1);
-    let server = Server::start(&["--shards", "1"]);
+    let server = ServeProcess::tcp(CORELANE, &["--shards", "1"]);
     assert_eq!(server.process.stderr_lines().iter().filter(warning).count(), 0);
 }

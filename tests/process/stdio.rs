@@ -1,20 +1,21 @@
 //! `corelane stdio`: MCP over standard input and output.
 
-use rustix::process::Signal;
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN};
+use corelane_test_support::process::Signal;
+use corelane_test_support::{Process, SMALL_RINGS};
 use serde_json::json;
 
+use crate::CORELANE;
 use crate::mcp_client::McpClient;
-use crate::process::{Process, SMALL_RINGS};
-use crate::{LEGACY, MODERN};
 
 /// Starts `corelane stdio` with small rings and further arguments.
 fn start(arguments: &[&str]) -> Process {
-    Process::start(&[&["stdio"], SMALL_RINGS.as_slice(), arguments].concat())
+    Process::start(CORELANE, &[&["stdio"], SMALL_RINGS.as_slice(), arguments].concat())
 }
 
 #[test]
 fn stdio_serves_every_protocol_version() {
-    for revision in LEGACY.into_iter().chain([MODERN]) {
+    for revision in LEGACY_REVISIONS.into_iter().chain([MODERN]) {
         run_session(&[], revision);
     }
 }
@@ -32,8 +33,8 @@ fn run_session(arguments: &[&str], revision: &'static str) {
     let mut process = start(arguments);
     let mut session = McpClient::connect(process.take_pipes(), revision);
     session.use_all_tools();
-    session.peer.close_writer();
-    session.peer.expect_end();
+    session.peer.shutdown_write();
+    session.peer.expect_end_or_reset();
     let ended = process.wait();
     assert_eq!(ended.code, Some(0), "{arguments:?} {revision}: {}", ended.stderr);
 }
@@ -44,22 +45,22 @@ fn pending_call_is_answered_after_end_of_input() {
     let mut session = McpClient::modern(process.take_pipes());
     let arguments = json!({"steps": 3, "step_ms": 10});
     let slow = session.send_request("tools/call", json!({"name": "slow", "arguments": arguments}));
-    session.peer.close_writer();
+    session.peer.shutdown_write();
     session.receive_response(slow, "tools/call");
-    session.peer.expect_end();
+    session.peer.expect_end_or_reset();
     assert_eq!(process.wait().code, Some(0));
 }
 
 #[test]
 fn running_task_does_not_delay_end_of_input() {
     let mut process = start(&[]);
-    let mut session = McpClient::legacy(process.take_pipes(), LEGACY[3]);
+    let mut session = McpClient::legacy(process.take_pipes(), LEGACY_REVISIONS[3]);
     let arguments = json!({"seconds": 600});
     let params = json!({"name": "slow_compute", "arguments": arguments, "task": {}});
     let created = session.expect_result("tools/call", params);
     assert_eq!(created["task"]["status"], "working", "{created}");
-    session.peer.close_writer();
-    session.peer.expect_end();
+    session.peer.shutdown_write();
+    session.peer.expect_end_or_reset();
     assert_eq!(process.wait().code, Some(0));
 }
 
@@ -69,7 +70,7 @@ fn sigterm_ends_stdio_while_input_is_open() {
     let mut session = McpClient::modern(process.take_pipes());
     session.check_echo("it runs");
     process.signal(Signal::TERM);
-    session.peer.expect_end();
+    session.peer.expect_end_or_reset();
     let ended = process.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
@@ -84,8 +85,8 @@ fn invalid_line_gets_error_and_is_skipped() {
     // Invalid UTF-8 is logged and skipped without a response.
     session.peer.send_line(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}");
     session.check_echo("alive");
-    session.peer.close_writer();
-    session.peer.expect_end();
+    session.peer.shutdown_write();
+    session.peer.expect_end_or_reset();
     assert_eq!(process.wait().code, Some(0));
 }
 

@@ -10,27 +10,19 @@
 
 mod features;
 mod golden;
-#[path = "../process/peer.rs"]
-#[expect(dead_code, reason = "shared with tests/process, which uses more of it")]
-mod peer;
-#[path = "../process/process.rs"]
-#[expect(dead_code, reason = "shared with tests/process, which uses more of it")]
-mod process;
 mod transcript_client;
 mod volatile;
 
+use corelane_test_support::messages::MODERN;
+use corelane_test_support::{Process, SMALL_RINGS, ServeProcess};
 use features::Feature;
-use process::{Process, SMALL_RINGS, Server};
 use transcript_client::TranscriptClient;
 
-/// Revisions with a handshake, oldest first.
-const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-
-/// The revision without a handshake.
-const MODERN: &str = "2026-07-28";
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
 /// Every revision, oldest first.
-const ALL: [&str; 5] = [LEGACY[0], LEGACY[1], LEGACY[2], LEGACY[3], MODERN];
+const ALL: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN];
 
 /// Runs a feature over TCP and stdio and compares its transcripts with the golden file.
 fn check_transcript(feature: &Feature) {
@@ -50,7 +42,7 @@ fn check_transcript(feature: &Feature) {
 
 fn over_tcp(feature: &Feature, revision: &'static str) -> String {
     // The ids of client requests contain the shard number, and stdio has one shard.
-    let server = Server::start(&[&["--shards", "1"], feature.arguments].concat());
+    let server = ServeProcess::tcp(CORELANE, &[&["--shards", "1"], feature.arguments].concat());
     let mut client = TranscriptClient::new(server.connect(), revision);
     (feature.scenario)(&mut client);
     client.finish()
@@ -58,7 +50,7 @@ fn over_tcp(feature: &Feature, revision: &'static str) -> String {
 
 fn over_stdio(feature: &Feature, revision: &'static str) -> String {
     let arguments = [&["stdio"], SMALL_RINGS.as_slice(), feature.arguments].concat();
-    let mut process = Process::start(&arguments);
+    let mut process = Process::start(CORELANE, &arguments);
     let mut client = TranscriptClient::new(process.take_pipes(), revision);
     (feature.scenario)(&mut client);
     let transcript = client.finish();

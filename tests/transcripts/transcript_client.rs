@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
+use corelane_test_support::LineClient;
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN};
 use serde_json::{Map, Value, json};
 
-use crate::peer::Peer;
 use crate::volatile::Volatile;
-use crate::{LEGACY, MODERN};
 use corelane_test_support::mcp_schema::check_message;
 
 /// A client of one revision that records every message.
 pub(crate) struct TranscriptClient {
-    peer: Peer,
+    peer: LineClient,
     pub(crate) revision: &'static str,
     capabilities: Value,
     requests_sent: u64,
@@ -20,7 +20,7 @@ pub(crate) struct TranscriptClient {
 }
 
 impl TranscriptClient {
-    pub(crate) fn new(peer: Peer, revision: &'static str) -> Self {
+    pub(crate) fn new(peer: LineClient, revision: &'static str) -> Self {
         Self {
             peer,
             revision,
@@ -50,7 +50,7 @@ impl TranscriptClient {
     /// Performs the handshake in legacy revisions; sets the client capabilities.
     pub(crate) fn open(&mut self, capabilities: Value) {
         self.capabilities = capabilities;
-        if !LEGACY.contains(&self.revision) {
+        if !LEGACY_REVISIONS.contains(&self.revision) {
             return;
         }
         self.start_section("handshake");
@@ -192,8 +192,8 @@ impl TranscriptClient {
 
     /// Shuts down writing, waits for the end of the stream and returns the transcript.
     pub(crate) fn finish(mut self) -> String {
-        self.peer.close_writer();
-        self.peer.expect_end();
+        self.peer.shutdown_write();
+        self.peer.expect_end_or_reset();
         self.volatile.replace_in(&self.transcript)
     }
 

@@ -20,6 +20,7 @@ pub mod sockets;
 
 pub mod http;
 pub mod line_client;
+pub mod process;
 pub mod websocket;
 
 pub mod server;
@@ -27,6 +28,7 @@ pub mod test_tools;
 
 pub use http::{HttpClient, Request};
 pub use line_client::LineClient;
+pub use process::{ExitResult, Process, SMALL_RINGS, ServeProcess};
 pub use server::{TestServer, http_options, on_one_shard_and_two, over_each_ring, tcp_options};
 pub use websocket::WebSocketClient;
 

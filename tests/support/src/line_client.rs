@@ -52,7 +52,12 @@ impl LineClient {
 
     /// Sends `text` and a newline.
     pub fn send(&mut self, text: impl Display) {
-        self.send_bytes(format!("{text}\n").as_bytes());
+        self.send_line(text.to_string().as_bytes());
+    }
+
+    /// Sends `bytes` and a newline.
+    pub fn send_line(&mut self, bytes: &[u8]) {
+        self.send_bytes(&[bytes, b"\n"].concat());
     }
 
     /// Like [`Self::send`]; returns errors of the connection.
@@ -79,17 +84,23 @@ impl LineClient {
             return Ok(None);
         }
         assert_eq!(line.pop(), Some('\n'), "incomplete line: {line}");
+        assert!(!line.contains('\r'), "line contains a carriage return: {line}");
         Ok(Some(line))
     }
 
     /// Receives the next message.
     pub fn receive(&mut self) -> Value {
+        self.receive_text().0
+    }
+
+    /// Receives the next message; returns it parsed and as text.
+    pub fn receive_text(&mut self) -> (Value, String) {
         let line = self.receive_line().expect("message before the end of stream");
         let message = serde_json::from_str(&line).expect("server sends JSON");
         if let Value::Object(message) = &message {
             assert_eq!(message.get("jsonrpc"), Some(&json!("2.0")), "{line}");
         }
-        message
+        (message, line)
     }
 
     /// Sends `text` and receives the next message.
@@ -143,6 +154,11 @@ impl LineClient {
     /// Waits for an orderly end of the stream, before which no message may arrive.
     pub fn expect_end(&mut self) {
         assert_eq!(self.receive_line(), None);
+    }
+
+    /// Like [`Self::expect_end`]; the connection may also be reset.
+    pub fn expect_end_or_reset(&mut self) {
+        assert_eq!(self.receive_line_or_reset(), None);
     }
 
     /// Closes the connection with a TCP reset.

@@ -1,19 +1,20 @@
 //! Requests from the server to the client, in the legacy revisions.
 
+use corelane_test_support::messages::LEGACY_REVISIONS;
 use serde_json::{Value, json};
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{LEGACY, check_transcript};
 
 /// Revisions with elicitation by request.
-const ELICITATION: [&str; 2] = [LEGACY[2], LEGACY[3]];
+const ELICITATION: [&str; 2] = [LEGACY_REVISIONS[2], LEGACY_REVISIONS[3]];
 
 #[test]
 fn sampling_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "sampling",
-        revisions: &LEGACY,
+        revisions: &LEGACY_REVISIONS,
         arguments: &[],
         scenario: sampling,
     });
@@ -61,7 +62,7 @@ fn sampling(client: &mut TranscriptClient) {
 fn client_without_capability_receives_no_request() {
     check_transcript(&Feature {
         name: "client-requests-undeclared",
-        revisions: &LEGACY,
+        revisions: &LEGACY_REVISIONS,
         arguments: &[],
         scenario: undeclared,
     });
@@ -127,7 +128,7 @@ fn elicit(client: &mut TranscriptClient, tool: &str, arguments: &Value, reply: &
 
 #[test]
 fn elicitation_url_matches_golden_transcript() {
-    let revisions = &[LEGACY[3]];
+    let revisions = &[LEGACY_REVISIONS[3]];
     check_transcript(&Feature {
         name: "elicitation-url",
         revisions,
@@ -187,7 +188,7 @@ fn cancelled(client: &mut TranscriptClient) {
 fn roots_match_golden_transcript() {
     check_transcript(&Feature {
         name: "roots",
-        revisions: &LEGACY,
+        revisions: &LEGACY_REVISIONS,
         arguments: &[],
         scenario: roots,
     });

@@ -1,16 +1,17 @@
 //! Handshake, discovery and batches.
 
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN};
 use serde_json::json;
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{LEGACY, MODERN, check_transcript};
 
 #[test]
 fn handshake_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "handshake",
-        revisions: &LEGACY,
+        revisions: &LEGACY_REVISIONS,
         arguments: &[],
         scenario: handshake,
     });

@@ -1,10 +1,11 @@
 //! `input_required` results (MRTR) and invalid `requestState` values.
 
+use corelane_test_support::messages::MODERN;
 use serde_json::{Value, json};
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{MODERN, check_transcript};
 
 #[test]
 fn input_required_matches_golden_transcript() {

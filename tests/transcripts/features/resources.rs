@@ -1,10 +1,11 @@
 //! Resources, prompts and completion.
 
+use corelane_test_support::messages::MODERN;
 use serde_json::json;
 
 use super::Feature;
 use crate::transcript_client::TranscriptClient;
-use crate::{ALL, MODERN, check_transcript};
+use crate::{ALL, check_transcript};
 
 #[test]
 fn resources_match_golden_transcript() {

@@ -1,10 +1,11 @@
 //! Change notifications: `subscriptions/listen` and `resources/subscribe`.
 
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN};
 use serde_json::json;
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{LEGACY, MODERN, check_transcript};
 
 #[test]
 fn subscriptions_listen_matches_golden_transcript() {
@@ -53,7 +54,7 @@ fn subscriptions_listen(client: &mut TranscriptClient) {
 fn resources_subscribe_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "resources-subscribe",
-        revisions: &LEGACY,
+        revisions: &LEGACY_REVISIONS,
         arguments: &[],
         scenario: resources_subscribe,
     });

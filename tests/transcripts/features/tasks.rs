@@ -1,10 +1,11 @@
 //! Core tasks (2025-11-25) and the tasks extension (2026-07-28).
 
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN};
 use serde_json::{Value, json};
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{LEGACY, MODERN, check_transcript};
 
 #[test]
 fn extension_tasks_match_golden_transcript() {
@@ -92,7 +93,7 @@ fn undeclared(client: &mut TranscriptClient) {
 fn core_tasks_match_golden_transcript() {
     check_transcript(&Feature {
         name: "tasks",
-        revisions: &[LEGACY[3]],
+        revisions: &[LEGACY_REVISIONS[3]],
         arguments: &[],
         scenario: core,
     });
