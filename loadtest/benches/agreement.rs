@@ -24,9 +24,6 @@
 #[expect(dead_code, reason = "shared with other benches")]
 #[path = "../../benches/fixtures/process.rs"]
 mod process;
-#[expect(dead_code, reason = "shared with tests")]
-#[path = "../tests/support/wrk.rs"]
-mod wrk;
 
 use std::error::Error;
 use std::hint::black_box;
@@ -40,11 +37,13 @@ use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::{Catalog, NoArguments, Tool, demo};
 use corelane_load::generator;
+use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
 use corelane_load::plan::{CallPlan, HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
+use corelane_load::target::{Era, Transport};
+use corelane_test_support::wrk::{self, MESSAGE_BYTES, WrkSettings};
 
 use self::process::CHILD;
-use self::wrk::WrkSettings;
 
 /// Cores of the server and of the clients.
 const CORES: (usize, usize) = (0, 1);
@@ -166,10 +165,29 @@ fn show(name: &str, mut figures: Vec<f64>) {
     }
 }
 
+/// Returns the bytes of a tool call as `corelane-load` sends it.
+fn request(address: SocketAddr, tool: &str) -> Vec<u8> {
+    let settings = RequestSettings {
+        transport: Transport::Http,
+        era: Era::Modern,
+        authority: address.to_string(),
+        path: "/mcp".into(),
+        fields: Vec::new(),
+    };
+    let call = if tool == "echo" {
+        RequestTemplate::echo(&settings, MESSAGE_BYTES)
+    } else {
+        let params = serde_json::json!({ "name": tool, "arguments": {} });
+        RequestTemplate::new(&settings, ("tools/call", params.as_object().cloned()), None)
+    };
+    let mut bytes = Vec::new();
+    call.write_request(&mut bytes, ID_FIRST, None);
+    bytes
+}
+
 fn run_wrk(tool: &str, connections: usize, seconds: u64) -> Result<Measured, Box<dyn Error>> {
     let server = ServerProcess::start()?;
-    let named = (tool != "echo").then_some(tool);
-    let request = wrk::request(server.address, named);
+    let request = request(server.address, tool);
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agreement.lua");
     let order = WrkSettings { connections, seconds, responses: None };
     let measured = wrk::run(server.address, &request, &script, order)?;

@@ -3,52 +3,39 @@
 //! Counts have to be equal. Measured rates are compared in `benches/agreement.rs`, on a quiet
 //! machine.
 
-#![expect(clippy::unwrap_used, reason = "test setup")]
-
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use corelane::protocol::model::Implementation;
-use corelane::server::{Options, Running, Server};
-use corelane::service::demo;
-use corelane::telemetry::Counters;
 use corelane_load::generator;
+use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
-
-use self::wrk::{WrkCounts, WrkSettings};
-
-#[expect(dead_code, reason = "used by the bench")]
-#[path = "support/wrk.rs"]
-mod wrk;
+use corelane_load::target::{Era, Transport};
+use corelane_test_support::wrk::{self, MESSAGE_BYTES, WrkCounts, WrkSettings};
+use corelane_test_support::{TestServer, http_options};
 
 /// Responses after which wrk stops: far fewer than it gets in its time.
 const ANSWERS: u64 = 200;
 /// Run time of wrk, which is independent of the work.
 const SECONDS: u64 = 2;
 
-/// A server that returns its counters at the end.
-struct CountingServer {
-    running: Running,
-    address: SocketAddr,
+/// Starts a server with the demo tools.
+fn start_server() -> TestServer {
+    TestServer::start(http_options())
 }
 
-impl CountingServer {
-    fn new() -> Self {
-        let mut options = Options::default();
-        options.http.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        options.tcp.address = None;
-        options.engine.shards = Some(1);
-        let catalog = demo::catalog(Implementation::new("counted", "1")).unwrap();
-        let running = Server::new(catalog).options(options).start().unwrap();
-        let address = running.addresses()[0].1;
-        Self { running, address }
-    }
-
-    fn end(self) -> Counters {
-        self.running.handle().drain();
-        self.running.join().unwrap()
-    }
+/// Returns the bytes of a call of `echo` as `corelane-load` sends it.
+fn request(address: SocketAddr) -> Vec<u8> {
+    let settings = RequestSettings {
+        transport: Transport::Http,
+        era: Era::Modern,
+        authority: address.to_string(),
+        path: "/mcp".into(),
+        fields: Vec::new(),
+    };
+    let mut bytes = Vec::new();
+    RequestTemplate::echo(&settings, MESSAGE_BYTES).write_request(&mut bytes, ID_FIRST, None);
+    bytes
 }
 
 /// Returns the path of a file of this test.
@@ -59,11 +46,11 @@ fn script(name: &str) -> PathBuf {
 #[ignore = "needs wrk: ./test.sh installs it and runs the test"]
 #[test]
 fn server_counts_every_wrk_request_and_byte() {
-    let server = CountingServer::new();
-    let request = wrk::request(server.address, None);
+    let server = start_server();
+    let request = request(server.address());
     let order = WrkSettings { connections: 1, seconds: SECONDS, responses: Some(ANSWERS) };
-    let counts = wrk::run(server.address, &request, &script("one.lua"), order).unwrap();
-    let counters = server.end();
+    let counts = wrk::run(server.address(), &request, &script("one.lua"), order).unwrap();
+    let counters = server.close();
     let WrkCounts { responses: answers, correct: right, errors, .. } = counts;
     assert_eq!((answers, right, errors), (ANSWERS, ANSWERS, 0));
     assert_eq!(counters.requests.tools_call, ANSWERS);
@@ -73,17 +60,17 @@ fn server_counts_every_wrk_request_and_byte() {
 #[ignore = "needs wrk: ./test.sh installs it and runs the test"]
 #[test]
 fn server_counts_every_request_and_byte() {
-    let server = CountingServer::new();
-    let request = wrk::request(server.address, None);
+    let server = start_server();
+    let request = request(server.address());
     let plan = Plan {
         connections: 8,
         depth: 4,
         warm_up: HumanDuration::from_secs(0),
         phases: vec![PhasePlan::constant(2_000.0, HumanDuration::from_secs(1))],
-        ..Plan::new(format!("http://{}", server.address))
+        ..Plan::new(format!("http://{}", server.address()))
     };
     let finding = generator::run(&plan.run_config().unwrap(), (2, &[]), None, |_, _| {}).unwrap();
-    let counters = server.end();
+    let counters = server.close();
     let total = &finding.total;
     assert_eq!((total.due, total.sent, total.outcomes.answered), (2_000, 2_000, 2_000));
     assert_eq!((total.outcomes.failures(), total.outcomes.unsolicited), (0, 0));
@@ -96,25 +83,25 @@ fn server_counts_every_request_and_byte() {
 #[test]
 fn closed_loop_counts_agree_with_wrk() {
     let connections: u16 = 64;
-    let server = CountingServer::new();
+    let server = start_server();
     let plan = Plan {
         connections: connections.into(),
         closed: true,
         warm_up: HumanDuration::from_secs(0),
         phases: vec![PhasePlan::constant(1.0, HumanDuration::from(Duration::from_millis(500)))],
-        ..Plan::new(format!("http://{}", server.address))
+        ..Plan::new(format!("http://{}", server.address()))
     };
     let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
     let outcomes = finding.total.outcomes;
     // corelane-load awaits requests in flight at the end.
-    assert_eq!(server.end().requests.tools_call, outcomes.answered);
+    assert_eq!(server.close().requests.tools_call, outcomes.answered);
     assert_eq!((finding.total.sent, outcomes.failures()), (outcomes.answered, 0));
 
-    let server = CountingServer::new();
-    let request = wrk::request(server.address, None);
+    let server = start_server();
+    let request = request(server.address());
     let order = WrkSettings { connections: connections.into(), seconds: 1, responses: None };
-    let counts = wrk::run(server.address, &request, &script("many.lua"), order).unwrap();
-    let counted = server.end().requests.tools_call;
+    let counts = wrk::run(server.address(), &request, &script("many.lua"), order).unwrap();
+    let counted = server.close().requests.tools_call;
     // wrk does not: up to one request on each connection may be unanswered.
     assert!(counts.responses > 0 && counts.errors == 0, "{counts:?}");
     let possible = counts.responses..=counts.responses + u64::from(connections);

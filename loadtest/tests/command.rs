@@ -10,21 +10,19 @@ use std::path::{Path, PathBuf};
 
 use corelane_load::report::table::table;
 use corelane_load::result::RunResult;
+use corelane_test_support::{ExitResult, TestServer, run_program};
 use serde_json::Value;
 
-use self::program::{CommandOutput, load};
-use self::test_server::TestServer;
-
-#[path = "support/program.rs"]
-mod program;
-#[path = "support/test_server.rs"]
-mod test_server;
+/// Runs the program and returns its output.
+fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
+    run_program(env!("CARGO_BIN_EXE_corelane-load"), arguments)
+}
 
 /// Flags of a short run that is valid on every machine.
 const SHORT: [&str; 4] = ["--closed", "--connections=2", "--warm-up=0s", "--duration=300ms"];
 
 /// Performs a short run with further flags.
-fn run(target: &str, flags: &[&str]) -> CommandOutput {
+fn run(target: &str, flags: &[&str]) -> ExitResult {
     load(["run", target].into_iter().chain(SHORT).chain(flags.iter().copied()))
 }
 
@@ -36,8 +34,8 @@ fn file(name: &str, text: &str) -> PathBuf {
 }
 
 /// Asserts exit status 2 and a single error line that contains all parts.
-fn assert_usage_error(ended: &CommandOutput, parts: &[&str]) {
-    let CommandOutput { status, stdout: out, stderr } = ended;
+fn assert_usage_error(ended: &ExitResult, parts: &[&str]) {
+    let ExitResult { status, stdout: out, stderr } = ended;
     assert_eq!((*status, out.as_str(), stderr.lines().count()), (2, "", 1), "{stderr}");
     assert!(stderr.starts_with("corelane-load: "), "{stderr}");
     for part in parts {
@@ -47,14 +45,14 @@ fn assert_usage_error(ended: &CommandOutput, parts: &[&str]) {
 
 #[test]
 fn passed_run_prints_table_and_exits_zero() {
-    let test_server = TestServer::new();
-    let (tcp, http) = (test_server.tcp, test_server.http);
+    let test_server = TestServer::for_load();
+    let (tcp, http) = (test_server.tcp(), test_server.http());
     for (target, shown) in [
         (format!("tcp://{tcp}"), format!("tcp://{tcp} · modern · closed loop · 2 connections")),
         (format!("http://{http}"), format!("http://{http} · modern")),
         (format!("ws://{http}"), format!("ws://{http} · modern")),
     ] {
-        let CommandOutput { status, stdout: out, stderr } =
+        let ExitResult { status, stdout: out, stderr } =
             run(&target, &["--quiet", "--p99-max=1h", "--errors-max=0"]);
         assert_eq!((status, stderr.as_str()), (0, ""), "{out}");
         assert!(out.starts_with(&shown), "{out}");
@@ -67,10 +65,9 @@ fn passed_run_prints_table_and_exits_zero() {
 
 #[test]
 fn missed_threshold_exits_one() {
-    let test_server = TestServer::new();
-    let target = format!("tcp://{}", test_server.tcp);
-    let CommandOutput { status, stdout: out, .. } =
-        run(&target, &["--era=legacy", "--p99-max=1ns"]);
+    let test_server = TestServer::for_load();
+    let target = format!("tcp://{}", test_server.tcp());
+    let ExitResult { status, stdout: out, .. } = run(&target, &["--era=legacy", "--p99-max=1ns"]);
     assert_eq!(status, 1, "{out}");
     assert!(out.contains("MISSED   p99") && out.contains("limit 1ns"), "{out}");
 }
@@ -85,7 +82,7 @@ fn invalid_run_exits_three() {
          response_timeout = \"100ms\"\n[[phase]]\nrate = 100\nduration = \"300ms\"\n"
     );
     let plan = file("silent.toml", &plan);
-    let CommandOutput { status, stdout: out, .. } = load(["run", "--plan", plan.to_str().unwrap()]);
+    let ExitResult { status, stdout: out, .. } = load(["run", "--plan", plan.to_str().unwrap()]);
     assert_eq!(status, 3, "{out}");
     // Whether the server or the generator is blamed depends on the load of the machine.
     assert!(out.contains(" only ") && out.contains("timeout 1"), "{out}");
@@ -93,11 +90,11 @@ fn invalid_run_exits_three() {
 
 #[test]
 fn json_result_matches_the_table() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let path = file("result.json", "");
     let flags = ["--json", path.to_str().unwrap()];
-    let CommandOutput { status, stdout: out, .. } =
-        run(&format!("http://{}", test_server.http), &flags);
+    let ExitResult { status, stdout: out, .. } =
+        run(&format!("http://{}", test_server.http()), &flags);
     assert_eq!(status, 0, "{out}");
     let text = std::fs::read_to_string(&path).unwrap();
     let result: RunResult = serde_json::from_str(&text).unwrap();
@@ -155,9 +152,9 @@ fn invalid_flag_is_reported() {
 
 #[test]
 fn search_prints_runs_and_confidence() {
-    let test_server = TestServer::new();
-    let target = format!("tcp://{}", test_server.tcp);
-    let CommandOutput { status, stdout: out, stderr } = load([
+    let test_server = TestServer::for_load();
+    let target = format!("tcp://{}", test_server.tcp());
+    let ExitResult { status, stdout: out, stderr } = load([
         "search",
         &target,
         "--p99-max=1h",

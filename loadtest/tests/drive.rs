@@ -14,16 +14,12 @@ use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::schedule::{ArrivalPattern, RateProfile};
 use corelane_load::target::{Era, Transport};
-
-use self::test_server::TestServer;
-
-#[path = "support/test_server.rs"]
-mod test_server;
+use corelane_test_support::TestServer;
 
 const SPAN: Duration = Duration::from_millis(400);
 
 fn on(test_server: &TestServer, transport: Transport, era: Era, drive: LoadMode) -> RunConfig {
-    let address = if transport == Transport::Tcp { test_server.tcp } else { test_server.http };
+    let address = if transport == Transport::Tcp { test_server.tcp() } else { test_server.http() };
     job(address, transport, era, drive)
 }
 
@@ -82,7 +78,7 @@ fn start_line_server(answer: impl Fn(&str) -> Option<String> + Send + 'static) -
 
 #[test]
 fn open_loop_completes_requests_over_all_transports() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     for transport in [Transport::Tcp, Transport::Http, Transport::WebSocket] {
         for era in [Era::Modern, Era::Legacy] {
             let finding = run(&on(&test_server, transport, era, open_loop()));
@@ -101,7 +97,7 @@ fn open_loop_completes_requests_over_all_transports() {
 
 #[test]
 fn closed_loop_sends_when_answered() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let finding =
         run(&on(&test_server, Transport::Tcp, Era::Legacy, LoadMode::Closed { span: SPAN }));
     let outcomes = finding.total.outcomes;
@@ -111,7 +107,7 @@ fn closed_loop_sends_when_answered() {
 
 #[test]
 fn zero_rate_holds_connections_idle() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let mut job = on(&test_server, Transport::Tcp, Era::Legacy, LoadMode::Hold { span: SPAN });
     job.connections = 100;
     let finding = run(&job);
@@ -120,7 +116,7 @@ fn zero_rate_holds_connections_idle() {
 
 #[test]
 fn warm_up_requests_are_not_measured() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let mut job = on(&test_server, Transport::Tcp, Era::Modern, open_loop());
     job.warm_up = SPAN / 2;
     assert_eq!(run(&job).total.outcomes.answered, 200);
@@ -171,7 +167,7 @@ fn silent_server_times_out_or_blocks_requests() {
 
 #[test]
 fn excessive_rate_counts_every_due_request() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let profile = RateProfile::constant(1e7, Duration::from_millis(100));
     let drive = LoadMode::Open { profile, pattern: ArrivalPattern::Constant };
     let mut job = on(&test_server, Transport::Tcp, Era::Modern, drive);

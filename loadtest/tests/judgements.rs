@@ -13,24 +13,19 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use corelane::protocol::model::Implementation;
-use corelane::server::{Options, Server};
-use corelane::service::demo;
 use corelane_load::plan::{Plan, SweepPlan};
 use corelane_load::probe::{Probe, SearchResult, Trial};
 use corelane_load::result::{Manifest, Percentiles, ProcessCost, RunResult, Totals, Verdict};
 use corelane_load::search::{SearchOptions, SearchOutcome};
 use corelane_load::sweep::{SweepResult, SweepStep};
+use corelane_test_support::{ExitResult, TestServer, run_program, tcp_options};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use self::program::{CommandOutput, load};
-use self::test_server::TestServer;
-
-#[path = "support/program.rs"]
-mod program;
-#[path = "support/test_server.rs"]
-mod test_server;
+/// Runs the program and returns its output.
+fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
+    run_program(env!("CARGO_BIN_EXE_corelane-load"), arguments)
+}
 
 /// Timeout of a test.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -110,8 +105,8 @@ fn sweep(connections: usize, rate: f64, resident_bytes: u64) -> SweepResult {
 }
 
 /// Asserts exit status 2 and a single error line that contains all parts.
-fn assert_usage_error(ended: &CommandOutput, parts: &[&str]) {
-    let CommandOutput { status, stdout, stderr } = ended;
+fn assert_usage_error(ended: &ExitResult, parts: &[&str]) {
+    let ExitResult { status, stdout, stderr } = ended;
     assert_eq!((*status, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{stderr}");
     assert_contains_all(stderr, parts);
 }
@@ -125,7 +120,7 @@ fn assert_contains_all(text: &str, parts: &[&str]) {
 #[test]
 fn compare_finds_result_equal_to_itself() {
     let same = write("same.json", &run(100.0));
-    let CommandOutput { status, stdout, stderr } = load(["compare", &same, &same]);
+    let ExitResult { status, stdout, stderr } = load(["compare", &same, &same]);
     assert_eq!((status, stderr.as_str()), (0, ""), "{stdout}");
     let expected = ["10 and 10 seconds", "depend on one another", "not significant", "nothing is"];
     assert_contains_all(&stdout, &expected);
@@ -136,7 +131,7 @@ fn compare_exits_one_for_longer_tail() {
     let base = write("tail-base.json", &run(100.0));
     let new = write("tail-new.json", &run(200.0));
     let kept = file_path("tail-kept.json");
-    let CommandOutput { status, stdout, .. } = load(["compare", &base, &new, "--json", &kept]);
+    let ExitResult { status, stdout, .. } = load(["compare", &base, &new, "--json", &kept]);
     assert_eq!(status, 1, "{stdout}");
     let row = stdout.lines().find(|line| line.starts_with("p99 us")).unwrap();
     assert!(row.ends_with("WORSE"), "{stdout}");
@@ -144,11 +139,11 @@ fn compare_exits_one_for_longer_tail() {
     let p99 = rows.as_array().unwrap().iter().find(|row| row["figure"] == "p99").unwrap();
     assert_eq!(p99["outcome"], "worse");
     assert!(p99["difference"]["ratio_low"].as_f64().unwrap() > 1.5);
-    let CommandOutput { status, .. } = load(["compare", &new, &base]);
+    let ExitResult { status, .. } = load(["compare", &new, &base]);
     assert_eq!(status, 0);
-    let CommandOutput { status, stdout, .. } = load(["compare", &base, &new, "--tolerance=1.5"]);
+    let ExitResult { status, stdout, .. } = load(["compare", &base, &new, "--tolerance=1.5"]);
     assert_eq!(status, 0, "{stdout}");
-    let CommandOutput { status, stdout, .. } = load(["compare", &base, &base, &new]);
+    let ExitResult { status, stdout, .. } = load(["compare", &base, &base, &new]);
     assert_eq!((status, stdout.matches("medians").count()), (1, 2), "{stdout}");
 }
 
@@ -166,7 +161,7 @@ fn compare_uses_runs_as_samples() {
         words.chain(new.iter().cloned()).collect()
     };
     let all = arguments(&base, &new);
-    let CommandOutput { status, stdout, .. } = load(all.iter().map(String::as_str));
+    let ExitResult { status, stdout, .. } = load(all.iter().map(String::as_str));
     assert_eq!(status, 1, "{stdout}");
     assert_contains_all(&stdout, &["6 and 6 runs", "WORSE"]);
     assert!(!stdout.contains("depend on one another"), "{stdout}");
@@ -189,7 +184,7 @@ fn compare_rejects_incomparable_results() {
         "--even-different",
     ];
     assert_usage_error(&load(["compare", &base, &other]), &expected);
-    let CommandOutput { status, stderr, .. } = load(["compare", &base, &other, "--even-different"]);
+    let ExitResult { status, stderr, .. } = load(["compare", &base, &other, "--even-different"]);
     assert_eq!(status, 0, "{stderr}");
     assert_contains_all(&stderr, &["differs: kernel (6.18 / 6.1)"]);
 }
@@ -221,9 +216,9 @@ fn invalid_result_files_are_reported() {
 
 #[test]
 fn sweep_finds_rate_and_runs_fractions() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let (tcp, http) =
-        (format!("tcp://{}", test_server.tcp), format!("http://{}", test_server.http));
+        (format!("tcp://{}", test_server.tcp()), format!("http://{}", test_server.http()));
     for (number, target) in [tcp, http].iter().enumerate() {
         sweep_once(target, &file_path(&format!("sweep-{number}.toml")));
     }
@@ -242,7 +237,7 @@ fn sweep_once(target: &str, path: &str) {
     let kept = format!("{path}.json");
     let pid = std::process::id().to_string();
     let arguments = ["--plan", path, "--fractions=0.5,1", "--json", &kept, "--pid", &pid];
-    let CommandOutput { status, stdout, stderr } = load(["sweep"].into_iter().chain(arguments));
+    let ExitResult { status, stdout, stderr } = load(["sweep"].into_iter().chain(arguments));
     // On an overloaded machine the load generator may be the limit.
     assert!([0, 1, 3].contains(&status), "{stderr}{stdout}");
     assert_contains_all(&stdout, &["sustained ", "confidence ", "limit "]);
@@ -264,14 +259,10 @@ fn sweep_once(target: &str, path: &str) {
 
 #[test]
 fn search_fails_if_connections_do_not_open() {
-    let mut options = Options::default();
-    options.tcp.address = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let mut options = tcp_options();
     options.tcp.connections_max = 1;
-    options.http.address = None;
-    options.engine.shards = Some(1);
-    let catalog = demo::catalog(Implementation::new("full", "1")).unwrap();
-    let running = Server::new(catalog).options(options).start().unwrap();
-    let target = format!("tcp://{}", running.addresses()[0].1);
+    let server = TestServer::start(options);
+    let target = format!("tcp://{}", server.tcp());
     // In the legacy era a connection counts as open after its handshake.
     let flags = ["--era=legacy", "--connections=2", "--connect-timeout=300ms", "--errors-max=0"];
     let flags = flags.into_iter().chain(["--warm-up=0s", "--quiet"]);
@@ -279,8 +270,6 @@ fn search_fails_if_connections_do_not_open() {
         let ended = load([command, &target, span].into_iter().chain(flags.clone()));
         assert_usage_error(&ended, &[&target, "only 1 of 2 connections", "--connections"]);
     }
-    running.handle().drain();
-    running.join().unwrap();
 }
 
 #[test]
@@ -366,7 +355,7 @@ fn started_server_is_measured_and_terminated() {
     let kept = file_path("started.json");
     let arguments = ["--closed", "--connections=1", "--warm-up=0s", "--duration=100ms", "--quiet"];
     let arguments = arguments.into_iter().chain(["--server", &command, "--json", &kept]);
-    let CommandOutput { stderr, .. } = load(["run", &target].into_iter().chain(arguments));
+    let ExitResult { stderr, .. } = load(["run", &target].into_iter().chain(arguments));
     let result: RunResult =
         serde_json::from_value(read(&kept)).unwrap_or_else(|_| panic!("{stderr}"));
     // An echo is not a response; only the measurement of the process matters here.
@@ -385,7 +374,7 @@ fn capacity_computes_requirement_from_sweeps() {
     let kept = file_path("capacity.json");
     let target = ["--target-rate=7000", "--target-connections=40000", "--cores-per-machine=8"];
     let arguments = ["capacity", &one, &two, &four, "--json", &kept].into_iter().chain(target);
-    let CommandOutput { status, stdout, stderr } = load(arguments);
+    let ExitResult { status, stdout, stderr } = load(arguments);
     assert_eq!((status, stderr.as_str()), (0, ""), "{stdout}");
     let expected = [
         "rates within p99 ≤ 1ms",
@@ -411,7 +400,7 @@ fn capacity_rejects_generator_limited_sweep_by_default() {
     let limited = write("limited.json", &limited);
     let expected = ["load generator was the limit", "was late", "--even-invalid"];
     assert_usage_error(&load(["capacity", &limited]), &expected);
-    let CommandOutput { status, stdout, .. } = load(["capacity", &limited, "--even-invalid"]);
+    let ExitResult { status, stdout, .. } = load(["capacity", &limited, "--even-invalid"]);
     assert_eq!(status, 0, "{stdout}");
     assert_contains_all(&stdout, &["limited.json (at least)"]);
 }
@@ -424,8 +413,7 @@ fn capacity_over_connections_uses_plan_sizes() {
         write(&format!("connections-{connections}.json"), &kept)
     });
     let arguments = ["capacity", "--size-of=connections"].into_iter();
-    let CommandOutput { status, stdout, .. } =
-        load(arguments.chain(files.iter().map(String::as_str)));
+    let ExitResult { status, stdout, .. } = load(arguments.chain(files.iter().map(String::as_str)));
     assert_eq!(status, 0, "{stdout}");
     let expected = ["capacity over connections", "80000 (logarithmic)", "600 B a connection"];
     assert_contains_all(&stdout, &expected);
@@ -439,7 +427,7 @@ fn capacity_uses_best_run_of_each_size() {
         write(name, &result)
     };
     let (slow, fast) = (passed("slow.json", 10.0), passed("fast.json", 500.0));
-    let CommandOutput { status, stdout, .. } =
+    let ExitResult { status, stdout, .. } =
         load(["capacity", &format!("2={slow}"), &format!("2={fast}")]);
     assert_eq!(status, 0, "{stdout}");
     assert_contains_all(&stdout, &["model    none", "sustained 250.0/s: 500.0 ÷ 2", "fast.json"]);

@@ -16,11 +16,7 @@ use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::result::RunResult;
 use corelane_load::schedule::{ArrivalPattern, RateProfile};
 use corelane_load::target::{Era, Transport};
-
-use self::test_server::TestServer;
-
-#[path = "support/test_server.rs"]
-mod test_server;
+use corelane_test_support::TestServer;
 
 const SOURCES: [IpAddr; 2] = [loopback(2), loopback(3)];
 
@@ -115,10 +111,10 @@ fn connect_rate_opens_all_connections_in_order() {
 
 #[test]
 fn requests_succeed_from_several_source_addresses() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     for (transport, path) in [(Transport::Http, "/mcp"), (Transport::WebSocket, "/mcp/ws")] {
         let connect = ConnectConfig { sources: SOURCES.to_vec(), rate: None };
-        let mut job = job(test_server.http, 64, connect);
+        let mut job = job(test_server.http(), 64, connect);
         (job.request_settings.transport, job.request_settings.path) = (transport, path.into());
         job.request_settings.era = Era::Legacy;
         job.calls = vec![(RequestTemplate::echo(&job.request_settings, 32), 1)];
@@ -158,11 +154,11 @@ fn run_within(files: u32, target: &str, flags: &[&str]) -> (Option<i32>, String,
 
 #[test]
 fn load_thread_adds_rings_for_its_connections() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("threads.json");
     let flags = ["--quiet", "--connections=200", "--source=127.0.0.2-127.0.0.3", "--json"];
     let flags: Vec<&str> = flags.into_iter().chain(path.to_str()).collect();
-    let (status, out, stderr) = run_within(120, &format!("tcp://{}", test_server.tcp), &flags);
+    let (status, out, stderr) = run_within(120, &format!("tcp://{}", test_server.tcp()), &flags);
     if status == Some(2) {
         // Without io_uring each connection takes a file.
         assert!(stderr.contains("200 connections") && stderr.contains("ulimit -n"), "{stderr}");

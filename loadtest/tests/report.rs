@@ -10,15 +10,11 @@ use std::process::{Command, Output};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use corelane_load::result::RunResult;
+use corelane_test_support::TestServer;
 use csv::{Reader, StringRecord};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-
-use self::test_server::TestServer;
-
-#[path = "support/test_server.rs"]
-mod test_server;
 
 /// Returns the path of a file of these tests.
 fn path(name: &str) -> PathBuf {
@@ -31,7 +27,7 @@ fn load(arguments: &[&str]) -> Output {
 
 /// Performs a short run with further flags.
 fn run(test_server: &TestServer, flags: &[&str]) -> Output {
-    run_target(&format!("http://{}", test_server.http), flags)
+    run_target(&format!("http://{}", test_server.http()), flags)
 }
 
 fn run_target(target: &str, flags: &[&str]) -> Output {
@@ -65,7 +61,7 @@ fn stderr(output: &Output) -> &str {
 
 #[test]
 fn csv_rows_sum_to_result() {
-    let result = keep(&TestServer::new(), "rows", &["csv"]);
+    let result = keep(&TestServer::for_load(), "rows", &["csv"]);
     let (header, rows) = rows(&path("rows.csv"));
     let column = |name: &str| {
         let place = header.iter().position(|column| column == name).unwrap();
@@ -80,7 +76,7 @@ fn csv_rows_sum_to_result() {
 
 #[test]
 fn hlog_histograms_sum_to_result() {
-    let result = keep(&TestServer::new(), "histograms", &["hlog"]);
+    let result = keep(&TestServer::for_load(), "histograms", &["hlog"]);
     let text = read(&path("histograms.hlog"));
     let mut all: [Histogram<u64>; 2] = [(); 2].map(|()| Histogram::new(3).unwrap());
     let mut began = 0;
@@ -108,7 +104,7 @@ fn hlog_histograms_sum_to_result() {
 
 #[test]
 fn report_reproduces_html_and_csv_of_run() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let result = keep(&test_server, "kept", &["html", "csv"]);
     let (kept, page, rows) = (path("kept"), path("again.html"), path("again.csv"));
     let output = load(&[
@@ -127,7 +123,7 @@ fn report_reproduces_html_and_csv_of_run() {
     assert_eq!(read(&page), read(&path("kept.html")));
     assert_eq!(read(&rows), read(&path("kept.csv")));
     let page = read(&page);
-    let target = format!("<h1>http://{}</h1>", test_server.http);
+    let target = format!("<h1>http://{}</h1>", test_server.http());
     for part in [&target, "PASSED", r#"id="percentiles""#, r#"id="throughput""#, r#"id="plan""#] {
         assert!(page.contains(part), "{part} is not in the page");
     }
@@ -136,9 +132,9 @@ fn report_reproduces_html_and_csv_of_run() {
 
 #[test]
 fn report_reproduces_sweep_page_without_csv() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let (kept, page, again) = (path("sweep.json"), path("sweep.html"), path("sweep-again.html"));
-    let target = format!("tcp://{}", test_server.tcp);
+    let target = format!("tcp://{}", test_server.tcp());
     let flags =
         ["--connections=2", "--warm-up=0s", "--p99-max=1h", "--fractions=0.5", "--rounds=1"];
     let bounds = ["--duration=200ms", "--search-duration=200ms", "--confirmations=1", "--quiet"];
@@ -164,14 +160,14 @@ fn report_reproduces_sweep_page_without_csv() {
 fn missed_threshold_is_shown_in_html() {
     let page = path("missed.html");
     let flags = ["--quiet", "--p99-max=1ns", "--html", page.to_str().unwrap()];
-    assert_eq!(run(&TestServer::new(), &flags).status.code(), Some(1));
+    assert_eq!(run(&TestServer::for_load(), &flags).status.code(), Some(1));
     assert!(read(&page).contains("MISSED"));
 }
 
 #[test]
 fn progress_without_terminal_is_lines() {
-    let test_server = TestServer::new();
-    let output = run_target(&format!("tcp://{}", test_server.tcp), &[]);
+    let test_server = TestServer::for_load();
+    let output = run_target(&format!("tcp://{}", test_server.tcp()), &[]);
     let lines: Vec<&str> = stderr(&output).lines().collect();
     assert!((1..=4).contains(&lines.len()) && lines[0].contains("open 2"), "{lines:?}");
     assert!(!stderr(&output).contains('\x1b'));
@@ -180,7 +176,7 @@ fn progress_without_terminal_is_lines() {
 
 #[test]
 fn progress_block_without_terminal_has_no_colours() {
-    let output = run(&TestServer::new(), &["--progress=block"]);
+    let output = run(&TestServer::for_load(), &["--progress=block"]);
     let text = stderr(&output);
     assert!(text.contains("\x1b[4A") && text.contains("p99"), "{text}");
     assert!(!text.contains("\x1b[1m"), "{text}");
@@ -188,7 +184,7 @@ fn progress_block_without_terminal_has_no_colours() {
 
 #[test]
 fn unwritable_file_is_reported_before_the_run() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     for form in ["json", "html", "csv", "hlog"] {
         let output = run(&test_server, &[&format!("--{form}=/nowhere/a.{form}")]);
         let text = stderr(&output);
@@ -196,7 +192,7 @@ fn unwritable_file_is_reported_before_the_run() {
         assert!(output.stdout.is_empty(), "{form}");
         assert!(text.contains(&format!("cannot write /nowhere/a.{form}")), "{text}");
     }
-    let target = format!("tcp://{}", test_server.tcp);
+    let target = format!("tcp://{}", test_server.tcp());
     for form in ["json", "html"] {
         let file = format!("--{form}=/nowhere/a.{form}");
         let output = load(&["sweep", &target, "--p99-max=1s", &file]);

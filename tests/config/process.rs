@@ -1,11 +1,11 @@
 //! Tests of the commands as processes: output, standard error and exit codes.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use corelane::config::table;
 use corelane::config::{ConfigInputs, assemble};
-use corelane_test_support::Process;
 use corelane_test_support::process::Signal;
+use corelane_test_support::{ExitResult, Process};
 
 /// Returns a command of the program with an empty environment.
 fn corelane(arguments: &[&str]) -> Command {
@@ -16,11 +16,8 @@ fn corelane(arguments: &[&str]) -> Command {
 
 /// Runs a command to its end; returns exit code, standard output and standard error.
 fn run(command: &mut Command) -> (i32, String, String) {
-    let Ok(Output { status, stdout, stderr }) = command.output() else {
-        panic!("{command:?} does not start");
-    };
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+    let ExitResult { status, stdout, stderr } = command.output().expect("process starts").into();
+    (status, stdout, stderr)
 }
 
 #[test]
@@ -224,5 +221,5 @@ fn sighup_applies_valid_limits_and_rejects_invalid() {
     server.signal(Signal::HUP);
     server.wait_for(|line| line.contains("configuration reloaded"));
     server.signal(Signal::TERM);
-    assert_eq!(server.wait().code, Some(0));
+    assert_eq!(server.wait().status, 0);
 }

@@ -63,7 +63,7 @@ impl StdioServer {
     /// Ends the input; the program must exit successfully.
     fn end_input(self) {
         drop(self.client);
-        assert_eq!(self.process.wait().code, Some(0));
+        assert_eq!(self.process.wait().status, 0);
     }
 
     /// Returns all entries of a list, from all pages.

@@ -29,7 +29,7 @@ fn check_backend(ring: &str, executor: &str) {
     server.process.signal(Signal::TERM);
     session.receive_response(id, "tools/call");
     let ended = server.process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
 }
 
@@ -54,6 +54,6 @@ fn uring_on_glommio_executor_serves_sessions() {
 fn poll_on_glommio_executor_is_rejected() {
     let process = Process::start(CORELANE, &["serve", "--ring", "poll", "--executor", "glommio"]);
     let ended = process.wait();
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.status, 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("executor = native"), "{}", ended.stderr);
 }

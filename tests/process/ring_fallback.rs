@@ -76,7 +76,7 @@ impl SetupFailure {
     }
 
     fn expect_start_error(self, ended: &ExitResult) {
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.status, 1, "{}", ended.stderr);
         assert_eq!(ended.stdout, "");
         for part in [self.cause, self.hint] {
             assert!(ended.stderr.contains(part), "`{part}` is missing in:\n{}", ended.stderr);
@@ -95,7 +95,7 @@ fn check_poll_ring_serves(server: ServeProcess) {
     McpClient::legacy(server.connect(), "2025-11-25").use_all_tools();
     server.process.signal(Signal::TERM);
     let ended = server.process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn stdio_falls_back_to_poll() {
     let mut process = FORBIDDEN.run_restricted(|| Process::start(CORELANE, &["stdio"]));
     McpClient::modern(process.take_pipes()).use_all_tools();
     let ended = process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
     assert!(ended.stderr.contains(FORBIDDEN.cause), "{}", ended.stderr);
 }
 

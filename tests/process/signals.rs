@@ -28,7 +28,7 @@ fn check_drain(signal: Signal) {
 
     let address = server.address;
     let ended = server.process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
     assert!(TcpStream::connect(address).is_err(), "the listener is still open");
 }
@@ -48,7 +48,7 @@ fn sigterm_ends_idle_server() {
     let server = ServeProcess::tcp(CORELANE, &[]);
     server.process.signal(Signal::TERM);
     let ended = server.process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn drain_timeout_ends_unfinished_call() {
     busy.check_echo("the call before this one is in flight");
     server.process.signal(Signal::TERM);
     let ended = server.process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn sighup_keeps_server_and_sessions() {
         McpClient::modern(server.connect()).check_echo("new connection");
     }
     server.process.signal(Signal::TERM);
-    assert_eq!(server.process.wait().code, Some(0));
+    assert_eq!(server.process.wait().status, 0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> ExitResult {
 /// Checks that the process exited with `code` without serving: standard error contains each of
 /// `parts`, standard output is empty.
 fn expect_start_error(ended: &ExitResult, code: i32, parts: &[&str]) {
-    assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+    assert_eq!(ended.status, code, "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
     for part in parts {
         assert!(ended.stderr.contains(part), "`{part}` is missing in:\n{}", ended.stderr);
@@ -70,7 +70,7 @@ fn invalid_http_host_fails_before_listening() {
 fn listener_line_is_printed_with_log_off() {
     let server = ServeProcess::tcp(CORELANE, &["--log", "off"]);
     server.process.signal(rustix::process::Signal::TERM);
-    assert_eq!(server.process.wait().code, Some(0));
+    assert_eq!(server.process.wait().status, 0);
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn serve_without_listener_is_rejected() {
 #[test]
 fn check_accepts_its_own_output() {
     let ended = run(&["check", "--tcp", "127.0.0.1:0"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
     let folder = tempfile::tempdir().expect("temporary directory");
     let file = folder.path().join("corelane.toml");
     std::fs::write(&file, &ended.stdout).expect("configuration is written");
     let again = run(&["check", "--config", file.to_str().expect("path is UTF-8")]);
-    assert_eq!(again.code, Some(0), "{}\n{}", ended.stdout, again.stderr);
+    assert_eq!(again.status, 0, "{}\n{}", ended.stdout, again.stderr);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn run_session(arguments: &[&str], revision: &'static str) {
     session.peer.shutdown_write();
     session.peer.expect_end_or_reset();
     let ended = process.wait();
-    assert_eq!(ended.code, Some(0), "{arguments:?} {revision}: {}", ended.stderr);
+    assert_eq!(ended.status, 0, "{arguments:?} {revision}: {}", ended.stderr);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn pending_call_is_answered_after_end_of_input() {
     session.peer.shutdown_write();
     session.receive_response(slow, "tools/call");
     session.peer.expect_end_or_reset();
-    assert_eq!(process.wait().code, Some(0));
+    assert_eq!(process.wait().status, 0);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn running_task_does_not_delay_end_of_input() {
     assert_eq!(created["task"]["status"], "working", "{created}");
     session.peer.shutdown_write();
     session.peer.expect_end_or_reset();
-    assert_eq!(process.wait().code, Some(0));
+    assert_eq!(process.wait().status, 0);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn sigterm_ends_stdio_while_input_is_open() {
     process.signal(Signal::TERM);
     session.peer.expect_end_or_reset();
     let ended = process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn invalid_line_gets_error_and_is_skipped() {
     session.check_echo("alive");
     session.peer.shutdown_write();
     session.peer.expect_end_or_reset();
-    assert_eq!(process.wait().code, Some(0));
+    assert_eq!(process.wait().status, 0);
 }
 
 #[test]

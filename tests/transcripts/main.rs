@@ -55,6 +55,6 @@ fn over_stdio(feature: &Feature, revision: &'static str) -> String {
     (feature.scenario)(&mut client);
     let transcript = client.finish();
     let ended = process.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
     transcript
 }

@@ -21,8 +21,6 @@ mod framings;
 mod handshakes;
 mod responses;
 mod scripted_server;
-#[path = "../support/stall.rs"]
-mod stall;
 mod stalls;
 
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Http, Transport::WebSocket];

@@ -6,11 +6,11 @@ use corelane_load::generator;
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::target::Transport;
+use corelane_test_support::stall::stall;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, echo_response, framed};
-use crate::stall::stall;
 use crate::{RESPONSE_TIMEOUT, TRANSPORTS, assert_all, run};
 
 /// Asserts that all sent requests timed out, and the others were not sent.

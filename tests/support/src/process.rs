@@ -6,7 +6,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 
@@ -27,16 +27,25 @@ pub struct Process {
 /// The result of a process that has exited.
 #[derive(Debug)]
 pub struct ExitResult {
-    pub code: Option<i32>,
+    pub status: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
+fn exit_code(status: ExitStatus) -> i32 {
+    status.code().expect("no signal ended the process")
+}
+
+/// Runs a program to its end.
+pub fn run_program<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
+    Command::new(program).args(arguments).output().expect("process starts").into()
+}
+
 impl From<Output> for ExitResult {
     fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
         let Output { status, stdout, stderr } = output;
-        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+        Self { status: exit_code(status), stdout: text(stdout), stderr: text(stderr) }
     }
 }
 
@@ -132,7 +141,7 @@ impl Process {
         let status = self.child.wait().expect("child is waited for");
         let stdout = stdout.map(|receiver| receiver.recv_timeout(TIMEOUT));
         ExitResult {
-            code: status.code(),
+            status: exit_code(status),
             stdout: stdout.transpose().expect("standard output ends").unwrap_or_default(),
             stderr: self.stderr_lines.join("\n"),
         }

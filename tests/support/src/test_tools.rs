@@ -1,13 +1,14 @@
-//! Tools that tests of HTTP and WebSocket control.
+//! Servers with the demo services and tools of the tests.
 
+use corelane::engine::ring::RingOptions;
 use corelane::protocol::model::{ElicitRequest, Field, Form, Implementation};
 use corelane::server::Options;
 use corelane::service::{
-    CallToolResult, Catalog, NoArguments, RequestContext, Resource, Tool, demo,
+    CallToolResult, Catalog, CatalogBuilder, NoArguments, RequestContext, Resource, Tool, demo,
 };
 use serde_json::Value;
 
-use crate::server::{Gate, TestServer};
+use crate::server::{Gate, TestServer, http_options, tcp_options};
 
 impl TestServer {
     /// Starts a server with the demo services, the resource `test://one` and:
@@ -22,6 +23,17 @@ impl TestServer {
     /// | `touch` | notifies that the resource `test://one` was updated |
     pub fn with_test_tools(options: Options) -> Self {
         Self::with_gate(options, catalog)
+    }
+
+    /// Starts a server over TCP and HTTP, with rings of the default size, the demo services and the
+    /// tool `touch`, which notifies that the resource `test://watched-resource` was updated.
+    pub fn for_load() -> Self {
+        let mut options = http_options();
+        options.tcp.address = tcp_options().tcp.address;
+        options.engine.ring_sizes = RingOptions::default();
+        let tool = touch_tool("test://watched-resource");
+        let catalog = demo_services().tool(tool).build();
+        Self::with_catalog(options, catalog.expect("valid catalog"))
     }
 
     /// Adds a tool to the catalog, which sends `notifications/tools/list_changed`.
@@ -63,14 +75,22 @@ fn catalog(gate: &Gate) -> Catalog {
             let name = response.content.get("name").and_then(Value::as_str);
             Ok(CallToolResult::text(format!("Hello, {}!", name.unwrap_or("stranger"))))
         }),
-        Tool::new("touch").local(|_: NoArguments, ctx: RequestContext| async move {
-            ctx.notify_resource_updated("test://one");
-            Ok(CallToolResult::text("touched"))
-        }),
+        touch_tool("test://one"),
     ];
     let resource = Resource::new("test://one", "one").text("text");
-    let builder = demo::add_services(Catalog::builder(Implementation::new("test", "1.0.0")));
-    builder.tools(tools).resources([resource]).build().expect("valid catalog")
+    demo_services().tools(tools).resources([resource]).build().expect("valid catalog")
+}
+
+fn demo_services() -> CatalogBuilder {
+    demo::add_services(Catalog::builder(Implementation::new("test", "1.0.0")))
+}
+
+/// A tool that notifies that a resource was updated.
+fn touch_tool(uri: &'static str) -> Tool {
+    Tool::new("touch").local(move |_: NoArguments, ctx: RequestContext| async move {
+        ctx.notify_resource_updated(uri);
+        Ok(CallToolResult::text("touched"))
+    })
 }
 
 /// A tool that signals, sends progress, waits for the gate and returns `text`.

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Blocks the thread for `span`.
-pub(crate) fn stall(span: Duration) {
+pub fn stall(span: Duration) {
     let (tx, rx) = mpsc::channel::<()>();
     assert!(rx.recv_timeout(span).is_err());
     drop(tx);

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
+mod session_server;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -11,20 +13,15 @@ use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::Plan;
 use corelane_load::report::table::table;
 use corelane_load::result::{Manifest, RunResult};
+use corelane_test_support::stall::stall;
+use corelane_test_support::{ExitResult, TestServer, run_program};
 
-use self::program::{CommandOutput, load};
-use self::sessions::SessionServer;
-use self::stall::stall;
-use self::test_server::TestServer;
+use self::session_server::SessionServer;
 
-#[path = "support/program.rs"]
-mod program;
-#[path = "support/sessions.rs"]
-mod sessions;
-#[path = "support/stall.rs"]
-mod stall;
-#[path = "support/test_server.rs"]
-mod test_server;
+/// Runs the program and returns its output.
+fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
+    run_program(env!("CARGO_BIN_EXE_corelane-load"), arguments)
+}
 
 /// Returns a plan with four connections and no warm-up.
 fn plan(target: &str, rest: &str) -> Plan {
@@ -77,17 +74,17 @@ fn echo(line: &str) -> String {
 
 #[test]
 fn connect_time_is_measured_in_every_run() {
-    let test_server = TestServer::new();
-    let openings = run(&job(&format!("ws://{}", test_server.http), HOLD)).total.connects;
+    let test_server = TestServer::for_load();
+    let openings = run(&job(&format!("ws://{}", test_server.http()), HOLD)).total.connects;
     assert_eq!((openings.opened, openings.connect.len()), (4, 4));
     assert!(openings.connect.min() > 0 && openings.churn.is_empty());
 }
 
 #[test]
 fn churn_loses_no_request_over_any_transport() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     for (scheme, address) in
-        [("tcp", test_server.tcp), ("http", test_server.http), ("ws", test_server.http)]
+        [("tcp", test_server.tcp()), ("http", test_server.http()), ("ws", test_server.http())]
     {
         for era in ["modern", "legacy"] {
             let rest = format!("era = \"{era}\"\n{PHASE}[churn]\nrate = 50\n");
@@ -119,8 +116,8 @@ fn churn_deletes_sessions_unless_configured_to_leave() {
 
 #[test]
 fn storm_replaces_configured_number_of_connections() {
-    let test_server = TestServer::new();
-    let target = format!("tcp://{}", test_server.tcp);
+    let test_server = TestServer::for_load();
+    let target = format!("tcp://{}", test_server.tcp());
     for (storm, count) in [
         ("at = \"100ms\"", 4),
         ("at = \"100ms\"\nevery = \"100ms\"", 12),
@@ -184,9 +181,9 @@ fn replacement_waits_until_requests_time_out() {
 
 #[test]
 fn slow_readers_are_counted_separately() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     for (scheme, address) in
-        [("tcp", test_server.tcp), ("http", test_server.http), ("ws", test_server.http)]
+        [("tcp", test_server.tcp()), ("http", test_server.http()), ("ws", test_server.http())]
     {
         for speed in [0, 1_000] {
             let readers =
@@ -222,12 +219,14 @@ fn closed_slow_reader_is_not_a_lost_connection() {
 
 #[test]
 fn progress_responses_count_streams_and_notifications() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let call = "[[call]]\ntool = \"slow\"\narguments = { steps = 3, step_ms = 1 }\n\
                 progress = true\nexpect = \"took 3 steps of 1 ms\"\n";
-    for (scheme, address, streams) in
-        [("tcp", test_server.tcp, 0), ("http", test_server.http, 40), ("ws", test_server.http, 0)]
-    {
+    for (scheme, address, streams) in [
+        ("tcp", test_server.tcp(), 0),
+        ("http", test_server.http(), 40),
+        ("ws", test_server.http(), 0),
+    ] {
         for era in ["modern", "legacy"] {
             let phase = "[[phase]]\nrate = 100\nduration = \"400ms\"\n";
             let rest = format!("era = \"{era}\"\n{phase}{call}");
@@ -240,10 +239,10 @@ fn progress_responses_count_streams_and_notifications() {
 
 #[test]
 fn scenario_results_are_shown_and_optional_in_json() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let readers = "[slow_readers]\nconnections = 1\nat = \"100ms\"\n";
     let rest = format!("{PHASE}[churn]\nrate = 50\n{readers}");
-    let plan = plan(&format!("http://{}", test_server.http), &rest);
+    let plan = plan(&format!("http://{}", test_server.http()), &rest);
     let finding = run(&plan.run_config().unwrap());
     let result = RunResult::new(plan, Manifest::of(&finding, 0), &finding);
     let shown = table(&result);
@@ -269,11 +268,11 @@ fn churn_flags_replace_connections() {
         let brief = ["--era=legacy", "--connections=2", "--warm-up=0s", "--duration=300ms"];
         load(["run", target.as_str(), "--rate=0"].iter().chain(&brief).chain(flags).copied())
     };
-    let CommandOutput { stdout, .. } = churn(&["--churn=100", "--leave-sessions"]);
+    let ExitResult { stdout, .. } = churn(&["--churn=100", "--leave-sessions"]);
     assert!(stdout.contains("\nopened   32 connections\n"), "{stdout}");
     assert_eq!((sessions.initialized(), sessions.deleted()), (32, 0));
     for (flags, part) in [(&["--leave-sessions"], "--churn 100"), (&["--churn=-1"], "from 0 to")] {
-        let CommandOutput { status, stderr, .. } = churn(flags);
+        let ExitResult { status, stderr, .. } = churn(flags);
         assert_eq!((status, stderr.lines().count()), (2, 1), "{stderr}");
         assert!(stderr.contains(part), "{stderr}");
     }

@@ -9,55 +9,31 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use corelane_load::mcp::request_template::{ID_FIRST, RequestSettings, RequestTemplate};
-use corelane_load::target::{Era, Transport};
-
 /// Length of the echoed message, in bytes.
-pub(crate) const MESSAGE_BYTES: usize = 32;
+pub const MESSAGE_BYTES: usize = 32;
 
 /// Settings of a wrk run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WrkSettings {
+pub struct WrkSettings {
     /// Connections, all on one thread, one request in flight on each.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// Run time, also after the last response.
-    pub(crate) seconds: u64,
+    pub seconds: u64,
     /// Checked responses after which it stops; `None` for no limit and no checks.
-    pub(crate) responses: Option<u64>,
+    pub responses: Option<u64>,
 }
 
 /// Counts of a wrk run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WrkCounts {
+pub struct WrkCounts {
     /// Responses.
-    pub(crate) responses: u64,
+    pub responses: u64,
     /// Correct responses, if they were checked.
-    pub(crate) correct: u64,
+    pub correct: u64,
     /// Errors of any kind.
-    pub(crate) errors: u64,
+    pub errors: u64,
     /// Run time in seconds.
-    pub(crate) seconds: f64,
-}
-
-/// Returns the bytes of a tool call as `corelane-load` sends it, by default of `echo`.
-pub(crate) fn request(address: SocketAddr, tool: Option<&str>) -> Vec<u8> {
-    let speech = RequestSettings {
-        transport: Transport::Http,
-        era: Era::Modern,
-        authority: address.to_string(),
-        path: "/mcp".into(),
-        fields: Vec::new(),
-    };
-    let call = tool.map_or_else(
-        || RequestTemplate::echo(&speech, MESSAGE_BYTES),
-        |tool| {
-            let params = serde_json::json!({ "name": tool, "arguments": {} });
-            RequestTemplate::new(&speech, ("tools/call", params.as_object().cloned()), None)
-        },
-    );
-    let mut bytes = Vec::new();
-    call.write_request(&mut bytes, ID_FIRST, None);
-    bytes
+    pub seconds: f64,
 }
 
 /// Runs wrk against `address`; `script` is the path of its Lua script.
@@ -65,7 +41,7 @@ pub(crate) fn request(address: SocketAddr, tool: Option<&str>) -> Vec<u8> {
 /// # Errors
 ///
 /// If wrk is missing or its output cannot be parsed.
-pub(crate) fn run(
+pub fn run(
     address: SocketAddr,
     request: &[u8],
     script: &Path,

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
+mod notifying_server;
+
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
@@ -15,14 +17,9 @@ use corelane_load::plan::{CallPlan, HumanDuration, ListenPlan, PhasePlan, Plan};
 use corelane_load::report::table::table;
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::Era;
+use corelane_test_support::TestServer;
 
 use self::notifying_server::{NotifyBehaviour, NotifyingServer};
-use self::test_server::TestServer;
-
-#[path = "support/notifying_server.rs"]
-mod notifying_server;
-#[path = "support/test_server.rs"]
-mod test_server;
 
 /// Returns a plan with one publication that may be received within `heard_max`.
 fn plan(target: String, era: Era, listen: ListenPlan, heard_max: Duration) -> Plan {
@@ -68,7 +65,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[test]
 fn list_change_reaches_every_stream_beside_requests() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     for target in targets(&test_server) {
         for era in [Era::Modern, Era::Legacy] {
             for (list, what) in [(ListKind::Tools, "tools"), (ListKind::Prompts, "prompts")] {
@@ -85,7 +82,7 @@ fn list_change_reaches_every_stream_beside_requests() {
 
 #[test]
 fn resource_update_reaches_every_stream() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     for target in targets(&test_server) {
         for era in [Era::Modern, Era::Legacy] {
             let uris = ["test://watched-resource", "test://static-text"].map(String::from);
@@ -100,8 +97,8 @@ fn resource_update_reaches_every_stream() {
 
 #[test]
 fn streams_sharing_a_connection_each_receive_notification() {
-    let test_server = TestServer::new();
-    for target in [format!("tcp://{}", test_server.tcp), format!("ws://{}", test_server.http)] {
+    let test_server = TestServer::for_load();
+    for target in [format!("tcp://{}", test_server.tcp()), format!("ws://{}", test_server.http())] {
         let listen = ListenPlan { per_connection: 4, ..ListenPlan::new(12) };
         let finding = run(&plan(target.clone(), Era::Modern, listen, TIMEOUT));
         assert_eq!(finding.opened, 2 + 3 + 1);
@@ -111,10 +108,10 @@ fn streams_sharing_a_connection_each_receive_notification() {
 
 #[test]
 fn publications_in_warm_up_are_not_measured() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let every = Duration::from_secs(2);
     let mut plan =
-        plan(format!("http://{}", test_server.http), Era::Modern, ListenPlan::new(3), every);
+        plan(format!("http://{}", test_server.http()), Era::Modern, ListenPlan::new(3), every);
     plan.warm_up = HumanDuration::from(Duration::from_millis(100));
     plan.phases = vec![PhasePlan::constant(50.0, HumanDuration::from_secs(4))];
     // At 0, 2 and 4 s; the first is in the warm-up.
@@ -126,8 +123,8 @@ fn publications_in_warm_up_are_not_measured() {
 
 #[test]
 fn listen_result_is_shown_and_round_trips() {
-    let test_server = TestServer::new();
-    let target = format!("http://{}", test_server.http);
+    let test_server = TestServer::for_load();
+    let target = format!("http://{}", test_server.http());
     let mut plan = plan(target, Era::Modern, ListenPlan::new(4), TIMEOUT);
     plan.thresholds.last_delivery = Some(HumanDuration::from(TIMEOUT));
     plan.thresholds.errors = Some(0.0);
@@ -150,9 +147,9 @@ fn listen_result_is_shown_and_round_trips() {
 
 #[test]
 fn listen_flag_opens_streams() {
-    let test_server = TestServer::new();
+    let test_server = TestServer::for_load();
     let output = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
-        .args(["run", &format!("tcp://{}", test_server.tcp), "--listen=3", "--quiet"])
+        .args(["run", &format!("tcp://{}", test_server.tcp()), "--listen=3", "--quiet"])
         .args(["--rate=100", "--warm-up=0s", "--duration=300ms", "--connections=2"])
         .output()
         .unwrap();
@@ -249,6 +246,6 @@ fn shipped_fan_out_plans_are_valid() {
 }
 
 fn targets(test_server: &TestServer) -> [String; 3] {
-    let (tcp, http) = (test_server.tcp, test_server.http);
+    let (tcp, http) = (test_server.tcp(), test_server.http());
     [format!("tcp://{tcp}"), format!("http://{http}"), format!("ws://{http}")]
 }

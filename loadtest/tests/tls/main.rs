@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
+mod terminator;
+
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::process::Command;
@@ -13,15 +15,10 @@ use corelane_load::generator::{self, Measurements};
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::{ChurnPlan, HumanDuration, PhasePlan, Plan, TlsPlan};
 use corelane_load::target::Era;
+use corelane_test_support::TestServer;
 use rustls::version;
 
 use self::terminator::{CertificateValidity, Issuer, TlsFault, serve, start_terminator, write};
-use self::test_server::TestServer;
-
-#[path = "support/terminator.rs"]
-mod terminator;
-#[path = "support/test_server.rs"]
-mod test_server;
 
 /// Flags of a short run that is valid on every machine.
 const SHORT: [&str; 4] = ["--closed", "--connections=2", "--warm-up=0s", "--duration=300ms"];
@@ -81,14 +78,14 @@ fn assert_passed((status, out, stderr): &CommandOutput) {
 
 #[test]
 fn tls_completes_every_request() {
-    let (test_server, issuer) = (TestServer::new(), Issuer::new());
+    let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
     let ca = issuer.file("every.pem");
     for version in [&version::TLS13, &version::TLS12] {
         let before = |behind: SocketAddr| {
             let config = issuer.server(CertificateValidity::Valid, None, &[version]);
             start_terminator(behind, config, TlsFault::NoFault).port()
         };
-        let (lines, http) = (before(test_server.tcp), before(test_server.http));
+        let (lines, http) = (before(test_server.tcp()), before(test_server.http()));
         for target in [
             format!("tls://localhost:{lines}"),
             format!("https://localhost:{http}"),
@@ -109,10 +106,10 @@ fn tls_completes_every_request() {
 
 #[test]
 fn tls_churn_loses_no_connection() {
-    let (test_server, issuer) = (TestServer::new(), Issuer::new());
+    let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
     let ca = issuer.file("churn.pem");
     let before = |behind| start_terminator(behind, issuer.good_server(), TlsFault::NoFault).port();
-    let (lines, http) = (before(test_server.tcp), before(test_server.http));
+    let (lines, http) = (before(test_server.tcp()), before(test_server.http()));
     for target in [
         format!("tls://localhost:{lines}"),
         format!("https://localhost:{http}"),
@@ -129,9 +126,9 @@ fn tls_churn_loses_no_connection() {
 
 #[test]
 fn tls_responses_of_many_records_are_reassembled() {
-    let (test_server, issuer) = (TestServer::new(), Issuer::new());
+    let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
     let ca = issuer.file("records.pem");
-    let port = start_terminator(test_server.http, issuer.good_server(), TlsFault::NoFault).port();
+    let port = start_terminator(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
     let flags = ["--ca", &ca, "--bytes=65536", "--errors-max=0"];
     for scheme in ["https", "wss"] {
         assert_passed(&run(&format!("{scheme}://localhost:{port}"), &flags));
@@ -140,7 +137,7 @@ fn tls_responses_of_many_records_are_reassembled() {
 
 #[test]
 fn broken_tls_connection_is_counted_by_kind() {
-    let (test_server, issuer) = (TestServer::new(), Issuer::new());
+    let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
     let ca = issuer.file("later.pem");
     for (faults, failure, why) in [
         (
@@ -151,7 +148,7 @@ fn broken_tls_connection_is_counted_by_kind() {
         (TlsFault::CloseWithoutNotify, Failure::Closed, None),
         (TlsFault::CloseNotifyOnly, Failure::Closed, None),
     ] {
-        let port = start_terminator(test_server.tcp, issuer.good_server(), faults).port();
+        let port = start_terminator(test_server.tcp(), issuer.good_server(), faults).port();
         let target = format!("tls://localhost:{port}");
         let answer_max = HumanDuration::from(Duration::from_millis(500));
         let finding = drive(&Plan { depth: 1, response_timeout: answer_max, ..plan(&target, &ca) });
@@ -169,11 +166,11 @@ fn broken_tls_connection_is_counted_by_kind() {
 
 #[test]
 fn invalid_certificate_error_names_correction() {
-    let (test_server, issuer) = (TestServer::new(), Issuer::new());
+    let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
     let ca = issuer.file("good.pem");
     let other = Issuer::named("another").file("other.pem");
     let anew = Issuer::new().file("anew.pem");
-    let good = start_terminator(test_server.http, issuer.good_server(), TlsFault::NoFault).port();
+    let good = start_terminator(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
     let target = format!("https://localhost:{good}");
     let unknown = run(&target, &["--ca", &other]);
     assert_usage_error(&unknown, &[&target, "unknown issuer", "pass --ca FILE", "--insecure"]);
@@ -185,15 +182,15 @@ fn invalid_certificate_error_names_correction() {
     assert_passed(&run(&elsewhere, &["--ca", &ca, "--server-name=localhost"]));
     let versions = [&version::TLS13, &version::TLS12];
     let expired = issuer.server(CertificateValidity::Expired, None, &versions);
-    let expired = start_terminator(test_server.http, expired, TlsFault::NoFault).port();
+    let expired = start_terminator(test_server.http(), expired, TlsFault::NoFault).port();
     let expired = run(&format!("wss://localhost:{expired}"), &["--ca", &ca]);
     assert_usage_error(&expired, &["has expired: renew it"]);
 }
 
 #[test]
 fn system_roots_are_trusted_by_default() {
-    let (test_server, issuer) = (TestServer::new(), Issuer::new());
-    let port = start_terminator(test_server.http, issuer.good_server(), TlsFault::NoFault).port();
+    let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
+    let port = start_terminator(test_server.http(), issuer.good_server(), TlsFault::NoFault).port();
     let target = format!("https://localhost:{port}");
     let trust = |path: &str| run_within(&target, &[], &[("SSL_CERT_FILE", path)]);
     let ended = trust(&issuer.file("machine.pem"));
@@ -204,10 +201,10 @@ fn system_roots_are_trusted_by_default() {
 
 #[test]
 fn insecure_tls_is_shown_in_all_results() {
-    let (test_server, issuer) = (TestServer::new(), Issuer::new());
+    let (test_server, issuer) = (TestServer::for_load(), Issuer::new());
     let versions = [&version::TLS13, &version::TLS12];
     let config = issuer.server(CertificateValidity::Expired, None, &versions);
-    let port = start_terminator(test_server.tcp, config, TlsFault::NoFault).port();
+    let port = start_terminator(test_server.tcp(), config, TlsFault::NoFault).port();
     let json = write("insecure.json", "");
     let ended = run(&format!("tls://127.0.0.1:{port}"), &["--insecure", "--json", &json]);
     assert_passed(&ended);
@@ -243,13 +240,13 @@ fn failed_tls_handshake_is_reported() {
 #[test]
 fn client_certificate_is_sent_or_reported_missing() {
     let (test_server, issuer, clients) =
-        (TestServer::new(), Issuer::new(), Issuer::named("clients"));
+        (TestServer::for_load(), Issuer::new(), Issuer::named("clients"));
     let ca = issuer.file("mutual.pem");
     let (cert, key) = clients.client("mutual");
     let (stranger, its_key) = issuer.client("stranger");
     for version in [&version::TLS13, &version::TLS12] {
         let config = issuer.server(CertificateValidity::Valid, Some(&clients), &[version]);
-        let port = start_terminator(test_server.http, config, TlsFault::NoFault).port();
+        let port = start_terminator(test_server.http(), config, TlsFault::NoFault).port();
         let target = format!("https://localhost:{port}");
         let with = |cert: &str, key: &str| {
             run(&target, &["--era=legacy", "--ca", &ca, "--cert", cert, "--key", key])
@@ -319,8 +316,8 @@ fn bearer_token_is_sent_and_never_printed() {
 
 #[test]
 fn bearer_token_is_hidden_in_results() {
-    let test_server = TestServer::new();
-    let target = format!("http://{}", test_server.http);
+    let test_server = TestServer::for_load();
+    let target = format!("http://{}", test_server.http());
     for (name, flags) in [
         ("flag", vec!["--bearer".to_owned(), TOKEN.to_owned()]),
         ("flag-in-one", vec![format!("--bearer={TOKEN}")]),
