@@ -24,6 +24,10 @@ use corelane::server::{Options, Server, Shard, ShardInput};
 use corelane::service::demo;
 use corelane::telemetry::label::Transport;
 use corelane_test_support::alloc_counter::{CountingAllocator, count_allocations};
+use corelane_test_support::messages::{LEGACY, echo, initialize, modern, notification};
+use corelane_test_support::websocket::text_frame;
+use corelane_test_support::{HttpClient, LineClient, Request, WebSocketClient, sockets};
+use serde_json::Value;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -61,16 +65,40 @@ impl TransportKind {
         }
     }
 
-    /// Encodes a message; `session` is the session header line of legacy HTTP.
-    fn frame(self, text: &str, session: &str) -> Vec<u8> {
-        match self {
-            Self::Tcp => format!("{text}\n").into(),
-            Self::WebSocket => encode_frame(text.as_bytes()),
-            Self::Http => {
-                let length = text.len();
-                let modern = if session.is_empty() { MODERN_HEADERS } else { session };
-                format!("{POST_HEAD}{modern}Content-Length: {length}\r\n\r\n{text}").into()
+    /// Connects and makes the handshake of the era. Returns the id of a legacy session over HTTP.
+    fn open(self, address: SocketAddr, era: Era) -> io::Result<(TcpStream, Option<String>)> {
+        match (self, era) {
+            (Self::WebSocket, Era::Legacy) => {
+                Ok((WebSocketClient::initialize(address, LEGACY).clone_socket(), None))
             }
+            (Self::WebSocket, Era::Modern) => {
+                Ok((WebSocketClient::connect(address).clone_socket(), None))
+            }
+            (Self::Tcp, Era::Legacy) => {
+                let mut client = LineClient::connect(address);
+                client.handshake(LEGACY);
+                Ok((client.socket().try_clone()?, None))
+            }
+            (Self::Http, Era::Legacy) => {
+                let mut client = HttpClient::connect(address).with_revision(LEGACY);
+                let response = client.exchange(&Request::post(initialize(0, LEGACY)));
+                let id = response.head.field("Mcp-Session-Id").expect("no session id").to_owned();
+                let initialized = Request::post(notification("notifications/initialized"));
+                let initialized = initialized.field("Mcp-Session-Id", &id);
+                client.exchange(&initialized).expect_empty_body(202);
+                Ok((client.socket().try_clone()?, Some(id)))
+            }
+            (Self::Http | Self::Tcp, Era::Modern) => Ok((sockets::connect(address), None)),
+        }
+    }
+
+    /// Encodes a message, of a legacy session over HTTP if there is one.
+    fn frame(self, message: &Value, session: Option<&str>) -> Vec<u8> {
+        match (self, session) {
+            (Self::Tcp, _) => format!("{message}\n").into(),
+            (Self::WebSocket, _) => text_frame(message),
+            (Self::Http, None) => Request::modern(message).bytes(),
+            (Self::Http, Some(id)) => Request::post(message).field("Mcp-Session-Id", id).bytes(),
         }
     }
 
@@ -92,22 +120,6 @@ fn count_complete(mut bytes: &[u8], end: impl Fn(&[u8]) -> Option<usize>) -> usi
         count += 1;
     }
     count
-}
-
-/// Encodes a masked client frame (RFC 6455, section 5.2).
-fn encode_frame(text: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(text.len()).expect("message fits a 16-bit length");
-    let mut frame = vec![0x81];
-    match u8::try_from(length) {
-        Ok(short) if short < 126 => frame.push(0x80 | short),
-        _ => {
-            frame.push(0xfe);
-            frame.extend(length.to_be_bytes());
-        }
-    }
-    frame.extend(MASKING_KEY);
-    frame.extend(text.iter().zip(MASKING_KEY.iter().cycle()).map(|(byte, key)| byte ^ key));
-    frame
 }
 
 /// Returns the end of the first server frame if it is complete.
@@ -140,43 +152,11 @@ struct Client {
 
 impl Client {
     fn connect(address: SocketAddr, (transport, era): (TransportKind, Era)) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        let arrival = vec![0; 256 * 1024];
-        let mut client =
-            Self { transport, stream, calls: Vec::new(), count: 0, receive_buffer: arrival };
-        let mut session = String::new();
-        if matches!(transport, TransportKind::WebSocket) {
-            client.stream.write_all(UPGRADE)?;
-            client.receive_upgrade()?;
-        }
-        if matches!(era, Era::Legacy) {
-            client.stream.write_all(&transport.frame(INITIALIZE, "User-Agent: alloc\r\n"))?;
-            client.receive_results(1)?;
-            let head = String::from_utf8_lossy(&client.receive_buffer);
-            let line = head.lines().find(|line| line.starts_with("Mcp-Session-Id"));
-            session = line.map(|line| format!("{line}\r\n")).unwrap_or_default();
-            client.stream.write_all(&transport.frame(INITIALIZED, &session))?;
-            if matches!(transport, TransportKind::Http) {
-                client.stream.read_exact(&mut [0; ACCEPTED_BYTES])?;
-            }
-        }
-        let lengths = MESSAGE_LENGTHS.into_iter();
-        let calls = (1..).zip(lengths).map(|(id, length)| call(era, id, length));
-        client.count = MESSAGE_LENGTHS.len();
-        client.calls = calls.flat_map(|text| transport.frame(&text, &session)).collect();
-        Ok(client)
-    }
-
-    /// Reads the response head of the WebSocket upgrade.
-    fn receive_upgrade(&mut self) -> io::Result<()> {
-        let mut filled = 0;
-        while !self.receive_buffer[..filled].ends_with(b"\r\n\r\n") {
-            self.stream.read_exact(&mut self.receive_buffer[filled..=filled])?;
-            filled += 1;
-        }
-        assert!(self.receive_buffer.starts_with(b"HTTP/1.1 101 "));
-        Ok(())
+        let (stream, session) = transport.open(address, era)?;
+        let count = MESSAGE_LENGTHS.len();
+        let calls = (1..).zip(MESSAGE_LENGTHS).map(|(id, length)| call(era, id, length));
+        let calls = calls.flat_map(|call| transport.frame(&call, session.as_deref())).collect();
+        Ok(Self { transport, stream, calls, count, receive_buffer: vec![0; 256 * 1024] })
     }
 
     /// Reads `expected` responses, all of which must be results.
@@ -213,16 +193,12 @@ impl Client {
 }
 
 /// A call of the tool `echo` with a message of `length` bytes.
-fn call(era: Era, id: usize, length: usize) -> String {
-    let meta = match era {
-        Era::Legacy => "",
-        Era::Modern => META,
-    };
-    let message = "m".repeat(length);
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\
-         \"name\":\"echo\",\"arguments\":{{\"message\":\"{message}\"}}{meta}}}}}"
-    )
+fn call(era: Era, id: u32, length: usize) -> Value {
+    let call = echo(id, &"m".repeat(length));
+    match era {
+        Era::Legacy => call,
+        Era::Modern => modern(call),
+    }
 }
 
 /// Message lengths of pipelined calls: small ones, and one larger than a receive buffer.
@@ -312,33 +288,3 @@ const SETUPS: [(TransportKind, Era); 6] = [
     (TransportKind::WebSocket, Era::Legacy),
     (TransportKind::WebSocket, Era::Modern),
 ];
-
-const POST_HEAD: &str = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n\
-                         Content-Type: application/json\r\n\
-                         Accept: application/json, text/event-stream\r\n";
-
-const UPGRADE: &[u8] = b"GET /mcp/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n\
-                         Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-
-/// Masking key of the client's frames.
-const MASKING_KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-
-const MODERN_HEADERS: &str =
-    "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n";
-
-/// Bytes of the `202 Accepted` response to a notification.
-const ACCEPTED_BYTES: usize = 81;
-
-const INITIALIZE: &str = concat!(
-    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"#,
-    r#""protocolVersion":"2025-11-25","capabilities":{},"#,
-    r#""clientInfo":{"name":"alloc","version":"1"}}}"#,
-);
-
-const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-
-const META: &str = concat!(
-    r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-    r#""io.modelcontextprotocol/clientCapabilities":{}}"#
-);

@@ -1,10 +1,8 @@
 //! The schema check accepts valid messages of every protocol version and rejects invalid ones.
 
 use corelane_test_support::mcp_schema::check_message;
+use corelane_test_support::messages::{MODERN, REVISIONS};
 use serde_json::{Value, json};
-
-const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
-const MODERN: &str = "2026-07-28";
 
 /// A result of `revision`; a modern one carries `resultType`.
 fn result(revision: &str, mut body: Value) -> Value {

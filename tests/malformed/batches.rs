@@ -1,18 +1,16 @@
 //! Batches: arrays of messages, supported by protocol version 2025-03-26 only.
 
 use corelane_test_support::messages::{
-    LEGACY, call, cancelled, echo, endless, expect_error, initialize, modern, notification,
-    request, request_without_params,
+    BATCHED, LEGACY, call, cancelled, echo, endless, expect_error, initialize, modern,
+    notification, request, request_without_params,
 };
 use corelane_test_support::{TestServer, tcp_options};
 use serde_json::{Value, json};
 
-const BATCH_VERSION: &str = "2025-03-26";
-
 #[test]
 fn batch_is_answered_by_one_ordered_array() {
     let server = TestServer::start(tcp_options());
-    let mut client = server.connect_initialized(BATCH_VERSION);
+    let mut client = server.connect_initialized(BATCHED);
     let batch = json!([
         echo(1, "a"),
         notification("notifications/whatever"),
@@ -48,7 +46,7 @@ fn batch_is_answered_by_one_ordered_array() {
 #[test]
 fn empty_batch_is_invalid_request() {
     let server = TestServer::start(tcp_options());
-    let mut client = server.connect_initialized(BATCH_VERSION);
+    let mut client = server.connect_initialized(BATCHED);
     expect_error(&client.exchange("[]"), -32600, Some(Value::Null));
     expect_error(&client.exchange(" [ ] "), -32600, Some(Value::Null));
     client.ping();
@@ -59,7 +57,7 @@ fn empty_batch_is_invalid_request() {
 #[test]
 fn batch_without_requests_gets_no_response() {
     let server = TestServer::start(tcp_options());
-    let mut client = server.connect_initialized(BATCH_VERSION);
+    let mut client = server.connect_initialized(BATCHED);
     client.send(json!([notification("a"), notification("b"), cancelled(7)]));
     client.send(json!([{"jsonrpc": "2.0", "id": 9, "result": {}}]));
     client.ping();
@@ -82,7 +80,7 @@ fn batch_of_other_version_is_one_invalid_request() {
     // Without a handshake, and with modern messages.
     let mut client = server.connect_tcp();
     expect_error(&client.exchange(&batch), -32600, None);
-    expect_error(&client.exchange(json!([initialize(1, BATCH_VERSION)])), -32600, None);
+    expect_error(&client.exchange(json!([initialize(1, BATCHED)])), -32600, None);
     expect_error(&client.exchange(json!([modern(echo(1, "x"))])), -32600, None);
     client.ping();
     drop(client);
@@ -97,7 +95,7 @@ fn unreadable_id(revision: &str) -> Option<Value> {
 #[test]
 fn slow_calls_of_batch_are_answered_individually() {
     let server = TestServer::start(tcp_options());
-    let mut client = server.connect_initialized(BATCH_VERSION);
+    let mut client = server.connect_initialized(BATCHED);
     client.send(json!([
         call(1, "slow", json!({"steps": 1, "step_ms": 1})),
         echo(2, "now"),
@@ -122,7 +120,7 @@ fn batch_over_in_flight_limit_is_rejected_whole() {
     let mut options = tcp_options();
     options.limits.requests_in_flight_max = 16;
     let server = TestServer::start(options);
-    let mut client = server.connect_initialized(BATCH_VERSION);
+    let mut client = server.connect_initialized(BATCHED);
     let batch = |length: u64| -> Value {
         (0..length).map(|id| request_without_params(id, "tools/list")).collect()
     };
@@ -138,7 +136,7 @@ fn batch_over_in_flight_limit_is_rejected_whole() {
 #[test]
 fn modern_request_in_batch_is_rejected_alone() {
     let server = TestServer::start(tcp_options());
-    let mut client = server.connect_initialized(BATCH_VERSION);
+    let mut client = server.connect_initialized(BATCHED);
     let listen = request("s", "subscriptions/listen", json!({"notifications": {}}));
     let batch = json!([
         request_without_params(1, "ping"),

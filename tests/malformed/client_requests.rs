@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{
-    LEGACY, call, cancelled, echo, endless, expect_error, join_lines, notification, request,
-    result_text,
+    LEGACY, LEGACY_REVISIONS, call, cancelled, echo, endless, expect_error, join_lines,
+    notification, request, result_text,
 };
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
 use crate::interactive_catalog;
-use corelane_test_support::mcp_schema;
 
 /// Connects a client that supports every client request of `revision`.
 fn connect_capable(server: &TestServer, revision: &str) -> LineClient {
@@ -34,7 +34,7 @@ fn connect_capable(server: &TestServer, revision: &str) -> LineClient {
 /// Receives the next message, which must match the schema.
 fn receive_checked(client: &mut LineClient, revision: &str) -> Value {
     let message = client.receive();
-    mcp_schema::check_message(revision, &message, None).unwrap_or_else(|reason| panic!("{reason}"));
+    expect_valid(revision, &message, None);
     message
 }
 
@@ -73,7 +73,7 @@ fn elicitation_response_resumes_handler() {
             let response = client.exchange(response_to(&client_request, accepted_name("Ada")));
             assert_eq!(result_text(&response), "Hello, Ada!", "{response}");
         }
-        for revision in ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY] {
+        for revision in LEGACY_REVISIONS {
             let mut client = connect_capable(&server, revision);
             client.send(call(1, "ask_model", json!({})));
             let client_request = receive_checked(&mut client, revision);

@@ -2,6 +2,7 @@
 
 use corelane::protocol::eras::LoggingLevel;
 use corelane::service::Features;
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{
     LEGACY, MODERN, call, expect_error, modern, request, request_without_params,
 };
@@ -9,7 +10,6 @@ use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options}
 use serde_json::{Value, json};
 
 use crate::interactive_catalog;
-use corelane_test_support::mcp_schema;
 
 /// Every level, least severe first.
 fn all_levels() -> Vec<&'static str> {
@@ -22,8 +22,7 @@ fn logged_levels(client: &mut LineClient, revision: &str, call: &Value) -> Vec<S
     let mut logged = Vec::new();
     loop {
         let message = client.receive();
-        mcp_schema::check_message(revision, &message, None)
-            .unwrap_or_else(|reason| panic!("{reason}"));
+        expect_valid(revision, &message, None);
         if message["id"] == call["id"] {
             assert_eq!(message["result"]["content"][0]["text"], "logged", "{message}");
             return logged;

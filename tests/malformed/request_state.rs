@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{MODERN, call, expect_error, modern, request};
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
 
 use crate::interactive_catalog;
-use corelane_test_support::mcp_schema;
 
 /// `LineClient` capabilities of most requests.
 fn all_capabilities() -> Value {
@@ -26,8 +26,7 @@ fn with_capabilities(capabilities: Value, request: Value) -> Value {
 fn send_and_check(client: &mut LineClient, request: &Value) -> Value {
     let response = client.exchange(request);
     let method = request["method"].as_str();
-    mcp_schema::check_message(MODERN, &response, method)
-        .unwrap_or_else(|reason| panic!("{reason}"));
+    expect_valid(MODERN, &response, method);
     assert_eq!(response["id"], request["id"], "{response}");
     response
 }

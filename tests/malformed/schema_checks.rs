@@ -1,9 +1,9 @@
 //! Errors for malformed input match the schema of their protocol version.
 
-use corelane_test_support::mcp_schema;
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{
-    LEGACY, MODERN, call, echo, endless, initialize, modern, modern_meta, request,
-    request_without_params,
+    LEGACY, LEGACY_REVISIONS, MODERN, call, echo, endless, initialize, modern, modern_meta,
+    request, request_without_params,
 };
 use corelane_test_support::{TestServer, tcp_options};
 use serde_json::{Value, json};
@@ -35,18 +35,16 @@ fn invalid_messages() -> Vec<String> {
 #[test]
 fn errors_match_schema_of_protocol_version() {
     let server = TestServer::start(tcp_options());
-    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY] {
+    for revision in LEGACY_REVISIONS {
         let mut client = server.connect_initialized(revision);
         for text in invalid_messages() {
             let response = client.exchange(&text);
             assert!(response.get("error").is_some(), "{text}: {response}");
-            mcp_schema::check_message(revision, &response, None)
-                .unwrap_or_else(|reason| panic!("{reason}"));
+            expect_valid(revision, &response, None);
         }
         client.send(endless(1));
         let response = client.exchange(echo(1, "the same id"));
-        mcp_schema::check_message(revision, &response, None)
-            .unwrap_or_else(|reason| panic!("{reason}"));
+        expect_valid(revision, &response, None);
         client.reset();
     }
     server.close();
@@ -66,12 +64,10 @@ fn tool_errors_match_schema_of_protocol_version() {
         ] {
             let response = client.exchange(ask(call(1, tool, arguments)));
             assert_eq!(response["result"]["isError"], true, "{response}");
-            let result = mcp_schema::check_message(revision, &response, Some("tools/call"));
-            result.unwrap_or_else(|reason| panic!("{reason}"));
+            expect_valid(revision, &response, Some("tools/call"));
         }
         let response = client.exchange(ask(request(2, "no/such/method", json!({}))));
-        mcp_schema::check_message(revision, &response, None)
-            .unwrap_or_else(|reason| panic!("{reason}"));
+        expect_valid(revision, &response, None);
     }
     server.close();
 }

@@ -6,13 +6,13 @@ use corelane::Catalog;
 use corelane::protocol::model::Implementation;
 use corelane::server::Options;
 use corelane::service::demo;
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{
-    LEGACY, MODERN, echo, expect_error, initialize, modern, notification, request, result_text,
+    LEGACY, MODERN, echo, expect_error, initialize_with_elicitation, modern, notification, request,
+    result_text,
 };
 use corelane_test_support::{LineClient, TestServer, over_each_ring, tcp_options};
 use serde_json::{Value, json};
-
-use corelane_test_support::mcp_schema;
 
 /// Starts a server with the conformance fixture, which has long-running task tools.
 fn start_with_fixture(mut options: Options) -> TestServer {
@@ -39,9 +39,7 @@ impl TaskClient {
 
     fn legacy(server: &TestServer, revision: &'static str) -> Self {
         let mut client = Self { client: server.connect_tcp(), revision, next_id: 1 };
-        let mut initialize_request = initialize(0, revision);
-        initialize_request["params"]["capabilities"] = json!({"elicitation": {}});
-        client.client.exchange(initialize_request);
+        client.client.exchange(initialize_with_elicitation(0, revision));
         client.client.send(notification("notifications/initialized"));
         client
     }
@@ -67,8 +65,7 @@ impl TaskClient {
             }
             assert_eq!(response["id"], request["id"], "{response}");
             if response.get("error").is_some() {
-                mcp_schema::check_message(self.revision, &response, None)
-                    .unwrap_or_else(|it| panic!("{it}"));
+                expect_valid(self.revision, &response, None);
             }
             return response;
         }

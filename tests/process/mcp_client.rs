@@ -1,10 +1,9 @@
 //! An MCP client of one protocol version that checks every received message.
 
 use corelane_test_support::LineClient;
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN, modern, notification, request};
 use serde_json::{Value, json};
-
-use corelane_test_support::mcp_schema::check_message;
 
 /// An MCP client on one connection.
 pub(crate) struct McpClient {
@@ -58,9 +57,7 @@ impl McpClient {
     /// that a response belongs to.
     pub(crate) fn receive(&mut self, request_method: Option<&str>) -> Value {
         let message = self.peer.receive();
-        if let Err(reason) = check_message(self.revision, &message, request_method) {
-            panic!("{reason}");
-        }
+        expect_valid(self.revision, &message, request_method);
         message
     }
 

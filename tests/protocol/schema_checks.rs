@@ -3,7 +3,7 @@
 use corelane::protocol::jsonrpc::Id;
 use corelane::protocol::model::{self, CacheHint, Icon, IconTheme, Implementation};
 use corelane::protocol::revision::Revision;
-use corelane_test_support::mcp_schema::check_message;
+use corelane_test_support::mcp_schema::expect_valid;
 use serde_json::Value;
 
 pub(crate) const CACHE_HINT: CacheHint = CacheHint { ttl_ms: 60_000, is_public: true };
@@ -33,9 +33,7 @@ pub(crate) fn check_encoded(
     write(&mut out);
     assert!(!out.contains(&b'\n'), "a message contains a newline");
     let message: Value = serde_json::from_slice(&out).expect("a message is JSON");
-    if let Err(reason) = check_message(revision.as_str(), &message, method) {
-        panic!("{reason}");
-    }
+    expect_valid(revision.as_str(), &message, method);
     message
 }
 

@@ -1,15 +1,12 @@
 //! Notifications of legacy sessions: list changes, and updates of subscribed resources.
 
 use corelane_test_support::LineClient;
-use corelane_test_support::messages::{MODERN, modern, request};
+use corelane_test_support::mcp_schema::expect_valid;
+use corelane_test_support::messages::{LEGACY_REVISIONS, MODERN, modern, request};
 use corelane_test_support::test_tools::plain_tool;
 use serde_json::{Value, json};
 
-use crate::test_catalog::{
-    RESOURCE_UPDATED, TOOLS_CHANGED, check_message, connect_legacy, start_server,
-};
-
-const LEGACY_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+use crate::test_catalog::{RESOURCE_UPDATED, TOOLS_CHANGED, connect_legacy, start_server};
 
 #[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
 fn request_resource(client: &mut LineClient, method: &str, uri: Value) -> Value {
@@ -23,26 +20,26 @@ fn legacy_session_receives_list_changes_and_subscribed_updates() {
         let mut client = connect_legacy(&server, revision);
         let before_handshake = &mut server.connect_tcp();
         let response = request_resource(&mut client, "resources/subscribe", json!("test://one"));
-        check_message(revision, &response, Some("resources/subscribe"));
+        expect_valid(revision, &response, Some("resources/subscribe"));
         assert_eq!(response["result"], json!({}), "{response}");
         // A repeated subscription has no effect.
         request_resource(&mut client, "resources/subscribe", json!("test://one"));
         server.handle().notify_resource_updated("test://two");
         server.handle().notify_resource_updated("test://one");
         let message = client.receive();
-        check_message(revision, &message, None);
+        expect_valid(revision, &message, None);
         assert_eq!(
             (&message["method"], &message["params"]),
             (&json!(RESOURCE_UPDATED), &json!({"uri": "test://one"}))
         );
         let response = request_resource(&mut client, "resources/unsubscribe", json!("test://one"));
-        check_message(revision, &response, Some("resources/unsubscribe"));
+        expect_valid(revision, &response, Some("resources/unsubscribe"));
         assert_eq!(response["result"], json!({}), "{response}");
         server.handle().notify_resource_updated("test://one");
         let name = format!("more-{revision}");
         server.handle().update_catalog(|catalog| catalog.tool(plain_tool(name))).unwrap();
         let message = client.receive();
-        check_message(revision, &message, None);
+        expect_valid(revision, &message, None);
         assert_eq!(message, json!({"jsonrpc": "2.0", "method": TOOLS_CHANGED}));
         client.ping();
         // A connection without a handshake receives no notifications.
@@ -70,7 +67,7 @@ fn subscribe_to_unknown_resource_fails_unsubscribe_succeeds() {
     for revision in LEGACY_REVISIONS {
         let mut client = connect_legacy(&server, revision);
         let response = request_resource(&mut client, "resources/subscribe", json!("nowhere://one"));
-        check_message(revision, &response, None);
+        expect_valid(revision, &response, None);
         assert_eq!(response["error"]["code"], -32002, "{response}");
         assert_eq!(response["error"]["data"]["uri"], "nowhere://one", "{response}");
         let response =
@@ -95,7 +92,7 @@ fn subscribe_methods_of_the_other_era_are_unknown() {
     assert_eq!(response["error"]["code"], -32601, "{response}");
     for method in ["resources/subscribe", "resources/unsubscribe"] {
         let response = client.exchange(modern(request(1, method, json!({"uri": "test://one"}))));
-        check_message(MODERN, &response, None);
+        expect_valid(MODERN, &response, None);
         assert_eq!(response["error"]["code"], -32601, "{response}");
     }
     drop(client);

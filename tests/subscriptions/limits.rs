@@ -1,19 +1,19 @@
 //! Subscription filters that are malformed or exceed limits.
 
 use corelane_test_support::LineClient;
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{MODERN, cancelled, expect_error, listen, modern, request};
 use corelane_test_support::test_tools::plain_tool;
 use serde_json::{Value, json};
 
 use crate::test_catalog::{
-    TOOLS_CHANGED, check_message, expect_no_message, expect_notification, open_subscription,
-    start_server,
+    TOOLS_CHANGED, expect_no_message, expect_notification, open_subscription, start_server,
 };
 
 #[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
 fn expect_refused(client: &mut LineClient, text: Value, code: i64) {
     let response = client.exchange(&text);
-    check_message(MODERN, &response, None);
+    expect_valid(MODERN, &response, None);
     expect_error(&response, code, Some(text["id"].clone()));
 }
 

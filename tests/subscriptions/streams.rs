@@ -1,12 +1,13 @@
 //! Subscription streams of modern clients: acknowledgement, delivery, cancellation and end.
 
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{MODERN, call, cancelled, listen, modern};
 use corelane_test_support::test_tools::plain_tool;
 use serde_json::{Value, json};
 
 use crate::test_catalog::{
-    RESOURCE_UPDATED, TOOLS_CHANGED, check_message, connect_legacy, expect_no_message,
-    expect_notification, list_tools, open_subscription, start_server, subscription_id,
+    RESOURCE_UPDATED, TOOLS_CHANGED, connect_legacy, expect_no_message, expect_notification,
+    list_tools, open_subscription, start_server, subscription_id,
 };
 
 #[test]
@@ -46,7 +47,7 @@ fn notifications_carry_their_subscription_id() {
         .iter()
         .map(|_| {
             let message = client.receive();
-            check_message(MODERN, &message, None);
+            expect_valid(MODERN, &message, None);
             assert_eq!(message["method"], TOOLS_CHANGED);
             subscription_id(&message).clone()
         })
@@ -99,7 +100,7 @@ fn drain_ends_subscriptions_with_result() {
     ended.sort_by_key(|message| message["id"].to_string());
     assert_eq!(ended.len(), 2, "{ended:?}");
     for (message, id) in ended.iter().zip([json!("one"), json!(2)]) {
-        check_message(MODERN, message, Some("subscriptions/listen"));
+        expect_valid(MODERN, message, Some("subscriptions/listen"));
         assert_eq!(message["id"], id);
         assert_eq!(message["result"]["resultType"], "complete");
         let meta = &message["result"]["_meta"];

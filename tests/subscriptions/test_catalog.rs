@@ -6,6 +6,7 @@ use corelane::service::{
     CallToolResult, Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Resource,
     Tool,
 };
+use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{MODERN, listen, modern, request};
 use corelane_test_support::test_tools::plain_tool;
 use corelane_test_support::{LineClient, TestServer, tcp_options};
@@ -100,7 +101,7 @@ pub(crate) fn open_subscription(
 ) -> Value {
     let id = id.into();
     let mut message = client.exchange(listen(id.clone(), filter));
-    check_message(MODERN, &message, None);
+    expect_valid(MODERN, &message, None);
     assert_eq!(message["method"], "notifications/subscriptions/acknowledged", "{message}");
     assert_eq!(subscription_id(&message), &id, "{message}");
     message["params"]["notifications"].take()
@@ -113,7 +114,7 @@ pub(crate) fn expect_notification(
     id: impl Into<Value>,
 ) -> Value {
     let message = client.receive();
-    check_message(MODERN, &message, None);
+    expect_valid(MODERN, &message, None);
     assert_eq!(message["method"], method, "{message}");
     assert_eq!(subscription_id(&message), &id.into(), "{message}");
     message
@@ -130,12 +131,6 @@ pub(crate) fn list_tools(client: &mut LineClient) -> Vec<String> {
 pub(crate) fn expect_no_message(client: &mut LineClient) {
     let response = client.exchange(modern(request("no-message", "server/discover", json!({}))));
     assert_eq!(response["id"], "no-message", "{response}");
-}
-
-/// Checks a message against the schema of its revision; `method` is that of the request.
-pub(crate) fn check_message(revision: &str, message: &Value, method: Option<&str>) {
-    corelane_test_support::mcp_schema::check_message(revision, message, method)
-        .unwrap_or_else(|reason| panic!("{reason}"));
 }
 
 pub(crate) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";

@@ -2,17 +2,10 @@
 
 use std::collections::VecDeque;
 
-use corelane_test_support::messages::notification;
+use corelane_test_support::mcp_schema::expect_valid;
+use corelane_test_support::messages::{LEGACY, MODERN, notification};
 use corelane_test_support::{LineClient, TestServer};
 use serde_json::{Value, json};
-
-use corelane_test_support::mcp_schema::check_message;
-
-/// The revision whose core specification has tasks.
-pub(crate) const CORE_REVISION: &str = "2025-11-25";
-
-/// The revision whose tasks are an extension.
-pub(crate) const MODERN: &str = "2026-07-28";
 
 /// The key of the tasks extension in `capabilities.extensions`.
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -54,13 +47,13 @@ impl TaskClient {
 
     /// Connects a client of 2025-11-25 and makes the handshake.
     pub(crate) fn connect_core(server: &TestServer) -> Self {
-        Self::connect_legacy(server, CORE_REVISION)
+        Self::connect_legacy(server, LEGACY)
     }
 
     /// Connects a client of a revision with a handshake, and makes it.
     pub(crate) fn connect_legacy(server: &TestServer, revision: &'static str) -> Self {
         let mut client = Self::connect(server, revision);
-        let has_modes = revision == CORE_REVISION;
+        let has_modes = revision == LEGACY;
         let elicitation = if has_modes { json!({"form": {}, "url": {}}) } else { json!({}) };
         client.initialize_response = client.request(
             "initialize",
@@ -111,15 +104,14 @@ impl TaskClient {
     pub(crate) fn read_response(&mut self, id: i64, method: &str) -> Value {
         let response =
             self.wait_for_match(|message| message["id"] == id && message.get("method").is_none());
-        check_message(self.revision, &response, Some(method))
-            .unwrap_or_else(|reason| panic!("{reason}"));
+        expect_valid(self.revision, &response, Some(method));
         response
     }
 
     /// Waits for a notification or request of this method and checks its schema.
     pub(crate) fn wait_for_message(&mut self, method: &str) -> Value {
         let message = self.wait_for_match(|message| message["method"] == method);
-        check_message(self.revision, &message, None).unwrap_or_else(|reason| panic!("{reason}"));
+        expect_valid(self.revision, &message, None);
         message
     }
 

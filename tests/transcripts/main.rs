@@ -13,16 +13,12 @@ mod golden;
 mod transcript_client;
 mod volatile;
 
-use corelane_test_support::messages::MODERN;
 use corelane_test_support::{Process, SMALL_RINGS, ServeProcess};
 use features::Feature;
 use transcript_client::TranscriptClient;
 
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
-
-/// Every revision, oldest first.
-const ALL: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN];
 
 /// Runs a feature over TCP and stdio and compares its transcripts with the golden file.
 fn check_transcript(feature: &Feature) {

@@ -45,6 +45,12 @@ pub fn check_message(
     result.map_err(|reason| format!("not {revision}: {reason}\n  message: {message}"))
 }
 
+/// Like [`check_message`]; panics with the reason.
+#[track_caller]
+pub fn expect_valid(revision: &str, message: &Value, request_method: Option<&str>) {
+    check_message(revision, message, request_method).unwrap_or_else(|reason| panic!("{reason}"));
+}
+
 /// Used as the method of a request whose result is a task (2025-11-25).
 const CREATES_TASK: &str = "a task";
 

@@ -2,6 +2,10 @@
 
 use serde_json::{Value, json};
 
+/// Every revision, oldest first.
+pub const REVISIONS: [&str; 5] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
 /// The revisions with a handshake, oldest first.
 pub const LEGACY_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 

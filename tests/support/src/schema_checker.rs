@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::mcp_schema::check_message;
+use crate::mcp_schema::expect_valid;
 use crate::messages::MODERN;
 
 thread_local! {
@@ -60,6 +60,6 @@ fn items(message: &Value) -> &[Value] {
 pub(crate) fn check_once(revision: &'static str, message: &Value, method: Option<&str>) {
     let key = (revision, method.map(str::to_owned), message.to_string());
     if CHECKED.with_borrow_mut(|checked| checked.insert(key)) {
-        check_message(revision, message, method).unwrap_or_else(|reason| panic!("{reason}"));
+        expect_valid(revision, message, method);
     }
 }

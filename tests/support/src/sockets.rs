@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::event::Timespec;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::TIMEOUT;

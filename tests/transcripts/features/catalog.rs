@@ -1,16 +1,17 @@
 //! Catalog changes during a connection.
 
+use corelane_test_support::messages::REVISIONS;
 use serde_json::json;
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{ALL, check_transcript};
 
 #[test]
 fn changed_prompts_list_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "catalog-change",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: change,
     });

@@ -1,16 +1,17 @@
 //! Invalid JSON, invalid messages, unknown methods and ignored messages.
 
+use corelane_test_support::messages::REVISIONS;
 use serde_json::json;
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{ALL, check_transcript};
 
 #[test]
 fn errors_match_golden_transcript() {
     check_transcript(&Feature {
         name: "errors",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: errors,
     });

@@ -1,17 +1,17 @@
 //! Resources, prompts and completion.
 
-use corelane_test_support::messages::MODERN;
+use corelane_test_support::messages::{MODERN, REVISIONS};
 use serde_json::json;
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{ALL, check_transcript};
 
 #[test]
 fn resources_match_golden_transcript() {
     check_transcript(&Feature {
         name: "resources",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: resources,
     });
@@ -49,7 +49,7 @@ fn resources(client: &mut TranscriptClient) {
 fn prompts_match_golden_transcript() {
     check_transcript(&Feature {
         name: "prompts",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: prompts,
     });
@@ -84,7 +84,7 @@ fn prompts(client: &mut TranscriptClient) {
 fn completion_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "completion",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: completion,
     });

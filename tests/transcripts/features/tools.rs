@@ -1,15 +1,21 @@
 //! Tools: lists, content types, errors, progress, log messages and cancellation.
 
+use corelane_test_support::messages::REVISIONS;
 use serde_json::json;
 
 use super::Feature;
+use crate::check_transcript;
 use crate::transcript_client::TranscriptClient;
-use crate::{ALL, check_transcript};
 
 #[test]
 fn tools_list_matches_golden_transcript() {
     let arguments = &["--page-size", "20"];
-    check_transcript(&Feature { name: "tools-list", revisions: &ALL, arguments, scenario: list });
+    check_transcript(&Feature {
+        name: "tools-list",
+        revisions: &REVISIONS,
+        arguments,
+        scenario: list,
+    });
 }
 
 fn list(client: &mut TranscriptClient) {
@@ -29,7 +35,7 @@ fn list(client: &mut TranscriptClient) {
 fn tool_content_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "tools-content",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: content,
     });
@@ -57,7 +63,7 @@ fn content(client: &mut TranscriptClient) {
 fn invalid_tool_calls_match_golden_transcript() {
     check_transcript(&Feature {
         name: "tools-invalid",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: invalid_calls,
     });
@@ -90,7 +96,7 @@ fn invalid_calls(client: &mut TranscriptClient) {
 fn progress_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "progress",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: progress,
     });
@@ -111,7 +117,7 @@ fn progress(client: &mut TranscriptClient) {
 fn log_messages_match_golden_transcript() {
     check_transcript(&Feature {
         name: "logging",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: logging,
     });
@@ -149,7 +155,7 @@ fn logging(client: &mut TranscriptClient) {
 fn cancellation_matches_golden_transcript() {
     check_transcript(&Feature {
         name: "cancellation",
-        revisions: &ALL,
+        revisions: &REVISIONS,
         arguments: &[],
         scenario: cancellation,
     });
