@@ -82,6 +82,7 @@
 //! | [`engine`] | the only system calls: ring, shard loop, timers, mesh, executors | base, telemetry |
 //! | [`connection`] | sockets, codecs, buffers, backpressure, closing | above but guard and service |
 //! | [`server`] | shards, dispatch, sessions, subscriptions, tasks | all above |
+//! | [`files`] | directories as resources and prompts | telemetry, protocol, service, server |
 //! | `config` | file, environment and flags to validated options | all |
 //!
 //! base, protocol, transport, guard and service use no clock, socket or thread. `unsafe` is
@@ -123,6 +124,8 @@ pub(crate) mod connection;
 pub mod engine;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod engine;
+
+pub mod files;
 
 #[cfg(feature = "internals")]
 pub mod guard;
@@ -187,9 +190,4 @@ pub mod options {
         Profile, RingBackend, ServiceOptions, StdioOptions, TcpOptions, Utf8CloseCode,
         WebSocketOptions,
     };
-}
-
-/// Resources and prompts from directories of files.
-pub mod files {
-    pub use crate::server::files::{Directory, Files, Prompts};
 }

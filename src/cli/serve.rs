@@ -6,8 +6,8 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use crate::config::{self, CommandLine, Options};
+use crate::files::Files;
 use crate::protocol::model::Implementation;
-use crate::server::files::Files;
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
 use crate::telemetry::{Counters, Event};

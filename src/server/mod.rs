@@ -7,8 +7,8 @@
 //! with input and deliver its output, `calls`, `tasks` and `handlers` hold what answers later,
 //! `client_requests` the requests from server to client, `subscriptions` the subscribed streams,
 //! `catalog_updates` the single writer of the catalog. `shard` composes these components and runs
-//! their turn; effects pass between them through `outbox`. `start` starts shards and ends them,
-//! [`files`] offers directories as resources and prompts.
+//! their turn; effects pass between them through `outbox`. `start` starts shards and ends them.
+//! What a host program runs beside the server is registered with [`Server::on_start`].
 
 #![forbid(unsafe_code)]
 
@@ -43,8 +43,6 @@ mod http;
 mod connections;
 
 mod shard;
-
-pub mod files;
 
 mod start;
 

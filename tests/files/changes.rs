@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use corelane::Catalog;
-use corelane::server::files::{FileFault, FileWatch, Files, Prompts, Publisher};
+use corelane::files::{FileFault, FileWatch, Files, Prompts, Publisher};
 use corelane::service::{CatalogError, CatalogUpdate, Features, Prompt};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use serde_json::json;

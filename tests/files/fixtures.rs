@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use corelane::Catalog;
+use corelane::files::{Directory, Files};
 use corelane::protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane::protocol::error::Error;
 use corelane::protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};
@@ -13,7 +14,6 @@ use corelane::protocol::jsonrpc::Id;
 use corelane::protocol::model::Implementation;
 use corelane::protocol::params::{GetPromptRequestParams, ReadResourceRequestParams};
 use corelane::protocol::revision::Revision;
-use corelane::server::files::{Directory, Files};
 use corelane::service::{
     BlockingContext, BlockingHost, CatalogError, CatalogUpdate, ClientInfo, Dispatch,
 };

@@ -1,8 +1,8 @@
 //! Tests of prompts from files: listing, arguments, faults of invalid files.
 
 use corelane::Catalog;
+use corelane::files::{Files, Prompts};
 use corelane::protocol::model::{Implementation, Role};
-use corelane::server::files::{Files, Prompts};
 use corelane::service::Prompt;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Tests of listing and reading files, whole and in ranges.
 
+use corelane::files::Directory;
 use corelane::protocol::revision::Revision;
-use corelane::server::files::Directory;
 use serde_json::json;
 
 use crate::fixtures::{catalog, catalog_of, list, names, read, uri, write};

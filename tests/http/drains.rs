@@ -1,7 +1,10 @@
 //! Draining while requests, streams and sessions are open.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use corelane::protocol::model::Implementation;
+use corelane::{Catalog, Server};
 use corelane_test_support::messages::{LEGACY, call, modern, result_text, with_progress};
 use corelane_test_support::{
     Request, TestServer, http_options, on_one_shard_and_two, over_each_ring,
@@ -116,5 +119,22 @@ fn drain_cancels_open_elicitation_and_answers_call() {
         client.expect_end_of_stream();
         drop(client);
         server.join();
+    });
+}
+
+#[test]
+fn start_callback_guard_is_dropped_after_drain() {
+    on_one_shard_and_two(|options| {
+        let guard = Arc::new(());
+        let observer = Arc::downgrade(&guard);
+        let catalog = Catalog::builder(Implementation::new("guarded", "1")).build().unwrap();
+        let server = Server::new(catalog).options(options).on_start(move |handle| {
+            handle.drain();
+            guard
+        });
+        let running = server.start().expect("server starts");
+        assert!(observer.upgrade().is_some());
+        running.join().expect("the handle of the callback drains");
+        assert!(observer.upgrade().is_none());
     });
 }

@@ -6,10 +6,13 @@
 
 mod limits;
 
+mod handle;
+
 mod shard_builder;
 
 mod threads;
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -20,6 +23,7 @@ use std::sync::mpsc::Sender;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+pub use self::handle::Handle;
 pub(super) use self::limits::shard_limits;
 pub use self::shard_builder::ShardBuilder;
 #[cfg(feature = "internals")]
@@ -28,17 +32,16 @@ pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use super::catalog_updates::{CatalogWriter, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
-use super::files::{FileWatch, Files, Publisher};
 use super::http::Gauges;
 use super::options::{HttpOptions, Options};
-use super::shard_message::{Broadcast, BroadcastMessage, Busy};
+use super::shard_message::Broadcast;
 use crate::connection::listener::{self, ListenerOptions};
 use crate::engine::blocking::BlockingPool;
 use crate::engine::entropy::Entropy;
 use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use crate::engine::placement::Placement;
 use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
-use crate::service::{Catalog, CatalogBuilder, CatalogError, CatalogUpdate};
+use crate::service::{Catalog, CatalogError};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
@@ -55,15 +58,21 @@ use crate::telemetry::label::Transport;
 /// ```
 pub struct Server {
     catalog: Arc<Catalog>,
-    files: Option<Files>,
     options: Options,
     entropy: Option<Entropy>,
     updates: Option<Sender<UpdateJob>>,
     on_reload_callback: ReloadCallback,
+    on_start_callbacks: Vec<StartCallback>,
 }
 
 /// The callback for SIGHUP.
 type ReloadCallback = Box<dyn Fn(&Handle) + Send>;
+
+/// A callback of [`Server::on_start`].
+type StartCallback = Box<dyn FnOnce(Handle) -> Guard + Send>;
+
+/// A value that is dropped after the server has ended.
+type Guard = Box<dyn Any + Send + Sync>;
 
 impl fmt::Debug for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,8 +84,14 @@ impl Server {
     /// Returns a server that offers `catalog` with the default options.
     pub fn new(catalog: Catalog) -> Self {
         let on_reload_callback = Box::new(|_: &Handle| Event::Reloaded.emit());
-        let (catalog, options) = (Arc::new(catalog), Options::default());
-        Self { catalog, files: None, options, entropy: None, updates: None, on_reload_callback }
+        Self {
+            catalog: Arc::new(catalog),
+            options: Options::default(),
+            entropy: None,
+            updates: None,
+            on_reload_callback,
+            on_start_callbacks: Vec::new(),
+        }
     }
 
     /// Sets the options. Default: [`Options::default`].
@@ -105,16 +120,29 @@ impl Server {
         self
     }
 
-    /// Adds the resources and prompts of `files` to the catalog, and follows changes on disk while
-    /// the server runs.
+    /// Replaces the catalog with the one that `update` builds from it.
     ///
     /// # Errors
     ///
-    /// If the catalog has resources with the same URIs.
-    pub fn files(mut self, mut files: Files) -> Result<Self, CatalogError> {
-        self.catalog = Arc::new(files.add_to_catalog(&self.catalog)?);
-        self.files = Some(files);
+    /// The error of `update`.
+    pub fn try_map_catalog(
+        mut self,
+        update: impl FnOnce(&Catalog) -> Result<Catalog, CatalogError>,
+    ) -> Result<Self, CatalogError> {
+        self.catalog = Arc::new(update(&self.catalog)?);
         Ok(self)
+    }
+
+    /// Adds a callback that is called once when the server listens, in order of addition. The value
+    /// that it returns is dropped after the server has ended: the place to start a thread that uses
+    /// the handle, for example to update the catalog, and to return the guard that stops it.
+    #[must_use]
+    pub fn on_start<T: Send + Sync + 'static>(
+        mut self,
+        start: impl FnOnce(Handle) -> T + Send + 'static,
+    ) -> Self {
+        self.on_start_callbacks.push(Box::new(move |handle| Box::new(start(handle))));
+        self
     }
 
     /// Sets the callback that [`Server::serve`] calls on SIGHUP, on the signal thread: the place to
@@ -159,8 +187,8 @@ impl Server {
                 Event::Listening { transport, address: *address, path }.emit();
             }
         }
-        let watch = self.watch_files(&handle);
-        Ok(Running { addresses, handle, threads, watch })
+        let guards = self.run_start_callbacks(&handle);
+        Ok(Running { addresses, handle, threads, guards })
     }
 
     /// Starts, serves until SIGTERM or SIGINT, drains and returns the counters. SIGHUP calls the
@@ -195,18 +223,13 @@ impl Server {
         let output = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
         let (threads, handle) =
             self.start_threads(&placement, vec![InputFds::Pipes { input, output }])?;
-        let watch = self.watch_files(&handle);
-        let running = Running { addresses: Vec::new(), handle, threads, watch };
+        let guards = self.run_start_callbacks(&handle);
+        let running = Running { addresses: Vec::new(), handle, threads, guards };
         running.run_until_signal(signals, self.on_reload_callback)
     }
 
-    /// Starts the file watcher, if there are files. On failure the server runs without it.
-    fn watch_files(&mut self, handle: &Handle) -> Option<FileWatch> {
-        self.files.take()?.watch(handle.clone()).unwrap_or_else(|error| {
-            let doubt = format!("cannot watch files for changes ({error}); reduce threads");
-            Event::FileWarning { warning: &doubt }.emit();
-            None
-        })
+    fn run_start_callbacks(&mut self, handle: &Handle) -> Vec<Guard> {
+        self.on_start_callbacks.drain(..).map(|start| start(handle.clone())).collect()
     }
 
     /// Returns the `Host` and `Origin` check of the HTTP endpoint.
@@ -316,8 +339,8 @@ pub struct Running {
     addresses: Vec<(Transport, SocketAddr)>,
     handle: Handle,
     threads: ShardThreads,
-    /// Watches files until it is dropped.
-    watch: Option<FileWatch>,
+    /// Values of the callbacks of [`Server::on_start`].
+    guards: Vec<Guard>,
 }
 
 impl Running {
@@ -338,9 +361,9 @@ impl Running {
     ///
     /// If a shard failed.
     pub fn join(self) -> Result<Counters, StartError> {
-        let Self { handle, threads, watch, .. } = self;
+        let Self { handle, threads, guards, .. } = self;
         let ended = threads.join(|| handle.drain());
-        drop(watch);
+        drop(guards);
         ended
     }
 
@@ -364,7 +387,7 @@ impl Running {
             }
         })?;
         let ended = self.threads.join(|| drain.drain());
-        drop(self.watch);
+        drop(self.guards);
         watch.close();
         // The listener only loops over signals; a panic in it no longer matters.
         drop(listener.join());
@@ -374,123 +397,4 @@ impl Running {
 
 fn register_signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP])
-}
-
-/// Controls a running server from any thread. Cheap to clone; clones share one order.
-///
-/// Every message reaches every shard once, in the order in which it was accepted. Inboxes are
-/// bounded ([`crate::engine::mesh::MeshOptions`]), and a shard empties its own once per turn. The
-/// plain methods wait for space, which takes microseconds, and must not be called on a shard's
-/// thread; the `try_` methods never wait and may be called anywhere, in a handler too.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    broadcast: Arc<Broadcast>,
-    catalog_writer: Arc<CatalogWriter>,
-    /// The options at start.
-    options: Arc<Options>,
-}
-
-impl Handle {
-    /// Stops accepting connections, completes what is in flight within the drain timeout, then ends
-    /// the server. Further calls have no effect.
-    pub fn drain(&self) {
-        self.broadcast.send(&BroadcastMessage::Drain);
-    }
-
-    /// Updates the catalog: `update` receives a builder with the current content and returns the
-    /// next one. Returns when every shard has the message. Updates are serialized, each applied to
-    /// the result of the one before it; clients are notified after all shards offer the new
-    /// version; calls in flight complete with the version they started with.
-    ///
-    /// Waits for updates in progress and for space in the inboxes. Must not be called on a shard's
-    /// thread (a handler uses [`crate::service::RequestContext`] or
-    /// [`crate::service::BlockingContext`]) or within an update, where it would deadlock. Cost:
-    /// what is new is encoded once; one message per shard.
-    ///
-    /// # Errors
-    ///
-    /// If the resulting catalog is invalid: nothing changes.
-    pub fn update_catalog(
-        &self,
-        update: impl FnOnce(CatalogBuilder) -> CatalogBuilder + Send,
-    ) -> Result<(), CatalogError> {
-        self.catalog_writer.update(update)
-    }
-
-    /// Replaces the whole catalog; otherwise as [`Handle::update_catalog`].
-    pub fn replace_catalog(&self, catalog: Catalog) {
-        self.catalog_writer.replace(Arc::new(catalog));
-    }
-
-    /// Notifies the subscribers of the resource `uri` that it has changed. Several changes may be
-    /// merged into one notification for a slow client. Waits for space in the inboxes: must not be
-    /// called on a shard's thread.
-    ///
-    /// Source: `notifications/resources/updated`, server/resources of each revision.
-    pub fn notify_resource_updated(&self, uri: &str) {
-        self.catalog_writer.notify_resource_updated(uri);
-    }
-
-    /// Applies the limits of `options`: connections, sessions, timeouts, sizes. Open connections
-    /// stay open, and timeouts that run already keep their length. Options that are fixed at start
-    /// (addresses, hosts and origins, the HTTP profile, shards, rings, threads) are ignored; the
-    /// ring sizes still bound the number of connections.
-    pub fn reload_limits(&self, options: &Options) {
-        self.broadcast.send(&self.limits_message(options));
-    }
-
-    /// [`Handle::drain`] without waiting. Messages that find an inbox full are sent with the next
-    /// call of any method, such as [`Handle::try_flush`].
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`]: an earlier message is in delivery, or another thread is sending. Nothing was sent.
-    pub fn try_drain(&self) -> Result<(), Busy> {
-        self.broadcast.try_send(&BroadcastMessage::Drain)
-    }
-
-    /// [`Handle::replace_catalog`] without waiting, as [`Handle::try_drain`].
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`], as [`Handle::try_drain`], and if a catalog update is in progress.
-    pub fn try_replace_catalog(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
-        self.catalog_writer.try_replace(catalog)
-    }
-
-    /// [`Handle::reload_limits`] without waiting, as [`Handle::try_drain`].
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`], as [`Handle::try_drain`].
-    pub fn try_reload_limits(&self, options: &Options) -> Result<(), Busy> {
-        self.broadcast.try_send(&self.limits_message(options))
-    }
-
-    /// Sends messages that found an inbox full, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`]: some inbox is still full.
-    pub fn try_flush(&self) -> Result<(), Busy> {
-        self.broadcast.try_flush()
-    }
-
-    fn limits_message(&self, options: &Options) -> BroadcastMessage {
-        let mut options = options.clone();
-        // The listeners are fixed at start and decide which limits apply.
-        options.tcp.address = self.options.tcp.address;
-        options.http.address = self.options.http.address;
-        BroadcastMessage::Limits(Arc::new(shard_limits(&options, self.broadcast.shard_count())))
-    }
-}
-
-impl Publisher for Handle {
-    fn update_catalog(&self, update: CatalogUpdate) -> Result<(), CatalogError> {
-        Self::update_catalog(self, update)
-    }
-
-    fn notify_resource_updated(&self, uri: &str) {
-        Self::notify_resource_updated(self, uri);
-    }
 }

@@ -18,8 +18,8 @@ use crate::transport::http::response::{BodyKind, CONTINUE, Response};
 use crate::transport::http::status::Status;
 
 impl HttpPath<'_> {
-    /// Processes the requests in `input`. Returns the number of bytes consumed before the connection
-    /// must not be read any more.
+    /// Processes the requests in `input`. Returns the number of bytes consumed before the
+    /// connection must not be read any more.
     pub(in crate::server) fn read_requests(
         &mut self,
         key: Key,

@@ -17,27 +17,27 @@ use super::root::Root;
 
 /// Limits of a scan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server::files) struct ScanLimits {
+pub(in crate::files) struct ScanLimits {
     /// Entries visited, folders and omitted ones included.
-    pub(in crate::server::files) entries_max: usize,
+    pub(in crate::files) entries_max: usize,
     /// Depth of folders; 1 is the root alone.
-    pub(in crate::server::files) depth_max: usize,
+    pub(in crate::files) depth_max: usize,
     /// Whether names that begin with a dot are listed.
-    pub(in crate::server::files) hidden: bool,
+    pub(in crate::files) hidden: bool,
 }
 
 /// The result of a scan.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(in crate::server::files) struct Listing {
+pub(in crate::files) struct Listing {
     /// Files with their metadata.
-    pub(in crate::server::files) files: BTreeMap<RelativePath, FileMetadata>,
+    pub(in crate::files) files: BTreeMap<RelativePath, FileMetadata>,
     /// Folders that were entered, the root included.
-    pub(in crate::server::files) folders: Vec<RelativePath>,
+    pub(in crate::files) folders: Vec<RelativePath>,
     /// Whether entries were omitted because of `entries_max`.
-    pub(in crate::server::files) is_truncated: bool,
+    pub(in crate::files) is_truncated: bool,
     /// Number of entries omitted because of their names: not UTF-8, or with a backslash or a
     /// control character.
-    pub(in crate::server::files) unservable: usize,
+    pub(in crate::files) unservable: usize,
 }
 
 impl Listing {
@@ -46,7 +46,7 @@ impl Listing {
     /// # Errors
     ///
     /// The root itself cannot be read.
-    pub(in crate::server::files) fn scan(root: &Root, bounds: ScanLimits) -> io::Result<Self> {
+    pub(in crate::files) fn scan(root: &Root, bounds: ScanLimits) -> io::Result<Self> {
         let mut scan = Scan { root, limits: bounds, listing: Self::default(), entries: 0 };
         let mut waiting = vec![(RelativePath::default(), 1)];
         while let Some((place, depth)) = waiting.pop() {

@@ -12,10 +12,11 @@ use super::directory::Resources;
 use super::fault::FileFault;
 use super::prompts::{PromptChange, PromptDirectory, PromptsByName};
 use super::watcher::Consumer;
+use crate::server::Handle;
 use crate::service::{CatalogError, CatalogUpdate};
 use crate::telemetry::event::Event;
 
-/// Receiver of changes: a running server, by its [`Handle`](crate::server::Handle).
+/// Receiver of changes: a running server, by its [`Handle`].
 pub trait Publisher: Send + 'static {
     /// Applies `edit` to the catalog and waits until it is done.
     ///
@@ -30,6 +31,16 @@ pub trait Publisher: Send + 'static {
     /// Logs a fault of a file.
     fn log_fault(&self, fault: &FileFault) {
         Event::FileWarning { warning: &fault.to_string() }.emit();
+    }
+}
+
+impl Publisher for Handle {
+    fn update_catalog(&self, edit: CatalogUpdate) -> Result<(), CatalogError> {
+        Self::update_catalog(self, edit)
+    }
+
+    fn notify_resource_updated(&self, uri: &str) {
+        Self::notify_resource_updated(self, uri);
     }
 }
 

@@ -7,11 +7,11 @@ use rustix::fs::{FileType, Stat};
 
 /// Metadata of a regular file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server::files) struct FileMetadata {
+pub(in crate::files) struct FileMetadata {
     /// Size in bytes.
-    pub(in crate::server::files) bytes: u64,
+    pub(in crate::files) bytes: u64,
     /// Time of the last modification, in milliseconds since 1970; 0 if it was before.
-    pub(in crate::server::files) modified_ms: u64,
+    pub(in crate::files) modified_ms: u64,
     /// Device, inode and ctime, which change with every change of the file, and if another file is
     /// renamed over it.
     version: [u64; 4],
@@ -19,7 +19,7 @@ pub(in crate::server::files) struct FileMetadata {
 
 impl FileMetadata {
     /// Returns the metadata of `stat`, or `None` if it is not a regular file.
-    pub(in crate::server::files) fn from_stat(stat: &Stat) -> Option<Self> {
+    pub(in crate::files) fn from_stat(stat: &Stat) -> Option<Self> {
         let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let (seconds, nanoseconds) = (to_u64(stat.st_mtime), to_u64(stat.st_mtime_nsec));
         is_plain.then(|| Self {

@@ -27,6 +27,8 @@
 //! `_meta["corelane/range"]` which bytes it contains, and ends between two characters if the file
 //! is text. A file that is missing, outside the root or not readable is "not found" in all cases.
 
+#![forbid(unsafe_code)]
+
 mod fault;
 
 mod disk;
@@ -44,17 +46,19 @@ mod catalog_updates;
 use std::collections::BTreeSet;
 use std::io;
 
-pub use self::catalog_updates::Publisher;
 pub use self::directory::Directory;
-pub use self::fault::FileFault;
 pub use self::prompts::Prompts;
-pub use self::watcher::FileWatch;
+#[cfg(feature = "internals")]
+pub use self::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};
 
 use self::catalog_updates::CatalogUpdater;
 use self::change_batch::ChangeBatch;
 use self::directory::Resources;
 use self::prompts::{PromptChange, PromptDirectory};
+#[cfg(not(feature = "internals"))]
+use self::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};
 use crate::server::options::FileOptions;
+use crate::server::{Handle, Server};
 use crate::service::{Catalog, CatalogError, Features};
 use crate::telemetry::event::Event;
 
@@ -182,5 +186,28 @@ impl Files {
             return Ok(None);
         }
         FileWatch::start(CatalogUpdater { resources, prompts, logged_faults, publisher }).map(Some)
+    }
+
+    /// Watches for `handle`. If the thread cannot be started, a warning is logged and `None`
+    /// returned: the server runs without updates.
+    fn watch_or_warn(self, handle: Handle) -> Option<FileWatch> {
+        self.watch(handle).unwrap_or_else(|error| {
+            let warning = format!("cannot watch files for changes ({error}); reduce threads");
+            Event::FileWarning { warning: &warning }.emit();
+            None
+        })
+    }
+}
+
+impl Server {
+    /// Adds the resources and prompts of `files` to the catalog, and follows changes on disk while
+    /// the server runs.
+    ///
+    /// # Errors
+    ///
+    /// If the catalog has resources with the same URIs.
+    pub fn files(self, mut files: Files) -> Result<Self, CatalogError> {
+        let server = self.try_map_catalog(|catalog| files.add_to_catalog(catalog))?;
+        Ok(server.on_start(|handle| files.watch_or_warn(handle)))
     }
 }

@@ -10,11 +10,11 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::template::{Template, is_argument_name};
-use crate::server::files::fault::FileFault;
+use crate::files::fault::FileFault;
 
 /// A parsed prompt file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::server::files) struct PromptFile {
+pub(in crate::files) struct PromptFile {
     pub(super) name: String,
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,

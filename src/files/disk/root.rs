@@ -26,7 +26,7 @@ use super::relative_path::RelativePath;
 
 /// A folder whose files are served.
 #[derive(Clone, Debug)]
-pub(in crate::server::files) struct Root {
+pub(in crate::files) struct Root {
     path: PathBuf,
 }
 
@@ -36,14 +36,14 @@ impl Root {
     /// # Errors
     ///
     /// It is not a readable folder.
-    pub(in crate::server::files) fn new(path: &Path) -> io::Result<Self> {
+    pub(in crate::files) fn new(path: &Path) -> io::Result<Self> {
         let root = Self { path: std::fs::canonicalize(path)? };
         drop(root.open_root()?);
         Ok(root)
     }
 
     /// Returns its absolute path without links.
-    pub(in crate::server::files) fn path(&self) -> &Path {
+    pub(in crate::files) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -53,7 +53,7 @@ impl Root {
     /// # Errors
     ///
     /// A resource limit of the system is reached, or an I/O error occurred.
-    pub(in crate::server::files) fn open_file(
+    pub(in crate::files) fn open_file(
         &self,
         place: &RelativePath,
     ) -> io::Result<Option<(File, FileMetadata)>> {
@@ -67,15 +67,12 @@ impl Root {
 
     /// Returns the metadata of the file `name` in an open folder, without opening it; `None` if it
     /// is a link or not a regular file.
-    pub(in crate::server::files) fn metadata_at(
-        folder: &OwnedFd,
-        name: &CStr,
-    ) -> Option<FileMetadata> {
+    pub(in crate::files) fn metadata_at(folder: &OwnedFd, name: &CStr) -> Option<FileMetadata> {
         FileMetadata::from_stat(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?)
     }
 
     /// Opens the folder at `place`, with the results of [`Root::open_file`].
-    pub(in crate::server::files) fn open_folder(
+    pub(in crate::files) fn open_folder(
         &self,
         place: &RelativePath,
     ) -> io::Result<Option<OwnedFd>> {

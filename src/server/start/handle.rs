@@ -1,0 +1,118 @@
+//! The handle of a running server.
+
+use std::sync::Arc;
+
+use super::shard_limits;
+use crate::server::catalog_updates::CatalogWriter;
+use crate::server::options::Options;
+use crate::server::shard_message::{Broadcast, BroadcastMessage, Busy};
+use crate::service::{Catalog, CatalogBuilder, CatalogError};
+
+/// Controls a running server from any thread. Cheap to clone; clones share one order.
+///
+/// Every message reaches every shard once, in the order in which it was accepted. Inboxes are
+/// bounded ([`crate::engine::mesh::MeshOptions`]), and a shard empties its own once per turn. The
+/// plain methods wait for space, which takes microseconds, and must not be called on a shard's
+/// thread; the `try_` methods never wait and may be called anywhere, in a handler too.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(super) broadcast: Arc<Broadcast>,
+    pub(super) catalog_writer: Arc<CatalogWriter>,
+    /// The options at start.
+    pub(super) options: Arc<Options>,
+}
+
+impl Handle {
+    /// Stops accepting connections, completes what is in flight within the drain timeout, then ends
+    /// the server. Further calls have no effect.
+    pub fn drain(&self) {
+        self.broadcast.send(&BroadcastMessage::Drain);
+    }
+
+    /// Updates the catalog: `update` receives a builder with the current content and returns the
+    /// next one. Returns when every shard has the message. Updates are serialized, each applied to
+    /// the result of the one before it; clients are notified after all shards offer the new
+    /// version; calls in flight complete with the version they started with.
+    ///
+    /// Waits for updates in progress and for space in the inboxes. Must not be called on a shard's
+    /// thread (a handler uses [`crate::service::RequestContext`] or
+    /// [`crate::service::BlockingContext`]) or within an update, where it would deadlock. Cost:
+    /// what is new is encoded once; one message per shard.
+    ///
+    /// # Errors
+    ///
+    /// If the resulting catalog is invalid: nothing changes.
+    pub fn update_catalog(
+        &self,
+        update: impl FnOnce(CatalogBuilder) -> CatalogBuilder + Send,
+    ) -> Result<(), CatalogError> {
+        self.catalog_writer.update(update)
+    }
+
+    /// Replaces the whole catalog; otherwise as [`Handle::update_catalog`].
+    pub fn replace_catalog(&self, catalog: Catalog) {
+        self.catalog_writer.replace(Arc::new(catalog));
+    }
+
+    /// Notifies the subscribers of the resource `uri` that it has changed. Several changes may be
+    /// merged into one notification for a slow client. Waits for space in the inboxes: must not be
+    /// called on a shard's thread.
+    ///
+    /// Source: `notifications/resources/updated`, server/resources of each revision.
+    pub fn notify_resource_updated(&self, uri: &str) {
+        self.catalog_writer.notify_resource_updated(uri);
+    }
+
+    /// Applies the limits of `options`: connections, sessions, timeouts, sizes. Open connections
+    /// stay open, and timeouts that run already keep their length. Options that are fixed at start
+    /// (addresses, hosts and origins, the HTTP profile, shards, rings, threads) are ignored; the
+    /// ring sizes still bound the number of connections.
+    pub fn reload_limits(&self, options: &Options) {
+        self.broadcast.send(&self.limits_message(options));
+    }
+
+    /// [`Handle::drain`] without waiting. Messages that find an inbox full are sent with the next
+    /// call of any method, such as [`Handle::try_flush`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: an earlier message is in delivery, or another thread is sending. Nothing was sent.
+    pub fn try_drain(&self) -> Result<(), Busy> {
+        self.broadcast.try_send(&BroadcastMessage::Drain)
+    }
+
+    /// [`Handle::replace_catalog`] without waiting, as [`Handle::try_drain`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Handle::try_drain`], and if a catalog update is in progress.
+    pub fn try_replace_catalog(&self, catalog: &Arc<Catalog>) -> Result<(), Busy> {
+        self.catalog_writer.try_replace(catalog)
+    }
+
+    /// [`Handle::reload_limits`] without waiting, as [`Handle::try_drain`].
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`], as [`Handle::try_drain`].
+    pub fn try_reload_limits(&self, options: &Options) -> Result<(), Busy> {
+        self.broadcast.try_send(&self.limits_message(options))
+    }
+
+    /// Sends messages that found an inbox full, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: some inbox is still full.
+    pub fn try_flush(&self) -> Result<(), Busy> {
+        self.broadcast.try_flush()
+    }
+
+    fn limits_message(&self, options: &Options) -> BroadcastMessage {
+        let mut options = options.clone();
+        // The listeners are fixed at start and decide which limits apply.
+        options.tcp.address = self.options.tcp.address;
+        options.http.address = self.options.http.address;
+        BroadcastMessage::Limits(Arc::new(shard_limits(&options, self.broadcast.shard_count())))
+    }
+}
