@@ -35,6 +35,7 @@
 //!
 //! - `cli` (default): the `corelane` binary with its dependencies. A library leaves it out with
 //!   `default-features = false`.
+//! - `files` (default, part of `cli`): resources and prompts from directories, [`files`].
 //! - `glommio` (default): shards on glommio executors (Linux).
 //! - `internals`: makes the modules below public, with the simulator and the fuzz entry points, for
 //!   benches, fuzz targets and corelane-load. **Unstable**: they change without notice.
@@ -125,6 +126,7 @@ pub mod engine;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod engine;
 
+#[cfg(feature = "files")]
 pub mod files;
 
 #[cfg(feature = "internals")]

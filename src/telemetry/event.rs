@@ -49,6 +49,7 @@ pub enum Event<'a> {
         counters: &'a crate::telemetry::counters::Counters,
     },
     /// A configured file or directory cannot be offered as intended.
+    #[cfg(feature = "files")]
     FileWarning {
         /// The path, the problem and what to do.
         warning: &'a str,
@@ -178,6 +179,7 @@ impl Event<'_> {
             Self::MessageRefused { shard, transport, bytes_max } => {
                 warn!(shard, %transport, bytes_max, suppressed, "message refused: too large");
             }
+            #[cfg(feature = "files")]
             Self::FileWarning { warning } => warn!("{warning}"),
             #[cfg(feature = "cli")]
             Self::OptionWarning { warning } => warn!("{warning}"),
