@@ -92,8 +92,9 @@ impl Inflater {
         Self { decompress: Decompress::new(false) }
     }
 
-    /// Inflates the message `deflated` into `out`, replacing its content, followed by [`PADDING_BYTES`]
-    /// zero bytes. Returns the length of the message.
+    /// Inflates the message `deflated` into `out`, replacing its content. [`PADDING_BYTES`] zero
+    /// bytes follow.
+    /// Returns the length of the message.
     ///
     /// # Errors
     ///
