@@ -96,6 +96,20 @@ pub(super) fn many_sockets_are_each_closed_once<R: Ring>(mut bench: TestRing<R>)
     assert!(bench.completions.is_empty(), "{:?}", bench.completions);
 }
 
+pub(super) fn socket_with_unacknowledged_send_is_closed_once<R: Ring>(mut bench: TestRing<R>) {
+    let (_, address) = bench.listen();
+    // Nothing else of the socket is in flight: it does not receive. More bytes than the client's
+    // window, fewer than the socket's send buffer.
+    let (_client, socket) = bench.connect(address);
+    bench.send(socket, &pattern(256 << 10));
+    bench.run_until_idle();
+    bench.submit(Operation::Close(socket));
+    bench.run_until_idle();
+    let is_close = |completion: &&Completion| matches!(completion, Completion::Closed { .. });
+    let closes = bench.completions.iter().filter(is_close).count();
+    assert_eq!(closes, 1);
+}
+
 pub(super) fn closed_listener_refuses_connections<R: Ring>(mut bench: TestRing<R>) {
     let (listener, address) = bench.listen();
     let (mut client, socket) = bench.connect(address);

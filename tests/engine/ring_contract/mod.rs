@@ -91,6 +91,7 @@ macro_rules! contract_tests {
                 socket_number_is_reusable_after_close,
                 close_drops_unreaped_bytes,
                 many_sockets_are_each_closed_once,
+                socket_with_unacknowledged_send_is_closed_once,
             },
             connections::{
                 connect_opens_connection,

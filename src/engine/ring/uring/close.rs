@@ -32,11 +32,16 @@ impl SocketTable {
     }
 
     /// Closes a socket that is to be closed, once nothing of it is in flight.
+    #[inline]
     pub(super) fn close_if_idle(&mut self, queues: &mut Queues, socket: Socket) {
-        let Some(state) = self.state(socket) else { return };
-        if !state.is_closing || state.outstanding > 0 {
-            return;
+        if self.state(socket).is_some_and(|state| state.is_closing && state.outstanding == 0) {
+            self.close_idle(queues, socket);
         }
+    }
+
+    /// Closes a socket of which nothing is in flight.
+    fn close_idle(&mut self, queues: &mut Queues, socket: Socket) {
+        let Some(state) = self.state(socket) else { return };
         let resets = std::mem::take(&mut state.closes_with_reset);
         if let SocketFd::Direct(slot) = self.fd(socket) {
             if resets {

@@ -97,7 +97,9 @@ impl Sends {
             if let Some(send) = self.in_flight.get_mut(index) {
                 send.result = Some(entry.result);
             }
-            self.report_early(queues, sockets, index);
+            if let Some(socket) = self.report_early(queues, sockets, index) {
+                sockets.close_if_idle(queues, socket);
+            }
             return;
         }
         let Some(send) = self.in_flight.remove(index) else {
@@ -140,21 +142,24 @@ impl Sends {
 
     /// Reports a zero-copy send before the kernel has released its buffer, if its socket is being
     /// closed: the kernel holds the buffer until the peer acknowledges it, which may never happen.
-    /// The buffer stays here until then.
-    fn report_early(&mut self, queues: &mut Queues, sockets: &mut SocketTable, index: u32) {
-        let Some(send) = self.in_flight.get_mut(index) else { return };
-        let Some(result) = send.result.filter(|_| !send.is_reported) else { return };
+    /// The buffer stays here until then. Returns the socket, which may be idle now.
+    fn report_early(
+        &mut self,
+        queues: &mut Queues,
+        sockets: &mut SocketTable,
+        index: u32,
+    ) -> Option<Socket> {
+        let send = self.in_flight.get_mut(index)?;
+        let result = send.result.filter(|_| !send.is_reported)?;
         let socket = send.socket;
-        let Some(state) = sockets.state(socket).filter(|state| state.is_closing) else {
-            return;
-        };
+        let state = sockets.state(socket).filter(|state| state.is_closing)?;
         send.is_reported = true;
         state.send = 0;
         state.outstanding -= 1;
         state.closes_with_reset = true;
         let result = send_result(result);
         queues.complete(Completion::Sent { socket, buffer: Vec::new(), result });
-        sockets.close_if_idle(queues, socket);
+        Some(socket)
     }
 
     /// Leaks the buffers, because the kernel may still read them.
