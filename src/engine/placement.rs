@@ -245,12 +245,12 @@ fn pin_thread(cpu: u16) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn allowed() -> io::Result<Option<Vec<u16>>> {
+fn allowed_cpus() -> io::Result<Option<Vec<u16>>> {
     Ok(None)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn pin(_cpu: u16) -> io::Result<()> {
+fn pin_thread(_cpu: u16) -> io::Result<()> {
     Ok(())
 }
 
@@ -258,7 +258,7 @@ fn pin(_cpu: u16) -> io::Result<()> {
 const SYSFS_ROOT: &str = "/sys/devices/system";
 
 #[cfg(not(target_os = "linux"))]
-const SYSTEM: &str = "";
+const SYSFS_ROOT: &str = "";
 
 #[cfg(test)]
 mod tests {

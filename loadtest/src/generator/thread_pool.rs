@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
-use std::num::{NonZero, NonZeroU64};
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -20,6 +20,7 @@ use corelane::engine::ring::{Ring, RingOptions};
 use super::load_thread::LoadThread;
 use super::period::Period;
 use super::processes::Processes;
+#[cfg(target_os = "linux")]
 use super::ring_set::RingSet;
 use super::run_config::{CONNECT_HINT, RunConfig};
 use super::run_error::RunError;
@@ -207,7 +208,8 @@ impl ThreadSetup {
             pin_to_core(core);
         }
         // The default timer slack of 50 µs would delay every wake-up.
-        rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap_or(());
+        #[cfg(target_os = "linux")]
+        rustix::thread::set_current_timer_slack(NonZero::new(1)).unwrap_or(());
         let threads = (self.share.threads, self.rings);
         let options = ring_options(self.job.total_connections(), threads, self.open_files_max);
         let options = if self.processes.is_some() {

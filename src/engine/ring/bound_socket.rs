@@ -47,4 +47,4 @@ fn defer_port_choice(socket: &Socket) {
 
 /// Without the option, bind(2) chooses the port.
 #[cfg(not(target_os = "linux"))]
-const fn put_off_port(_socket: &Socket) {}
+const fn defer_port_choice(_socket: &Socket) {}

@@ -116,7 +116,7 @@ fn open_with_openat2(
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_at_once(_: &OwnedFd, _: &RelativePath, _: OFlags) -> Result<OwnedFd, Errno> {
+fn open_with_openat2(_: &OwnedFd, _: &RelativePath, _: OFlags) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 

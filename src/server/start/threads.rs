@@ -80,6 +80,11 @@ fn run_shard_thread(
             .emit(),
         }
     }
+    #[cfg(not(target_os = "linux"))]
+    if options.engine.ring == RingBackend::Uring {
+        let text = "this system has no io_uring; use --ring poll";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
     if options.engine.executor == ExecutorKind::Glommio {
         // glommio's own event loop is io_uring, so it cannot run on a polling ring.
         return Err(io::Error::new(

@@ -188,7 +188,7 @@ impl AsRawFd for Descriptor {
 /// socket option. Pipes have no such option: Rust's runtime ignores SIGPIPE, unless the program
 /// restores it.
 #[cfg(target_vendor = "apple")]
-fn silence(fd: &OwnedFd) -> io::Result<()> {
+fn disable_sigpipe(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_nosigpipe(fd, true)?)
 }
 
@@ -201,7 +201,7 @@ const fn disable_sigpipe(_fd: &OwnedFd) -> io::Result<()> {
 
 /// Flags of every send.
 #[cfg(target_vendor = "apple")]
-const SEND: SendFlags = SendFlags::empty();
+const SEND_FLAGS: SendFlags = SendFlags::empty();
 /// Flags of every send.
 #[cfg(not(target_vendor = "apple"))]
 const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
