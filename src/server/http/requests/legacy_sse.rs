@@ -41,7 +41,7 @@ pub(in crate::server::http) fn open_stream(
     let owner = ResponseOwner::Session(created.id);
     let from = path.exchanges().open((incoming.key, incoming.origin()), format, owner);
     path.exchanges().mark_idle_stream(incoming.key);
-    if path.http.sessions.attach_listener(created.key, from).is_ok() {
+    if path.http.sessions.streams_mut(created.key).listen(from).is_ok() {
         let id = created.id.to_text();
         let id = String::from_utf8_lossy(&id);
         let uri = format!("/messages?{SESSION_PARAMETER}={id}");

@@ -37,19 +37,19 @@ impl SessionOutput<'_> {
         let has_more =
             stream == LISTENING_STREAM || http_session.track_batch_response(stream, outcome);
         let outcome = if has_more { Outcome::Notification } else { outcome };
-        if outcome.is_response() && !self.sessions.has_events(key, stream) {
+        if outcome.is_response() && !self.has_events(key, stream) {
             // No event was sent, so the stream cannot be resumed: no replay is needed.
             if let Some(to) = self.finish_stream(key, stream) {
                 self.write(to, HttpOutput::Response { outcome, text: text.to_vec() });
             }
             return;
         }
-        if stream != LISTENING_STREAM && !self.sessions.has_events(key, stream) {
+        if stream != LISTENING_STREAM && !self.has_events(key, stream) {
             self.push_event(key, stream, Outcome::Notification, Bytes::new());
         }
         self.push_event(key, stream, outcome, Bytes::copy_from_slice(text));
         if outcome.is_response() {
-            self.sessions.finish_stream(key, stream, self.now);
+            self.sessions.streams_mut(key).finish(stream, self.now);
         }
     }
 
@@ -75,8 +75,8 @@ impl SessionOutput<'_> {
 
     /// Finishes a stream. Returns its exchange, which is detached: its end is on the way.
     fn finish_stream(&mut self, key: Key, stream: u32) -> Option<ExchangeAddress> {
-        let to = self.sessions.finish_stream(key, stream, self.now)?;
-        self.sessions.detach_stream(key, stream, to, true, self.now);
+        let to = self.sessions.streams_mut(key).finish(stream, self.now)?;
+        self.sessions.streams_mut(key).detach(stream, to, true, self.now);
         Some(to)
     }
 
@@ -88,9 +88,9 @@ impl SessionOutput<'_> {
         exchange: ExchangeAddress,
     ) {
         let Some(key) = self.sessions.find(session) else { return };
-        let stream = self.sessions.stream_of_exchange(key, exchange);
+        let stream = self.sessions.streams(key).and_then(|it| it.stream_of_exchange(exchange));
         let stream = stream.filter(|stream| *stream != LISTENING_STREAM);
-        if let Some(stream) = stream.filter(|stream| !self.sessions.has_events(key, *stream)) {
+        if let Some(stream) = stream.filter(|stream| !self.has_events(key, *stream)) {
             self.push_event(key, stream, Outcome::Notification, Bytes::new());
         }
     }
@@ -102,11 +102,11 @@ impl SessionOutput<'_> {
         if stream == LISTENING_STREAM {
             return;
         }
-        if !self.sessions.has_events(key, stream) {
+        if !self.has_events(key, stream) {
             self.push_event(key, stream, Outcome::Notification, Bytes::new());
         }
-        let Some(to) = self.sessions.exchange_of_stream(key, stream) else { return };
-        self.sessions.detach_stream(key, stream, to, true, self.now);
+        let Some(to) = self.exchange_of_stream(key, stream) else { return };
+        self.sessions.streams_mut(key).detach(stream, to, true, self.now);
         self.write(to, HttpOutput::EndStream { retry_ms: Some(retry_ms) });
     }
 
@@ -115,8 +115,8 @@ impl SessionOutput<'_> {
     pub(in crate::server::http) fn drain(&mut self) {
         let keys: Vec<Key> = self.sessions.iter_mut().map(|(key, _)| key).collect();
         for key in keys {
-            if let Some(to) = self.sessions.exchange_of_stream(key, LISTENING_STREAM) {
-                self.sessions.detach_stream(key, LISTENING_STREAM, to, true, self.now);
+            if let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
+                self.sessions.streams_mut(key).detach(LISTENING_STREAM, to, true, self.now);
                 self.write(to, HttpOutput::EndStream { retry_ms: None });
             }
         }
@@ -125,13 +125,24 @@ impl SessionOutput<'_> {
     /// Sends a message on the one stream of an HTTP with SSE session (2024-11-05). Without event id
     /// and replay: the stream cannot be resumed.
     fn send_legacy_sse(&mut self, key: Key, text: &[u8]) {
-        if let Some(to) = self.sessions.exchange_of_stream(key, LISTENING_STREAM) {
+        if let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
             self.write(to, HttpOutput::UnnumberedEvent(Bytes::copy_from_slice(text)));
         }
     }
 
+    /// Returns whether an event was ever pushed on a stream.
+    fn has_events(&self, key: Key, stream: u32) -> bool {
+        self.sessions.streams(key).is_some_and(|streams| streams.has_events(stream))
+    }
+
+    fn exchange_of_stream(&self, key: Key, stream: u32) -> Option<ExchangeAddress> {
+        self.sessions.streams(key)?.exchange(stream)
+    }
+
     fn push_event(&mut self, key: Key, stream: u32, outcome: Outcome, text: Bytes) {
-        let Some(pushed) = self.sessions.push_event(key, stream, text.clone()) else { return };
+        let Some(pushed) = self.sessions.streams_mut(key).push(stream, text.clone()) else {
+            return;
+        };
         let is_lost = pushed.exchange.is_none() && !pushed.is_stored;
         self.outbox.counters.sessions.events_dropped += u64::from(is_lost);
         if let Some(to) = pushed.exchange {

@@ -147,7 +147,7 @@ impl SessionOwner<'_> {
         awaited: u32,
         (outcome, text): (Outcome, Vec<u8>),
     ) {
-        let Ok(stream) = self.sessions.open_stream(key, from) else {
+        let Ok(stream) = self.sessions.streams_mut(key).open(from) else {
             // The stream limit was checked before: the session has ended.
             return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
         };
@@ -166,13 +166,11 @@ impl SessionOwner<'_> {
 
     /// Opens the GET stream of a session, or resumes a broken stream.
     fn open_stream(&mut self, key: Key, from: ExchangeAddress, after: Option<EventId>) {
-        let sessions = &mut *self.sessions;
+        let mut streams = self.sessions.streams_mut(key);
         let attached = match after {
-            None => sessions
-                .attach_listener(key, from)
-                .map(|after| (LISTENING_STREAM, after, None, false)),
+            None => streams.listen(from).map(|after| (LISTENING_STREAM, after, None, false)),
             Some(EventId { stream, number }) => {
-                let resumed = sessions.resume_stream(key, stream, number, from);
+                let resumed = streams.resume(stream, number, from);
                 resumed.map(|it| (stream, number, it.replaced_exchange, it.is_finished))
             }
         };
@@ -187,7 +185,8 @@ impl SessionOwner<'_> {
             self.write(replaced, HttpOutput::EndStream { retry_ms: None });
         }
         self.write(from, HttpOutput::BeginStream);
-        let events = self.sessions.replay(key, stream, after);
+        let streams = self.sessions.streams(key);
+        let events = streams.into_iter().flat_map(|streams| streams.replay(stream, after));
         let events: Vec<(u32, Bytes)> = events.map(|(n, text)| (n, text.clone())).collect();
         for (number, text) in events {
             let id = EventId { stream, number };
@@ -209,7 +208,7 @@ impl SessionOwner<'_> {
         is_sent: bool,
     ) {
         let Some(key) = self.sessions.find(session) else { return };
-        self.sessions.detach_exchange(key, exchange, is_sent, self.now);
+        self.sessions.streams_mut(key).detach_exchange(exchange, is_sent, self.now);
         // With HTTP with SSE (2024-11-05) the session ends with its one stream.
         if self.is_legacy_sse(key)
             && !self.sessions.has_listener(key)

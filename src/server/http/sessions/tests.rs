@@ -64,10 +64,10 @@ fn begin_evicting(
 
 /// Opens a stream, pushes `text`, finishes it and detaches it as sent.
 fn send_stream(sessions: &mut SessionStore<char>, key: Key, text: &Bytes, now: Instant) -> u32 {
-    let number = sessions.open_stream(key, exchange(9)).unwrap();
-    sessions.push_event(key, number, text.clone()).unwrap();
-    sessions.finish_stream(key, number, now);
-    assert!(sessions.detach_stream(key, number, exchange(9), true, now));
+    let number = sessions.streams_mut(key).open(exchange(9)).unwrap();
+    sessions.streams_mut(key).push(number, text.clone()).unwrap();
+    sessions.streams_mut(key).finish(number, now);
+    assert!(sessions.streams_mut(key).detach(number, exchange(9), true, now));
     number
 }
 
@@ -119,14 +119,17 @@ fn dead_key_does_not_reach_reused_slot() {
     assert!(!sessions.begin_request(dead));
     sessions.end_request(dead, at(2));
     sessions.touch(dead, at(2));
-    assert_eq!(sessions.open_stream(dead, exchange(1)), Err(SessionError::UnknownSession));
-    assert_eq!(sessions.attach_listener(dead, exchange(1)), Err(SessionError::UnknownSession));
-    assert_eq!(sessions.resume_stream(dead, 0, 0, exchange(1)), Err(SessionError::UnknownSession));
-    assert_eq!(sessions.push_event(dead, LISTENING_STREAM, Bytes::new()), None);
-    assert_eq!(sessions.finish_stream(dead, 1, at(2)), None);
+    assert_eq!(sessions.streams_mut(dead).open(exchange(1)), Err(SessionError::UnknownSession));
+    assert_eq!(sessions.streams_mut(dead).listen(exchange(1)), Err(SessionError::UnknownSession));
+    assert_eq!(
+        sessions.streams_mut(dead).resume(0, 0, exchange(1)),
+        Err(SessionError::UnknownSession)
+    );
+    assert_eq!(sessions.streams_mut(dead).push(LISTENING_STREAM, Bytes::new()), None);
+    assert_eq!(sessions.streams_mut(dead).finish(1, at(2)), None);
     assert_eq!(sessions.next_stream_number(dead), None);
-    assert!(!sessions.detach_stream(dead, LISTENING_STREAM, exchange(1), true, at(2)));
-    assert!(sessions.replay(dead, LISTENING_STREAM, 0).next().is_none());
+    assert!(!sessions.streams_mut(dead).detach(LISTENING_STREAM, exchange(1), true, at(2)));
+    assert!(sessions.streams(dead).is_none());
     assert_eq!(sessions.next_deadline(), Some(at(61)));
     sessions.check_invariants();
 }
@@ -153,10 +156,10 @@ fn idle_session_expires_after_timeout() {
 fn session_with_attached_stream_does_not_expire() {
     let mut sessions = sessions(LIMITS);
     let key = begin(&mut sessions, 'a', at(0));
-    assert_eq!(sessions.attach_listener(key, exchange(1)), Ok(0));
+    assert_eq!(sessions.streams_mut(key).listen(exchange(1)), Ok(0));
     assert!(sessions.has_listener(key));
     assert_eq!((sessions.next_deadline(), sessions.attached_streams()), (None, 1));
-    assert!(sessions.detach_stream(key, LISTENING_STREAM, exchange(1), true, at(500)));
+    assert!(sessions.streams_mut(key).detach(LISTENING_STREAM, exchange(1), true, at(500)));
     assert!(!sessions.has_listener(key));
     assert_eq!((sessions.next_deadline(), sessions.attached_streams()), (Some(at(560)), 0));
 }
@@ -166,7 +169,7 @@ fn longest_idle_session_is_evicted_never_active_one() {
     let mut sessions = sessions(LIMITS);
     let [running, idle, listening] = ['r', 'i', 'l'].map(|name| begin(&mut sessions, name, at(0)));
     assert!(sessions.begin_request(running));
-    sessions.attach_listener(listening, exchange(1)).unwrap();
+    sessions.streams_mut(listening).listen(exchange(1)).unwrap();
     let (next, evicted) = begin_evicting(&mut sessions, 'n', at(1));
     assert_eq!((evicted.key, evicted.session, evicted.exchanges), (idle, 'i', vec![]));
     assert!(!sessions.contains(evicted.key));
@@ -200,16 +203,19 @@ fn lingering_stream_is_removed_after_timeout() {
     assert_eq!(sessions.next_deadline(), Some(at(11)));
     sessions.expire_lingering(at(10));
     // Its client resumes it, and so its linger time restarts.
-    assert!(sessions.resume_stream(key, first, 0, exchange(2)).unwrap().is_finished);
-    assert!(sessions.detach_stream(key, first, exchange(2), true, at(10)));
+    assert!(sessions.streams_mut(key).resume(first, 0, exchange(2)).unwrap().is_finished);
+    assert!(sessions.streams_mut(key).detach(first, exchange(2), true, at(10)));
     sessions.expire_lingering(at(13));
     assert_eq!(
-        sessions.resume_stream(key, second, 0, exchange(3)),
+        sessions.streams_mut(key).resume(second, 0, exchange(3)),
         Err(SessionError::UnknownEvent)
     );
     assert_eq!(sessions.next_deadline(), Some(at(20)));
     sessions.expire_lingering(at(20));
-    assert_eq!(sessions.resume_stream(key, first, 0, exchange(3)), Err(SessionError::UnknownEvent));
+    assert_eq!(
+        sessions.streams_mut(key).resume(first, 0, exchange(3)),
+        Err(SessionError::UnknownEvent)
+    );
     assert_eq!(sessions.held_bytes(), held_bytes);
     sessions.check_invariants();
 }
@@ -221,7 +227,8 @@ fn lingering_streams_are_bounded_over_all_sessions() {
     let text = Bytes::from_static(b"{}");
     let sent = [0, 1, 0, 1]
         .map(|index| (keys[index], send_stream(&mut sessions, keys[index], &text, at(1))));
-    let is_stored = sent.map(|(key, number)| sessions.replay(key, number, 0).next().is_some());
+    let is_stored =
+        sent.map(|(key, number)| sessions.streams(key).unwrap().replay(number, 0).next().is_some());
     assert_eq!(is_stored, [false, true, true, true]);
     sessions.check_invariants();
 }
@@ -233,13 +240,15 @@ fn lingering_streams_are_removed_first_at_memory_limit() {
     let text = Bytes::from(vec![b'x'; 400]);
     let number = send_stream(&mut sessions, one, &text, at(1));
     for _ in 0..2 {
-        assert!(sessions.push_event(other, LISTENING_STREAM, text.clone()).unwrap().is_stored);
+        assert!(
+            sessions.streams_mut(other).push(LISTENING_STREAM, text.clone()).unwrap().is_stored
+        );
     }
     assert_eq!(
-        sessions.resume_stream(one, number, 0, exchange(2)),
+        sessions.streams_mut(one).resume(number, 0, exchange(2)),
         Err(SessionError::UnknownEvent)
     );
-    assert_eq!(sessions.replay(other, LISTENING_STREAM, 0).count(), 2);
+    assert_eq!(sessions.streams(other).unwrap().replay(LISTENING_STREAM, 0).count(), 2);
     sessions.check_invariants();
 }
 
@@ -249,12 +258,12 @@ fn next_stream_is_none_at_stream_limit() {
     let key = begin(&mut sessions, 'a', at(0));
     for number in 1..=4 {
         assert_eq!(sessions.next_stream_number(key), Some(number));
-        assert_eq!(sessions.open_stream(key, exchange(number)), Ok(number));
+        assert_eq!(sessions.streams_mut(key).open(exchange(number)), Ok(number));
     }
     assert_eq!(sessions.next_stream_number(key), None);
-    assert_eq!(sessions.open_stream(key, exchange(5)), Err(SessionError::StreamLimit(4)));
-    sessions.finish_stream(key, 2, at(1));
-    assert!(sessions.detach_stream(key, 2, exchange(2), true, at(1)));
+    assert_eq!(sessions.streams_mut(key).open(exchange(5)), Err(SessionError::StreamLimit(4)));
+    sessions.streams_mut(key).finish(2, at(1));
+    assert!(sessions.streams_mut(key).detach(2, exchange(2), true, at(1)));
     assert_eq!(sessions.next_stream_number(key), Some(5));
 }
 
@@ -262,10 +271,10 @@ fn next_stream_is_none_at_stream_limit() {
 fn removed_session_returns_its_attached_exchanges() {
     let mut sessions = sessions(LIMITS);
     let key = begin(&mut sessions, 'a', at(0));
-    sessions.attach_listener(key, exchange(1)).unwrap();
-    sessions.open_stream(key, exchange(2)).unwrap();
-    sessions.open_stream(key, exchange(3)).unwrap();
-    sessions.detach_stream(key, 1, exchange(2), true, at(1));
+    sessions.streams_mut(key).listen(exchange(1)).unwrap();
+    sessions.streams_mut(key).open(exchange(2)).unwrap();
+    sessions.streams_mut(key).open(exchange(3)).unwrap();
+    sessions.streams_mut(key).detach(1, exchange(2), true, at(1));
     assert_eq!(sessions.remove(key).unwrap().exchanges, [exchange(1), exchange(3)]);
     assert_eq!((sessions.attached_streams(), sessions.held_bytes()), (0, 0));
 }
@@ -276,17 +285,18 @@ fn event_at_memory_limit_displaces_own_events() {
     let [rich, poor] = ['r', 'p'].map(|session| begin(&mut sessions, session, at(0)));
     let text = Bytes::from(vec![b'x'; 400]);
     for _ in 0..2 {
-        assert!(sessions.push_event(rich, LISTENING_STREAM, text.clone()).unwrap().is_stored);
+        assert!(sessions.streams_mut(rich).push(LISTENING_STREAM, text.clone()).unwrap().is_stored);
     }
     let numbers = |sessions: &SessionStore<char>, key| -> Vec<u32> {
-        sessions.replay(key, LISTENING_STREAM, 0).map(|(number, _)| number).collect()
+        let streams = sessions.streams(key).unwrap();
+        streams.replay(LISTENING_STREAM, 0).map(|(number, _)| number).collect()
     };
-    assert!(sessions.push_event(poor, LISTENING_STREAM, text.clone()).unwrap().is_stored);
-    assert!(sessions.push_event(poor, LISTENING_STREAM, text.clone()).unwrap().is_stored);
+    assert!(sessions.streams_mut(poor).push(LISTENING_STREAM, text.clone()).unwrap().is_stored);
+    assert!(sessions.streams_mut(poor).push(LISTENING_STREAM, text.clone()).unwrap().is_stored);
     assert_eq!((numbers(&sessions, rich), numbers(&sessions, poor)), (vec![1, 2], vec![2]));
     // A removed session frees its bytes.
     sessions.remove(rich).unwrap();
-    sessions.push_event(poor, LISTENING_STREAM, text).unwrap();
+    sessions.streams_mut(poor).push(LISTENING_STREAM, text).unwrap();
     assert_eq!(numbers(&sessions, poor), [2, 3]);
     sessions.check_invariants();
 }
@@ -295,11 +305,11 @@ fn event_at_memory_limit_displaces_own_events() {
 fn stream_of_another_session_cannot_be_resumed() {
     let mut sessions = sessions(LIMITS);
     let [owner, other] = ['o', 'x'].map(|session| begin(&mut sessions, session, at(0)));
-    let number = sessions.open_stream(owner, exchange(1)).unwrap();
-    sessions.push_event(owner, number, Bytes::from_static(b"secret")).unwrap();
+    let number = sessions.streams_mut(owner).open(exchange(1)).unwrap();
+    sessions.streams_mut(owner).push(number, Bytes::from_static(b"secret")).unwrap();
     assert_eq!(
-        sessions.resume_stream(other, number, 0, exchange(2)),
+        sessions.streams_mut(other).resume(number, 0, exchange(2)),
         Err(SessionError::UnknownEvent)
     );
-    assert!(sessions.replay(other, number, 0).next().is_none());
+    assert!(sessions.streams(other).unwrap().replay(number, 0).next().is_none());
 }

@@ -398,13 +398,13 @@ impl StoreWithModel {
                 let Some((key, held)) = self.pick(session) else { return };
                 let expected =
                     held.map_or(Err(SessionError::UnknownSession), |held| held.open(own));
-                assert_eq!(self.store.open_stream(key, own), expected);
+                assert_eq!(self.store.streams_mut(key).open(own), expected);
             }
             Operation::Listen { session } => {
                 let Some((key, held)) = self.pick(session) else { return };
                 let expected =
                     held.map_or(Err(SessionError::UnknownSession), |held| held.listen(own));
-                assert_eq!(self.store.attach_listener(key, own), expected);
+                assert_eq!(self.store.streams_mut(key).listen(own), expected);
             }
             Operation::Resume { session, stream, after } => {
                 let Some((key, held)) = self.pick(session) else { return };
@@ -413,7 +413,7 @@ impl StoreWithModel {
                 let after = last.map_or(after, |last| (last + 1).saturating_sub(after));
                 let resume = |held: &mut ModelSession| held.resume(stream, after, own);
                 let expected = held.map_or(Err(SessionError::UnknownSession), resume);
-                assert_eq!(self.store.resume_stream(key, stream, after, own), expected);
+                assert_eq!(self.store.streams_mut(key).resume(stream, after, own), expected);
             }
             Operation::Push { session, stream, bytes } => {
                 if self.pick(session).is_none() {
@@ -428,13 +428,13 @@ impl StoreWithModel {
                 let stream = held.as_ref().map_or(stream, |held| held.number(stream));
                 let expected = held.and_then(|held| held.push(stream, bytes, room));
                 let text = Bytes::from(vec![b'x'; bytes]);
-                assert_eq!(self.store.push_event(key, stream, text), expected);
+                assert_eq!(self.store.streams_mut(key).push(stream, text), expected);
             }
             Operation::Finish { session, stream } => {
                 let Some((key, held)) = self.pick(session) else { return };
                 let stream = held.as_ref().map_or(stream, |held| held.number(stream));
                 let expected = held.and_then(|held| held.finish(stream));
-                assert_eq!(self.store.finish_stream(key, stream, now), expected);
+                assert_eq!(self.store.streams_mut(key).finish(stream, now), expected);
                 self.enqueue_lingering(session, stream);
             }
             Operation::Detach { session, stream, exchange: serial, is_sent } => {
@@ -443,7 +443,8 @@ impl StoreWithModel {
                 let carried = held.as_ref().and_then(|held| held.streams.get(&stream)?.exchange);
                 let address = serial.map(exchange).or(carried).unwrap_or(own);
                 let expected = held.is_some_and(|held| held.detach(stream, address, is_sent));
-                assert_eq!(self.store.detach_stream(key, stream, address, is_sent, now), expected);
+                let mut streams = self.store.streams_mut(key);
+                assert_eq!(streams.detach(stream, address, is_sent, now), expected);
                 if expected {
                     self.enqueue_lingering(session, stream);
                 }
@@ -478,9 +479,9 @@ impl StoreWithModel {
             assert_eq!(self.store.get_mut(key).copied(), session.as_ref().map(|_| index));
             let streams = session.iter().flat_map(|session| &session.streams);
             for (number, stream) in streams {
-                assert_eq!(self.store.exchange_of_stream(key, *number), stream.exchange);
-                let replayed = self.store.replay(key, *number, 0);
-                let replayed = replayed.map(|(number, text)| (number, text.len()));
+                let held = self.store.streams(key).unwrap();
+                assert_eq!(held.exchange(*number), stream.exchange);
+                let replayed = held.replay(*number, 0).map(|(number, text)| (number, text.len()));
                 assert!(replayed.eq(stream.events.iter().copied()));
             }
         }
