@@ -12,7 +12,7 @@ use super::connection_state::PeerState;
 use super::handlers::HandlerEvent;
 use super::handlers::handler_state::HandlerState;
 use super::outbox::{Effect, NotificationKind, Outbox};
-use super::reply_to::{PeerId, ReplyTo};
+use super::reply_to::PeerId;
 use super::shard_message::ShardLimits;
 use super::tasks::{NewTask, Tasks};
 use crate::base::slab::Key;
@@ -209,8 +209,8 @@ impl DeferredWork {
         let open_requests = call.open_requests.take().map(|it| *it).unwrap_or_default();
         client_requests.reassign(open_requests.numbers(), Requester::Task(key));
         if let Some(task) = tasks.table.get_mut(key) {
-            task.last_progress = call.progress;
-            task.client_requests = open_requests;
+            task.caller.set_last_progress(call.progress);
+            task.requests.client_requests = open_requests;
         }
         tasks.table.attach_handler(key, call.work);
         tasks.account_inputs(key, now, outbox);
@@ -362,7 +362,7 @@ impl Requesters for CallsAndTasks<'_> {
             }
             Requester::Task(task) => {
                 let task = self.tasks.table.get_mut(task).filter(|task| !task.has_ended())?;
-                let (reply_to, revision) = (ReplyTo::standalone(task.peer), task.revision);
+                let (reply_to, revision) = (task.caller.reply_to(), task.caller.revision());
                 let task = Some(task.id_text().to_owned());
                 Some(RequesterTarget { reply_to, revision, task })
             }
@@ -392,7 +392,7 @@ impl Requesters for CallsAndTasks<'_> {
             Requester::Call(call_id) => self.calls.record_accepted_url(call_id, elicitation_id),
             Requester::Task(task) => {
                 if let Some(task) = self.tasks.table.get_mut(task) {
-                    task.client_requests.record_accepted_url(elicitation_id);
+                    task.requests.client_requests.record_accepted_url(elicitation_id);
                 }
             }
         }

@@ -78,8 +78,6 @@ const LARGE_TYPES: &[types::Exception] = &[
         2,
         "schema and validation of a form field are files of their own",
     ),
-    exception("Task", 20, 25, 1, "record of one task; not yet divided"),
-    exception("SessionStore", 12, 41, 3, "not yet divided into sessions and their streams"),
 ];
 
 const fn exception(

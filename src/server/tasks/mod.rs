@@ -29,7 +29,6 @@ use super::calls::HandlerWork;
 use super::client_requests::ClientRequests;
 use super::outbox::{NotificationKind, Outbox};
 use super::owner_id::ShardSet;
-use super::reply_to::ReplyTo;
 use super::shard_message::{RemoteTaskRequest, ShardMessage, TaskEvent, TaskMessage};
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
@@ -75,8 +74,8 @@ impl Tasks {
             }
             TaskEvent::Finished(result) => {
                 let Some(task) = self.table.get_mut(key) else { return };
-                let (to, revision) = (ReplyTo::standalone(task.peer), task.revision);
-                let open_requests = std::mem::take(&mut task.client_requests);
+                let (to, revision) = (task.caller.reply_to(), task.caller.revision());
+                let open_requests = std::mem::take(&mut task.requests.client_requests);
                 // Client requests that it did not wait for; the others are closed.
                 for number in open_requests.numbers() {
                     client_requests.cancel(*number, outbox);
@@ -146,12 +145,12 @@ impl Tasks {
 
     fn publish_change(&mut self, key: Key, outbox: &mut Outbox) {
         let Some(task) = self.table.get_mut(key) else { return };
-        let waiters = if task.has_ended() { task.take_waiters() } else { Vec::new() };
-        if task.revision.is_modern() {
+        let waiters = if task.has_ended() { task.observers.take_waiters() } else { Vec::new() };
+        if task.caller.revision().is_modern() {
             self.notify_watchers(key, outbox);
         } else {
             // `notifications/tasks/status`, to the connection that began the task.
-            outbox.notify(ReplyTo::standalone(task.peer), NotificationKind::TaskStatus, |text| {
+            outbox.notify(task.caller.reply_to(), NotificationKind::TaskStatus, |text| {
                 task.with_detail(self.wall_clock, |task, detail| {
                     ChangeNotification::TaskStatus { task, detail }.write_legacy(text);
                 });
@@ -166,16 +165,18 @@ impl Tasks {
 
     /// Sends `notifications/tasks` (2026-07-28) to every shard with subscribers.
     fn notify_watchers(&mut self, key: Key, outbox: &mut Outbox) {
-        let Some(task) = self.table.get_mut(key).filter(|task| !task.watchers().is_empty()) else {
+        let Some(task) =
+            self.table.get_mut(key).filter(|task| !task.observers.watchers().is_empty())
+        else {
             return;
         };
-        let (id, version) = (task.id, task.version);
+        let (id, version) = (task.id(), task.version());
         let mut tail = Vec::new();
         task.with_detail(self.wall_clock, |task, detail| {
             ChangeNotification::TaskStatus { task, detail }.write_tail(&mut tail);
         });
         let tail = Bytes::from(tail);
-        for &shard in task.watchers() {
+        for &shard in task.observers.watchers() {
             let message = TaskMessage::Changed { task: id, version, tail: tail.clone() };
             send_task_message(shard, message, outbox);
         }
@@ -190,14 +191,11 @@ impl Tasks {
         outbox: &mut Outbox,
     ) {
         let Some(task) = self.table.get_mut(key) else { return };
-        let is_due =
-            !task.revision.is_modern() && !task.has_ended() && progress > task.last_progress;
-        let Some(token) = task.progress_token.as_ref().filter(|_| is_due) else { return };
-        outbox.notify(ReplyTo::standalone(task.peer), NotificationKind::Progress, |text| {
-            let (token, name) = (token.as_id(), task.id_text());
+        let to = task.caller.reply_to();
+        let Some((token, name)) = task.advance_progress(progress) else { return };
+        outbox.notify(to, NotificationKind::Progress, |text| {
             model::write_task_progress(text, token, progress, total, message, name);
         });
-        task.last_progress = progress;
     }
 
     /// Removes tasks whose TTL has passed, cancels their handlers and fails the calls that wait.
@@ -211,10 +209,10 @@ impl Tasks {
             if let Some(work) = task.handler() {
                 work.cancel();
             }
-            for number in task.client_requests.take() {
+            for number in task.requests.client_requests.take() {
                 client_requests.cancel(number, outbox);
             }
-            for waiter in task.take_waiters() {
+            for waiter in task.observers.take_waiters() {
                 complete_waiter(&waiter, Err(unknown_task_error()), outbox);
             }
         }

@@ -32,7 +32,7 @@ impl Tasks {
     ) -> Result<bool, Error> {
         match self.table.get_mut(key) {
             Some(task) if matches!(op, TaskOp::Result) && !task.has_ended() => {
-                if task.has_waiter_capacity(now) {
+                if task.observers.has_waiter_capacity(now) {
                     return Ok(true);
                 }
                 Err(Error::new(
@@ -47,7 +47,7 @@ impl Tasks {
     /// Registers a call that waits for the end of a task, after [`Tasks::must_wait`].
     pub(in crate::server) fn wait(&mut self, key: Key, waiter: TaskWaiter) {
         if let Some(task) = self.table.get_mut(key) {
-            task.add_waiter(waiter);
+            task.observers.add_waiter(waiter);
         }
     }
 
@@ -66,7 +66,7 @@ impl Tasks {
             TaskOp::Result => return self.write_result(key, out),
             TaskOp::Update(responses) => {
                 let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
-                task.inputs.update(responses)?;
+                task.requests.inputs.update(responses)?;
                 self.table.update_input_status(key, now);
             }
             TaskOp::Cancel => self.cancel(key, client_requests, now, outbox)?,
@@ -93,7 +93,7 @@ impl Tasks {
     ) -> Result<(), Error> {
         let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
         if task.has_ended() {
-            if task.revision.is_modern() {
+            if task.caller.revision().is_modern() {
                 return Ok(());
             }
             let status = task.status().as_str();
@@ -114,7 +114,7 @@ impl Tasks {
         if self.table.cancel(key, reason, now) {
             outbox.counters.requests.tasks_cancelled += 1;
             let Some(task) = self.table.get_mut(key) else { return };
-            for number in task.client_requests.take() {
+            for number in task.requests.client_requests.take() {
                 client_requests.cancel(number, outbox);
             }
             if let Some(work) = task.handler() {
@@ -127,10 +127,11 @@ impl Tasks {
     /// more, and cancels its handler. Client requests of tasks up to 2025-11-25 are cancelled with
     /// all others.
     pub(super) fn fail_waiting_for_input(&mut self, key: Key, now: Instant, outbox: &mut Outbox) {
-        let Some(task) = self.table.get_mut(key).filter(|task| task.inputs.is_open()) else {
+        let Some(task) = self.table.get_mut(key).filter(|task| task.requests.inputs.is_open())
+        else {
             return;
         };
-        let open = task.inputs.with_open(<[_]>::len);
+        let open = task.requests.inputs.with_open(<[_]>::len);
         let reason = "the server shut down while the task waited for input";
         if self.table.fail(key, Error::internal(reason), now) {
             outbox.counters.client_requests.cancelled += open as u64;
@@ -161,10 +162,10 @@ impl Tasks {
         catalog: &Catalog,
     ) {
         let Some(task) = self.table.get_mut(task) else { return };
-        let suffix = catalog.result_suffix(task.revision);
+        let suffix = catalog.result_suffix(task.caller.revision());
         model::begin_response(out, id);
         task.with_detail(self.wall_clock, |view, _| {
-            model::write_create_task_result(out, task.revision, &view, suffix);
+            model::write_create_task_result(out, task.caller.revision(), &view, suffix);
         });
         model::end_response(out);
     }
@@ -188,8 +189,8 @@ impl Tasks {
     /// Returns how the handler of a task requests input.
     pub(in crate::server) fn carrier(&mut self, key: Key) -> RequestCarrier {
         match self.table.get_mut(key) {
-            Some(task) if task.revision.is_modern() => {
-                RequestCarrier::TaskInput(Rc::clone(&task.inputs))
+            Some(task) if task.caller.revision().is_modern() => {
+                RequestCarrier::TaskInput(Rc::clone(&task.requests.inputs))
             }
             _ => RequestCarrier::ServerRequest,
         }

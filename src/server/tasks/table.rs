@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 use std::time::Duration;
 
 use super::task::{NewTask, Task, TaskOutcome};
@@ -16,9 +15,7 @@ use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::TaskStatus;
-use crate::server::client_requests::{OpenRequests, TaskInputs};
 use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
@@ -78,38 +75,11 @@ impl<W> TaskTable<W> {
         self.check_limits(birth.peer)?;
         let id =
             self.ids.task_id().ok_or_else(|| Error::internal("no random bits for a task id"))?;
-        let NewTask { peer, client, progress_token, ttl } = birth;
         let TaskLimits { ttl: ttl_default, ttl_max, .. } = self.limits;
-        let ttl = ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);
-        // Progress notifications are optional; a token stored for the ttl must be short.
-        let is_short = |token: &IdBuf| match token.as_id() {
-            Id::Text(text) => text.len() <= PROGRESS_TOKEN_BYTES_MAX,
-            Id::Signed(_) | Id::Unsigned(_) => true,
-        };
-        let progress_token = progress_token.filter(is_short);
+        let ttl = birth.ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);
         self.created += 1;
-        let task = Task {
-            id,
-            id_text: id.to_string(),
-            peer,
-            revision: client.revision,
-            progress_token,
-            last_progress: f64::NEG_INFINITY,
-            inputs: Rc::new(TaskInputs::default()),
-            client_requests: OpenRequests::default(),
-            number: self.created,
-            status: TaskStatus::Working,
-            message: None,
-            created: now,
-            updated: now,
-            version: 1,
-            ttl,
-            outcome: None,
-            handler: None,
-            waiters: Vec::new(),
-            watchers: Vec::new(),
-            has_unsent_change: false,
-        };
+        let peer = birth.peer;
+        let task = Task::new((id, self.created), birth, ttl, now);
         let key = self.slab.insert(task).map_err(|_| too_many_tasks(self.limits.tasks_max))?;
         self.keys.insert(id, key);
         // Removed tasks that could not be started leave their deadlines in the wheel.
@@ -136,7 +106,7 @@ impl<W> TaskTable<W> {
     /// Stores the handler of a task.
     pub(in crate::server) fn attach_handler(&mut self, key: Key, work: W) {
         if let Some(task) = self.slab.get_mut(key) {
-            task.handler = Some(work);
+            task.set_handler(Some(work));
         }
     }
 
@@ -149,7 +119,7 @@ impl<W> TaskTable<W> {
     pub(in crate::server) fn find(&self, id: TaskId, is_modern: bool) -> Option<Key> {
         let key = *self.keys.get(&id)?;
         let task = self.slab.get(key)?;
-        (task.revision.is_modern() == is_modern).then_some(key)
+        (task.caller.revision().is_modern() == is_modern).then_some(key)
     }
 
     /// Returns one page of the tasks that `peer` created with revisions up to 2025-11-25, in the
@@ -164,15 +134,17 @@ impl<W> TaskTable<W> {
         cursor: Option<&str>,
     ) -> Result<(Vec<&Task<W>>, Option<String>), Error> {
         let after = cursor.map_or(Ok(0), |cursor| self.parse_cursor(cursor))?;
-        let is_listed =
-            |task: &Task<W>| task.peer == peer && !task.revision.is_modern() && task.number > after;
+        let is_listed = |task: &Task<W>| {
+            let caller = &task.caller;
+            caller.peer() == peer && !caller.revision().is_modern() && task.number() > after
+        };
         let tasks = self.slab.iter().map(|(_, task)| task);
         let mut tasks: Vec<_> = tasks.filter(|task| is_listed(task)).collect();
-        tasks.sort_unstable_by_key(|task| task.number);
+        tasks.sort_unstable_by_key(|task| task.number());
         let has_more = tasks.len() > PAGE_SIZE;
         tasks.truncate(PAGE_SIZE);
         let last = tasks.last().filter(|_| has_more);
-        let next = last.map(|task| format!("{:016x}", task.number));
+        let next = last.map(|task| format!("{:016x}", task.number()));
         Ok((tasks, next))
     }
 
@@ -190,7 +162,7 @@ impl<W> TaskTable<W> {
     pub(in crate::server) fn complete(&mut self, key: Key, end: TaskOutcome, now: Instant) {
         let room = self.limits.result_bytes_max.saturating_sub(self.result_bytes);
         let Some(task) = self.slab.get_mut(key) else { return };
-        task.handler = None;
+        task.set_handler(None);
         if task.has_ended() {
             return;
         }
@@ -201,14 +173,12 @@ impl<W> TaskTable<W> {
             TaskOutcome::Error(error) => (TaskStatus::Failed, Some(error.message.clone())),
             // A tool that failed has a result all the same; only 2025-11-25 reports that as a
             // failed task.
-            TaskOutcome::Result { is_failed: true, .. } if !task.revision.is_modern() => {
+            TaskOutcome::Result { is_failed: true, .. } if !task.caller.revision().is_modern() => {
                 (TaskStatus::Failed, Some(Cow::Borrowed("the tool failed; its result says why")))
             }
             TaskOutcome::Result { .. } => (TaskStatus::Completed, None),
         };
-        task.outcome = Some(end);
-        task.inputs.close();
-        task.set_status(status, message, now);
+        task.end((status, message), Some(end), now);
         self.running -= 1;
         self.mark_changed(key);
     }
@@ -218,8 +188,7 @@ impl<W> TaskTable<W> {
         let Some(task) = self.slab.get_mut(key).filter(|task| !task.has_ended()) else {
             return false;
         };
-        task.inputs.close();
-        task.set_status(TaskStatus::Cancelled, Some(Cow::Borrowed(why)), now);
+        task.end((TaskStatus::Cancelled, Some(Cow::Borrowed(why))), None, now);
         self.running -= 1;
         self.mark_changed(key);
         true
@@ -233,9 +202,7 @@ impl<W> TaskTable<W> {
         };
         let end = TaskOutcome::Error(error.clone());
         self.result_bytes += end.bytes();
-        task.outcome = Some(end);
-        task.inputs.close();
-        task.set_status(TaskStatus::Failed, Some(error.message), now);
+        task.end((TaskStatus::Failed, Some(error.message)), Some(end), now);
         self.running -= 1;
         self.mark_changed(key);
         true
@@ -251,7 +218,8 @@ impl<W> TaskTable<W> {
         now: Instant,
     ) -> bool {
         let task = self.slab.get_mut(key).filter(|task| !task.has_ended());
-        let is_asked = task.is_some_and(|task| task.client_requests.add(number, open_max, now));
+        let is_asked =
+            task.is_some_and(|task| task.requests.client_requests.add(number, open_max, now));
         if is_asked {
             self.update_input_status(key, now);
         }
@@ -261,34 +229,29 @@ impl<W> TaskTable<W> {
     /// Removes request `number` of a task, which was completed.
     pub(in crate::server) fn remove_client_request(&mut self, key: Key, number: u64, now: Instant) {
         if let Some(task) = self.slab.get_mut(key) {
-            task.client_requests.remove(number, now);
+            task.requests.client_requests.remove(number, now);
             self.update_input_status(key, now);
         }
     }
 
     /// Updates the status of a task: `input_required` while a request is open.
     pub(in crate::server) fn update_input_status(&mut self, key: Key, now: Instant) {
-        let Some(task) = self.slab.get_mut(key).filter(|task| !task.has_ended()) else { return };
-        let is_open = task.inputs.is_open() || task.client_requests.is_open();
-        if !is_open && task.status == TaskStatus::Working {
-            return;
+        if self.slab.get_mut(key).is_some_and(|task| task.update_input_status(now)) {
+            self.mark_changed(key);
         }
-        let status = if is_open { TaskStatus::InputRequired } else { TaskStatus::Working };
-        task.set_status(status, None, now);
-        self.mark_changed(key);
     }
 
     /// Subscribes a shard to a task; the current state is sent first.
     pub(in crate::server) fn watch(&mut self, key: Key, shard: ShardId) {
         if let Some(task) = self.slab.get_mut(key) {
-            task.add_watcher(shard);
+            task.observers.add_watcher(shard);
             self.mark_changed(key);
         }
     }
 
     fn mark_changed(&mut self, key: Key) {
         if let Some(task) = self.slab.get_mut(key)
-            && !std::mem::replace(&mut task.has_unsent_change, true)
+            && task.observers.mark_changed()
         {
             self.changed.push_back(key);
         }
@@ -298,7 +261,7 @@ impl<W> TaskTable<W> {
     pub(in crate::server) fn take_changed(&mut self) -> Option<Key> {
         while let Some(key) = self.changed.pop_front() {
             if let Some(task) = self.slab.get_mut(key) {
-                task.has_unsent_change = false;
+                task.observers.mark_sent();
                 return Some(key);
             }
         }
@@ -320,16 +283,16 @@ impl<W> TaskTable<W> {
     /// Removes a task whose id was not sent to a client, because it could not be started.
     pub(in crate::server) fn remove(&mut self, key: Key) -> Option<Task<W>> {
         let task = self.slab.remove(key)?;
-        self.keys.remove(&task.id);
-        if let Some(share) = self.tasks_by_peer.get_mut(&task.peer) {
+        self.keys.remove(&task.id());
+        if let Some(share) = self.tasks_by_peer.get_mut(&task.caller.peer()) {
             *share -= 1;
             if *share == 0 {
-                self.tasks_by_peer.remove(&task.peer);
+                self.tasks_by_peer.remove(&task.caller.peer());
             }
         }
-        self.result_bytes -= task.outcome.as_ref().map_or(0, TaskOutcome::bytes);
+        self.result_bytes -= task.outcome().map_or(0, TaskOutcome::bytes);
         self.running -= usize::from(!task.has_ended());
-        task.inputs.close();
+        task.requests.inputs.close();
         Some(task)
     }
 
@@ -359,8 +322,8 @@ impl<W> TaskTable<W> {
         if self.running == 0 {
             return Vec::new();
         }
-        let own = self.slab.iter().filter(|(_, task)| task.peer == peer);
-        own.flat_map(|(_, task)| task.client_requests.numbers()).copied().collect()
+        let own = self.slab.iter().filter(|(_, task)| task.caller.peer() == peer);
+        own.flat_map(|(_, task)| task.requests.client_requests.numbers()).copied().collect()
     }
 
     /// Returns all tasks that have not ended.
@@ -388,10 +351,6 @@ fn result_memory_exhausted() -> Error {
 
 /// Shortest ttl: a caller must be able to fetch the task at least once.
 const TTL_MIN: Duration = Duration::from_secs(1);
-
-/// Longest progress token of a task that is stored. A task outlives its connection, and a token may
-/// be as long as a message.
-const PROGRESS_TOKEN_BYTES_MAX: usize = 256;
 
 /// Tasks on one page of `tasks/list`.
 pub(in crate::server) const PAGE_SIZE: usize = 50;

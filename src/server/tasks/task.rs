@@ -6,18 +6,26 @@
 //! Source: MCP 2025-11-25, basic/utilities/tasks, "Task Status Lifecycle"; Tasks extension
 //! 2026-07-28, "Task Status".
 
+mod caller;
+
+mod requests;
+
+mod state;
+
+mod observers;
+
 use std::borrow::Cow;
-use std::rc::Rc;
 use std::time::Duration;
 
+use self::caller::TaskCaller;
+use self::observers::TaskObservers;
+pub(in crate::server) use self::observers::TaskWaiter;
+use self::requests::TaskRequests;
+use self::state::TaskState;
 use crate::base::time::{Instant, WallClock};
-use crate::engine::mesh::ShardId;
 use crate::protocol::error::Error;
-use crate::protocol::in_flight::CallId;
-use crate::protocol::jsonrpc::IdBuf;
+use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::{TaskDetail, TaskStatus, TaskView};
-use crate::protocol::revision::Revision;
-use crate::server::client_requests::{OpenRequests, TaskInputs};
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::service::ClientInfo;
@@ -61,59 +69,47 @@ impl TaskOutcome {
     }
 }
 
-/// A call, on any shard, that waits for the end of a task.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct TaskWaiter {
-    /// Shard of the call.
-    pub(in crate::server) shard: ShardId,
-    /// The call.
-    pub(in crate::server) call: CallId,
-    /// Deadline of the call.
-    pub(in crate::server) deadline: Instant,
-}
-
 /// One task of a shard, with a handler `W`.
 #[derive(Debug)]
 pub(in crate::server) struct Task<W> {
-    pub(in crate::server) id: TaskId,
-    pub(super) id_text: String,
-    pub(in crate::server) peer: PeerId,
-    pub(in crate::server) revision: Revision,
-    pub(in crate::server) progress_token: Option<IdBuf>,
-    /// Last progress sent; later values must be greater.
-    pub(in crate::server) last_progress: f64,
-    /// Its input requests (2026-07-28).
-    pub(in crate::server) inputs: Rc<TaskInputs>,
-    /// Its requests to the client (2025-11-25).
-    pub(in crate::server) client_requests: OpenRequests,
+    id: TaskId,
+    id_text: String,
     /// Number of the task on its shard, in order of creation.
-    pub(super) number: u64,
-    pub(super) status: TaskStatus,
-    pub(super) message: Option<Cow<'static, str>>,
-    pub(super) created: Instant,
-    pub(super) updated: Instant,
-    /// Version of its state; 1 at creation, increased by every change.
-    pub(in crate::server) version: u32,
-    pub(super) ttl: Duration,
-    pub(super) outcome: Option<TaskOutcome>,
+    number: u64,
+    state: TaskState,
+    outcome: Option<TaskOutcome>,
     /// The handler, until it completes.
-    pub(super) handler: Option<W>,
-    pub(super) waiters: Vec<TaskWaiter>,
-    /// Shards with a subscription to the task.
-    pub(super) watchers: Vec<ShardId>,
-    /// Whether it is in the queue of unsent changes.
-    pub(super) has_unsent_change: bool,
+    handler: Option<W>,
+    pub(in crate::server) caller: TaskCaller,
+    pub(in crate::server) requests: TaskRequests,
+    pub(super) observers: TaskObservers,
 }
 
 impl<W> Task<W> {
-    /// Returns its status.
-    pub(in crate::server) const fn status(&self) -> TaskStatus {
-        self.status
+    /// Creates a task without handler. `ttl` replaces the one that was requested.
+    pub(super) fn new(
+        (id, number): (TaskId, u64),
+        birth: NewTask,
+        ttl: Duration,
+        now: Instant,
+    ) -> Self {
+        let NewTask { peer, client, progress_token, .. } = birth;
+        Self {
+            id,
+            id_text: id.to_string(),
+            number,
+            state: TaskState::new(ttl, now),
+            outcome: None,
+            handler: None,
+            caller: TaskCaller::new(peer, client.revision, progress_token),
+            requests: TaskRequests::default(),
+            observers: TaskObservers::default(),
+        }
     }
 
-    /// Returns whether its status is final.
-    pub(in crate::server) const fn has_ended(&self) -> bool {
-        self.status.is_terminal()
+    /// Returns its id.
+    pub(in crate::server) const fn id(&self) -> TaskId {
+        self.id
     }
 
     /// Returns its id as text.
@@ -121,17 +117,29 @@ impl<W> Task<W> {
         &self.id_text
     }
 
+    /// Returns its number on its shard, in order of creation.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns its status.
+    pub(in crate::server) const fn status(&self) -> TaskStatus {
+        self.state.status()
+    }
+
+    /// Returns whether its status is final.
+    pub(in crate::server) const fn has_ended(&self) -> bool {
+        self.status().is_terminal()
+    }
+
+    /// Returns the version of its state: 1 at creation, increased by every change.
+    pub(super) const fn version(&self) -> u32 {
+        self.state.version()
+    }
+
     /// Returns what both generations of the protocol show.
     pub(in crate::server) fn view(&self, calendar: WallClock) -> TaskView<'_> {
-        TaskView {
-            task_id: &self.id_text,
-            status: self.status,
-            status_message: self.message.as_deref(),
-            created_at_ms: calendar.unix_ms(self.created),
-            last_updated_at_ms: calendar.unix_ms(self.updated),
-            ttl_ms: u64::try_from(self.ttl.as_millis()).ok(),
-            poll_interval_ms: POLL_INTERVAL_MS,
-        }
+        self.state.view(&self.id_text, calendar)
     }
 
     /// Calls `tell` with the view of the task and the details of the extension.
@@ -144,8 +152,8 @@ impl<W> Task<W> {
         match &self.outcome {
             Some(TaskOutcome::Result { body, .. }) => tell(view, TaskDetail::Result(body)),
             Some(TaskOutcome::Error(error)) => tell(view, TaskDetail::Error(error)),
-            None if self.status == TaskStatus::InputRequired => {
-                self.inputs.with_open(|open| tell(view, TaskDetail::InputRequests(open)))
+            None if self.status() == TaskStatus::InputRequired => {
+                self.requests.inputs.with_open(|open| tell(view, TaskDetail::InputRequests(open)))
             }
             None => tell(view, TaskDetail::None),
         }
@@ -161,52 +169,42 @@ impl<W> Task<W> {
         self.handler.as_mut()
     }
 
-    /// Returns the shards with a subscription to it.
-    pub(in crate::server) fn watchers(&self) -> &[ShardId] {
-        &self.watchers
+    /// Stores the handler, or removes it when it has completed.
+    pub(super) fn set_handler(&mut self, handler: Option<W>) {
+        self.handler = handler;
     }
 
-    /// Removes and returns the calls that wait for its end.
-    pub(in crate::server) fn take_waiters(&mut self) -> Vec<TaskWaiter> {
-        std::mem::take(&mut self.waiters)
-    }
-
-    /// Returns whether another call may wait for its end.
-    pub(in crate::server) fn has_waiter_capacity(&mut self, now: Instant) -> bool {
-        if self.waiters.len() >= WAITERS_MAX {
-            // Cancelled calls are not removed one by one: they time out.
-            self.waiters.retain(|waiter| waiter.deadline > now);
+    /// Advances the progress of its caller; returns the token and the task id to send it with.
+    /// Returns `None` if it is not due, or the task has ended.
+    pub(super) fn advance_progress(&mut self, progress: f64) -> Option<(Id<'_>, &str)> {
+        if self.has_ended() {
+            return None;
         }
-        self.waiters.len() < WAITERS_MAX
+        let token = self.caller.advance_progress(progress)?;
+        Some((token, &self.id_text))
     }
 
-    /// Adds a call that waits for its end.
-    pub(in crate::server) fn add_waiter(&mut self, waiter: TaskWaiter) {
-        self.waiters.push(waiter);
-    }
-
-    /// Adds a shard that is notified of every change.
-    pub(super) fn add_watcher(&mut self, shard: ShardId) {
-        if !self.watchers.contains(&shard) {
-            self.watchers.push(shard);
+    /// Updates the status of a task that has not ended: `input_required` while a request is open.
+    /// Returns `false` if nothing is changed.
+    pub(super) fn update_input_status(&mut self, now: Instant) -> bool {
+        let is_open = self.requests.is_open();
+        if self.has_ended() || (!is_open && self.status() == TaskStatus::Working) {
+            return false;
         }
+        let status = if is_open { TaskStatus::InputRequired } else { TaskStatus::Working };
+        self.state.set_status(status, None, now);
+        true
     }
 
-    pub(super) fn set_status(
+    /// Ends the task with a final status, and closes its input requests.
+    pub(super) fn end(
         &mut self,
-        status: TaskStatus,
-        message: Option<Cow<'static, str>>,
+        (status, message): (TaskStatus, Option<Cow<'static, str>>),
+        outcome: Option<TaskOutcome>,
         now: Instant,
     ) {
-        self.status = status;
-        self.message = message;
-        self.updated = now;
-        self.version = self.version.saturating_add(1);
+        self.outcome = outcome;
+        self.requests.inputs.close();
+        self.state.set_status(status, message, now);
     }
 }
-
-/// Poll interval suggested to clients, in milliseconds.
-const POLL_INTERVAL_MS: u64 = 1_000;
-
-/// Limit of calls that wait for the end of one task.
-const WAITERS_MAX: usize = 64;

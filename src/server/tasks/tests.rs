@@ -141,12 +141,12 @@ fn task_expires_after_its_ttl() {
     for (requested, kept) in cases {
         let ttl = requested.map(Duration::from_millis);
         let key = tasks.create(NewTask { ttl, ..new_task(Revision::LATEST) }, at(5)).unwrap();
-        let id = tasks.get_mut(key).unwrap().id;
+        let id = tasks.get_mut(key).unwrap().id();
         assert_eq!(tasks.get_mut(key).unwrap().view(WallClock::default()).ttl_ms, Some(kept));
         assert!(tasks.expire(at(5 + kept - 1)).is_none());
         assert_eq!(tasks.find(id, true), Some(key));
         assert_eq!(tasks.next_deadline(), Some(at(5 + kept)));
-        assert_eq!(tasks.expire(at(5 + kept)).map(|task| task.id), Some(id));
+        assert_eq!(tasks.expire(at(5 + kept)).map(|task| task.id()), Some(id));
         assert_eq!(tasks.find(id, true), None);
         // Time does not go back: the next case needs a new table.
         tasks = self::tasks(limits());
@@ -205,9 +205,9 @@ fn removed_unstarted_task_leaves_nothing() {
     let key = tasks.create(new_task(Revision::LATEST), at(0)).unwrap();
     assert!(tasks.remove(key).is_some());
     let next = begin(&mut tasks, Revision::LATEST, at(1));
-    let id = tasks.get_mut(next).unwrap().id;
+    let id = tasks.get_mut(next).unwrap().id();
     assert_eq!(tasks.running(), 1);
-    assert_eq!(tasks.expire(at(1_000_000)).map(|task| task.id), Some(id));
+    assert_eq!(tasks.expire(at(1_000_000)).map(|task| task.id()), Some(id));
     assert!(tasks.expire(at(1_000_000)).is_none());
     assert_eq!(tasks.running(), 0);
 }
@@ -225,7 +225,15 @@ fn changed_tasks_are_taken_once_in_order() {
     let (one, two) =
         (begin(&mut tasks, Revision::LATEST, at(0)), begin(&mut tasks, Revision::LATEST, at(0)));
     assert_eq!(tasks.take_changed(), None);
-    assert!(tasks.get_mut(two).unwrap().inputs.request("key", InputRequest::ListRoots).unwrap());
+    assert!(
+        tasks
+            .get_mut(two)
+            .unwrap()
+            .requests
+            .inputs
+            .request("key", InputRequest::ListRoots)
+            .unwrap()
+    );
     tasks.update_input_status(two, at(1));
     tasks.complete(one, result("{}", false), at(1));
     tasks.complete(two, result("{}", false), at(2));
@@ -238,7 +246,7 @@ fn changed_tasks_are_taken_once_in_order() {
 fn input_requests_and_responses_change_task_status() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
-    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().inputs);
+    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
     assert!(inquiries.request("one", InputRequest::ListRoots).unwrap());
     assert!(inquiries.request("two", InputRequest::ListRoots).unwrap());
     assert!(!inquiries.request("one", InputRequest::ListRoots).unwrap(), "the same request");
@@ -276,7 +284,7 @@ fn input_requests_and_responses_change_task_status() {
 fn open_inputs_of_task_are_limited_like_calls() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
-    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().inputs);
+    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
     for number in 0..32 {
         assert!(inquiries.request(&number.to_string(), InputRequest::ListRoots).unwrap());
     }
@@ -294,7 +302,7 @@ fn open_inputs_of_task_are_limited_like_calls() {
 fn task_update_with_one_invalid_response_changes_nothing() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
-    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().inputs);
+    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
     inquiries.request("one", InputRequest::ListRoots).unwrap();
     inquiries.request("two", InputRequest::ListRoots).unwrap();
     let mixed = responses(json!({"one": {"roots": []}, "two": {"roots": "none"}}));
@@ -307,7 +315,7 @@ fn task_update_with_one_invalid_response_changes_nothing() {
 fn waiting_handler_gets_cancelled_when_task_ends() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
-    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().inputs);
+    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
     inquiries.request("one", InputRequest::ListRoots).unwrap();
     tasks.cancel(key, "enough", at(1));
     let answer = poll(inquiries.response_to("one"));
@@ -320,7 +328,7 @@ fn waiting_handler_gets_cancelled_when_task_ends() {
 fn failed_input_fails_task_until_handler_ends() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
-    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().inputs);
+    let inquiries = Rc::clone(&tasks.get_mut(key).unwrap().requests.inputs);
     inquiries.request("one", InputRequest::ListRoots).unwrap();
     tasks.update_input_status(key, at(1));
     assert!(tasks.fail(key, Error::internal("no input"), at(2)));
@@ -352,7 +360,7 @@ fn task_requires_input_while_request_is_open() {
     assert!(tasks.add_client_request(key, 4, 2, at(6)));
     assert!(tasks.cancel(key, "enough", at(7)));
     assert!(!tasks.add_client_request(key, 5, 2, at(8)), "it has ended");
-    assert_eq!(tasks.get_mut(key).unwrap().client_requests.take(), [4]);
+    assert_eq!(tasks.get_mut(key).unwrap().requests.client_requests.take(), [4]);
     tasks.remove_client_request(key, 4, at(9));
     assert_eq!(status(&mut tasks, key), TaskStatus::Cancelled);
 }
@@ -364,7 +372,7 @@ fn tasks_list_pages_own_legacy_tasks() {
     let mut own = Vec::new();
     for number in 0..120 {
         let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
-        own.push(tasks.get_mut(key).unwrap().id);
+        own.push(tasks.get_mut(key).unwrap().id());
         begin(&mut tasks, Revision::LATEST, at(0));
         let peer = PeerId::Connection(Key::from_bits(number + 100));
         tasks.create(NewTask { peer, ..new_task(Revision::V2025_11_25) }, at(0)).unwrap();
@@ -373,7 +381,7 @@ fn tasks_list_pages_own_legacy_tasks() {
     for length in [50, 50, 20] {
         let (page, next) = tasks.list_page(PEER, cursor.as_deref()).unwrap();
         assert_eq!(page.len(), length);
-        seen.extend(page.iter().map(|task| task.id));
+        seen.extend(page.iter().map(|task| task.id()));
         cursor = next;
     }
     assert_eq!((seen, cursor), (own, None));
@@ -394,13 +402,13 @@ fn waiting_calls_are_limited_and_time_out() {
         TaskWaiter { shard: ShardId(0), call: Key::from_bits(number), deadline }
     };
     let mut count = 0;
-    while task.has_waiter_capacity(at(1)) {
-        task.add_waiter(waiter(count));
+    while task.observers.has_waiter_capacity(at(1)) {
+        task.observers.add_waiter(waiter(count));
         count += 1;
     }
-    assert!(!task.has_waiter_capacity(at(9)));
-    assert!(task.has_waiter_capacity(at(10)), "the first call timed out");
-    assert_eq!(task.take_waiters().len() as u64, count - 1);
+    assert!(!task.observers.has_waiter_capacity(at(9)));
+    assert!(task.observers.has_waiter_capacity(at(10)), "the first call timed out");
+    assert_eq!(task.observers.take_waiters().len() as u64, count - 1);
 }
 
 #[test]
@@ -409,9 +417,9 @@ fn watching_shard_is_stored_once() {
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     let task = tasks.get_mut(key).unwrap();
     for shard in [0, 2, 0] {
-        task.add_watcher(ShardId(shard));
+        task.observers.add_watcher(ShardId(shard));
     }
-    assert_eq!(task.watchers(), [ShardId(0), ShardId(2)]);
+    assert_eq!(task.observers.watchers(), [ShardId(0), ShardId(2)]);
 }
 
 #[test]
@@ -434,6 +442,10 @@ fn long_progress_token_gets_no_progress() {
         let token = Some(Id::Text(&"t".repeat(length)).into());
         let birth = NewTask { progress_token: token, ..new_task(Revision::LATEST_LEGACY) };
         let key = tasks.create(birth, at(0)).unwrap();
-        assert_eq!(tasks.get_mut(key).unwrap().progress_token.is_some(), is_kept, "{length}");
+        assert_eq!(
+            tasks.get_mut(key).unwrap().advance_progress(1.0).is_some(),
+            is_kept,
+            "{length}"
+        );
     }
 }

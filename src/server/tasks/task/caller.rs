@@ -1,0 +1,61 @@
+//! The peer whose call began a task, and the progress that it was sent.
+
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::revision::Revision;
+use crate::server::reply_to::{PeerId, ReplyTo};
+
+/// The caller of a task. It may disconnect before the task ends.
+#[derive(Debug)]
+pub(in crate::server) struct TaskCaller {
+    peer: PeerId,
+    revision: Revision,
+    progress_token: Option<IdBuf>,
+    /// Last progress sent; later values must be greater.
+    last_progress: f64,
+}
+
+impl TaskCaller {
+    /// Creates a caller that was sent no progress. A long progress token is dropped: progress
+    /// notifications are optional, and a token that is stored for the ttl must be short.
+    pub(super) fn new(peer: PeerId, revision: Revision, progress_token: Option<IdBuf>) -> Self {
+        let is_short = |token: &IdBuf| match token.as_id() {
+            Id::Text(text) => text.len() <= PROGRESS_TOKEN_BYTES_MAX,
+            Id::Signed(_) | Id::Unsigned(_) => true,
+        };
+        let progress_token = progress_token.filter(is_short);
+        Self { peer, revision, progress_token, last_progress: f64::NEG_INFINITY }
+    }
+
+    pub(in crate::server) const fn peer(&self) -> PeerId {
+        self.peer
+    }
+
+    /// Returns the revision of its call, in which the result is stored.
+    pub(in crate::server) const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Returns where its notifications are sent.
+    pub(in crate::server) const fn reply_to(&self) -> ReplyTo {
+        ReplyTo::standalone(self.peer)
+    }
+
+    /// Sets the last progress that the call was sent before it became a task.
+    pub(in crate::server) const fn set_last_progress(&mut self, progress: f64) {
+        self.last_progress = progress;
+    }
+
+    /// Advances the progress; returns the token to send it with. Returns `None` if it is not
+    /// greater than the last, if there is no token, and for modern callers, who get no progress of
+    /// tasks.
+    pub(super) fn advance_progress(&mut self, progress: f64) -> Option<Id<'_>> {
+        let is_due = !self.revision.is_modern() && progress > self.last_progress;
+        let token = self.progress_token.as_ref().filter(|_| is_due)?;
+        self.last_progress = progress;
+        Some(token.as_id())
+    }
+}
+
+/// Longest progress token of a task that is stored. A task outlives its connection, and a token may
+/// be as long as a message.
+const PROGRESS_TOKEN_BYTES_MAX: usize = 256;
