@@ -20,32 +20,12 @@ type Uses = BTreeMap<(Path, Path), (String, usize)>;
 /// The uses between the children of one module: from, to, and the first place.
 type Graph = BTreeMap<(String, String), (String, usize)>;
 
-/// A module whose children may have cycles.
-pub(crate) struct Exception {
-    pub(crate) parent: &'static str,
-    pub(crate) reason: &'static str,
+/// Finds cycles between the children of any module of `src` and of `loadtest/src`.
+pub(crate) fn check(files: &[&Source]) -> Vec<Finding> {
+    ["src/", "loadtest/src/"].into_iter().flat_map(|root| check_crate(files, root)).collect()
 }
 
-/// Finds cycles between the children of any module of `src` and of `loadtest/src`, and exceptions
-/// that no module needs.
-pub(crate) fn check(files: &[&Source], exceptions: &[Exception]) -> Vec<Finding> {
-    let roots = ["src/", "loadtest/src/"];
-    let found: Vec<(String, Finding)> =
-        roots.into_iter().flat_map(|root| check_crate(files, root)).collect();
-    let is_excepted = |parent: &str| exceptions.iter().any(|it| it.parent == parent);
-    let unneeded =
-        exceptions.iter().filter(|it| found.iter().all(|(parent, _)| parent != it.parent));
-    let mut findings: Vec<Finding> = unneeded
-        .map(|it| {
-            let message = format!("`{}` needs no exception: remove it", it.parent);
-            Finding::new("tests/tidy/main.rs", 1, message)
-        })
-        .collect();
-    findings.extend(found.into_iter().filter(|(parent, _)| !is_excepted(parent)).map(|it| it.1));
-    findings
-}
-
-fn check_crate(files: &[&Source], root: &str) -> Vec<(String, Finding)> {
+fn check_crate(files: &[&Source], root: &str) -> Vec<Finding> {
     let own: Vec<(&Source, Path)> = files
         .iter()
         .filter_map(|file| {
@@ -131,7 +111,7 @@ fn defines(file: &Source, name: &str) -> bool {
 }
 
 /// The cycles of one graph, each reported once at its first use.
-fn cycles(parent: &[String], graph: &Graph) -> Vec<(String, Finding)> {
+fn cycles(parent: &[String], graph: &Graph) -> Vec<Finding> {
     let reaches = |from: &str, to: &str| {
         let (mut open, mut seen) = (vec![from.to_owned()], BTreeSet::new());
         while let Some(name) = open.pop() {
@@ -159,7 +139,7 @@ fn cycles(parent: &[String], graph: &Graph) -> Vec<(String, Finding)> {
             );
             let message =
                 format!("`{one}` uses `{other}`, which uses `{one}` {back}: a cycle in {parent}");
-            (parent.clone(), Finding::new(file, *line, message))
+            Finding::new(file, *line, message)
         })
         .collect()
 }
@@ -171,7 +151,7 @@ mod tests {
     fn findings(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let files: Vec<&Source> = files.iter().collect();
-        check(&files, &[]).iter().map(ToString::to_string).collect()
+        check(&files).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -202,18 +182,6 @@ mod tests {
         assert!(findings(&[("src/a.rs", a), ("src/b.rs", &two)]).is_empty());
         let own = format!("struct A; {a}");
         assert!(findings(&[("src/a.rs", &own), ("src/b.rs", b)]).is_empty());
-    }
-
-    #[test]
-    fn exception_is_used_or_found() {
-        let files = [
-            Source::new("src/a.rs", "use crate::b::B;"),
-            Source::new("src/b.rs", "use crate::a::A;"),
-        ];
-        let files: Vec<&Source> = files.iter().collect();
-        let exception = |parent| [Exception { parent, reason: "a test" }];
-        assert!(check(&files, &exception("the crate")).is_empty());
-        assert_eq!(check(&files, &exception("other")).len(), 2);
     }
 
     #[test]

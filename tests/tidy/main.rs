@@ -90,9 +90,6 @@ const fn exception(
     types::Exception { type_name, fields_max, methods_max, neighbours_max, reason }
 }
 
-/// Modules whose children have cycles.
-const CYCLIC_MODULES: &[cycles::Exception] = &[];
-
 #[test]
 fn module_uses_only_allowed_modules() {
     let repository = Repository::read();
@@ -110,18 +107,13 @@ fn children_use_only_earlier_siblings() {
     let repository = Repository::read();
     let modules = repository.modules();
     let found = repository.rust().flat_map(|file| siblings::check(file, &modules));
-    let is_excepted = |finding: &Finding| {
-        let parents = CYCLIC_MODULES.iter().map(|it| format!("which `{}` lists", it.parent));
-        parents.into_iter().any(|parent| finding.message.contains(&parent))
-    };
-    expect_none(found.filter(|finding| !is_excepted(finding)).collect());
+    expect_none(found.collect());
 }
 
 #[test]
 fn modules_have_no_cycles() {
     let repository = Repository::read();
-    assert!(CYCLIC_MODULES.iter().all(|exception| exception.reason.contains(' ')));
-    expect_none(cycles::check(&repository.rust().collect::<Vec<_>>(), CYCLIC_MODULES));
+    expect_none(cycles::check(&repository.rust().collect::<Vec<_>>()));
 }
 
 #[test]
