@@ -17,12 +17,14 @@ impl Key {
         self.index as usize
     }
 
-    /// Packs the key into 64 bits, for the user data of a submission or an event.
+    /// Packs the key into 64 bits.
+    #[cfg(any(test, feature = "internals"))]
     pub const fn to_bits(self) -> u64 {
         ((self.generation as u64) << 32) | self.index as u64
     }
 
     /// Unpacks a key made by [`Key::to_bits`].
+    #[cfg(any(test, feature = "internals"))]
     #[expect(clippy::cast_possible_truncation, reason = "the halves of the word are meant")]
     pub const fn from_bits(bits: u64) -> Self {
         Self { index: bits as u32, generation: (bits >> 32) as u32 }
