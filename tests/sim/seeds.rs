@@ -10,13 +10,15 @@ use crate::totals::Totals;
 
 /// Seeds that once failed, with their scenario kind; always run. A change of what a seed draws
 /// makes them ordinary seeds; what they found is also covered by a scenario test or a whole kind.
-const REGRESSION_SEEDS: [(ScenarioKind, u64); 6] = [
+const REGRESSION_SEEDS: [(ScenarioKind, u64); 7] = [
     // A request with an unknown method was answered in the middle of the handshake.
     (ScenarioKind::Calm, 27),
     // Unread received bytes kept a paused connection open until the drain timeout.
     (ScenarioKind::Drained, 37),
     // After the drain timeout the shard ran without parking.
     (ScenarioKind::Drained, 32),
+    // A connection accepted after the drain timeout kept its shard running.
+    (ScenarioKind::Drained, 3915),
     // A memory error in the middle of a line was reported only at the first-message timeout.
     (ScenarioKind::Tight, 8),
     // A memory error was sent to a connection that had been refused.

@@ -174,24 +174,30 @@ impl fmt::Debug for Shard {
 impl<R: Ring> Driver<R> for Shard {
     #[inline]
     fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
-        let mut path = self.path(ring, now);
         match completion {
-            Completion::Received { socket, buffer } => path.receive(socket, buffer),
+            Completion::Received { socket, buffer } => self.path(ring, now).receive(socket, buffer),
             Completion::Sent { socket, buffer, result } => {
-                let key = path.handle_sent(socket, buffer, &result);
+                let key = self.path(ring, now).handle_sent(socket, buffer, &result);
                 self.send_missed(ring, key, now);
             }
             Completion::Accepted { listener, socket, peer } => {
-                path.accept(listener, socket, peer);
+                self.path(ring, now).accept(listener, socket, peer);
+                if self.lifecycle.is_aborted() {
+                    // The time of the drain is over, also for the error response.
+                    let connections = &mut self.transports.connections;
+                    if let Some(key) = connections.table.key_of(socket) {
+                        connections.close(ring, key, CloseReason::Drain);
+                    }
+                }
             }
             Completion::AcceptFailed { listener, error } => {
                 let Self { transports, outbox, .. } = self;
                 transports.acceptor.record_failure(listener, &error, now, outbox);
             }
             Completion::EndOfStream { socket, result } => {
-                path.handle_end_of_stream(socket, &result);
+                self.path(ring, now).handle_end_of_stream(socket, &result);
             }
-            Completion::Closed { socket } => path.finish_close(socket),
+            Completion::Closed { socket } => self.path(ring, now).finish_close(socket),
             // The server opens no outgoing connections.
             Completion::Connected { .. } => {}
         }
