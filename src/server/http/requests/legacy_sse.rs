@@ -8,14 +8,13 @@
 
 use super::incoming::IncomingRequest;
 use super::path::HttpPath;
-use super::session::send_session_op;
-use crate::protocol::json::{PaddedBuffer, PaddedText};
+use super::session::find_or_forward;
+use crate::protocol::json::PaddedText;
 use crate::server::connection_state::{
     HttpSession, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 use crate::server::http::sessions::confirm_created;
-use crate::server::owner_id::SessionId;
-use crate::server::shard_message::{HttpOutput, SessionOp};
+use crate::server::shard_message::HttpOutput;
 use crate::transport::http::checks::SESSION_PARAMETER;
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::response::BodyKind;
@@ -59,18 +58,7 @@ pub(in crate::server::http) fn handle_post(
     text: PaddedText<'_>,
 ) {
     let incoming = &incoming.for_session();
-    let Some(id) = SessionId::parse(session) else {
-        return path.reject_unknown_session(incoming);
-    };
-    if !path.http.owns(id) {
-        let text = PaddedBuffer::copy_of(text.as_bytes());
-        let op = SessionOp::HandleMessage { text, is_legacy_sse: true };
-        return send_session_op(path, incoming, id, op);
-    }
-    let found = path.http.sessions.find(id);
-    let Some(key) = found.filter(|key| path.sessions().is_legacy_sse(*key)) else {
-        return path.reject_unknown_session(incoming);
-    };
+    let Some((_, key)) = find_or_forward(path, incoming, (session, true), &text) else { return };
     path.sessions().dispatch_legacy_sse(key, text);
     let fields = incoming.response_fields();
     path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);

@@ -32,19 +32,32 @@ pub(in crate::server::http) fn handle_post(
     text: PaddedText<'_>,
 ) {
     let incoming = &incoming.for_session();
-    let Some(id) = SessionId::parse(session) else {
-        return path.reject_unknown_session(incoming);
-    };
-    if !path.http.owns(id) {
-        let text = PaddedBuffer::copy_of(text.as_bytes());
-        let op = SessionOp::HandleMessage { text, is_legacy_sse: false };
-        return send_session_op(path, incoming, id, op);
+    if let Some(found) = find_or_forward(path, incoming, (session, false), &text) {
+        dispatch_local(path, incoming, found, text);
     }
-    let found = path.http.sessions.find(id);
-    let Some(key) = found.filter(|key| !path.sessions().is_legacy_sse(*key)) else {
-        return path.reject_unknown_session(incoming);
-    };
-    dispatch_local(path, incoming, (id, key), text);
+}
+
+/// Returns the session of this shard that a message was posted to, by its id and endpoint. Forwards
+/// the message if another shard owns the session, and rejects it if there is none.
+#[inline]
+pub(super) fn find_or_forward(
+    path: &mut HttpPath<'_>,
+    incoming: &IncomingRequest<'_>,
+    (session, is_legacy_sse): (&[u8], bool),
+    text: &PaddedText<'_>,
+) -> Option<(SessionId, Key)> {
+    let id = SessionId::parse(session);
+    if let Some(id) = id.filter(|id| !path.http.owns(*id)) {
+        let text = PaddedBuffer::copy_of(text.as_bytes());
+        send_session_op(path, incoming, id, SessionOp::HandleMessage { text, is_legacy_sse });
+        return None;
+    }
+    let found = id.and_then(|id| Some((id, path.http.sessions.find(id)?)));
+    let found = found.filter(|(_, key)| path.sessions().is_legacy_sse(*key) == is_legacy_sse);
+    if found.is_none() {
+        path.reject_unknown_session(incoming);
+    }
+    found
 }
 
 /// Dispatches a message for a session of this shard.
