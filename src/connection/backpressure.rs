@@ -64,9 +64,7 @@ pub(super) fn start<S>(entry: &mut Entry<'_, S>, now: Instant) {
 pub(super) fn try_resume<S>(entry: &mut Entry<'_, S>) -> ConnectionEvent {
     let connection = &mut *entry.connection;
     let is_drained = connection.is_drained(entry.options);
-    let has_work = connection.reading.is_paused() || connection.input.has_pending();
-    let is_stopped = connection.reading.is_suspended() || connection.is_discarding();
-    if !has_work || !is_drained || is_stopped {
+    if !connection.waits_to_be_read() || !is_drained {
         return ConnectionEvent::None;
     }
     connection.reading.set_paused(false);

@@ -272,13 +272,6 @@ impl<S> Connections<S> {
         entry.map_or(ConnectionEvent::None, |mut entry| backpressure::try_resume(&mut entry))
     }
 
-    /// Ends a suspension. The caller handles the returned event.
-    pub fn resume_reading(&mut self, key: Key) -> ConnectionEvent {
-        let Some(mut entry) = Entry::find(self, key) else { return ConnectionEvent::None };
-        entry.connection.reading.set_suspended(false);
-        backpressure::try_resume(&mut entry)
-    }
-
     /// Handles the end of stream or the failure of a receive.
     pub fn handle_end_of_stream<R: Ring>(
         &mut self,

@@ -133,11 +133,24 @@ impl<S> ConnectionTable<S> {
         self.get_mut(key).is_some_and(|connection| connection.input.is_binary())
     }
 
-    /// Suspends reading until [`super::Connections::resume_reading`] is called.
+    /// Suspends reading until [`Self::end_suspension`] is called.
     pub fn suspend_reading(&mut self, key: Key) {
         if let Some(connection) = self.get_mut(key) {
             connection.reading.set_suspended(true);
         }
+    }
+
+    /// Ends a suspension. Call [`super::Connections::try_resume`] afterwards.
+    pub fn end_suspension(&mut self, key: Key) {
+        if let Some(connection) = self.get_mut(key) {
+            connection.reading.set_suspended(false);
+        }
+    }
+
+    /// Returns whether input waits until the output allows to read it.
+    #[inline]
+    pub fn waits_to_be_read(&self, key: Key) -> bool {
+        self.get(key).is_some_and(Connection::waits_to_be_read)
     }
 
     /// Submits a stop of the multishot receive for a paused connection.

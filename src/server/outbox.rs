@@ -3,9 +3,12 @@
 //! A component pushes effects; the shard applies them in order, at the end of each step of a turn.
 //! Immediate responses are no effects: dispatch writes them into the output buffer of the peer.
 //!
-//! Invariants: effects are applied in the order in which they were pushed; texts are stored in one
-//! buffer, so that a deferred message allocates nothing once the buffer has grown.
+//! Invariants: effects are applied in the order in which they were pushed; a connection is read
+//! again only when all of them are applied, so that no immediate response overtakes a pushed
+//! message; texts are stored in one buffer, so that a deferred message allocates nothing once the
+//! buffer has grown.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::reply_to::{Outcome, ReplyTo};
@@ -23,7 +26,7 @@ use crate::telemetry::counters::Counters;
 /// One effect.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Completes a request in flight, sends its response and resumes reading.
+    /// Completes a request in flight, sends its response and lets its connection be read again.
     Respond { to: ReplyTo, id: IdBuf, outcome: Outcome, text: Range<usize> },
     /// Completes a subscription stream with its result.
     EndSubscription { to: ReplyTo, id: IdBuf, text: Range<usize> },
@@ -72,6 +75,8 @@ pub(super) struct Effects {
 pub(super) struct Outbox {
     pub(super) counters: Counters,
     pushed: Effects,
+    /// Connections to read again once all effects are applied.
+    resumed: VecDeque<Key>,
     /// Buffers for reuse.
     spare: Effects,
 }
@@ -80,10 +85,20 @@ pub(super) struct Outbox {
 const TEXT_BYTES_KEPT_MAX: usize = 1 << 20;
 
 impl Outbox {
-    /// Returns whether all effects are applied.
+    /// Returns whether all effects are applied and no connection waits to be read again.
     #[inline]
-    pub(super) const fn is_empty(&self) -> bool {
-        self.pushed.list.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.pushed.list.is_empty() && self.resumed.is_empty()
+    }
+
+    /// Has a connection read again once all effects are applied.
+    pub(super) fn resume_reading(&mut self, key: Key) {
+        self.resumed.push_back(key);
+    }
+
+    /// Takes a connection to read again. Returns `None` while effects are left.
+    pub(super) fn next_resumed(&mut self) -> Option<Key> {
+        if self.pushed.list.is_empty() { self.resumed.pop_front() } else { None }
     }
 
     /// Takes the effects to apply. Return them with [`Outbox::recycle`].
@@ -211,6 +226,19 @@ mod tests {
         drop(outbox.take());
         outbox.notify(TO, NotificationKind::Required, |text| text.push(b'3'));
         assert_eq!(outbox.take().texts.as_ptr(), buffer);
+    }
+
+    #[test]
+    fn connections_are_read_after_all_effects() {
+        let mut outbox = Outbox::default();
+        let keys = [Key::from_bits(1), Key::from_bits(2)];
+        keys.map(|key| outbox.resume_reading(key));
+        outbox.push(Effect::CancelCalls(keys[0]));
+        assert_eq!(outbox.next_resumed(), None);
+        drop(outbox.take());
+        assert!(!outbox.is_empty());
+        assert_eq!([outbox.next_resumed(), outbox.next_resumed()], keys.map(Some));
+        assert!(outbox.is_empty());
     }
 
     #[test]

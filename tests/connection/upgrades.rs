@@ -51,7 +51,8 @@ fn input_held_before_upgrade_is_read_as_frames() {
     harness.receive(A, &[UPGRADE_REQUEST, &text("one")[..3]].concat());
     harness.receive(A, &[&text("one")[3..], &text("two")].concat());
     assert_eq!(harness.connections.table.codec(key), Codec::Http);
-    let next = harness.connections.resume_reading(key);
+    harness.connections.table.end_suspension(key);
+    let next = harness.connections.try_resume(key);
     harness.handle_event(next);
     assert_eq!(harness.received, ["one", "two"]);
     assert_eq!(frames_behind_upgrade(&harness.drain_bytes(A)), ["one", "two"]);

@@ -189,6 +189,13 @@ impl<S> Connection<S> {
         self.lifecycle.is_open() && self.reading.is_running()
     }
 
+    /// Returns whether input waits until the output allows to read it.
+    #[inline]
+    pub(super) const fn waits_to_be_read(&self) -> bool {
+        let has_work = self.reading.is_paused() || self.input.has_pending();
+        has_work && !self.reading.is_suspended() && self.lifecycle.is_open()
+    }
+
     /// Returns whether input is discarded.
     #[inline]
     pub const fn is_discarding(&self) -> bool {

@@ -221,7 +221,15 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
     }
 
-    /// After a response: resumes reading from a connection that waited for it.
+    /// Has a connection that waits for a response or for its output read again, once all effects
+    /// are applied.
+    pub(in crate::server) fn schedule_reading(&mut self, key: Key) {
+        if self.transports.connections.table.waits_to_be_read(key) {
+            self.outbox.resume_reading(key);
+        }
+    }
+
+    /// Reads a connection again if its output allows.
     pub(in crate::server) fn try_resume(&mut self, key: Key) {
         let next = self.transports.connections.try_resume(key);
         self.handle_event(next);
@@ -309,8 +317,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
             }
             None => {
                 self.check_memory(key);
-                let next = self.transports.connections.resume_reading(key);
-                self.handle_event(next);
+                self.transports.connections.table.end_suspension(key);
+                self.schedule_reading(key);
                 // A closing connection may have waited for that.
                 self.transports.connections.advance_closing(self.ring, key, self.now);
             }

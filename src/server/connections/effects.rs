@@ -17,7 +17,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
                 }
                 if let PeerId::Connection(key) = to.peer_id {
                     self.check_memory(key);
-                    self.try_resume(key);
+                    self.schedule_reading(key);
                 }
             }
             Effect::EndSubscription { to, id, text } => {

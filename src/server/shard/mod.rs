@@ -135,11 +135,15 @@ impl Shard {
         self.transports.connections.table.iter().map(|(key, _)| key).collect()
     }
 
-    /// Applies the effects of all components, in order.
+    /// Applies the effects of all components, in order, and then reads the connections that waited
+    /// for them.
     #[inline]
     fn apply_outbox<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         while !self.outbox.is_empty() {
-            self.apply_effects(ring, now);
+            match self.outbox.next_resumed() {
+                Some(key) => self.path(ring, now).try_resume(key),
+                None => self.apply_effects(ring, now),
+            }
         }
     }
 
