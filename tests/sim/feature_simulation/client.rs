@@ -12,6 +12,7 @@ use crate::feature_simulation::action::Action;
 use crate::feature_simulation::connection_checker::{ConnectionChecker, ReceivedMessage};
 use crate::feature_simulation::request_expectation::RequestExpectation;
 use crate::feature_simulation::shared_model::SharedModel;
+use crate::line_simulation::expected_response::CONNECTION_LIMIT;
 use crate::totals::Totals;
 use crate::websocket::transport::{ClientTransport, Conditions};
 
@@ -187,6 +188,10 @@ impl SimClient {
         while let Some(end) = self.partial.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.partial.drain(..=end).collect();
             let message = serde_json::from_slice(&line).map_err(|error| error.to_string())?;
+            if conditions.drain_end.is_some() && is_refusal(&message) {
+                self.checker.totals.connections_refused += 1;
+                continue;
+            }
             self.check_message(&message, now, model)?;
         }
         Ok(())
@@ -314,3 +319,8 @@ impl SimClient {
 
 /// How long it may take until every subscriber has been notified.
 const NOTIFY_MAX: Duration = Duration::from_millis(30);
+
+/// Returns whether a message tells that the connection is not served.
+fn is_refusal(message: &Value) -> bool {
+    message.get("id").is_none() && message["error"]["code"] == CONNECTION_LIMIT
+}

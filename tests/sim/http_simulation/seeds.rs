@@ -7,7 +7,7 @@ use super::simulation;
 use crate::seeds::SeedRun;
 
 /// Seeds that once failed; always run.
-const REGRESSION_SEEDS: [u64; 5] = [
+const REGRESSION_SEEDS: [u64; 7] = [
     // A request that waited for another shard had become a stream when its 202 was written.
     21, // A connection that was paused and then started a request was never read again.
     10,
@@ -16,6 +16,10 @@ const REGRESSION_SEEDS: [u64; 5] = [
     81,
     // A session had its maximum of streams: a request was answered on the stream of the next.
     1661,
+    // The checker mixed up two sessions, of which one began between head and body of the other.
+    2501,
+    // The checker expected the response to a request whose connection was cut before it was read.
+    4046,
 ];
 
 /// Counts that the runs must reach together.

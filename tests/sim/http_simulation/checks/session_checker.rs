@@ -118,6 +118,13 @@ impl SessionChecker {
         self.requests.insert(id, request);
     }
 
+    /// Records that the requests sent at `sent_at` may not have arrived.
+    pub(crate) fn record_lost(&mut self, sent_at: Instant) {
+        for request in self.requests.values_mut().filter(|request| request.sent_at == sent_at) {
+            request.is_cancelled = true;
+        }
+    }
+
     /// Returns whether it uses the legacy HTTP+SSE transport, where everything comes on one stream.
     pub(crate) fn is_legacy_sse(&self) -> bool {
         self.revision == Revision::V2024_11_05

@@ -74,11 +74,16 @@ impl HttpClient {
         self.sessions[session].record_request(id, Duration::ZERO, now);
     }
 
-    /// Records that a connection has ended, and with it each session whose stream it carried.
+    /// Records that a connection has ended, and with it each session whose stream it carried. A
+    /// posted message without its 202 may be lost.
     pub(super) fn record_closed(&mut self, line: &HttpConnection) {
-        for asked in line.requests.iter().filter(|asked| asked.kind == RequestKind::LegacySse) {
-            if let Some(session) = asked.session {
-                self.sessions[session].is_deleted = true;
+        for asked in &line.requests {
+            let Some(session) = asked.session else { continue };
+            let checker = &mut self.sessions[session];
+            if asked.kind == RequestKind::LegacySse {
+                checker.is_deleted = true;
+            } else if checker.is_legacy_sse() && asked.head.is_none() {
+                checker.record_lost(asked.sent_at);
             }
         }
     }

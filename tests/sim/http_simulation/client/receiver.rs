@@ -294,10 +294,13 @@ impl HttpClient {
         }
         self.totals.responses += 1;
         let agreed = message["result"]["protocolVersion"].as_str().and_then(Revision::parse);
-        match (agreed, self.sessions.last_mut()) {
-            (Some(agreed), Some(checker)) if message["id"].as_u64() == asked.id => {
-                checker.revision = agreed;
-                self.initialized_due = Some(self.sessions.len() - 1);
+        // Other sessions may have begun between the head and the body of this response.
+        let name = asked.head.as_ref().and_then(|head| head.session.as_ref());
+        let session = self.sessions.iter().position(|checker| Some(&checker.id) == name);
+        match (agreed, session) {
+            (Some(agreed), Some(session)) if message["id"].as_u64() == asked.id => {
+                self.sessions[session].revision = agreed;
+                self.initialized_due = Some(session);
                 Ok(())
             }
             _ => Err(format!("no session begins with {message}")),
