@@ -232,7 +232,9 @@ mod tests {
     fn connections_are_read_after_all_effects() {
         let mut outbox = Outbox::default();
         let keys = [Key::from_bits(1), Key::from_bits(2)];
-        keys.map(|key| outbox.resume_reading(key));
+        for key in keys {
+            outbox.resume_reading(key);
+        }
         outbox.push(Effect::CancelCalls(keys[0]));
         assert_eq!(outbox.next_resumed(), None);
         drop(outbox.take());
